@@ -1,0 +1,123 @@
+# make run    a whole small RocketMQ in the foreground, on 127.0.0.1:9876 (nameserver) and 127.0.0.1:10911 (broker)
+# make test   everything CI runs: ruff, mypy, trial, pytest with the real Java processes
+# Both set up what they need on a fresh machine: a venv in .venv, the package, and for test the Java jars, by Maven.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The newest supported Python on the PATH, unless told: make PYTHON=/usr/bin/python3.12 run
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+
+RUN_DIR ?= data
+HOST ?= 127.0.0.1
+NAMESRV_PORT ?= 9876
+BROKER_PORT ?= 10911
+# More flags for rocketha-cluster, for example RUN_FLAGS="--http 8088"
+RUN_FLAGS ?=
+
+JAVA_VERSION := 5.5.0
+CACHE_HOME := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
+JARS := $(CACHE_HOME)/rocketha/java-$(JAVA_VERSION)
+POM := tests/interop/pom.xml
+
+.PHONY: help
+help:
+	@sed -n '1,3s/^# //p' Makefile
+	@echo 'Longer:     make soak | make bench | make interop-full | make fuzz | make test-minimum | make coverage'
+	@echo 'Smaller:    make lint | make types | make trial | make tests/interop/fetch_jars | make format | make clean'
+
+# ---- the virtual environment. One stamp for each set of packages; the second waits for the first, so -j is safe.
+
+$(VENV)/.stamp-python:
+	@test -n "$(PYTHON)" || { echo "rocketha needs Python 3.11 or newer; none found on the PATH (set PYTHON=...)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ echo "could not make a venv; on Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+	@touch $@
+
+$(VENV)/.stamp-run: $(VENV)/.stamp-python setup.cfg pyproject.toml twisted/plugins/rocketha_plugins.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.stamp-test: $(VENV)/.stamp-run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+.PHONY: install
+install: $(VENV)/.stamp-run
+
+# ---- run
+
+.PHONY: run
+run: $(VENV)/.stamp-run
+	@mkdir -p $(RUN_DIR)
+	@exec $(BIN)/twistd --nodaemon --pidfile= --logger rocketha.observe.logging.observer \
+		rocketha-cluster --data $(RUN_DIR) --host $(HOST) \
+		--namesrv-port $(NAMESRV_PORT) --broker-port $(BROKER_PORT) $(RUN_FLAGS)
+
+# ---- test
+
+.PHONY: test
+test: $(VENV)/.stamp-test tests/interop/fetch_jars
+	@$(BIN)/python .ci/suite
+
+.PHONY: lint types trial
+lint: $(VENV)/.stamp-test
+	$(BIN)/ruff check .
+types: $(VENV)/.stamp-test
+	$(BIN)/mypy
+trial: $(VENV)/.stamp-test
+	$(BIN)/python .ci/suite trial
+
+.PHONY: format
+format: $(VENV)/.stamp-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The real RocketMQ, by Maven, into a cache outside the tree. A machine without a JDK or Maven skips interop, and says so.
+.PHONY: tests/interop/fetch_jars
+tests/interop/fetch_jars: $(VENV)/.stamp-test
+	@if ! command -v mvn >/dev/null || ! command -v java >/dev/null; then \
+		echo "no mvn or java on the PATH: the tests against the real RocketMQ $(JAVA_VERSION) will be skipped" >&2; \
+	elif [ ! -f $(POM) ]; then echo "$(POM) is missing" >&2; exit 1; \
+	elif [ -f $(JARS)/.complete ] && [ $(JARS)/.complete -nt $(POM) ]; then :; \
+	else mkdir -p $(JARS) && \
+		mvn -q -B -f $(POM) dependency:copy-dependencies -DoutputDirectory=$(JARS) && touch $(JARS)/.complete; fi
+
+# ---- longer
+
+.PHONY: soak bench interop-full fuzz coverage test-minimum
+# kill -9 under load and the long disk fault loops
+soak: $(VENV)/.stamp-test tests/interop/fetch_jars
+	ROCKETHA_SOAK=1 $(BIN)/python -m pytest tests -m soak
+
+# side by side with Java; ratios
+bench: $(VENV)/.stamp-test tests/interop/fetch_jars
+	$(BIN)/python -m benchmarks
+
+# every client and mqadmin case at full size
+interop-full: $(VENV)/.stamp-test tests/interop/fetch_jars
+	ROCKETHA_INTEROP_FULL=1 $(BIN)/python -m pytest tests/interop
+
+FUZZ_CASES ?= 1000000
+FUZZ_SEED ?= 1
+# every format's own reader, in this process; against a port: rocketha fuzz remoting --connect HOST:PORT
+fuzz: $(VENV)/.stamp-test
+	$(BIN)/rocketha fuzz remoting --seed $(FUZZ_SEED) --cases $(FUZZ_CASES)
+
+coverage: $(VENV)/.stamp-test
+	$(BIN)/coverage run -m pytest tests --ignore tests/interop --ignore tests/tidy
+	$(BIN)/coverage report
+
+# the lower bounds of setup.cfg, in a venv of their own
+test-minimum: $(VENV)/.stamp-python
+	$(BIN)/python .ci/minimum build/venv-minimum
+
+.PHONY: clean distclean
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis _trial_temp*
+distclean: clean
+	rm -rf $(VENV) build dist src/rocketha.egg-info

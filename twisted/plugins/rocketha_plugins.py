@@ -1,0 +1,26 @@
+"""The commands rocketha adds to twistd and twist. Data only: the modules named here are imported when one is used.
+
+There must be no __init__.py beside this file or above it: this directory belongs to Twisted. The variables must never
+be renamed, because Twisted caches their names (dropin.cache).
+"""
+
+from twisted.application.service import ServiceMaker
+
+rocketha_namesrv = ServiceMaker(
+    "rocketha nameserver",
+    "rocketha.services.namesrv_tap",
+    "Apache RocketMQ nameserver: routes for clients and brokers.",
+    "rocketha-namesrv",
+)
+rocketha_broker = ServiceMaker(
+    "rocketha broker",
+    "rocketha.services.broker_tap",
+    "Apache RocketMQ broker, reading RocketMQ's own files.",
+    "rocketha-broker",
+)
+rocketha_cluster = ServiceMaker(
+    "rocketha cluster",
+    "rocketha.services.cluster_tap",
+    "A whole small RocketMQ: nameserver and broker in one process.",
+    "rocketha-cluster",
+)
