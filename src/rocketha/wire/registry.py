@@ -1,0 +1,11 @@
+"""Every registered format by name: what the fuzzer attacks, the documentation prints and the property tests cover.
+
+Pure.  A new format is covered by adding it to its codec module's ``FORMATS`` and that module to the list below.
+"""
+
+from __future__ import annotations
+
+from rocketha.wire import batch, remoting
+from rocketha.wire.spec.format import Format
+
+FORMATS: dict[str, Format] = {item.name: item for module in (remoting, batch) for item in module.FORMATS}
