@@ -1,0 +1,189 @@
+"""Keys of Apache RocketMQ that rocketha knows and does not act on, and why.
+
+Two kinds.  ``IGNORED``: setting them is harmless, a warning says so and why.  ``REFUSED``: an operator who sets them to
+anything but the value given here expects a behaviour that we do not have and whose absence could cost data or safety,
+so the process does not start.  Names from ``BrokerConfig``, ``MessageStoreConfig``, ``NettyServerConfig``,
+``NettyClientConfig``, ``NamesrvConfig`` and ``AuthConfig`` of RocketMQ 5.3-5.5.
+"""
+
+from __future__ import annotations
+
+
+def _because(reason: str, keys: str) -> dict[str, str]:
+    return dict.fromkeys(keys.split(), reason)
+
+
+IGNORED: dict[str, str] = {
+    **_because(
+        "requests are served on one reactor thread: there are no pools or queues to size",
+        """sendMessageThreadPoolNums putMessageFutureThreadPoolNums pullMessageThreadPoolNums
+        litePullMessageThreadPoolNums ackMessageThreadPoolNums processReplyMessageThreadPoolNums
+        queryMessageThreadPoolNums adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNums
+        loadBalanceProcessorThreadPoolNums heartbeatThreadPoolNums recoverThreadPoolNums endTransactionThreadPoolNums
+        sendThreadPoolQueueCapacity putThreadPoolQueueCapacity pullThreadPoolQueueCapacity
+        litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity replyThreadPoolQueueCapacity
+        queryThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity consumerManagerThreadPoolQueueCapacity
+        heartbeatThreadPoolQueueCapacity endTransactionPoolQueueCapacity adminBrokerThreadPoolQueueCapacity
+        loadBalanceThreadPoolQueueCapacity serverWorkerThreads serverCallbackExecutorThreads serverSelectorThreads
+        serverOnewaySemaphoreValue serverAsyncSemaphoreValue serverNettyWorkerGroupEnable
+        serverPooledByteBufAllocatorEnable useEpollNativeSelector clientWorkerThreads clientCallbackExecutorThreads
+        clientOnewaySemaphoreValue clientAsyncSemaphoreValue clientPooledByteBufAllocatorEnable disableCallbackExecutor
+        disableNettyWorkerGroup clientRequestThreadPoolNums defaultThreadPoolNums clientRequestThreadPoolQueueCapacity
+        defaultThreadPoolQueueCapacity serverSocketSndBufSize serverSocketRcvBufSize clientSocketSndBufSize
+        clientSocketRcvBufSize writeBufferLowWaterMark asyncSendEnable useReentrantLockWhenPutMessage topicQueueLockNum
+        spinLockCollisionRetreatOptimalDegree useABSLock dispatchCqThreads dispatchCqCacheNum
+        enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums compactionThreadNum enableAsyncReput
+        dispatchFromSenderThread maxAsyncPutMessageRequests putMsgIndexHightWater enableFastChannelEventProcess
+        recoverConcurrently enableAcceleratedRecovery""",
+    ),
+    **_because(
+        "the log is written with pwrite and read with pread, not through memory maps",
+        """commitIntervalCommitLog commitCommitLogLeastPages commitCommitLogThoroughInterval transientStorePoolEnable
+        transientStorePoolSize fastFailIfNoBufferInStorePool writeWithoutMmap mappedFileSwapEnable
+        commitLogForceSwapMapInterval commitLogSwapMapInterval commitLogSwapMapReserveFileNum
+        logicQueueForceSwapMapInterval logicQueueSwapMapInterval cleanSwapedMapInterval logicQueueSwapMapReserveFileNum
+        transferMsgByHeap flushLeastPagesWhenWarmMapedFile wakeCommitWhenPutMessage wakeFlushWhenPutMessage
+        flushCommitLogTimed putConsumeQueueDataByFileChannel dataReadAheadEnable osPageCacheBusyTimeOutMills
+        destroyMapedFileIntervalForcibly redeleteHangedFileInterval debugLockEnable""",
+    ),
+    **_because(
+        "transactions are not supported in this version",
+        """rejectTransactionMessage transactionTimeOut transactionCheckMax transactionCheckInterval
+        transactionMetricFlushInterval transactionOpMsgMaxSize transactionOpBatchInterval
+        waitTimeMillsInTransactionQueue""",
+    ),
+    **_because(
+        "POP consumption is not supported in this version",
+        """popPollingSize popPollingMapSize popPollingMapExpireTimeSeconds maxPopPollingSize reviveQueueNum
+        reviveInterval reviveMaxSlow reviveScanTime enableSkipLongAwaitingAck reviveAckWaitMs enablePopLog
+        enablePopBufferMerge popCkStayBufferTime popCkStayBufferTimeOut popCkMaxBufferSize popCkOffsetMaxQueueSize
+        enablePopBatchAck popLongPollingForceNotifyInterval enableNotifyBeforePopCalculateLag
+        enableNotifyAfterPopOrderLockRelease initPopOffsetByCheckMsgInMem retrieveMessageFromPopRetryTopicV1
+        enableRetryTopicV2 popFromRetryProbability popConsumerFSServiceInit popConsumerKVServiceLog
+        popConsumerKVServiceInit popConsumerKVServiceEnable popReviveMaxReturnSizePerRead popReviveMaxAttemptTimes
+        realTimeNotifyConsumerChange defaultMessageRequestMode defaultPopShareQueueNum serverLoadBalancerEnable
+        loadBalancePollNameServerInterval popResponseReturnActualRetryTopic popInflightMessageThreshold
+        enablePopMessageThreshold skipWhenCKRePutReachMaxTimes appendAckAsync appendCkAsync waitTimeMillsInAckQueue
+        enablePopMetrics""",
+    ),
+    **_because(
+        "arbitrary-time (timer wheel) messages are not supported in this version",
+        """mappedFileSizeTimerLog timerPrecisionMs timerRollWindowSlot timerFlushIntervalMs timerGetMessageThreadNum
+        timerPutMessageThreadNum timerEnableDisruptor timerEnableCheckMetrics timerInterceptDelayLevel timerMaxDelaySec
+        timerWheelEnable disappearTimeAfterStart timerStopEnqueue timerCheckMetricsWhen timerSkipUnknownError
+        timerWarmEnable timerStopDequeue timerEnableRetryUntilSuccess timerCongestNumEachSlot timerMetricSmallThreshold
+        timerProgressLogIntervalMs timerColdDataCheckIntervalMs recallMessageEnable
+        allowRecallWhenBrokerNotWriteable""",
+    ),
+    **_because(
+        "SQL92 filters are not supported in this version",
+        """enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter filterDataCleanTimeSpan
+        filterSupportRetry enablePropertyFilter enableConsumeQueueExt mappedFileSizeConsumeQueueExt
+        bitMapLengthConsumeQueueExt maxFilterMessageSize""",
+    ),
+    **_because(
+        "topic compaction, batch and light queues, and cold data control are not supported in this version",
+        """compactionMappedFileSize compactionCqMappedFileSize compactionScheduleInternal maxOffsetMapSize
+        enableCompaction mapperFileSizeBatchConsumeQueue searchBcqByCacheEnable enableLmq enableMultiDispatch
+        maxLmqConsumeQueueNum enableLmqStats coldDataFlowControlEnable coldDataScanEnable coldCtrStrategyEnable
+        usePIDColdCtrStrategy cgColdReadThreshold globalColdReadThreshold litePullMessageEnable
+        waitTimeMillsInLitePullQueue enableMixedMessageType storeReplyMessageEnable sampleSteps sampleCountThreshold
+        accessMessageInMemoryHotRatio travelCqFileNumWhenGetMessage estimateAccumulation""",
+    ),
+    **_because(
+        "RocksDB is not used",
+        """cleanRocksDBDirtyCQIntervalMin statRocksDBCQIntervalSec memTableFlushIntervalMs realTimePersistRocksDBConfig
+        enableRocksDBLog rocksdbCQDoubleWriteEnable combineCQLoadingCQTypes combineCQPreferCQType
+        combineAssignOffsetCQType combineCQEnableCheckSelf combineCQMaxExtraSearchCommitLogFiles
+        bottomMostCompressionTypeForConsumeQueueStore rocksdbCompressionType rocksdbFlushWalFrequency
+        rocksdbWalFileRollingThreshold""",
+    ),
+    **_because(
+        "metrics are exposed by rocketha's own HTTP port",
+        """metricsExporterType metricsOtelCardinalityLimit metricsGrpcExporterTarget metricsGrpcExporterHeader
+        metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills metricLoggingExporterIntervalInMills
+        metricsPromExporterPort metricsPromExporterHost metricsLabel metricsInDelta enableRemotingMetrics
+        enableMessageStoreMetrics enableConnectionMetrics enableTransactionMetrics enableStatsMetrics
+        enableRequestMetrics enableLagAndDlqMetrics accountStatsEnable accountStatsPrintZeroValues commercialBaseCount
+        commercialSizePerMsg maxStatsIdleTimeInMinutes enableDetailStat autoDeleteUnusedStats isolateLogEnable
+        enableScheduleMessageStats printChannelGroups printChannelGroupsMinNum diskFallRecorded highSpeedMode""",
+    ),
+    **_because(
+        "only a master alone is supported in this version, see docs/divergence.md",
+        """haListenPort haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
+        haMaxGapNotInSync slaveTimeout putMessageTimeout offsetCheckInSlave totalReplicas inSyncReplicas
+        minInSyncReplicas allAckInSyncStateSet enableAutoInSyncReplicas haFlowControlEnable maxHaTransferByteInSecond
+        haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup maxChecksumRange maxSlaveResendLength syncFromLastFile
+        controllerAddr fetchControllerAddrByDnsLookup syncBrokerMetadataPeriod checkSyncStateSetPeriod
+        syncControllerMetadataPeriod controllerHeartBeatTimeoutMills brokerElectionPriority brokerHeartbeatInterval
+        brokerNotActiveTimeoutMillis sendHeartbeatTimeoutMillis syncBrokerMemberGroupPeriod enableRemoteEscape
+        skipPreOnline storePathEpochFile storePathBrokerIdentity dLegerGroup dLegerPeers dLegerSelfId preferredLeaderId
+        enableBatchPush storePathDLedgerCommitLog delayOffsetUpdateVersionStep lockInStrictMode enableSplitMetadata
+        splitMetadataSize""",
+    ),
+    **_because(
+        "rocketha reads its keys from the file named by --config and from flags only",
+        """brokerConfigPath fetchNameSrvAddrByDnsLookup fetchNamesrvAddrByAddressServer fetchNamesrvAddrInterval
+        updateNameServerAddrPeriod configName authConfigPath""",
+    ),
+    **_because(
+        "a rocketha broker always registers with all name servers, in full, uncompressed",
+        """forceRegister compressedRegister enableSingleTopicRegister enableSplitRegistration splitRegistrationSize
+        compatibleWithOldNameSrv""",
+    ),
+    **_because(
+        "rocketha's embedded controller is not in this version",
+        "enableControllerInNamesrv",
+    ),
+    **_because(
+        "TLS is chosen by the endpoint string (ssl:...)",
+        "useTLS socksProxyConfig isScanAvailableNameSrv clientChannelMaxIdleTimeSeconds clientCloseSocketIfTimeout "
+        "channelNotActiveInterval maxReconnectIntervalTimeSeconds enableReconnectForGoAway enableShutdownGracefully "
+        "shutdownWaitTimeSeconds enableNetWorkFlowControl",
+    ),
+    **_because(
+        "rocketha has one way of doing this and no switch for it",
+        """flushConsumerOffsetHistoryInterval disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
+        enableBroadcastOffsetStore broadcastOffsetExpireSecond broadcastOffsetExpireMaxSecond cleanOfflineBrokerInterval
+        forwardTimeout useStaticSubscription subscriptionExpiredTimeout clearRetryTopicWhenDeleteTopic
+        enableRegisterProducer enableCreateSysGroup maxRecoveryCommitlogFiles deleteCommitLogFilesInterval
+        deleteConsumeQueueFilesInterval maxMsgsNumBatch duplicationEnable maxBatchDeleteFilesNum
+        recheckReputOffsetFromCq maxTopicLength autoMessageVersionOnTopicLen enableRunningFlagsInFlush
+        enabledAppendPropCRC forceVerifyPropCRC correctLogicMinOffsetSleepInterval correctLogicMinOffsetForceInterval
+        enableCleanExpiredOffset pullBatchMaxMessageCount replicasPerDiskPartition
+        logicalDiskSpaceCleanForciblyThreshold enableScheduleAsyncDeliver scheduleAsyncDeliverMaxPendingLimit
+        scheduleAsyncDeliverMaxResendNum2Blocked enableLogConsumeQueueRepeatedlyBuildWhenRecover isBrokerContainer
+        isInBrokerContainer""",
+    ),
+    **_because(
+        "access control is not in this version",
+        """authenticationProvider authenticationMetadataProvider authenticationStrategy authenticationWhitelist
+        initAuthenticationUser innerClientAuthenticationCredentials authorizationProvider authorizationMetadataProvider
+        authorizationStrategy authorizationWhitelist migrateAuthFromV1Enabled userCacheMaxNum userCacheExpiredSecond
+        userCacheRefreshSecond aclCacheMaxNum aclCacheExpiredSecond aclCacheRefreshSecond
+        statefulAuthenticationCacheMaxNum statefulAuthenticationCacheExpiredSecond statefulAuthorizationCacheMaxNum
+        statefulAuthorizationCacheExpiredSecond""",
+    ),
+}
+"""Key to the reason why it has no effect."""
+
+_NO_ACL = (
+    "access control is not in this version, and running open where a file asks for it would be worse than not running"
+)
+_NO_REPLICAS = "only a master alone is supported in this version, see docs/divergence.md"
+
+REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
+    "enableControllerMode": (("false",), _NO_REPLICAS),
+    "enableDLegerCommitLog": (("false",), _NO_REPLICAS),
+    "enableSlaveActingMaster": (("false",), _NO_REPLICAS),
+    "asyncLearner": (("false",), _NO_REPLICAS),
+    "aclEnable": (("false",), _NO_ACL),
+    "authenticationEnabled": (("false",), _NO_ACL),
+    "authorizationEnabled": (("false",), _NO_ACL),
+    "storeType": (("default",), "only RocketMQ's file layout is supported, not RocksDB"),
+    "configManagerVersion": (("V1", "v1"), "topics and offsets are kept in RocketMQ's JSON files, not in RocksDB"),
+    "messageStorePlugIn": (("",), "Java classes cannot be loaded"),
+    "readOnlyCommitLogStorePaths": (("",), "a commit log on several disks is not supported"),
+    "readUnCommitted": (("false",), "consumers never read what is not confirmed"),
+}
+"""Key to the values with which it may stand in a file, and why no others."""
