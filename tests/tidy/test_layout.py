@@ -1,0 +1,167 @@
+"""The layout of docs/architecture.rst and the style rules that can be counted."""
+
+from __future__ import annotations
+
+import ast
+import re
+import unittest
+from collections.abc import Iterator
+
+from tests.tidy.source import PURE_PACKAGES, ROOT, Module, imports, module, modules, public_definitions
+
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 500
+
+# A module over the limit is here with the reason it is still one module.
+LONG_MODULES: dict[str, str] = {}
+
+# Who may import whom: a package imports only from a lower rank, or from itself. Machines (rank 2) may use each other.
+RANKS = {
+    "__init__": 0,
+    "errors": 0,
+    "wire": 1,
+    **dict.fromkeys(set(PURE_PACKAGES) - {"wire"}, 2),
+    "observe": 3,
+    "protocols": 4,
+    "services": 5,
+    "admin": 6,
+    "simulation": 6,
+}
+MACHINES_RANK = 2
+
+BANNED_WORDS = re.compile(r"Manager|Handler|Processor|Engine|Utils?(?![a-z])|Helpers?(?![a-z])")
+BANNED_MODULE_NAMES = re.compile(r"(^|_)(manager|handler|processor|engine|utils?|helpers?|misc|common)(_|$)")
+
+
+def wrong_imports(source: Module) -> Iterator[str]:
+    """Imports that point right, or sideways."""
+    rank = RANKS.get(source.package)
+    if rank is None:
+        yield f"{source.path}: {source.package} has no place in the layout (tests/tidy/test_layout.py RANKS)"
+        return
+    for line, name in imports(source):
+        if not name.startswith("rocketha."):
+            continue
+        target = name.split(".")[1]
+        other = RANKS.get(target, 0)
+        if target == source.package or other < rank or other == rank == MACHINES_RANK:
+            continue
+        yield f"{source.path}:{line} imports {name}: {source.package} must not know {target}"
+
+
+def long_functions(source: Module) -> Iterator[str]:
+    """Functions over the limit."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+            lines = node.end_lineno - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                yield f"{source.path}:{node.lineno} {node.name} has {lines} lines (at most {FUNCTION_LINES_MAX})"
+
+
+def banned_names(source: Module) -> Iterator[str]:
+    """Classes and modules named after nothing."""
+    if BANNED_MODULE_NAMES.search(source.path.rsplit("/", maxsplit=1)[-1].removesuffix(".py")):
+        yield f"{source.path}: a module is named after the noun it is about"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef) and BANNED_WORDS.search(node.name):
+            yield f"{source.path}:{node.lineno} {node.name} does not say what it does"
+
+
+def missing_docstrings(source: Module) -> Iterator[str]:
+    """Public things without a docstring."""
+    if not ast.get_docstring(source.tree):
+        yield f"{source.path}: no module docstring"
+    for name, node in public_definitions(source):
+        if ast.get_docstring(node) is None and not documented_elsewhere(node):
+            yield f"{source.path}:{node.lineno} {name} has no docstring"
+
+
+def documented_elsewhere(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the node is Twisted's (camelCase), an overload, or a one-liner whose name and types say it all."""
+    if isinstance(node, ast.ClassDef):
+        return False
+    decorators = {ast.unparse(each).rsplit(".", maxsplit=1)[-1] for each in node.decorator_list}
+    camel_case = re.search("[a-z][A-Z]", node.name) is not None
+    return camel_case or "overload" in decorators or "override" in decorators or len(node.body) == 1
+
+
+class LayoutTests(unittest.TestCase):
+    """Each test walks every module of src/rocketha."""
+
+    def assert_none(self, found: list[str]) -> None:
+        """Fail with one finding a line."""
+        self.assertEqual(found, [], "\n" + "\n".join(found))
+
+    def test_dependencies_point_left(self) -> None:
+        """Wire, machines, protocols, services, plugins: nobody imports what stands to its right."""
+        self.assert_none([each for source in modules() for each in wrong_imports(source)])
+
+    def test_functions_are_short(self) -> None:
+        """TIGER_STYLE's 70 lines."""
+        self.assert_none([each for source in modules() for each in long_functions(source)])
+
+    def test_modules_are_short(self) -> None:
+        """A module over 500 lines has two reasons to exist, unless LONG_MODULES says why not."""
+        lengths = {source.path: source.text.count("\n") for source in modules()}
+        too_long = {path for path, lines in lengths.items() if lines > MODULE_LINES_MAX}
+        self.assert_none([f"{path}: {lengths[path]} lines" for path in sorted(too_long - set(LONG_MODULES))])
+        self.assertEqual(sorted(set(LONG_MODULES) - too_long), [], "listed as long, and is not")
+
+    def test_names_say_what_things_do(self) -> None:
+        """No Manager, Handler, Processor, Engine, utils (Twisted's coding standard says why)."""
+        self.assert_none([each for source in modules() for each in banned_names(source)])
+
+    def test_public_things_have_docstrings(self) -> None:
+        """Modules, classes, and the functions that do more than their name and types say."""
+        self.assert_none([each for source in modules() for each in missing_docstrings(source)])
+
+    def test_no_init_under_twisted(self) -> None:
+        """An __init__.py there overwrites Twisted's own when installed, and deletes it when uninstalled."""
+        self.assertEqual([str(path) for path in (ROOT / "twisted").rglob("__init__.py")], [])
+        plugins = [path.name for path in (ROOT / "twisted" / "plugins").glob("*.py")]
+        self.assertEqual(plugins, ["rocketha_plugins.py"])
+
+    def test_editable_installs_find_the_plugins(self) -> None:
+        """src/twisted is the symlink that puts the plugins on the path of an editable install."""
+        link = ROOT / "src" / "twisted"
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(str(link.readlink()), "../twisted")
+
+
+class RuleTests(unittest.TestCase):
+    """The rules themselves: each can fail."""
+
+    def test_a_right_pointing_import_is_seen(self) -> None:
+        """wire must not know the store, nor the store the services, whichever way the import is written."""
+        for path, text in (
+            ("wire/x.py", "from rocketha.store import segment"),
+            ("store/x.py", "import rocketha.services.broker"),
+            ("store/x.py", "from ..protocols import remoting"),
+            ("observe/x.py", "def f():\n    from rocketha import services"),
+        ):
+            with self.subTest(path, text=text):
+                self.assertEqual(len(list(wrong_imports(module(path, text)))), 1)
+
+    def test_left_pointing_imports_are_fine(self) -> None:
+        """The broker uses the store, services use everything."""
+        self.assertEqual(list(wrong_imports(module("broker/x.py", "from rocketha.store import message_store"))), [])
+        self.assertEqual(list(wrong_imports(module("services/x.py", "from rocketha.protocols import remoting"))), [])
+        self.assertEqual(list(wrong_imports(module("wire/x.py", "from rocketha import errors"))), [])
+
+    def test_long_functions_are_seen(self) -> None:
+        """70 lines pass, 71 do not."""
+        body = "    x = 1\n"
+        self.assertEqual(list(long_functions(module("a.py", "def f():\n" + body * 69))), [])
+        self.assertEqual(len(list(long_functions(module("a.py", "def f():\n" + body * 70)))), 1)
+
+    def test_empty_names_are_seen(self) -> None:
+        """Whole words only: EngineDriver is caught, Reutilised is not."""
+        self.assertEqual(len(list(banned_names(module("a.py", "class QueueManager: pass")))), 1)
+        self.assertEqual(len(list(banned_names(module("wire/utils.py", "")))), 1)
+        self.assertEqual(list(banned_names(module("a.py", "class Reutilised: pass"))), [])
+
+    def test_missing_docstrings_are_seen(self) -> None:
+        """A public class without one is caught; a private function, and what Twisted calls, are not."""
+        method = "    def dataReceived(self, d):\n        a = 1\n        return a\n"
+        text = f'"""m"""\nclass C:\n{method}def _f():\n    pass\n'
+        self.assertEqual(len(list(missing_docstrings(module("a.py", text)))), 1)
