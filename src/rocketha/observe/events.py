@@ -1,0 +1,113 @@
+"""Things that happen to a service and that somebody may want to find again: values with a name, not sentences.
+
+Pure.  A test compares them, the log writes them (``observe.logging.emit``) with ``event`` = the name, so that an alert can be
+written on the name. Names are stable once released; attributes may be added.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+
+@attrs.frozen
+class Event:
+    """Something that happened.
+
+    :cvar name: ``subject.verb``, stable.
+    :cvar level: how loudly it is logged.
+    :cvar message: what a person reads, with the attributes' names in braces.
+    """
+
+    name: ClassVar[str] = ""
+    level: ClassVar[str] = "info"
+    message: ClassVar[str] = ""
+
+
+@attrs.frozen
+class NameserverStarted(Event):
+    """The nameserver listens."""
+
+    name: ClassVar[str] = "namesrv.started"
+    message: ClassVar[str] = "nameserver listens on {address}"
+
+    address: str
+
+
+@attrs.frozen
+class BrokerStarted(Event):
+    """The broker has recovered its store and listens.
+
+    :ivar recovery: how the store was found: ``new``, ``clean`` or ``after a crash``.
+    :ivar seconds: from the start of the service to listening.
+    """
+
+    name: ClassVar[str] = "broker.started"
+    message: ClassVar[str] = "broker {broker} listens on {address} after {seconds:.2f} s; store {store}: {recovery}"
+
+    broker: str
+    address: str
+    store: str
+    recovery: str
+    seconds: float
+
+
+@attrs.frozen
+class BrokerStopped(Event):
+    """The broker has closed its store cleanly."""
+
+    name: ClassVar[str] = "broker.stopped"
+    message: ClassVar[str] = "broker {broker} stopped; its store is clean up to offset {max_offset}"
+
+    broker: str
+    max_offset: int
+
+
+@attrs.frozen
+class DiskFailed(Event):
+    """An operation on the disk failed; what was being written is not acknowledged."""
+
+    name: ClassVar[str] = "disk.failed"
+    level: ClassVar[str] = "error"
+    message: ClassVar[str] = "{operation} of {path} failed: {reason}"
+
+    path: str
+    operation: str
+    reason: str
+
+
+@attrs.frozen
+class DiskFilling(Event):
+    """The disk is over a mark: 0.75 cleans early, 0.85 cleans hard, 0.95 refuses writes."""
+
+    name: ClassVar[str] = "disk.filling"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "the disk under {path} is {used_ratio:.0%} full: {consequence}"
+
+    path: str
+    used_ratio: float
+    consequence: str
+
+
+@attrs.frozen
+class ConfigKeyIgnored(Event):
+    """A key of a configuration file has no effect here."""
+
+    name: ClassVar[str] = "config.ignored"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "{path}: {key} has no effect: {reason}"
+
+    path: str
+    key: str
+    reason: str
+
+
+@attrs.frozen
+class StatusServerStarted(Event):
+    """The HTTP port for metrics and health listens."""
+
+    name: ClassVar[str] = "status.started"
+    message: ClassVar[str] = "metrics and health on http://{address}/"
+
+    address: str
