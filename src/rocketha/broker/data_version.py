@@ -1,0 +1,54 @@
+"""The version of a table: what a slave or a nameserver compares to see whether it has the newest one.
+
+Pure.  Java: ``DataVersion``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire import json_dialect
+
+
+@attrs.define
+class DataVersion:
+    """Counter, time and term of the last change; two tables are the same when all three are equal."""
+
+    counter: int = 0
+    state_version: int = 0  # the master epoch under which the change was made; 0 without a controller
+    timestamp_ms: int = 0
+
+    def next(self, now_ms: int, state_version: int = 0) -> None:
+        """Something changed."""
+        self.counter += 1
+        self.timestamp_ms = now_ms
+        self.state_version = state_version
+
+    def as_json(self) -> dict[str, int]:
+        """As fastjson writes it."""
+        return {"counter": self.counter, "stateVersion": self.state_version, "timestamp": self.timestamp_ms}
+
+    def assign(self, other: DataVersion) -> None:
+        """Take over another's version (a file's, a master's)."""
+        self.counter, self.state_version, self.timestamp_ms = other.counter, other.state_version, other.timestamp_ms
+
+    @classmethod
+    def from_json(cls, value: Any) -> DataVersion:
+        """From a parsed object; keys that are missing or not numbers count as 0, as a Java reader has it."""
+        if not isinstance(value, dict):
+            return cls()
+        numbers = [value.get(key, 0) for key in ("counter", "stateVersion", "timestamp")]
+        return cls(*(number if isinstance(number, int) and not isinstance(number, bool) else 0 for number in numbers))
+
+    @classmethod
+    def from_text(cls, text: str | None) -> DataVersion | None:
+        """From a header field; ``None`` when it is blank or no JSON."""
+        if text is None or not text.strip() or len(text) > 1024:
+            return None
+        try:
+            return cls.from_json(json_dialect.loads(text))
+        except RemoteProtocolError:
+            return None

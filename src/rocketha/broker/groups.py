@@ -1,0 +1,242 @@
+"""The table of consumer groups this broker knows.
+
+Pure.  Must not know who is connected (:mod:`rocketha.broker.clients`).  A group comes to be when its first member
+sends a heartbeat (autoCreateSubscriptionGroup) or when an administrator makes it.
+
+Java: ``SubscriptionGroupManager``, ``SubscriptionGroupConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from rocketha.broker import names
+from rocketha.broker.attributes import GROUP_ATTRIBUTES, alter
+from rocketha.broker.data_version import DataVersion
+from rocketha.broker.fields import LONG_MAX, refused
+from rocketha.errors import CorruptStore, RemoteProtocolError
+from rocketha.wire import json_dialect
+from rocketha.wire.codes import ResponseCode
+
+GROUPS_MAX = 100_000
+RETRY_QUEUE_NUMS_MAX = 1024
+
+PREDEFINED_GROUPS = (
+    names.TOOLS_GROUP,
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+"""The groups every broker has (``SubscriptionGroupManager.init``)."""
+
+# Java's key, our attribute, type: the order is fastjson's (alphabetical)
+_KEYS: tuple[tuple[str, str, type], ...] = (
+    ("attributes", "attributes", dict),
+    ("brokerId", "broker_id", int),
+    ("consumeBroadcastEnable", "consume_broadcast_enable", bool),
+    ("consumeEnable", "consume_enable", bool),
+    ("consumeFromMinEnable", "consume_from_min_enable", bool),
+    ("consumeMessageOrderly", "consume_message_orderly", bool),
+    ("consumeTimeoutMinute", "consume_timeout_minute", int),
+    ("groupName", "group_name", str),
+    ("groupRetryPolicy", "group_retry_policy", dict),
+    ("groupSysFlag", "group_sys_flag", int),
+    ("notifyConsumerIdsChangedEnable", "notify_consumer_ids_changed_enable", bool),
+    ("retryMaxTimes", "retry_max_times", int),
+    ("retryQueueNums", "retry_queue_nums", int),
+    ("subscriptionDataSet", "subscription_data_set", list),
+    ("whichBrokerWhenConsumeSlowly", "which_broker_when_consume_slowly", int),
+)
+
+
+@attrs.frozen
+class SubscriptionGroupConfig:
+    """One group as Java's ``SubscriptionGroupConfig`` has it."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    retry_queue_nums: int = 1
+    retry_max_times: int = 16
+    group_retry_policy: Mapping[str, Any] = attrs.field(factory=lambda: {"type": "CUSTOMIZED"})
+    broker_id: int = 0
+    which_broker_when_consume_slowly: int = 1
+    notify_consumer_ids_changed_enable: bool = True
+    group_sys_flag: int = 0
+    consume_timeout_minute: int = 15  # push consumers only
+    subscription_data_set: list[Any] | None = None  # kept as it came; nothing here reads it
+    attributes: Mapping[str, str] = attrs.field(factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """In fastjson's order; a subscriptionDataSet that is not there is left out."""
+        values = {key: getattr(self, attribute) for key, attribute, _ in _KEYS}
+        if self.subscription_data_set is None:
+            del values["subscriptionDataSet"]
+        return values
+
+    @classmethod
+    def from_json(cls, value: Any) -> SubscriptionGroupConfig:
+        """From a parsed object; a missing key has Java's default.
+
+        :raises RemoteProtocolError: a key has the wrong type or a count is out of range.
+        """
+        if not isinstance(value, dict):
+            raise RemoteProtocolError("a group's configuration is no object")
+        found: dict[str, Any] = {"group_name": ""}
+        for key, attribute, kind in _KEYS:
+            item = value.get(key)
+            if item is None:
+                continue
+            if not isinstance(item, kind) or (kind is int and isinstance(item, bool)):
+                raise RemoteProtocolError(f"{key} is no {kind.__name__}")
+            if isinstance(item, int) and not -LONG_MAX <= item <= LONG_MAX:
+                raise RemoteProtocolError(f"{key} is {item}")
+            found[attribute] = item
+        config = cls(**found)
+        if not 0 <= config.retry_queue_nums <= RETRY_QUEUE_NUMS_MAX:
+            allowed = f"allowed is 0 to {RETRY_QUEUE_NUMS_MAX}"
+            raise RemoteProtocolError(f"retryQueueNums is {config.retry_queue_nums}, {allowed}")
+        if not all(isinstance(item, str) for item in config.attributes.values()):
+            raise RemoteProtocolError("a group's attributes are no map of texts")
+        return config
+
+
+class GroupTable:
+    """All consumer groups by name.  ``dirty`` is set by every change and cleared by whoever saved the table."""
+
+    def __init__(self) -> None:
+        self.table: dict[str, SubscriptionGroupConfig] = {
+            name: SubscriptionGroupConfig(name) for name in PREDEFINED_GROUPS
+        }
+        self.forbidden: dict[str, dict[str, int]] = {}  # group -> topic -> bits that are taken away
+        self.data_version = DataVersion()
+        self.state_version = 0
+        self.dirty = False
+
+    def __contains__(self, group: object) -> bool:
+        return group in self.table
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """The group's configuration."""
+        return self.table.get(group)
+
+    def find(self, group: str, auto_create: bool, now_ms: int) -> SubscriptionGroupConfig | None:
+        """The group, made with the defaults when it is missing and may be made.
+
+        :returns: ``None`` when groups are not created by use, the name is bad, or the table is full.
+        """
+        present = self.table.get(group)
+        if present is not None:
+            return present
+        if not (auto_create or names.is_system_group(group)):
+            return None
+        if names.group_problem(group) is not None or len(self.table) >= GROUPS_MAX:
+            return None
+        config = SubscriptionGroupConfig(group)
+        self.table[group] = config
+        self._changed(now_ms)
+        return config
+
+    def update(self, wanted: SubscriptionGroupConfig, now_ms: int) -> SubscriptionGroupConfig:
+        """An administrator's create or update; ``wanted.attributes`` are signed changes.
+
+        :raises RequestRefused: 29 bad name, 1 bad attribute or table full.
+        """
+        names.check_group(wanted.group_name)
+        present = self.table.get(wanted.group_name)
+        if present is None and len(self.table) >= GROUPS_MAX:
+            raise refused(f"this broker has {GROUPS_MAX} groups and takes no more", ResponseCode.SYSTEM_ERROR)
+        current = present.attributes if present is not None else {}
+        altered = alter(present is None, GROUP_ATTRIBUTES, current, wanted.attributes)
+        config = attrs.evolve(wanted, attributes=altered)
+        self.table[config.group_name] = config
+        self._changed(now_ms)
+        return config
+
+    def delete(self, group: str, now_ms: int) -> bool:
+        """Forget a group; whether it was there."""
+        self.forbidden.pop(group, None)
+        if self.table.pop(group, None) is None:
+            return False
+        self._changed(now_ms)
+        return True
+
+    def forbidden_bits(self, group: str, topic: str) -> int:
+        """Permission bits taken from this group on this topic."""
+        topics = self.forbidden.get(group)
+        return topics.get(topic, 0) if topics else 0
+
+    def forbid(self, group: str, topic: str, bit: int, on: bool, now_ms: int) -> None:
+        """Take a permission bit away or give it back."""
+        bits = self.forbidden_bits(group, topic)
+        bits = bits | bit if on else bits & ~bit
+        topics = self.forbidden.setdefault(group, {})
+        if bits:
+            topics[topic] = bits
+        else:
+            topics.pop(topic, None)
+        if not topics:
+            del self.forbidden[group]
+        self._changed(now_ms)
+
+    def page(self, version_text: str | None, first: int, count: int) -> dict[str, SubscriptionGroupConfig]:
+        """One page of the table sorted by name; a reader whose version is not the present one starts again at 0."""
+        if DataVersion.from_text(version_text) != self.data_version:
+            first = 0
+        return {name: self.table[name] for name in sorted(self.table)[first : first + count]}
+
+    def as_json(self, groups: Mapping[str, SubscriptionGroupConfig] | None = None) -> dict[str, Any]:
+        """The file's content and the body of GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
+        chosen = self.table if groups is None else groups
+        return {
+            "dataVersion": self.data_version.as_json(),
+            "forbiddenTable": {name: bits for name, bits in self.forbidden.items() if name in chosen},
+            "subscriptionGroupTable": {name: config.as_json() for name, config in chosen.items()},
+        }
+
+    def dump(self) -> bytes:
+        """The text of config/subscriptionGroup.json."""
+        return json_dialect.dumps_pretty(self.as_json())
+
+    def load(self, data: bytes, path: str = "config/subscriptionGroup.json") -> None:
+        """Add what the file holds to the predefined groups.
+
+        :raises CorruptStore: it is no such file.
+        """
+        try:
+            value = json_dialect.loads(data)
+            if not isinstance(value, dict):
+                raise RemoteProtocolError("no object")
+            table, forbidden = value.get("subscriptionGroupTable") or {}, value.get("forbiddenTable") or {}
+            if not isinstance(table, dict) or not isinstance(forbidden, dict):
+                raise RemoteProtocolError("subscriptionGroupTable or forbiddenTable is no map")
+            loaded = {name: _named(SubscriptionGroupConfig.from_json(entry), name) for name, entry in table.items()}
+            bits = {name: _bits(topics) for name, topics in forbidden.items()}
+        except RemoteProtocolError as problem:
+            raise CorruptStore(path, 0, str(problem)) from None
+        self.table.update(loaded)
+        self.forbidden.update({name: topics for name, topics in bits.items() if topics})
+        self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
+
+    def _changed(self, now_ms: int) -> None:
+        self.data_version.next(now_ms, self.state_version)
+        self.dirty = True
+
+
+def _named(config: SubscriptionGroupConfig, name: str) -> SubscriptionGroupConfig:
+    return config if config.group_name == name else attrs.evolve(config, group_name=name)
+
+
+def _bits(topics: Any) -> dict[str, int]:
+    if not isinstance(topics, dict) or not all(isinstance(bits, int) for bits in topics.values()):
+        raise RemoteProtocolError("forbiddenTable holds no map of numbers")
+    return {topic: bits for topic, bits in topics.items() if bits > 0}

@@ -1,0 +1,195 @@
+"""How far each consumer group has come in each queue.
+
+Pure.  Must not know which topics and groups exist: requests are checked before they get here.
+
+Theory of operation: three maps with the same keys, ``topic@group`` to queue to offset.  ``committed`` is what a
+consumer reports, and is saved.  ``pulled`` is what it was last given, only for statistics.  ``resets`` are an
+administrator's orders: such an offset wins over the committed one, reports of the consumer are ignored, until the
+consumer's next pull is told to move there (:meth:`ConsumerOffsets.take_reset`).
+
+Java: ``ConsumerOffsetManager``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rocketha.broker.data_version import DataVersion
+from rocketha.errors import CorruptStore, RemoteProtocolError
+from rocketha.wire import json_dialect
+
+SEPARATOR = "@"
+VERSION_STEP = 500
+"""Commits between two data versions (consumerOffsetUpdateVersionStep)."""
+
+_Table = dict[str, dict[int, int]]
+
+
+class ConsumerOffsets:
+    """Offsets of all groups.  ``dirty`` is set by every change and cleared by whoever saved the table."""
+
+    def __init__(self) -> None:
+        self.committed: _Table = {}
+        self.pulled: _Table = {}
+        self.resets: _Table = {}
+        self.data_version = DataVersion()
+        self.state_version = 0
+        self.dirty = False
+        self._commits = 0
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> None:
+        """The group has consumed everything below ``offset`` of this queue."""
+        key = topic + SEPARATOR + group
+        queues = self.committed.get(key)
+        if queues is None:
+            queues = self.committed[key] = {}
+        queues[queue_id] = offset
+        self.dirty = True
+        self._commits += 1
+        if self._commits % VERSION_STEP == 0:
+            self.data_version.next(now_ms, self.state_version)
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """Where the group goes on: an ordered reset, else what it committed, else -1."""
+        key = topic + SEPARATOR + group
+        if self.resets:
+            ordered = self.resets.get(key)
+            if ordered is not None and queue_id in ordered:
+                return ordered[queue_id]
+        queues = self.committed.get(key)
+        return -1 if queues is None else queues.get(queue_id, -1)
+
+    def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """The group was given everything below ``offset``; hot path."""
+        key = topic + SEPARATOR + group
+        queues = self.pulled.get(key)
+        if queues is None:
+            queues = self.pulled[key] = {}
+        queues[queue_id] = offset
+
+    def query_pulled(self, group: str, topic: str, queue_id: int) -> int:
+        """What :meth:`note_pull` noted, else the committed offset, else -1."""
+        queues = self.pulled.get(topic + SEPARATOR + group)
+        found = None if queues is None else queues.get(queue_id)
+        return self.query(group, topic, queue_id) if found is None else found
+
+    def order_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """An administrator sends the group to ``offset`` of this queue."""
+        key = topic + SEPARATOR + group
+        self.resets.setdefault(key, {})[queue_id] = offset
+        self.committed.setdefault(key, {})[queue_id] = offset
+        self.dirty = True
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether a reset waits for the consumer's next pull."""
+        if not self.resets:
+            return False
+        ordered = self.resets.get(topic + SEPARATOR + group)
+        return ordered is not None and queue_id in ordered
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The ordered offset, once: the pull that gets it is answered PULL_OFFSET_MOVED with it."""
+        if not self.resets:
+            return None
+        key = topic + SEPARATOR + group
+        ordered = self.resets.get(key)
+        if ordered is None:
+            return None
+        offset = ordered.pop(queue_id, None)
+        if not ordered:
+            del self.resets[key]
+        return offset
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics in which the group has offsets, sorted."""
+        return sorted(topic for topic, owner in map(_split, self.committed) if owner == group)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups that have offsets in the topic, sorted."""
+        return sorted(owner for name, owner in map(_split, self.committed) if name == topic)
+
+    def queues_of(self, group: str, topic: str) -> dict[int, int]:
+        """Committed offsets by queue; a copy."""
+        return dict(self.committed.get(topic + SEPARATOR + group, {}))
+
+    def remove_topic(self, topic: str) -> None:
+        """The topic is gone."""
+        self._remove([key for key in self._keys() if _split(key)[0] == topic])
+
+    def remove_group(self, group: str) -> None:
+        """The group is gone."""
+        self._remove([key for key in self._keys() if _split(key)[1] == group])
+
+    def clone(self, source: str, target: str, topic: str) -> bool:
+        """Give ``target`` the offsets of ``source`` in one topic; whether there were any."""
+        offsets = self.committed.get(topic + SEPARATOR + source)
+        if offsets is None:
+            return False
+        self.committed[topic + SEPARATOR + target] = dict(offsets)
+        self.dirty = True
+        return True
+
+    def as_json(self) -> dict[str, Any]:
+        """The file's content and the body of GET_ALL_CONSUMER_OFFSET."""
+        groups: dict[str, list[str]] = {}
+        for topic, group in map(_split, self.committed):
+            groups.setdefault(group, []).append(topic)
+        value: dict[str, Any] = {
+            "dataVersion": self.data_version.as_json(),
+            "groupTopicMap": groups,
+            "offsetTable": self.committed,
+        }
+        if self.pulled:
+            value["pullOffsetTable"] = self.pulled
+        return value
+
+    def dump(self) -> bytes:
+        """The text of config/consumerOffset.json."""
+        return json_dialect.dumps_pretty(self.as_json())
+
+    def load(self, data: bytes, path: str = "config/consumerOffset.json") -> None:
+        """Replace the table by the file's.
+
+        :raises CorruptStore: it is no such file.
+        """
+        try:
+            value = json_dialect.loads(data)
+            if not isinstance(value, dict):
+                raise RemoteProtocolError("no object")
+            committed = _offset_table(value.get("offsetTable"))
+            pulled = _offset_table(value.get("pullOffsetTable"))
+        except RemoteProtocolError as problem:
+            raise CorruptStore(path, 0, str(problem)) from None
+        self.committed, self.pulled = committed, pulled
+        self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
+
+    def _keys(self) -> list[str]:
+        return sorted({*self.committed, *self.pulled, *self.resets})
+
+    def _remove(self, keys: list[str]) -> None:
+        for key in keys:
+            for table in (self.committed, self.pulled, self.resets):
+                table.pop(key, None)
+            self.dirty = True
+
+
+def _split(key: str) -> tuple[str, str]:
+    topic, _, group = key.partition(SEPARATOR)
+    return topic, group
+
+
+def _offset_table(value: Any) -> _Table:
+    """A parsed ``{"topic@group": {queue: offset}}``; fastjson's integer keys come as text."""
+    table: _Table = {}
+    if value is None:
+        return table
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("an offset table is no map")
+    for key, queues in value.items():
+        if not isinstance(queues, dict):  # a key that is not topic@group is kept: newer Java versions have others
+            raise RemoteProtocolError(f"{key[:300]!r} has no map of offsets")
+        try:
+            table[key] = {int(queue): int(offset) for queue, offset in queues.items()}
+        except (TypeError, ValueError):
+            raise RemoteProtocolError(f"{key[:300]}: an offset is no number") from None
+    return table

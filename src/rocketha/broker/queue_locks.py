@@ -1,0 +1,144 @@
+"""Which client of a group owns a queue, for orderly consumption.
+
+Pure.  Theory of operation: an orderly consumer locks the queues it was allocated before it consumes them, and again
+every 20 s.  A lock belongs to a client id; it ends when its owner unlocks it or 60 s after the owner last locked it.
+Locks are not saved: after a restart the clients lock again.
+
+Java: ``RebalanceLockManager``, ``LockBatchRequestBody``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from rocketha.broker.fields import INT_MAX, refused
+from rocketha.broker.names import CLIENT_ID_LENGTH_MAX, RETRY_TOPIC_LENGTH_MAX, check_group
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire import json_dialect
+from rocketha.wire.codes import ResponseCode
+
+LOCK_MS = 60_000
+QUEUES_MAX = 16_384
+"""Queues in one request."""
+LOCKS_MAX = 1_000_000
+"""Locks of all groups together."""
+
+
+class MessageQueue(NamedTuple):
+    """A queue of one broker; the order of the fields is fastjson's."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
+
+    def as_json(self) -> dict[str, Any]:
+        """As fastjson writes it."""
+        return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
+
+
+@attrs.frozen
+class LockRequest:
+    """The body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
+
+    group: str
+    client_id: str
+    queues: tuple[MessageQueue, ...]
+
+
+@attrs.define(slots=True)
+class _Lock:
+    client_id: str
+    locked_ms: int
+
+
+def parse_lock_request(body: bytes) -> LockRequest:
+    """The request of a body.
+
+    :raises RemoteProtocolError: it is none.
+    :raises RequestRefused: the group's name is bad.
+    """
+    value = json_dialect.loads(body)
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("a lock request is no object")
+    group, client_id, queues = value.get("consumerGroup"), value.get("clientId"), value.get("mqSet") or []
+    if not isinstance(group, str) or not isinstance(client_id, str) or not 0 < len(client_id) <= CLIENT_ID_LENGTH_MAX:
+        raise RemoteProtocolError("consumerGroup or clientId is missing")
+    if not isinstance(queues, list) or len(queues) > QUEUES_MAX:
+        raise RemoteProtocolError(f"mqSet is no list of at most {QUEUES_MAX} queues")
+    return LockRequest(check_group(group), client_id, tuple(map(_queue, queues)))
+
+
+def _queue(value: Any) -> MessageQueue:
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("a message queue is no object")
+    broker, queue_id, topic = value.get("brokerName"), value.get("queueId"), value.get("topic")
+    if not isinstance(broker, str) or not isinstance(topic, str) or type(queue_id) is not int:
+        raise RemoteProtocolError("a message queue lacks brokerName, queueId or topic")
+    if len(broker) > 255 or len(topic) > RETRY_TOPIC_LENGTH_MAX or not 0 <= queue_id <= INT_MAX:
+        raise RemoteProtocolError("a message queue's name is too long or its number is out of range")
+    return MessageQueue(broker, queue_id, topic)
+
+
+class QueueLocks:
+    """Locks by group and queue."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._count = 0
+
+    def lock(self, group: str, queues: Sequence[MessageQueue], client_id: str, now_ms: int) -> list[MessageQueue]:
+        """Lock what is free, expired or one's own; the queues that ``client_id`` owns now, in the order asked.
+
+        :raises RequestRefused: 1, there are too many locks.
+        """
+        locks = self._groups.setdefault(group, {})
+        owned = []
+        for queue in queues:
+            lock = locks.get(queue)
+            if lock is None:
+                if self._count >= LOCKS_MAX:
+                    raise refused(f"this broker has {LOCKS_MAX} locks and takes no more", ResponseCode.SYSTEM_ERROR)
+                locks[queue] = _Lock(client_id, now_ms)
+                self._count += 1
+            elif lock.client_id == client_id or now_ms - lock.locked_ms > LOCK_MS:
+                lock.client_id, lock.locked_ms = client_id, now_ms
+            else:
+                continue
+            owned.append(queue)
+        if not locks:
+            del self._groups[group]
+        return owned
+
+    def unlock(self, group: str, queues: Sequence[MessageQueue], client_id: str) -> None:
+        """Free what ``client_id`` owns; anything else stays as it is."""
+        locks = self._groups.get(group)
+        if locks is None:
+            return
+        for queue in queues:
+            lock = locks.get(queue)
+            if lock is not None and lock.client_id == client_id:
+                del locks[queue]
+                self._count -= 1
+        if not locks:
+            del self._groups[group]
+
+    def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
+        """The client that owns the queue, if its lock still counts."""
+        lock = self._groups.get(group, {}).get(queue)
+        return None if lock is None or now_ms - lock.locked_ms > LOCK_MS else lock.client_id
+
+    def expire(self, now_ms: int) -> int:
+        """Forget locks that no longer count; how many.  It changes no answer, only memory."""
+        dropped = 0
+        for group in list(self._groups):
+            locks = self._groups[group]
+            for queue in [queue for queue, lock in locks.items() if now_ms - lock.locked_ms > LOCK_MS]:
+                del locks[queue]
+                dropped += 1
+            if not locks:
+                del self._groups[group]
+        self._count -= dropped
+        return dropped

@@ -1,0 +1,200 @@
+"""Everything a broker keeps in memory besides messages, in one place, and the rules that touch several tables.
+
+Pure.  Must not know how effects are carried out nor how bytes travel.  A request handler gets a :class:`BrokerState`,
+changes tables through it and appends :mod:`rocketha.broker.effects` to ``state.effects``; the service takes them with
+:meth:`BrokerState.take_effects` after every handler, carries them out, and only then writes the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import attrs
+
+from rocketha.broker import names, permissions
+from rocketha.broker.clients import Clients, GroupChange
+from rocketha.broker.config_view import ConfigView, FixedConfig
+from rocketha.broker.effects import Audit, Effect, NotifyClient, RegisterTopics, SaveConfig
+from rocketha.broker.groups import GroupTable, SubscriptionGroupConfig
+from rocketha.broker.offsets import ConsumerOffsets
+from rocketha.broker.queue_locks import QueueLocks
+from rocketha.broker.stats import BrokerStats
+from rocketha.broker.topics import TopicConfig, TopicTable, system_topics
+from rocketha.wire.codes import RequestCode
+
+
+class MessageStore(Protocol):
+    """What request handlers need of the store (:class:`rocketha.store.message_store.MessageStore` has it)."""
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The offset the next message of the queue gets; 0 when there is no such queue."""
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The offset of the oldest message still there; 0 when there is no such queue."""
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, upper: bool = False) -> int:
+        """The first offset stored at or after a time."""
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """When the oldest message of the queue was stored, -1 when there is none."""
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """When a message was stored, -1 when it is not there."""
+
+    def physical_offset(self, topic: str, queue_id: int, offset: int) -> int:
+        """Where in the commit log a message of a queue is, -1 when it is not there."""
+
+    def earliest_message_time(self) -> int:
+        """When the oldest message of the store was stored, -1 when there is none."""
+
+    def message_at(self, physical_offset: int) -> bytes | None:
+        """The record at an offset of the commit log."""
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget the topic's queues."""
+
+    @property
+    def max_physical_offset(self) -> int:
+        """The end of the commit log."""
+
+    @property
+    def min_physical_offset(self) -> int:
+        """The beginning of the commit log."""
+
+    @property
+    def flushed_offset(self) -> int:
+        """Up to where the commit log is on disk."""
+
+
+@attrs.frozen
+class BrokerIdentity:
+    """Who this broker is."""
+
+    cluster_name: str
+    broker_name: str
+    broker_id: int
+    address: str  # host:port that clients use
+    ha_address: str = ""
+
+
+@attrs.define
+class BrokerRules:
+    """The configuration keys that handlers obey; the service changes them when a live key changes.  Java's names in
+    comments.
+    """
+
+    auto_create_topic: bool = True  # autoCreateTopicEnable
+    auto_create_group: bool = True  # autoCreateSubscriptionGroup
+    default_topic_queue_nums: int = 8  # defaultTopicQueueNums
+    cluster_topic: bool = True  # clusterTopicEnable
+    broker_topic: bool = True  # brokerTopicEnable
+    validate_system_topic: bool = True  # validateSystemTopicWhenUpdateTopic
+    notify_consumer_ids_changed: bool = True  # notifyConsumerIdsChangedEnable
+    server_side_reset_offset: bool = True  # useServerSideResetOffset
+    split_metadata_size: int = 1000  # splitMetadataSize
+    reject_pull_consumer: bool = False  # rejectPullConsumerEnable
+    in_memory_bytes: int = 1 << 30  # messages nearer to the log's end than this count as "in memory" (Java: 40 % of RAM)
+
+
+def _no_facts(now_ms: int) -> Mapping[str, str]:
+    return {}
+
+
+def _no_delays() -> bytes:
+    return b'{"dataVersion":{"counter":0,"stateVersion":0,"timestamp":0},"offsetTable":{}}'
+
+
+@attrs.define
+class BrokerState:
+    """The tables of one broker and what handlers want done."""
+
+    identity: BrokerIdentity
+    store: MessageStore
+    stats: BrokerStats
+    rules: BrokerRules = attrs.field(factory=BrokerRules)
+    config: ConfigView = attrs.field(factory=FixedConfig)
+    topics: TopicTable = attrs.field(factory=TopicTable)
+    groups: GroupTable = attrs.field(factory=GroupTable)
+    offsets: ConsumerOffsets = attrs.field(factory=ConsumerOffsets)
+    clients: Clients = attrs.field(factory=Clients)
+    locks: QueueLocks = attrs.field(factory=QueueLocks)
+    is_slave: bool = False
+    runtime_facts: Callable[[int], Mapping[str, str]] = _no_facts
+    """Keys of GET_BROKER_RUNTIME_INFO that only the service knows (disk ratios, delay progress, backlog); they win."""
+    delay_offsets: Callable[[], bytes] = _no_delays
+    """The compact JSON of config/delayOffset.json."""
+    effects: list[Effect] = attrs.field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self.topics.install(
+            system_topics(
+                self.identity.cluster_name,
+                self.identity.broker_name,
+                auto_create=self.rules.auto_create_topic,
+                default_queue_nums=self.rules.default_topic_queue_nums,
+                cluster_topic=self.rules.cluster_topic,
+                broker_topic=self.rules.broker_topic,
+            )
+        )
+
+    def take_effects(self) -> list[Effect]:
+        """The effects since the last call, in order."""
+        taken, self.effects = self.effects, []
+        return taken
+
+    def topic_for_send(
+        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, now_ms: int
+    ) -> TopicConfig | None:
+        """The topic a producer sends to, made from its default topic when it is missing and may be made.
+
+        A retry topic of a group is made with one queue.  ``None``: answer TOPIC_NOT_EXIST.
+        """
+        present = self.topics.get(topic)
+        if present is not None:
+            return present
+        if topic.startswith(names.RETRY_PREFIX):
+            return self.topic_for_group(topic, 1, now_ms, sys_flag=sys_flag)
+        rules = self.rules
+        config = self.topics.create_from_default(
+            topic, default_topic, queue_nums, sys_flag, rules.auto_create_topic, now_ms
+        )
+        if config is not None:
+            self.effects += [SaveConfig("topics"), RegisterTopics((topic,))]
+        return config
+
+    def topic_for_group(
+        self, topic: str, queue_nums: int, now_ms: int, *, order: bool = False, sys_flag: int = 0,
+        perm: int = permissions.READ_WRITE,
+    ) -> TopicConfig:
+        """A group's retry or DLQ topic, made when it is missing."""
+        config, changed = self.topics.create_for_group(
+            topic, queue_nums, now_ms, order=order, sys_flag=sys_flag, perm=perm
+        )
+        if changed:
+            self.effects += [SaveConfig("topics"), RegisterTopics((topic,))]
+        return config
+
+    def find_group(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
+        """The group's configuration, made when groups come to be by use; ``None``: answer
+        SUBSCRIPTION_GROUP_NOT_EXIST.
+        """
+        present = self.groups.get(group)
+        if present is not None:
+            return present
+        config = self.groups.find(group, self.rules.auto_create_group, now_ms)
+        if config is not None:
+            self.effects.append(SaveConfig("groups"))
+        return config
+
+    def notify(self, change: GroupChange | None) -> None:
+        """Tell the members of a group that it changed."""
+        if change is None or not self.rules.notify_consumer_ids_changed:
+            return
+        fields = {"consumerGroup": change.group}
+        code = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+        self.effects += [NotifyClient(connection_id, code, fields) for connection_id in change.connection_ids]
+
+    def audit(self, event: str, peer: str, **details: str) -> None:
+        """Have an administrative act logged."""
+        self.effects.append(Audit(event, peer, details))

@@ -1,0 +1,307 @@
+"""The table of topics this broker has.
+
+Pure.  Must not know about connections, effects or files: callers save the text of :meth:`TopicTable.as_json` and
+register the topic when a method says that something changed.
+
+Theory of operation: a :class:`TopicConfig` is a value; every change replaces it and moves :class:`DataVersion` on, so
+that slaves and nameservers see it.  A topic comes to be in one of four ways: the broker owns it
+(:func:`system_topics`), an administrator made it, a producer sent to it and its default topic may be inherited, or a
+consumer group needs a retry or DLQ topic.
+
+Java: ``TopicConfigManager``, ``TopicConfig``, ``TopicConfigSerializeWrapper``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from rocketha.broker import names, permissions
+from rocketha.broker.attributes import TOPIC_ATTRIBUTES, alter
+from rocketha.broker.data_version import DataVersion
+from rocketha.broker.fields import refused
+from rocketha.errors import CorruptStore, RemoteProtocolError
+from rocketha.wire import json_dialect
+from rocketha.wire.codes import ResponseCode
+
+TOPICS_MAX = 100_000
+QUEUE_NUMS_MAX = 65_536
+SCHEDULE_QUEUE_NUMS = 18
+DEFAULT_QUEUE_NUMS = 16
+
+
+@attrs.frozen
+class TopicConfig:
+    """One topic as Java's ``TopicConfig`` has it."""
+
+    topic_name: str
+    read_queue_nums: int = DEFAULT_QUEUE_NUMS
+    write_queue_nums: int = DEFAULT_QUEUE_NUMS
+    perm: int = permissions.READ_WRITE
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: Mapping[str, str] = attrs.field(factory=dict)
+
+    @property
+    def readable(self) -> bool:
+        """Whether consumers may pull."""
+        return bool(self.perm & permissions.READ)
+
+    @property
+    def writeable(self) -> bool:
+        """Whether producers may send."""
+        return bool(self.perm & permissions.WRITE)
+
+    @property
+    def queue_nums(self) -> int:
+        """Queues that may hold messages or offsets: the larger of the two counts."""
+        return max(self.read_queue_nums, self.write_queue_nums)
+
+    def as_json(self) -> dict[str, Any]:
+        """In fastjson's order (alphabetical)."""
+        return {
+            "attributes": dict(self.attributes),
+            "order": self.order,
+            "perm": self.perm,
+            "readQueueNums": self.read_queue_nums,
+            "topicFilterType": self.topic_filter_type,
+            "topicName": self.topic_name,
+            "topicSysFlag": self.topic_sys_flag,
+            "writeQueueNums": self.write_queue_nums,
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> TopicConfig:
+        """From a parsed object; a missing key has Java's default.
+
+        :raises RemoteProtocolError: a key has the wrong type or a count is out of range.
+        """
+        if not isinstance(value, dict):
+            raise RemoteProtocolError("a topic's configuration is no object")
+        attributes = value.get("attributes") or {}
+        if not isinstance(attributes, dict) or not all(isinstance(item, str) for item in attributes.values()):
+            raise RemoteProtocolError("a topic's attributes are no map of texts")
+        return cls(
+            topic_name=_typed(value, "topicName", str, ""),
+            read_queue_nums=_count(value, "readQueueNums"),
+            write_queue_nums=_count(value, "writeQueueNums"),
+            perm=_typed(value, "perm", int, permissions.READ_WRITE),
+            topic_filter_type=_typed(value, "topicFilterType", str, "SINGLE_TAG"),
+            topic_sys_flag=_typed(value, "topicSysFlag", int, 0),
+            order=_typed(value, "order", bool, False),
+            attributes=attributes,
+        )
+
+
+def _typed(value: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
+    found = value.get(key)
+    if found is None:
+        return default
+    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        raise RemoteProtocolError(f"{key} is no {kind.__name__}")
+    return found
+
+
+def _count(value: Mapping[str, Any], key: str) -> int:
+    count: int = _typed(value, key, int, DEFAULT_QUEUE_NUMS)
+    if not 0 <= count <= QUEUE_NUMS_MAX:
+        raise RemoteProtocolError(f"{key} is {count}, allowed is 0 to {QUEUE_NUMS_MAX}")
+    return count
+
+
+def system_topics(
+    cluster_name: str, broker_name: str, *, auto_create: bool, default_queue_nums: int, cluster_topic: bool = True,
+    broker_topic: bool = True,
+) -> list[TopicConfig]:
+    """The topics every broker owns (``TopicConfigManager.init``).
+
+    ``cluster_topic`` and ``broker_topic`` are Java's clusterTopicEnable and brokerTopicEnable: without them the topic
+    exists, and shows who is in the cluster, but can be neither read nor written.
+    """
+    inherit, read_write = permissions.INHERIT, permissions.READ_WRITE
+
+    def one(name: str, queues: int, perm: int = read_write) -> TopicConfig:
+        return TopicConfig(name, queues, queues, perm)
+
+    topics = [
+        one(names.SELF_TEST_TOPIC, 1),
+        one(names.BENCHMARK_TOPIC, 1024),
+        one(cluster_name, DEFAULT_QUEUE_NUMS, inherit | (read_write if cluster_topic else 0)),
+        one(broker_name, 1, inherit | (read_write if broker_topic else 0)),
+        one(names.OFFSET_MOVED_TOPIC, 1),
+        one(names.SCHEDULE_TOPIC, SCHEDULE_QUEUE_NUMS),
+        one(names.reply_topic(cluster_name), 1),
+        one(names.revive_topic(cluster_name), 8),
+        one(names.member_topic(broker_name), 1, inherit),
+        one(names.HALF_TOPIC, 1),
+        one(names.OP_HALF_TOPIC, 1),
+        one(names.TIMER_TOPIC, 1),
+    ]
+    if auto_create:
+        topics.insert(1, one(names.DEFAULT_TOPIC, default_queue_nums, inherit | read_write))
+    return topics
+
+
+class TopicTable:
+    """All topics by name.  ``dirty`` is set by every change and cleared by whoever saved the table."""
+
+    def __init__(self) -> None:
+        self.table: dict[str, TopicConfig] = {}
+        self.data_version = DataVersion()
+        self.state_version = 0  # goes into data_version with the next change: the master epoch
+        self.dirty = False
+        self.system: set[str] = set(names.SYSTEM_TOPICS)
+
+    def __contains__(self, topic: object) -> bool:
+        return topic in self.table
+
+    def get(self, topic: str) -> TopicConfig | None:
+        """The topic's configuration."""
+        return self.table.get(topic)
+
+    def install(self, topics: Iterable[TopicConfig]) -> None:
+        """The broker's own topics, before :meth:`load` (a file's entry of the same name wins, as in Java)."""
+        for config in topics:
+            self.table[config.topic_name] = config
+            self.system.add(config.topic_name)
+
+    def is_system(self, topic: str) -> bool:
+        """Whether clients may not create, change or delete it."""
+        return topic in self.system or topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+
+    def is_order(self, topic: str) -> bool:
+        """Whether the topic is marked as ordered."""
+        config = self.table.get(topic)
+        return config is not None and config.order
+
+    def put(self, config: TopicConfig, now_ms: int) -> None:
+        """Create or replace a topic.
+
+        :raises RequestRefused: 1, the table is full.
+        """
+        if config.topic_name not in self.table and len(self.table) >= TOPICS_MAX:
+            raise refused(f"this broker has {TOPICS_MAX} topics and takes no more", ResponseCode.SYSTEM_ERROR)
+        self.table[config.topic_name] = config
+        self._changed(now_ms)
+
+    def update(self, wanted: TopicConfig, changes: Mapping[str, str], now_ms: int) -> TopicConfig:
+        """An administrator's create or update: ``changes`` are signed attribute changes on top of the present ones."""
+        present = self.table.get(wanted.topic_name)
+        current = present.attributes if present is not None else {}
+        config = attrs.evolve(wanted, attributes=alter(present is None, TOPIC_ATTRIBUTES, current, changes))
+        self.put(config, now_ms)
+        return config
+
+    def create_from_default(
+        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, auto_create: bool, now_ms: int
+    ) -> TopicConfig | None:
+        """A topic that a producer sends to and nobody made: a copy of an inheritable one, with the producer's queue
+        count at most.
+
+        :returns: the present or new topic; ``None`` when it may not be created: the default topic is missing, is not
+            inheritable, or is TBW102 while ``auto_create`` is off.
+        """
+        present = self.table.get(topic)
+        if present is not None:
+            return present
+        default = self.table.get(default_topic)
+        if default is None or not default.perm & permissions.INHERIT:
+            return None
+        if default_topic == names.DEFAULT_TOPIC and not auto_create:
+            return None
+        count = min(queue_nums, default.write_queue_nums)
+        if count < 1:  # Java makes a topic without queues here, to which nobody can send
+            return None
+        names.check_topic(topic)
+        config = TopicConfig(
+            topic,
+            count,
+            count,
+            default.perm & ~permissions.INHERIT,
+            default.topic_filter_type,
+            sys_flag,
+        )
+        self.put(config, now_ms)
+        return config
+
+    def create_for_group(
+        self,
+        topic: str,
+        queue_nums: int,
+        now_ms: int,
+        *,
+        order: bool = False,
+        sys_flag: int = 0,
+        perm: int = permissions.READ_WRITE,
+    ) -> tuple[TopicConfig, bool]:
+        """A retry or DLQ topic, made when it is missing; its order mark follows the group's subscriptions.
+
+        :returns: the topic, and whether it was made or changed (so that it must be saved and registered).
+        """
+        present = self.table.get(topic)
+        if present is not None:
+            if present.order == order:
+                return present, False
+            config = attrs.evolve(present, order=order)
+        else:
+            names.check_topic(topic)
+            config = TopicConfig(topic, queue_nums, queue_nums, perm, topic_sys_flag=sys_flag, order=order)
+        self.put(config, now_ms)
+        return config, True
+
+    def delete(self, topic: str, now_ms: int) -> bool:
+        """Forget a topic; whether it was there."""
+        if self.table.pop(topic, None) is None:
+            return False
+        self._changed(now_ms)
+        return True
+
+    def page(self, version_text: str | None, first: int, count: int) -> dict[str, TopicConfig]:
+        """One page of the table sorted by name; a reader whose version is not the present one starts again at 0."""
+        if DataVersion.from_text(version_text) != self.data_version:
+            first = 0
+        chosen = sorted(self.table)[first : first + count]
+        return {name: self.table[name] for name in chosen}
+
+    def as_json(self, topics: Mapping[str, TopicConfig] | None = None) -> dict[str, Any]:
+        """The file's content and the body of GET_ALL_TOPIC_CONFIG (``TopicConfigSerializeWrapper``)."""
+        chosen = self.table if topics is None else topics
+        return {
+            "dataVersion": self.data_version.as_json(),
+            "topicConfigTable": {name: config.as_json() for name, config in chosen.items()},
+        }
+
+    def dump(self) -> bytes:
+        """The text of config/topics.json."""
+        return json_dialect.dumps_pretty(self.as_json())
+
+    def load(self, data: bytes, path: str = "config/topics.json") -> None:
+        """Add what the file holds to the broker's own topics.
+
+        :raises CorruptStore: it is no such file, or a name in it could leave the store's directory.
+        """
+        try:
+            value = json_dialect.loads(data)
+            if not isinstance(value, dict):
+                raise RemoteProtocolError("no object")
+            table = value.get("topicConfigTable") or {}
+            if not isinstance(table, dict):
+                raise RemoteProtocolError("topicConfigTable is no map")
+            loaded = {}
+            for name, entry in table.items():
+                config = TopicConfig.from_json(entry)
+                problem = names.path_problem(name)
+                if problem is not None:
+                    raise RemoteProtocolError(problem)
+                loaded[name] = config if config.topic_name == name else attrs.evolve(config, topic_name=name)
+        except RemoteProtocolError as problem_found:
+            raise CorruptStore(path, 0, str(problem_found)) from None
+        self.table.update(loaded)
+        self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
+
+    def _changed(self, now_ms: int) -> None:
+        self.data_version.next(now_ms, self.state_version)
+        self.dirty = True
