@@ -1,7 +1,7 @@
 """Things that happen to a service and that somebody may want to find again: values with a name, not sentences.
 
-Pure.  A test compares them, the log writes them (``observe.logging.emit``) with ``event`` = the name, so that an alert can be
-written on the name. Names are stable once released; attributes may be added.
+Pure.  A test compares them, the log writes them (``observe.logging.emit``) with ``event`` = the name, so that an alert
+can be written on the name. Names are stable once released; attributes may be added.
 """
 
 from __future__ import annotations

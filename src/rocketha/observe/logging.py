@@ -1,15 +1,16 @@
 """Structured logs: one JSON object a line for machines, one readable line for a person at a terminal.
 
-What it must not know: what is logged. Modules make a logger with :func:`make_logger` (txaio's, so that code which may also
-live on asyncio logs the same way) and log a text with named values::
+What it must not know: what is logged. Modules make a logger with :func:`make_logger` (txaio's, so that code which may
+also live on asyncio logs the same way) and log a text with named values::
 
     log = make_logger()
     log.info("closing {peer}: {reason}", peer=connection.peer, reason=reason)
 
-Theory of operation.  ``twistd --logger rocketha.observe.logging.observer`` gives Twisted our observer. An event's named values
-become fields beside the message. Values named like a secret are never written, neither as a field nor inside the message. What a
-peer sent may be in a value: control characters are escaped and lengths are bounded, so that one event stays one line.
-Twisted's own chatter ("Starting factory ...") is shown from level debug on; its warnings always.
+Theory of operation.  ``twistd --logger rocketha.observe.logging.observer`` gives Twisted our observer. An event's
+named values become fields beside the message. Values named like a secret are never written, neither as a field nor
+inside the message. What a peer sent may be in a value: control characters are escaped and lengths are bounded, so that
+one event stays one line. Twisted's own chatter ("Starting factory ...") is shown from level debug on; its warnings
+always.
 
 Java: the logback files of a RocketMQ distribution, whose place this takes.
 """

@@ -1,0 +1,123 @@
+"""The status port: /metrics for Prometheus, /healthz and /readyz for whoever starts and stops processes.
+
+What it must not know: what makes a service healthy. It is given functions.
+
+Off unless asked for, on loopback unless told, read-only, and without secrets: it still tells a stranger topic names and
+volumes, so do not put it on a public address. Requests are bounded: no bodies (413), Twisted's 16 KiB of headers, ten
+seconds of silence, 16 connections.
+
+- ``/healthz``: 200 while the process should be left alone; 503 with the reason when it should be restarted.
+- ``/readyz``: 200 while it can serve; 503 with the reason while it recovers, stops, or refuses writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.interfaces import IAddress
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.web.resource import Resource
+from twisted.web.server import Request, Site
+
+from rocketha.observe.metrics import CONTENT_TYPE, Registry
+
+CONNECTIONS_MAX = 16
+TIMEOUT_S = 10
+
+_TEXT = b"text/plain; charset=utf-8"
+
+Check = Callable[[], str | None]
+"""None when all is well, else the reason why not. Asked on every request: it must be cheap."""
+
+
+class StatusRequest(Request):
+    """A request without a body: one that announces a body is refused and its bytes are dropped."""
+
+    _refused = False
+
+    def gotLength(self, length: int | None) -> None:
+        """Twisted: the head is read; ``length`` is None for a chunked body."""
+        super().gotLength(0)
+        if length != 0:
+            self._refused = True
+            self.channel.write(b"HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+            self.channel.loseConnection()
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """Twisted: a piece of a body."""
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        """Twisted: the request is whole."""
+        if not self._refused:
+            super().requestReceived(command, path, version)
+
+
+class _Page(Resource):
+    """One read-only page: GET and HEAD, nothing below it."""
+
+    def __init__(self, content_type: bytes, render: Callable[[Request], bytes]) -> None:
+        super().__init__()
+        self._content_type = content_type
+        self._render = render
+
+    def getChild(self, path: bytes, request: Request) -> Resource:
+        """Twisted: a page that is not there; the empty name is this page."""
+        return self if path == b"" else _Page(_TEXT, _not_found)
+
+    def render(self, request: Request) -> bytes:
+        """Twisted: a request for this page. (Twisted's own answer to other methods is HTML that quotes the request.)"""
+        if request.method not in (b"GET", b"HEAD"):
+            request.setResponseCode(405)
+            request.setHeader(b"allow", b"GET, HEAD")
+            request.setHeader(b"content-type", _TEXT)
+            return b"only GET and HEAD\n"
+        request.setHeader(b"content-type", self._content_type)
+        request.setHeader(b"cache-control", b"no-store")
+        return self._render(request)
+
+
+def _not_found(request: Request) -> bytes:
+    request.setResponseCode(404)
+    return b"not found\n"
+
+
+def _checked(check: Check) -> Callable[[Request], bytes]:
+    def render(request: Request) -> bytes:
+        reason = check()
+        if reason is None:
+            return b"ok\n"
+        request.setResponseCode(503)
+        return reason.encode("utf-8", "backslashreplace") + b"\n"
+
+    return render
+
+
+class StatusFactory(WrappingFactory):
+    """The status pages as a factory for ``strports.service``, with a bound on connections.
+
+    :param metrics: shown at /metrics.
+    :param healthy: asked at /healthz.
+    :param ready: asked at /readyz.
+    """
+
+    noisy = False
+
+    def __init__(self, metrics: Registry, healthy: Check, ready: Check, clock: Any | None = None) -> None:
+        root = _Page(_TEXT, lambda request: b"/metrics\n/healthz\n/readyz\n")
+        exposition = CONTENT_TYPE.encode("ascii")
+        root.putChild(b"metrics", _Page(exposition, lambda request: metrics.exposition().encode("utf-8")))
+        root.putChild(b"healthz", _Page(_TEXT, _checked(healthy)))
+        root.putChild(b"readyz", _Page(_TEXT, _checked(ready)))
+        # Not logged: a scraper asks every few seconds.
+        site = Site(root, requestFactory=StatusRequest, timeout=TIMEOUT_S, reactor=clock)
+        site.displayTracebacks = False
+        site.noisy = False
+        site.log = lambda request: None  # type: ignore[method-assign]
+        super().__init__(site)
+
+    def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper:
+        """Twisted: a client connects; None closes the connection at once."""
+        if len(self.protocols) >= CONNECTIONS_MAX:
+            return None  # type: ignore[return-value]  # Factory allows it, WrappingFactory's annotation forgot
+        return super().buildProtocol(addr)

@@ -1,0 +1,139 @@
+"""The status port, over Twisted's in-memory transports and once over a real socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransportWithDisconnection
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+from twisted.web.client import Agent, readBody
+
+from rocketha.observe.http import CONNECTIONS_MAX, TIMEOUT_S, StatusFactory
+from rocketha.observe.metrics import Registry
+
+ADDRESS = IPv4Address("TCP", "127.0.0.1", 5)
+
+
+class StatusTests(SynchronousTestCase):
+    """One factory; each request on a connection of its own."""
+
+    def setUp(self) -> None:
+        """A service whose health a test can change."""
+        self.health: str | None = None
+        self.readiness: str | None = None
+        self.registry = Registry()
+        self.registry.counter("sent_total", "Messages.").value = 3
+        self.clock = Clock()
+        self.factory = StatusFactory(self.registry, lambda: self.health, lambda: self.readiness, self.clock)
+        self.factory.doStart()
+        self.addCleanup(self.factory.doStop)
+
+    def connect(self) -> tuple[Any, StringTransportWithDisconnection]:
+        """An open connection."""
+        protocol = self.factory.buildProtocol(ADDRESS)
+        transport = StringTransportWithDisconnection(peerAddress=ADDRESS)
+        transport.protocol = protocol
+        if protocol is not None:
+            protocol.makeConnection(transport)
+        return protocol, transport
+
+    def ask(self, request: bytes) -> tuple[int, bytes, bytes]:
+        """(status, head, body) of the first answer."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(request)
+        head, _, body = transport.value().partition(b"\r\n\r\n")
+        return int(head.split(b" ")[1]), head.lower(), body
+
+    def get(self, path: str) -> tuple[int, bytes, bytes]:
+        """A plain GET."""
+        return self.ask(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+    def test_metrics(self) -> None:
+        """The registry's text, as the content type Prometheus asks for, never cached."""
+        status, head, body = self.get("/metrics")
+        self.assertEqual((status, body), (200, self.registry.exposition().encode()))
+        self.assertIn(b"content-type: text/plain; version=0.0.4", head)
+        self.assertIn(b"cache-control: no-store", head)
+
+    def test_health_and_readiness_are_told_apart(self) -> None:
+        """A broker that recovers is healthy and not ready; the reason is in the body."""
+        self.readiness = "recovering the store"
+        self.assertEqual(self.get("/healthz")[::2], (200, b"ok\n"))
+        self.assertEqual(self.get("/readyz")[::2], (503, b"recovering the store\n"))
+        self.readiness, self.health = None, "the disk failed"
+        self.assertEqual(self.get("/readyz")[::2], (200, b"ok\n"))
+        self.assertEqual(self.get("/healthz")[::2], (503, b"the disk failed\n"))
+
+    def test_nothing_else_is_there(self) -> None:
+        """Other paths are 404, also below a page; other methods 405; HEAD has no body."""
+        for path in ("/nothing", "/metrics/x", "/metrics/x/y", "/../metrics", "/%2e%2e/etc/passwd"):
+            self.assertEqual(self.get(path)[0], 404, path)
+        self.assertEqual(self.get("/")[::2], (200, b"/metrics\n/healthz\n/readyz\n"))
+        for method in (b"DELETE", b"POST", b"PURGE"):
+            status, head, body = self.ask(method + b" /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertEqual((status, body), (405, b"only GET and HEAD\n"))
+            self.assertIn(b"content-type: text/plain", head)
+        self.assertEqual(self.ask(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")[::2], (200, b""))
+
+    def test_bodies_are_refused(self) -> None:
+        """A body, announced or chunked, gives 413 and the end of the connection, and no page."""
+        for head in (b"Content-Length: 1000000000", b"Transfer-Encoding: chunked", b"Content-Length: 3"):
+            protocol, transport = self.connect()
+            protocol.dataReceived(b"POST /metrics HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n\r\nabc")
+            self.assertTrue(transport.value().startswith(b"HTTP/1.1 413 "), transport.value())
+            self.assertEqual(transport.value().count(b"HTTP/1.1 "), 1)
+            self.assertFalse(transport.connected)
+
+    def test_endless_heads_are_refused(self) -> None:
+        """A head that goes on and on ends the connection."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(b"GET /metrics HTTP/1.1\r\n")
+        for number in range(10_000):
+            protocol.dataReceived(b"X-%d: %s\r\n" % (number, b"x" * 100))
+            if not transport.connected:
+                return
+        self.fail("a megabyte of headers was read")
+
+    def test_silent_connections_are_closed(self) -> None:
+        """A client that says nothing, or half a request, is gone after ten seconds."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(b"GET /met")
+        self.clock.advance(TIMEOUT_S - 1)
+        self.assertTrue(transport.connected)
+        self.clock.advance(2)
+        self.assertFalse(transport.connected)
+
+    def test_connections_are_bounded(self) -> None:
+        """One too many is closed at once; a place is free again when one ends."""
+        opened = [self.connect() for _ in range(CONNECTIONS_MAX)]
+        self.assertIsNone(self.factory.buildProtocol(ADDRESS))
+        opened[0][1].loseConnection()
+        self.assertIsNotNone(self.factory.buildProtocol(ADDRESS))
+
+    def test_byte_by_byte(self) -> None:
+        """A client that writes a byte at a time is served."""
+        protocol, transport = self.connect()
+        for byte in b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n":
+            protocol.dataReceived(bytes([byte]))
+        self.assertTrue(transport.value().endswith(b"\r\n\r\nok\n"))
+
+
+class RealPortTests(TestCase):
+    """Once over a socket, with Twisted's own client."""
+
+    @inlineCallbacks
+    def test_get(self) -> Any:
+        """GET /metrics from a listening port."""
+        registry = Registry()
+        registry.counter("sent_total", "Messages.").value = 3
+        port = reactor.listenTCP(0, StatusFactory(registry, lambda: None, lambda: None), interface="127.0.0.1")
+        self.addCleanup(port.stopListening)
+        url = f"http://127.0.0.1:{port.getHost().port}/metrics".encode()
+        response = yield Agent(reactor).request(b"GET", url)
+        self.assertEqual(response.code, 200)
+        body: Deferred[bytes] = readBody(response)
+        self.assertIn(b"sent_total 3\n", (yield body))

@@ -1,0 +1,95 @@
+"""Metrics: what Prometheus reads, after https://prometheus.io/docs/instrumenting/exposition_formats/."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.errors import InvariantBroken
+from rocketha.observe.metrics import OTHER, SERIES_MAX, Histogram, Registry
+
+# One sample line of the format; label values hold no raw quote, backslash or newline.
+LABEL = r'[a-z_]+="([^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(rf"^[a-z_][a-z0-9_]*(\{{{LABEL}(,{LABEL})*\}})? (-?[0-9.e+-]+|\+Inf|-Inf|NaN)$")
+
+
+class MetricsTests(SynchronousTestCase):
+    """A registry's text."""
+
+    def test_the_text_of_each_kind(self) -> None:
+        """The whole exposition of a small registry, written out by hand."""
+        registry = Registry()
+        sent = registry.counters("sent_total", "Messages stored.", ["topic"])
+        sent.labelled("B").value += 2
+        sent.labelled("A").value += 1
+        registry.gauge("connections", "Open\nnow.").value = 7
+        latency = registry.histogram("send_seconds", "Time.", bounds=(0.5, 1.0))
+        latency.observe(0.5)
+        latency.observe(0.75, times=2)
+        latency.observe(3)
+        registry.ask("log_bytes", "Asked.", lambda: 5)
+        registry.ask_series("queue_offset", "Asked.", ["topic"], lambda: [(["T"], 9)], kind="counter")
+        self.assertEqual(
+            registry.exposition(),
+            "# HELP connections Open\\nnow.\n# TYPE connections gauge\nconnections 7\n"
+            "# HELP log_bytes Asked.\n# TYPE log_bytes gauge\nlog_bytes 5\n"
+            '# HELP queue_offset Asked.\n# TYPE queue_offset counter\nqueue_offset{topic="T"} 9\n'
+            "# HELP send_seconds Time.\n# TYPE send_seconds histogram\n"
+            'send_seconds_bucket{le="0.5"} 1\nsend_seconds_bucket{le="1"} 3\nsend_seconds_bucket{le="+Inf"} 4\n'
+            "send_seconds_sum 5\nsend_seconds_count 4\n"
+            "# HELP sent_total Messages stored.\n# TYPE sent_total counter\n"
+            'sent_total{topic="A"} 1\nsent_total{topic="B"} 2\n',
+        )
+
+    @given(st.text(), st.one_of(st.integers(), st.floats()))
+    def test_every_line_is_well_formed(self, label: str, value: float) -> None:
+        """Whatever a topic is called and whatever the number, each line is one sample of the format."""
+        registry = Registry()
+        registry.gauges("g", "h", ["topic"]).labelled(label).value = value
+        lines = registry.exposition().split("\n")
+        self.assertEqual(lines[-1], "")
+        for line in lines[2:-1]:
+            self.assertRegex(line, SAMPLE)
+
+    @given(st.lists(st.floats(min_value=0, max_value=100, allow_nan=False), max_size=50))
+    def test_buckets_are_cumulative(self, values: list[float]) -> None:
+        """Each bucket counts what is at most its bound; the last is all of them (checked against a plain count)."""
+        histogram = Histogram((0.1, 1.0, 10.0))
+        for value in values:
+            histogram.observe(value)
+        found = {extra: value for suffix, extra, value in histogram.samples() if suffix == "_bucket"}
+        for bound in (0.1, 1.0, 10.0):
+            name = f'le="{bound:g}"'
+            self.assertEqual(found[name], sum(value <= bound for value in values))
+        self.assertEqual(found['le="+Inf"'], len(values))
+        self.assertEqual(histogram.count, len(values))
+
+    def test_series_are_bounded(self) -> None:
+        """A peer that makes up topics cannot make the metrics grow: the rest share one series, and nothing is lost."""
+        family = Registry().counters("sent_total", "h", ["topic"])
+        for number in range(SERIES_MAX + 500):
+            family.labelled(f"T{number}").value += 1
+        lines = list(family.lines())
+        self.assertEqual(len(lines), SERIES_MAX + 1)
+        self.assertIn(f'sent_total{{topic="{OTHER}"}} 500', lines)
+        self.assertIs(family.labelled("T3"), family.labelled("T3"))
+
+    def test_asked_series_are_bounded(self) -> None:
+        """The same where somebody else keeps the values."""
+        registry = Registry()
+        registry.ask_series("g", "h", ["n"], lambda: (([str(number)], number) for number in range(SERIES_MAX * 2)))
+        self.assertEqual(registry.exposition().count("\n"), SERIES_MAX + 2)
+
+    def test_mistakes_are_ours(self) -> None:
+        """A name used twice, a name Prometheus refuses, wrong labels, falling bounds: our bug, said at once."""
+        registry = Registry()
+        registry.counter("a_total", "h")
+        self.assertRaises(InvariantBroken, registry.gauge, "a_total", "h")
+        self.assertRaises(InvariantBroken, registry.gauge, "a-b", "h")
+        self.assertRaises(InvariantBroken, registry.gauges, "b", "h", ["le le"])
+        self.assertRaises(InvariantBroken, registry.gauges("c", "h", ["topic"]).labelled)
+        self.assertRaises(InvariantBroken, Histogram, (1.0, 0.5))
+        self.assertRaises(InvariantBroken, Histogram, ())
