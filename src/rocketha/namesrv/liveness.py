@@ -1,0 +1,116 @@
+"""Which registered brokers are dead.
+
+Knows no socket and no clock.  Theory of operation: a registration holds for the time the broker asked for (120 s
+otherwise); a scan removes what ran out.  **A broken connection is a suspicion, not a death** (regression B8: Java drops
+the routes at once and senders stand until the next periodic registration): the service is asked to probe the broker's
+own port.  Refused means dead, and the routes go now.  Otherwise they stay for a grace of ``broken_connection_grace``
+ms; at its end a port that answered is asked again, so a broker that only lost one connection keeps its routes until it
+registers again or its registration runs out; a port that kept silent is dead.
+Java: ``RouteInfoManager.scanNotActiveBroker`` and ``onChannelDestroy``.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from rocketha.namesrv.effects import Address, CloseConnection, Effect, ProbePort
+from rocketha.namesrv.route_table import RouteTable
+
+
+class Options(Protocol):
+    """The part of ``NamesrvConfig`` read here."""
+
+    @property
+    def broken_connection_grace(self) -> int: ...
+    @property
+    def un_register_broker_queue_capacity(self) -> int: ...
+
+
+@attrs.define(slots=True)
+class _Suspect:
+    """A broker whose connection broke.  ``answered``: its port accepted a connection in this round of the grace."""
+
+    connection: int
+    deadline_ms: int
+    round: int
+    answered: bool = False
+
+
+class Liveness:
+    """Suspects and expiry over one :class:`RouteTable`."""
+
+    def __init__(self, table: RouteTable, options: Options) -> None:
+        self._table = table
+        self._options = options
+        self._suspects: dict[Address, _Suspect] = {}
+        self._round = 0
+
+    @property
+    def suspects(self) -> int:
+        """How many brokers are in their grace."""
+        return len(self._suspects)
+
+    def connection_lost(self, connection: int, now_ms: int) -> list[Effect]:
+        """A connection ended; the brokers that registered by it, and not anew by another one, are suspects."""
+        effects: list[Effect] = []
+        for here in [here for here, live in self._table.live.items() if live.connection == connection]:
+            grace_ms = self._options.broken_connection_grace
+            if not grace_ms or len(self._suspects) >= self._options.un_register_broker_queue_capacity:
+                effects.extend(self._table.remove([here], "its connection broke"))
+                continue
+            self._round += 1
+            self._suspects[here] = _Suspect(connection, now_ms + grace_ms, self._round)
+            effects.append(ProbePort(here, self._round))
+        return effects
+
+    def probed(self, probe: ProbePort, accepted: bool | None) -> list[Effect]:
+        """What came of a :class:`ProbePort`: ``True`` the port answered, ``False`` refused, ``None`` silence."""
+        suspect = self._suspects.get(probe.broker)
+        if suspect is None or suspect.round != probe.round:
+            return []
+        if self._acquitted(probe.broker, suspect):
+            return []
+        if accepted is False:
+            del self._suspects[probe.broker]
+            return self._table.remove([probe.broker], "its connection broke and its port refuses")
+        suspect.answered = bool(accepted)
+        return []
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """End graces that are over.  To be called a few times a second while there are suspects."""
+        effects: list[Effect] = []
+        for here, suspect in list(self._suspects.items()):
+            if self._acquitted(here, suspect):
+                continue
+            if now_ms < suspect.deadline_ms:
+                continue
+            if not suspect.answered:
+                del self._suspects[here]
+                effects.extend(self._table.remove([here], "its connection broke and its port is silent"))
+                continue
+            self._round += 1
+            suspect.round, suspect.answered = self._round, False
+            suspect.deadline_ms = now_ms + self._options.broken_connection_grace
+            effects.append(ProbePort(here, self._round))
+        return effects
+
+    def scan(self, now_ms: int) -> list[Effect]:
+        """Remove the brokers whose registration ran out and ask for their connections to be closed."""
+        effects: list[Effect] = []
+        for here, live in list(self._table.live.items()):
+            if live.heard_ms + live.timeout_ms < now_ms:
+                self._suspects.pop(here, None)
+                reason = f"nothing heard for {live.timeout_ms} ms"
+                effects.append(CloseConnection(live.connection, f"broker {here.address}: {reason}"))
+                effects.extend(self._table.remove([here], reason))
+        return effects
+
+    def _acquitted(self, here: Address, suspect: _Suspect) -> bool:
+        """Whether the broker registered by another connection, or is gone for another reason."""
+        live = self._table.live.get(here)
+        if live is not None and live.connection == suspect.connection:
+            return False
+        del self._suspects[here]
+        return True
