@@ -130,6 +130,11 @@ class QueueLocks:
         lock = self._groups.get(group, {}).get(queue)
         return None if lock is None or now_ms - lock.locked_ms > LOCK_MS else lock.client_id
 
+    def any_held(self, group: str, now_ms: int) -> bool:
+        """Whether a client of the group holds a lock that still counts (the group consumes in order)."""
+        locks = self._groups.get(group)
+        return locks is not None and any(now_ms - lock.locked_ms <= LOCK_MS for lock in locks.values())
+
     def expire(self, now_ms: int) -> int:
         """Forget locks that no longer count; how many.  It changes no answer, only memory."""
         dropped = 0

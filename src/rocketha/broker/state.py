@@ -94,7 +94,7 @@ class BrokerRules:
     server_side_reset_offset: bool = True  # useServerSideResetOffset
     split_metadata_size: int = 1000  # splitMetadataSize
     reject_pull_consumer: bool = False  # rejectPullConsumerEnable
-    in_memory_bytes: int = 1 << 30  # messages nearer to the log's end than this count as "in memory" (Java: 40 % of RAM)
+    in_memory_bytes: int = 1 << 30  # nearer to the end of the log than this is "in memory" (Java: 40 % of RAM)
 
 
 def _no_facts(now_ms: int) -> Mapping[str, str]:

@@ -1,0 +1,49 @@
+"""What all request handlers have in common.
+
+Pure.  A handler is a method ``(connection, command, now_ms) -> Answer | None``: ``None`` means that the answer comes
+later, through an effect.  A refusal is raised as :class:`~rocketha.errors.RequestRefused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rocketha.broker.clients import Peer
+from rocketha.broker.fields import refused
+from rocketha.broker.state import BrokerState
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+Handler = Callable[[Peer, Command, int], Answer | None]
+Parsed = TypeVar("Parsed")
+
+OK = Answer()
+EMPTY_HEADER = Answer(fields={})
+"""Success with ``extFields`` present and empty: requests whose answer has a header class without a set field."""
+
+
+def read_body(parse: Callable[[bytes], Parsed], body: bytes) -> Parsed:
+    """What a request's body holds.  The frame was good, so a bad body costs the request, not the connection.
+
+    :raises RequestRefused: 1, as Java's parser exceptions end.
+    """
+    if not body:
+        raise refused("the request has no body", ResponseCode.SYSTEM_ERROR)
+    try:
+        return parse(body)
+    except RemoteProtocolError as problem:
+        raise refused(f"the request's body: {problem}", ResponseCode.SYSTEM_ERROR) from None
+
+
+def refuse_on_slave(state: BrokerState) -> None:
+    """Tables are changed on the master only; slaves copy them.
+
+    :raises RequestRefused: 1 with Java's remark.
+    """
+    if state.is_slave:
+        raise refused(
+            "Can't modify topic or subscription group from slave broker, please execute it from master broker.",
+            ResponseCode.SYSTEM_ERROR,
+        )
