@@ -107,6 +107,13 @@ class Liveness:
                 effects.extend(self._table.remove([here], reason))
         return effects
 
+    def paused(self, late_ms: int) -> None:
+        """This process stood still for so long: nothing that a broker could have said in that time was heard."""
+        for live in self._table.live.values():
+            live.heard_ms += late_ms
+        for suspect in self._suspects.values():
+            suspect.deadline_ms += late_ms
+
     def _acquitted(self, here: Address, suspect: _Suspect) -> bool:
         """Whether the broker registered by another connection, or is gone for another reason."""
         live = self._table.live.get(here)

@@ -89,7 +89,7 @@ class NameServer:
     def __init__(self, options: Options, settings: Settings, kv: KvConfig, started_ms: int) -> None:
         self._options = options
         self._settings = settings
-        self._started_ms = started_ms
+        self.started_ms = started_ms
         self.kv = kv
         self.table = RouteTable(options)
         self.liveness = Liveness(self.table, options)
@@ -202,7 +202,7 @@ class NameServer:
 
     def _route(self, command: Command, connection: int, now_ms: int) -> Answer:
         options = self._options
-        if options.need_wait_for_service and now_ms - self._started_ms < options.wait_seconds_for_service * 1000:
+        if options.need_wait_for_service and now_ms - self.started_ms < options.wait_seconds_for_service * 1000:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "name server not ready")
         fields = command.fields
         topic = fields.get("topic")

@@ -23,13 +23,13 @@ import attrs
 
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.services import properties_file
-from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreConfig, check_name
+from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings, check_name
 from rocketha.services.config_unsupported import IGNORED, REFUSED
 from rocketha.services.settings import Key, Section, Value, clip, show
 
 __all__ = [
-    "BrokerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "StoreConfig", "all_texts", "describe", "load_broker",
-    "load_namesrv", "read_file", "update",
+    "BrokerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "StoreSettings", "all_texts", "describe",
+    "load_broker", "load_namesrv", "read_file", "update",
 ]  # fmt: skip
 
 _SYSTEM_ERROR, _NO_PERMISSION = 1, 16
@@ -65,11 +65,11 @@ def load_broker(
     environment = os.environ if environment is None else environment
     defaults = {"namesrvAddr": environment.get("NAMESRV_ADDR"), "rocketmqHome": environment.get("ROCKETMQ_HOME")}
     texts, warnings = _collect(
-        data, name, flags or {}, defaults, (BrokerConfig, StoreConfig, RemotingConfig), NamesrvConfig
+        data, name, flags or {}, defaults, (BrokerConfig, StoreSettings, RemotingConfig), NamesrvConfig
     )
     _refuse_role(texts)
     config = BrokerConfig.from_texts(texts)
-    config.store = StoreConfig.from_texts(texts)
+    config.store = StoreSettings.from_texts(texts)
     config.remoting = RemotingConfig.from_texts(texts)
     _complete_broker(config, environment, host_name, warnings)
     _check_broker(config, name)

@@ -69,7 +69,7 @@ def check_plain_path(value: str) -> str | None:
 
 
 @attrs.define(slots=True)
-class StoreConfig(Section):
+class StoreSettings(Section):
     """Keys of ``MessageStoreConfig`` that the store and the delivery of messages act on."""
 
     store_path_root_dir: str = text(
@@ -100,7 +100,7 @@ class StoreConfig(Section):
         85, "Disk use from which the oldest files are deleted although not expired.", low=10, high=99, unit="percent"
     )
     disk_space_warning_level_ratio: int = number(
-        90, "Disk use from which the broker refuses messages.", low=10, high=99, unit="percent"
+        95, "Disk use from which the broker refuses messages.", low=10, high=99, unit="percent", java_default="90"
     )
     clean_file_forcibly_enable: bool = flag(True, "Whether a nearly full disk makes unexpired files go.", live=True)
     clean_resource_interval: int = number(10_000, "How often expired files are looked for.", low=100, unit="ms")
@@ -201,7 +201,7 @@ class RemotingConfig(Section):
 class BrokerConfig(Section):
     """Keys of ``BrokerConfig`` and ``BrokerIdentity``; the store's and the ports' are in ``store`` and ``remoting``."""
 
-    store: StoreConfig = attrs.field(factory=StoreConfig)
+    store: StoreSettings = attrs.field(factory=StoreSettings)
     remoting: RemotingConfig = attrs.field(factory=RemotingConfig)
 
     broker_cluster_name: str = text("DefaultCluster", "The cluster's name.", check=check_name)

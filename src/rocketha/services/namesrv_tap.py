@@ -1,0 +1,96 @@
+"""``twistd rocketha-namesrv``: options, and the service made of them.
+
+``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from twisted.application import service
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.testing import MemoryReactor
+from twisted.python import usage
+
+from rocketha.errors import ConfigError
+from rocketha.services import config
+from rocketha.services.namesrv import NameServerService
+from rocketha.store.posix_disk import PosixDisk
+
+
+class Options(usage.Options):
+    """Flags override the file."""
+
+    synopsis = "[options]"
+    longdesc = (
+        """Apache RocketMQ name server.  Reads RocketMQ's namesrv.conf; every key can also be given with --set."""
+    )
+    optParameters = [
+        ["config", "c", None, "RocketMQ property file (namesrv.conf)."],
+        ["port", "p", None, "Port to listen on (listenPort, default 9876)."],
+        ["bind", "b", None, "Address to listen on (bindAddress, default 127.0.0.1)."],
+        ["data", "d", None, "Directory of kvConfig.json (default ~/namesrv)."],
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listen: list[str] = []
+        self.flags: dict[str, str] = {}
+        self.loaded: config.Loaded[config.NamesrvConfig] | None = None
+
+    def opt_listen(self, description: str) -> None:
+        """An endpoint string instead of --port and --bind, such as tcp:9876:interface=127.0.0.1; may be repeated."""
+        self.listen.append(description)
+
+    opt_l = opt_listen
+
+    def opt_set(self, pair: str) -> None:
+        """KEY=VALUE: one configuration key; may be repeated."""
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise usage.UsageError(f"--set {pair}: KEY=VALUE is wanted")
+        self.flags[key.strip()] = value
+
+    opt_s = opt_set
+
+    def postOptions(self) -> None:
+        """Check everything that can be checked without opening anything but the file."""
+        for option, key in (("port", "listenPort"), ("bind", "bindAddress")):
+            if self[option] is not None:
+                self.flags[key] = self[option]
+        if self["data"] is not None:
+            self.flags["kvConfigPath"] = os.path.join(self["data"], "kvConfig.json")
+        try:
+            data = config.read_file(self["config"]) if self["config"] is not None else b""
+            self.loaded = config.load_namesrv(data, self["config"] or "namesrv.conf", self.flags)
+        except ConfigError as problem:
+            raise usage.UsageError(str(problem)) from None
+        for description in self.listen:
+            check_endpoint(description)
+
+
+def check_endpoint(description: str) -> None:
+    """Whether an endpoint string can be understood; nothing is opened.
+
+    :raises usage.UsageError: it cannot.
+    """
+    try:
+        serverFromString(MemoryReactor(), description)
+    except Exception as problem:
+        raise usage.UsageError(f"--listen {description}: {problem}") from None
+
+
+def makeService(options: Options) -> service.IService:
+    """The name server of these options."""
+    loaded = options.loaded
+    if loaded is None:
+        raise usage.UsageError("the options were not parsed")
+    made: service.IService = NameServerService(
+        loaded.config,
+        PosixDisk(),
+        listen=options.listen,
+        warnings=loaded.warnings,
+        seconds=time.monotonic,
+    )
+    return made
