@@ -11,10 +11,10 @@ from rocketha.broker import fields, names
 from rocketha.broker.clients import Member, Peer
 from rocketha.broker.fields import refused
 from rocketha.broker.groups import SubscriptionGroupConfig
-from rocketha.broker.handler import EMPTY_HEADER, OK, Handler, read_body
 from rocketha.broker.heartbeat import ACTIVELY, ConsumerData, Heartbeat, parse_heartbeat
 from rocketha.broker.permissions import UNIT_SUB_FLAG
 from rocketha.broker.queue_locks import parse_lock_request
+from rocketha.broker.request import EMPTY_HEADER, OK, Responder, read_body
 from rocketha.broker.state import BrokerState
 from rocketha.broker.subscription import SubscriptionData
 from rocketha.errors import RemoteProtocolError
@@ -31,7 +31,7 @@ class ClientRequests:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.table: dict[int, Handler] = {
+        self.table: dict[int, Responder] = {
             RequestCode.HEART_BEAT: self.heart_beat,
             RequestCode.UNREGISTER_CLIENT: self.unregister_client,
             RequestCode.CHECK_CLIENT_CONFIG: self.check_client_config,

@@ -12,7 +12,7 @@ from rocketha.broker.clients import Peer
 from rocketha.broker.effects import SaveConfig
 from rocketha.broker.fields import refused
 from rocketha.broker.groups import SubscriptionGroupConfig
-from rocketha.broker.handler import OK, Handler, read_body, refuse_on_slave
+from rocketha.broker.request import OK, Responder, read_body, refuse_on_slave
 from rocketha.broker.state import BrokerState
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_dialect
@@ -28,7 +28,7 @@ class GroupRequests:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.table: dict[int, Handler] = {
+        self.table: dict[int, Responder] = {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update_group,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.update_groups,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_groups,

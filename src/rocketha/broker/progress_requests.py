@@ -12,8 +12,8 @@ from rocketha.broker import fields
 from rocketha.broker.clients import Peer
 from rocketha.broker.effects import NotifyClient, SaveConfig
 from rocketha.broker.fields import refused
-from rocketha.broker.handler import OK, Handler, refuse_on_slave
 from rocketha.broker.names import check_group
+from rocketha.broker.request import OK, Responder, refuse_on_slave
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topics import TopicConfig
 from rocketha.wire import json_dialect
@@ -32,7 +32,7 @@ class ProgressRequests:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.table: dict[int, Handler] = {
+        self.table: dict[int, Responder] = {
             RequestCode.GET_CONSUME_STATS: self.consume_stats,
             RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,
             RequestCode.QUERY_CONSUME_TIME_SPAN: self.consume_time_span,

@@ -17,7 +17,7 @@ from rocketha.broker import fields
 from rocketha.broker.clients import Peer
 from rocketha.broker.effects import CallClients, Reply
 from rocketha.broker.fields import refused
-from rocketha.broker.handler import Handler
+from rocketha.broker.request import Responder
 from rocketha.broker.state import BrokerState
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_dialect
@@ -75,7 +75,7 @@ class ProxiedRequests:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.table: dict[int, Handler] = {
+        self.table: dict[int, Responder] = {
             RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.consumer_status,

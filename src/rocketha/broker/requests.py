@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from rocketha.broker.client_requests import ClientRequests
 from rocketha.broker.group_requests import GroupRequests
-from rocketha.broker.handler import Handler
 from rocketha.broker.progress_requests import ProgressRequests
 from rocketha.broker.proxied_requests import ProxiedRequests
+from rocketha.broker.request import Responder
 from rocketha.broker.runtime_requests import RuntimeRequests
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topic_requests import TopicRequests
 
 
-def request_table(state: BrokerState) -> dict[int, Handler]:
+def request_table(state: BrokerState) -> dict[int, Responder]:
     """Request code to handler, over one broker's state."""
-    table: dict[int, Handler] = {}
+    table: dict[int, Responder] = {}
     for requests in (
         ClientRequests(state),
         TopicRequests(state),

@@ -11,7 +11,7 @@ from rocketha.broker import fields
 from rocketha.broker.clients import Peer
 from rocketha.broker.effects import RegisterTopics
 from rocketha.broker.fields import refused
-from rocketha.broker.handler import OK, Handler
+from rocketha.broker.request import OK, Responder
 from rocketha.broker.state import BrokerState
 from rocketha.errors import ConfigError
 from rocketha.wire import json_dialect
@@ -42,7 +42,7 @@ class RuntimeRequests:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.table: dict[int, Handler] = {
+        self.table: dict[int, Responder] = {
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
             RequestCode.UPDATE_BROKER_CONFIG: self.update_config,
             RequestCode.GET_BROKER_CONFIG: self.config,

@@ -14,7 +14,7 @@ from rocketha.broker.clients import Peer
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.effects import RegisterTopics, SaveConfig
 from rocketha.broker.fields import refused
-from rocketha.broker.handler import OK, Handler, read_body, refuse_on_slave
+from rocketha.broker.request import OK, Responder, read_body, refuse_on_slave
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topics import QUEUE_NUMS_MAX, TopicConfig
 from rocketha.errors import RemoteProtocolError
@@ -33,7 +33,7 @@ class TopicRequests:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.table: dict[int, Handler] = {
+        self.table: dict[int, Responder] = {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.update_topic,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.update_topics,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete_topic,

@@ -16,7 +16,7 @@ from rocketha.errors import RemoteProtocolError
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
-Handler = Callable[[Peer, Command, int], Answer | None]
+Responder = Callable[[Peer, Command, int], Answer | None]
 Parsed = TypeVar("Parsed")
 
 OK = Answer()
