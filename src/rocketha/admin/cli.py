@@ -1,0 +1,82 @@
+"""The ``rocketha`` command: finds the subcommand's module by name and hands over.
+
+What it must not know: what a subcommand does. A subcommand is a module of this package with
+``add_arguments(parser)`` and ``run(args) -> int``, listed in :data:`SUBCOMMANDS`; it is imported only when it is used,
+so that ``--help`` is quick.
+
+Exit codes: 0 done, 1 it failed (the reason is on standard error), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import rocketha
+from rocketha.errors import ConfigError, RockethaError
+
+SUBCOMMANDS = {
+    "send": "send messages",
+    "receive": "print messages as they come",
+    "formats": "print the layout of every wire and disk format",
+    "fuzz": "attack a format's reader, a port or a file with valid, cut, mutated and hostile values",
+}
+
+ENVIRONMENT = "NAMESRV_ADDR"
+"""Where the nameservers are when no flag says so, as for RocketMQ's own tools."""
+
+DEFAULT_NAMESERVER = "127.0.0.1:9876"
+
+
+def add_nameserver_argument(parser: argparse.ArgumentParser) -> None:
+    """``--namesrv``, the same for every subcommand that needs it."""
+    parser.add_argument(
+        "-n",
+        "--namesrv",
+        metavar="HOST:PORT[;...]",
+        default=os.environ.get(ENVIRONMENT) or DEFAULT_NAMESERVER,
+        help=f"the nameservers (default: ${ENVIRONMENT}, else {DEFAULT_NAMESERVER})",
+    )
+
+
+def nameservers(text: str) -> list[str]:
+    """The addresses of ``--namesrv``; ``;`` separates them as in Java, and ``,`` because shells eat semicolons."""
+    return [each.strip() for each in text.replace(",", ";").split(";") if each.strip()]
+
+
+def parser_for(command: str | None) -> argparse.ArgumentParser:
+    """The parser with the arguments of one subcommand (the others only by name)."""
+    parser = argparse.ArgumentParser(prog="rocketha", description="Talk to a RocketMQ cluster, and take formats apart.")
+    parser.add_argument("--version", action="version", version=f"rocketha {rocketha.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in SUBCOMMANDS.items():
+        sub = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        if name == command:
+            importlib.import_module(f"rocketha.admin.{name}").add_arguments(sub)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The console script."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = next((each for each in given if not each.startswith("-")), None)
+    args = parser_for(command).parse_args(given)
+    try:
+        return int(importlib.import_module(f"rocketha.admin.{args.command}").run(args))
+    except ConfigError as problem:
+        print(f"rocketha {args.command}: {problem}", file=sys.stderr)
+        return 2
+    except RockethaError as problem:
+        print(f"rocketha {args.command}: {problem}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Somebody piped us into head. Point stdout elsewhere, or the interpreter complains once more on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

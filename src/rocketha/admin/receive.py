@@ -1,0 +1,157 @@
+"""``rocketha receive``: print messages as they come, alone or as a member of a consumer group."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import datetime
+import random
+import sys
+from typing import Any
+
+import orjson
+from twisted.internet.defer import Deferred
+
+from rocketha.admin.cli import add_nameserver_argument, nameservers
+from rocketha.admin.client import Client
+from rocketha.admin.consumer import Consumer, Received, Subscription
+from rocketha.admin.main_loop import Interrupted, run_coroutine
+from rocketha.errors import ConfigError
+from rocketha.wire import properties
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags."""
+    add_nameserver_argument(parser)
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("--group", help="share the queues with this consumer group and commit offsets; else read all")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        default="last",
+        metavar="WHERE",
+        help="where to begin without a committed offset: first, last (default), or a time such as 2026-01-31T12:00",
+    )
+    parser.add_argument("--tags", default="", metavar="A||B", help="only messages with one of these tags")
+    parser.add_argument("--count", type=int, metavar="N", help="stop after N messages")
+    parser.add_argument("--idle", type=float, metavar="S", help="stop when nothing came for S seconds")
+    parser.add_argument("--format", choices=("text", "json", "body"), default="text", help="default text")
+
+
+def parse_start(text: str) -> str | int:
+    """``--from``: first, last, or milliseconds since 1970.
+
+    :raises ConfigError: it is none of them.
+    """
+    if text in ("first", "last"):
+        return text
+    try:
+        return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(f"--from {text!r}: first, last or a time such as 2026-01-31T12:00 is wanted") from None
+
+
+def moment(milliseconds: int) -> str:
+    """A timestamp in ISO 8601, UTC; one that no calendar has is shown as the number."""
+    try:
+        when = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def as_text(message: Received) -> bytes:
+    """One line: where, when, tags and keys, body. What a terminal would act upon is escaped."""
+    named = message.properties
+    shown = (("tags", properties.TAGS), ("keys", properties.KEYS))
+    extra = "".join(f" {label}={named[name]}" for label, name in shown if name in named)
+    again = f" again={message.reconsume_times}" if message.reconsume_times else ""
+    body = message.body.decode("utf-8", "backslashreplace")
+    line = f"{message.queue}#{message.queue_offset} {moment(message.store_timestamp_ms)}{extra}{again} {body}"
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line).encode("utf-8", "replace")
+
+
+def as_json(message: Received) -> bytes:
+    """One JSON object; a body that is not UTF-8 comes as base64."""
+    record: dict[str, Any] = {
+        "topic": message.topic,
+        "broker": message.queue.broker_name,
+        "queue_id": message.queue.queue_id,
+        "queue_offset": message.queue_offset,
+        "id": message.offset_message_id,
+        "born": moment(message.born_timestamp_ms),
+        "stored": moment(message.store_timestamp_ms),
+        "reconsume_times": message.reconsume_times,
+        "properties": dict(message.properties),
+    }
+    try:
+        record["body"] = message.body.decode("utf-8")
+    except UnicodeDecodeError:
+        record["body_base64"] = base64.b64encode(message.body).decode("ascii")
+    return orjson.dumps(record)
+
+
+FORMATS = {"text": as_text, "json": as_json, "body": lambda message: message.body}
+
+
+class _Printer:
+    """Prints, counts, and knows when it is enough."""
+
+    def __init__(self, reactor: Any, args: argparse.Namespace) -> None:
+        self.enough: Deferred[None] = Deferred()
+        self._reactor = reactor
+        self._format = FORMATS[args.format]
+        self._left = args.count
+        self._idle = args.idle
+        self._timer = None if args.idle is None else reactor.callLater(args.idle, self.stop)
+
+    def deliver(self, message: Received) -> bool:
+        """Print one message; False, and not printed, when there is enough already."""
+        if self.enough.called:
+            return False
+        sys.stdout.buffer.write(self._format(message) + b"\n")
+        sys.stdout.buffer.flush()
+        if self._timer is not None and self._timer.active():
+            self._timer.reset(self._idle)
+        if self._left is not None:
+            self._left -= 1
+            if self._left == 0:
+                self.stop()
+        return True
+
+    def stop(self) -> None:
+        """It is enough."""
+        if not self.enough.called:
+            if self._timer is not None and self._timer.active():
+                self._timer.cancel()
+            self.enough.callback(None)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Receive until there is enough, or until Ctrl-C."""
+    tags = tuple(part.strip() for part in args.tags.split("||") if part.strip() and part.strip() != "*")
+    subscription = Subscription(args.topic, args.group, tags, parse_start(args.start))
+    if args.count is not None and args.count < 1:
+        raise ConfigError(f"--count {args.count}: 1 or more is wanted")
+
+    async def main(reactor: Any, interrupted: Interrupted) -> int:
+        client = Client(reactor, nameservers(args.namesrv), random.SystemRandom())
+        printer = _Printer(reactor, args)
+        consumer = Consumer(client, subscription, printer.deliver)
+
+        async def finish() -> None:
+            await consumer.stop()
+            client.close()
+
+        try:
+            await consumer.start()
+        except BaseException:
+            client.close()
+            raise
+        interrupted.finish = finish
+        await printer.enough
+        interrupted.finish = None
+        await finish()
+        return 0
+
+    return run_coroutine(main)
