@@ -1,11 +1,12 @@
 """Remoting commands: a frame's bytes to a :class:`Command` and back.
 
-Pure.  Theory of operation: one frame is one command.  The top byte of the header word says whether the header is JSON or
-RocketMQ's packed form, frame by frame.  Responses are written in JSON, as a Java server does unless told otherwise; numbers
-in ``extFields`` travel as strings.  This module is on the hot path: one command costs about 2 microseconds to read.
+Pure.  Theory of operation: one frame is one command.  The top byte of the header word says whether the header is JSON
+or RocketMQ's packed form, frame by frame.  Responses are written in JSON, as a Java server does unless told
+otherwise; numbers in ``extFields`` travel as strings.  This module is on the hot path: one command costs about 2
+microseconds to read.
 
-What a bad frame gets: :class:`RemoteProtocolError`, so the connection is closed without an answer (Java's decoder does the
-same for a header longer than the frame, an unknown serialize type and an unreadable header).
+What a bad frame gets: :class:`RemoteProtocolError`, so the connection is closed without an answer (Java's decoder
+does the same for a header longer than the frame, an unknown serialize type and an unreadable header).
 
 Java: ``RemotingCommand``, ``RocketMQSerializable``, ``LanguageCode``.
 """
@@ -22,8 +23,8 @@ import orjson
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec, json_dialect
 from rocketha.wire.framing import FRAME_LIMIT
-from rocketha.wire.spec.format import Format
 from rocketha.wire.spec import remoting as spec
+from rocketha.wire.spec.format import Format
 
 HEADER_LIMIT = 64 * 1024
 """Largest header in bytes (security.md).  Java's only limit is the frame's."""
@@ -35,9 +36,11 @@ VERSION = 513
 """``MQVersion`` ordinal of V5_5_0: what our servers and clients send."""
 
 LANGUAGES = (
-    "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST", "NODE_JS",
+    "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP",
+    "OMS", "RUST", "NODE_JS",
 )  # fmt: skip
 _LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
+_LANGUAGE_UNKNOWN = 255
 
 _HEADER_WORD = struct.Struct(">I")
 _PREFIX = struct.Struct(">iI")
@@ -89,7 +92,7 @@ class Answer(NamedTuple):
     body: bytes = b""
 
 
-def decode(frame: bytes | memoryview) -> Command:
+def decode(frame: bytes | memoryview, header_limit: int = HEADER_LIMIT) -> Command:
     """The command of a frame (what follows the length word).
 
     :raises RemoteProtocolError: the connection must be closed.
@@ -101,8 +104,8 @@ def decode(frame: bytes | memoryview) -> Command:
     length = word & 0xFFFFFF
     if length > size - 4:
         raise RemoteProtocolError(f"header of {length} bytes in a frame of {size}")
-    if length > HEADER_LIMIT:
-        raise RemoteProtocolError(f"header of {length} bytes, at most {HEADER_LIMIT}")
+    if length > header_limit:
+        raise RemoteProtocolError(f"header of {length} bytes, at most {header_limit}")
     kind = word >> 24
     stop = 4 + length
     if kind == spec.JSON:
@@ -213,9 +216,11 @@ def _binary_fields(packed: bytes) -> dict[str, str]:
         at += 4
         if size < 0 or size > end - at:
             raise RemoteProtocolError(f"binary field of {size} bytes, {end - at} there")
-        # A zero length is null in Java: the key is there, a lookup finds nothing.
+        # A zero length is null in Java: the key is there, a lookup finds nothing, not even an earlier value.
         if length and size:
             fields[_text(name, "field name")] = _text(packed[at : at + size], "field value")
+        elif length:
+            fields.pop(_text(name, "field name"), None)
         at += size
     return fields
 
@@ -246,7 +251,7 @@ def _json_header(command: Command) -> bytes:
         "code": command.code,
         "extFields": command.fields,
         "flag": command.flag,
-        "language": command.language or "OTHER",
+        "language": command.language,  # null where it is unknown, which reads as unknown again
         "opaque": command.opaque,
         "remark": command.remark,
         "serializeTypeCurrentRPC": "JSON",
@@ -266,7 +271,7 @@ def _binary_header(command: Command) -> bytes:
         for name, value in ((key.encode(), item.encode()) for key, item in command.fields.items())
     )
     remark = (command.remark or "").encode()
-    language = _LANGUAGE_CODES.get(command.language or "OTHER", 7)
+    language = _LANGUAGE_CODES.get(command.language or "", _LANGUAGE_UNKNOWN)
     fixed = _BINARY.pack(command.code, language, command.version, command.opaque, command.flag)
     return fixed + _INT32.pack(len(remark)) + remark + _INT32.pack(len(fields)) + fields
 

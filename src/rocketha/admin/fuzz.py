@@ -1,0 +1,261 @@
+"""``rocketha fuzz FORMAT``: every reader of ours, or a live port, against cases made from a format's specification.
+
+Without ``--connect`` and ``--file``, each case goes through the format's own reader in this process and is judged
+by
+:mod:`rocketha.wire.fuzz.contract`. With ``--connect HOST:PORT`` (remoting only, loopback only) cases go to a live
+    port, ours or Java's. ``--file PATH`` is for file formats: with ``--case N`` it writes that case to PATH, so
+    that it can be put in the place of a store's file; without, PATH is read as one case, and the report says how
+    the format's reader takes it.
+
+Exit status: 0 clean, 1 something was found, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import ipaddress
+import json
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from rocketha.admin.fuzz_meter import Meter
+from rocketha.admin.fuzz_port import LANES, PortRun
+from rocketha.admin.fuzz_report import GROWTH_MIB, PortReport
+from rocketha.wire.fuzz.case import KINDS, Case
+from rocketha.wire.fuzz.contract import Judgment
+from rocketha.wire.fuzz.generator import REMOTING, Generator
+from rocketha.wire.registry import FORMATS
+from rocketha.wire.spec.format import Format
+
+CASES = 10_000
+PROBLEMS_SHOWN = 10
+PROGRESS_SECONDS = 5.0
+ALL = "all"
+
+CLEAN, FOUND, USAGE = 0, 1, 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    names = ", ".join(sorted(FORMATS))
+    parser.description = (
+        "Try a format's reader, or a live port, with valid, cut, mutated and hostile values of the format."
+    )
+    parser.add_argument("format", metavar="FORMAT", help=f"one of {names}; or {ALL} (without --connect)")
+    parser.add_argument("--seed", type=int, help="the run's seed (default: a fresh one, printed)")
+    parser.add_argument("--cases", type=int, default=CASES, help=f"how many cases (default {CASES})")
+    parser.add_argument("--case", type=int, metavar="N", help="only case N, in detail")
+    parser.add_argument(
+        "--kinds", default=",".join(KINDS), help="comma-separated kinds of cases (default all: %(default)s)"
+    )
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("--connect", metavar="HOST:PORT", help="send the cases to a live remoting port on loopback")
+    target.add_argument(
+        "--file", metavar="PATH", help="with --case: write that case to PATH; without: read PATH as a case"
+    )
+    parser.add_argument("--pid", type=int, help="with --connect: the server's process, to see it die or grow")
+    parser.add_argument(
+        "--lanes", type=int, default=LANES, help="with --connect: connections at a time (default %(default)s)"
+    )
+    parser.add_argument(
+        "--growth-mib", type=float, default=GROWTH_MIB, help="with --pid: growth that counts (default %(default)s)"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="with --connect: what our reader would take another way counts as found"
+    )
+    parser.add_argument("--progress", action="store_true", help="say now and then how far it is, on standard error")
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+
+class _Usage(Exception):
+    """Arguments that contradict each other or name nothing."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; see the module for the exit status."""
+    try:
+        return _run(args)
+    except _Usage as problem:
+        print(f"rocketha fuzz: {problem}", file=sys.stderr)
+        return USAGE
+
+
+def _run(args: argparse.Namespace) -> int:
+    kinds = tuple(args.kinds.split(","))
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        raise _Usage(f"no such kind: {', '.join(unknown)} (there are {', '.join(KINDS)})")
+    if args.format not in FORMATS and args.format != ALL:
+        raise _Usage(f"no such format: {args.format} (there are {', '.join(sorted(FORMATS))}, {ALL})")
+    if args.format == ALL and (args.connect or args.file or args.case is not None):
+        raise _Usage(f"--connect, --file and --case want one format, not {ALL}")
+    if args.cases < 1 or args.lanes < 1 or (args.case is not None and args.case < 0):
+        raise _Usage("--cases and --lanes want a positive number, --case one from 0")
+    if args.file and args.case is None:
+        return _read_file(args, FORMATS[args.format])
+    seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
+    if args.connect:
+        return _connect(args, seed, kinds)
+    if args.case is not None:
+        return _one_case(args, Generator(FORMATS[args.format], seed, kinds))
+    status = CLEAN
+    for name in sorted(FORMATS) if args.format == ALL else [args.format]:
+        status = max(status, _offline(args, Generator(FORMATS[name], seed, kinds)))
+    return status
+
+
+def _replay(args: argparse.Namespace, case: Case) -> str:
+    """The command that makes a case again."""
+    kinds = "" if args.kinds == ",".join(KINDS) else f" --kinds {args.kinds}"
+    target = f" --connect {args.connect}" if args.connect else ""
+    return f"rocketha fuzz {case.format} --seed {case.seed} --case {case.index}{kinds}{target}"
+
+
+# ---- in this process
+
+
+def _offline(args: argparse.Namespace, generator: Generator) -> int:
+    target, started = generator.format, time.monotonic()
+    print(f"{target.name}: seed {generator.seed}, {args.cases} cases", flush=True)
+    counts: collections.Counter[tuple[str, bool]] = collections.Counter()
+    problems: list[str] = []
+    compared, said = 0, started
+    with Meter() as meter:
+        for index in range(args.cases):
+            case = generator.case(index)
+            judgment = meter.judge(target, case)
+            counts[case.kind, judgment.accepted] += 1
+            compared += judgment.compared > 0
+            if judgment.problem is not None:
+                problems.append(f"{case}: {judgment.problem}")
+                if len(problems) <= PROBLEMS_SHOWN:
+                    print(f"  FOUND {problems[-1]}\n    again: {_replay(args, case)}", flush=True)
+            if args.progress and time.monotonic() - said > PROGRESS_SECONDS:
+                said = time.monotonic()
+                print(f"{index + 1} cases, {len(problems)} found", file=sys.stderr, flush=True)
+    seconds = time.monotonic() - started
+    for kind in generator.kinds:
+        print(f"  {kind}: {counts[kind, True]} accepted, {counts[kind, False]} refused")
+    print(f"  {compared} compared with plain construct; {len(problems)} found; {seconds:.1f} s")
+    if args.json:
+        accepted = {kind: counts[kind, True] for kind in generator.kinds}
+        refused = {kind: counts[kind, False] for kind in generator.kinds}
+        summary = {
+            "format": target.name,
+            "seed": generator.seed,
+            "cases": args.cases,
+            "accepted": accepted,
+            "refused": refused,
+            "compared": compared,
+            "seconds": round(seconds, 3),
+            "found": problems[:PROBLEMS_SHOWN],
+            "found_count": len(problems),
+        }
+        print(json.dumps(summary))
+    return FOUND if problems else CLEAN
+
+
+def _one_case(args: argparse.Namespace, generator: Generator) -> int:
+    case = generator.case(args.case)
+    print(case)
+    if args.file:
+        try:
+            with open(args.file, "wb") as out:
+                out.write(case.data)
+        except OSError as problem:
+            raise _Usage(f"cannot write {args.file}: {problem.strerror}") from None
+        print(f"  written to {args.file}")
+    return _tell(args, generator.format, case)
+
+
+def _read_file(args: argparse.Namespace, target: Format) -> int:
+    try:
+        with open(args.file, "rb") as source:
+            data = source.read(target.bound + 1)
+    except OSError as problem:
+        raise _Usage(f"cannot read {args.file}: {problem.strerror}") from None
+    # Bytes from elsewhere are no spec-built value: kind "mutated" asks for no comparison with plain construct.
+    return _tell(args, target, Case(target.name, 0, 0, "mutated", f"read from {args.file}", data))
+
+
+def _tell(args: argparse.Namespace, target: Format, case: Case) -> int:
+    with Meter() as meter:
+        judgment: Judgment = meter.judge(target, case)
+    print(f"  {len(case.data)} bytes, beginning {case.data[:64].hex()}")
+    print(f"  {'accepted' if judgment.accepted else 'refused'}: {judgment.detail}")
+    if judgment.problem is not None:
+        print(f"  FOUND {judgment.problem}")
+    if args.json:
+        found = [judgment.problem] if judgment.problem else []
+        print(
+            json.dumps(
+                {"format": target.name, "accepted": judgment.accepted, "detail": judgment.detail, "found": found}
+            )
+        )
+    return FOUND if judgment.problem else CLEAN
+
+
+# ---- against a port
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+        number = int(port)
+    except ValueError:
+        raise _Usage(f"--connect wants an address and a port, as 127.0.0.1:10911, not {text}") from None
+    if not loopback:
+        raise _Usage(f"{host} is not on loopback: fuzz only what runs on this machine")
+    if not 0 < number < 65536:
+        raise _Usage(f"no such port: {number}")
+    return host, number
+
+
+def _connect(args: argparse.Namespace, seed: int, kinds: tuple[str, ...]) -> int:
+    if args.format != REMOTING:
+        raise _Usage(f"--connect speaks {REMOTING} only; {args.format} has no port of its own")
+    address = _address(args.connect)
+    generator = Generator(FORMATS[REMOTING], seed, kinds)
+    indexes = range(args.cases) if args.case is None else range(args.case, args.case + 1)
+    print(f"{REMOTING} against {args.connect}: seed {seed}, {len(indexes)} cases", flush=True)
+    cases: Iterator[Case] = (generator.case(index) for index in indexes)
+    if args.case is not None:
+        cases = _shown(cases)
+    progress = _progress() if args.progress else None
+    report = PortReport()
+    with contextlib.suppress(KeyboardInterrupt):
+        PortRun(address, cases, report, args.pid, args.lanes, progress=progress).run()
+    report.conclude(args.growth_mib, args.strict)
+    for line in report.lines():
+        print(line)
+    if args.json:
+        print(json.dumps({"format": REMOTING, "connect": args.connect, "seed": seed, **report.summary()}))
+    return FOUND if report.found else CLEAN
+
+
+def _shown(cases: Iterator[Case]) -> Iterator[Case]:
+    for case in cases:
+        print(case)
+        print(f"  beginning {case.data[:64].hex()}")
+        print(f"            {case.data[:400]!r}")
+        yield case
+
+
+def _progress() -> Callable[[PortReport], None]:
+    said = time.monotonic()
+
+    def say(report: PortReport) -> None:
+        nonlocal said
+        if time.monotonic() - said > PROGRESS_SECONDS:
+            said = time.monotonic()
+            found = f", {len(report.found)} found" if report.found else ""
+            memory = f", {report.memory[-1] / (1 << 20):.1f} MiB" if report.memory else ""
+            print(f"{report.sent} cases{memory}{found}", file=sys.stderr, flush=True)
+
+    return say
