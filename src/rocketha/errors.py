@@ -1,7 +1,8 @@
 """The error tree: who is at fault, and what goes back on the wire.
 
-Pure.  Every error that leaves a package of rocketha is one of these; ``construct``, ``struct``, ``orjson`` and ``OSError``
-never cross a seam (the codec and the posix disk turn them into ours, with the path and the offset that a person needs).
+Pure.  Every error that leaves a package of rocketha is one of these; ``construct``, ``struct``, ``orjson`` and
+``OSError`` never cross a seam (the codec and the posix disk turn them into ours, with the path and the offset that a
+person needs).
 """
 
 from __future__ import annotations

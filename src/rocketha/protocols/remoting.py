@@ -1,0 +1,490 @@
+"""The remoting protocol on a Twisted transport: many requests in flight, answers in any order, both ways on one socket.
+
+Theory of operation.  All work of one read is one *turn*: every frame is parsed and given to the service, the service
+is told that the turn ended (there it appends what it staged as one write), and then each connection that has
+something to say says it in one write.  Answers for other connections (a long poll woken by a send) join the same
+turn.  The write goes to the socket at once when nothing is queued (:func:`eager_write`): Twisted's own ``write``
+would wait for the next turn of the reactor and change the epoll set twice.
+
+What it must not know: any request code.
+
+Limits (security.md): frame and header sizes, the first frame within 10 s, a whole frame within 30 s, 120 s of
+silence, connections in all and per address, bytes held in unfinished frames over all connections, bytes queued for a
+peer that does not read.  One sweep a second for all connections keeps them; there is no timer per connection or per
+request of a peer.
+
+Java: ``NettyRemotingAbstract``, ``NettyRemotingServer``, ``NettyRemotingClient``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+from typing import Protocol as Interface
+
+import attrs
+from twisted.internet import defer, error, task
+from twisted.internet.interfaces import IAddress, IPushProducer, IReactorTime
+from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from rocketha.errors import RemoteProtocolError, RequestRefused
+from rocketha.observe.logging import make_logger
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.framing import FRAME_LIMIT, FrameBuffer
+from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, decode, encode, encode_answer
+from rocketha.wire.remoting import request as make_request
+
+OPAQUE_MAX = (1 << 31) - 1
+
+
+class RequestService(Interface):
+    """What answers requests: the nameserver's, the broker's or a client's side of a connection."""
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """A connection is up."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """It is down; nothing can be sent on it any more."""
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """One request; None when it is answered later with ``connection.answer``, or never (oneway)."""
+
+    def turn_ended(self) -> None:
+        """All frames of one read have been given to :meth:`request`."""
+
+
+@attrs.frozen
+class Limits:
+    """What one listening port allows; seconds and bytes.  Loopback is exempt from ``connections_per_address``: there
+    every client of this machine has the same address.
+    """
+
+    frame_bytes: int = FRAME_LIMIT
+    header_bytes: int = HEADER_LIMIT
+    first_frame_s: int = 10
+    whole_frame_s: int = 30
+    idle_s: int = 120
+    connections: int = 1024
+    connections_per_address: int = 64
+    unfinished_bytes: int = 256 * 1024 * 1024
+    queued_bytes: int = 64 * 1024 * 1024
+
+
+class Turn:
+    """The connections that have something to say at the end of the present read."""
+
+    __slots__ = ("active", "speakers")
+
+    def __init__(self) -> None:
+        self.active = False
+        self.speakers: list[RemotingProtocol] = []
+
+    def end(self) -> None:
+        """Every speaker says it."""
+        speakers, self.speakers = self.speakers, []
+        self.active = False
+        for connection in speakers:
+            connection.flush()
+
+
+def eager_write(transport: Any, data: bytes) -> None:
+    """Write to the socket now when nothing waits before it; what the socket does not take is queued as usual.
+
+    Falls back to ``transport.write`` for anything that is not a plain TCP transport (TLS, tests).
+    """
+    if getattr(transport, "_tempDataBuffer", True) or transport.dataBuffer or not transport.connected:
+        transport.write(data)
+        return
+    if transport.disconnecting:
+        return
+    sent = transport.writeSomeData(data)
+    if isinstance(sent, int):
+        if sent < len(data):
+            transport.write(data[sent:] if sent else data)
+    else:
+        # The connection is gone: let the reactor find out by its own write, which calls connectionLost.
+        transport.write(data)
+
+
+def queued_bytes(transport: Any) -> int:
+    """Bytes that wait in a plain TCP transport's own buffers (0 for other transports)."""
+    if not hasattr(transport, "_tempDataLen"):
+        return 0
+    return len(transport.dataBuffer) - int(transport.offset) + int(transport._tempDataLen)
+
+
+@attrs.define
+class _Pending:
+    """A request of ours that waits for its answer."""
+
+    deferred: defer.Deferred[Command]
+    timeout: Any
+
+
+@implementer(IPushProducer)
+class RemotingProtocol(Protocol):
+    """One connection, either end.
+
+    :ivar id: unique in this process; what pure code knows a connection by.
+    :ivar peer: ``host:port`` of the other end.
+    :ivar version: ``MQVersion`` ordinal of the peer's last request, None before the first.
+    """
+
+    factory: RemotingFactory
+    transport: Any
+
+    def __init__(self, factory: RemotingFactory, number: int) -> None:
+        self.factory = factory
+        self.id = number
+        self.version: int | None = None
+        self.peer = self.peer_host = self.local_host = ""
+        self.peer_port = self.local_port = 0
+        self._service = factory.service
+        self._turn = factory.turn
+        self._buffer = FrameBuffer(factory.limits.frame_bytes)
+        self._out: list[bytes] = []
+        self._pending: dict[int, _Pending] = {}
+        self._opaque = 0
+        self._closed = False
+        self._held = 0
+        # Ticks of the factory's sweep, one a second.
+        self._opened_tick = self.active_tick = factory.tick
+        self._frame_tick: int | None = None
+        self._greeted = False
+
+    # --- life
+
+    def connectionMade(self) -> None:
+        """Twisted: the transport is there."""
+        peer, host = self.transport.getPeer(), self.transport.getHost()
+        self.peer_host, self.peer_port = str(getattr(peer, "host", "unknown")), int(getattr(peer, "port", 0))
+        self.local_host, self.local_port = str(getattr(host, "host", "unknown")), int(getattr(host, "port", 0))
+        self.peer = f"{self.peer_host}:{self.peer_port}"
+        refusal = self.factory.admit(self)
+        if refusal:
+            self.factory.log.warn("connection of {peer} refused: {reason}", peer=self.peer, reason=refusal)
+            self._closed = True
+            self.transport.abortConnection()
+            return
+        if hasattr(self.transport, "setTcpNoDelay"):
+            self.transport.setTcpNoDelay(True)
+        self.transport.registerProducer(self, True)
+        self._service.connected(self)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Twisted: the connection ended; every request of ours on it fails now."""
+        known = self.factory.forget(self)
+        self._closed = True
+        self._out.clear()
+        self._hold(0)
+        pending, self._pending = self._pending, {}
+        for entry in pending.values():
+            entry.timeout.cancel()
+            entry.deferred.errback(reason)
+        if known:
+            self._service.disconnected(self, reason.getErrorMessage())
+
+    # --- reading
+
+    def dataReceived(self, data: bytes) -> None:
+        """Twisted: one read.  See the module's theory of operation."""
+        if self._closed:
+            return
+        factory = self.factory
+        self.active_tick = factory.tick
+        factory.bytes_in += len(data)
+        try:
+            frames = self._buffer.feed(data)
+        except RemoteProtocolError as problem:
+            self._refuse(problem)
+            return
+        self._hold(self._buffer.held)
+        if not frames:
+            return
+        factory.frames_in += len(frames)
+        turn = self._turn
+        if turn.active:  # a service that reads from inside a request; never with a real reactor
+            self._frames(frames)
+            return
+        turn.active = True
+        try:
+            self._frames(frames)
+            self._service.turn_ended()
+        finally:
+            turn.end()
+
+    def _frames(self, frames: list[bytes]) -> None:
+        service, header_limit = self._service, self.factory.limits.header_bytes
+        for frame in frames:
+            try:
+                command = decode(frame, header_limit)
+            except RemoteProtocolError as problem:
+                self._refuse(problem)
+                return
+            self._greeted = True
+            if command.flag & 1:
+                self._settle(command)
+                continue
+            self.version = command.version
+            try:
+                answer = service.request(self, command)
+            except RequestRefused as refusal:
+                answer = Answer(refusal.code, refusal.remark)
+            except RemoteProtocolError as problem:
+                answer = Answer(ResponseCode.SYSTEM_ERROR, str(problem))
+            except Exception as problem:
+                self.factory.log.error(
+                    "request {code} of {peer} failed: {trace}",
+                    code=command.code,
+                    peer=self.peer,
+                    trace=traceback.format_exc(),
+                )
+                answer = Answer(ResponseCode.SYSTEM_ERROR, f"{type(problem).__name__}: {problem}"[:1000])
+            if answer is not None and not command.flag & 2:
+                self.write(encode_answer(command.opaque, answer))
+            if self._closed:
+                return
+
+    def _refuse(self, problem: RemoteProtocolError) -> None:
+        self.factory.refused += 1
+        self.factory.log.warn("closing {peer}: {problem}", peer=self.peer, problem=str(problem))
+        self.close()
+
+    def _hold(self, held: int) -> None:
+        factory = self.factory
+        factory.unfinished += held - self._held
+        self._held = held
+        if not held:
+            self._frame_tick = None
+        elif self._frame_tick is None:
+            self._frame_tick = factory.tick
+        elif factory.unfinished > factory.limits.unfinished_bytes and not self._closed:
+            self._refuse(RemoteProtocolError(f"{factory.unfinished} bytes in unfinished frames on this port"))
+
+    # --- writing
+
+    def write(self, data: bytes) -> None:
+        """Whole frames to the peer: with the present turn's other answers, or now when no turn is under way."""
+        if self._closed:
+            return
+        out = self._out
+        if not out:
+            self._turn.speakers.append(self)
+        out.append(data)
+        if not self._turn.active:
+            self._turn.end()
+
+    def flush(self) -> None:
+        """Say what was written during the turn."""
+        out = self._out
+        if not out or self._closed:
+            return
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        self.active_tick = self.factory.tick
+        self.factory.bytes_out += len(data)
+        eager_write(self.transport, data)
+        if len(data) > 65536 and queued_bytes(self.transport) > self.factory.limits.queued_bytes:
+            self.factory.log.warn("closing {peer}: it does not read its answers", peer=self.peer)
+            self.abort()
+
+    def answer(self, opaque: int, answer: Answer) -> None:
+        """The answer to a request that :meth:`RequestService.request` left open."""
+        self.write(encode_answer(opaque, answer))
+
+    def notify(self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> None:
+        """A oneway request to the peer."""
+        command = make_request(code, fields, body, oneway=True)
+        command.opaque = self._next_opaque()
+        self.write(encode(command))
+
+    def request(
+        self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"", timeout_s: float = 3.0
+    ) -> defer.Deferred[Command]:
+        """A request to the peer.
+
+        :return: fires with the response whatever its code; fails with ``TimeoutError`` after ``timeout_s`` seconds or
+            with the connection's end.
+        """
+        result: defer.Deferred[Command] = defer.Deferred()
+        if self._closed:
+            result.errback(Failure(error.ConnectionDone(f"the connection to {self.peer} is closed")))
+            return result
+        command = make_request(code, fields, body)
+        command.opaque = self._next_opaque()
+        timeout = self.factory.clock.callLater(timeout_s, self._expire, command.opaque, timeout_s)
+        self._pending[command.opaque] = _Pending(result, timeout)
+        self.write(encode(command))
+        return result
+
+    def _next_opaque(self) -> int:
+        self._opaque = 0 if self._opaque >= OPAQUE_MAX else self._opaque + 1
+        return self._opaque
+
+    def _settle(self, command: Command) -> None:
+        entry = self._pending.pop(command.opaque, None)
+        if entry is not None:  # an answer to nothing is dropped, as in Java
+            entry.timeout.cancel()
+            entry.deferred.callback(command)
+
+    def _expire(self, opaque: int, timeout_s: float) -> None:
+        entry = self._pending.pop(opaque, None)
+        if entry is not None:
+            entry.deferred.errback(Failure(error.TimeoutError(f"{self.peer} did not answer within {timeout_s} s")))
+
+    # --- ending
+
+    def close(self) -> None:
+        """Say what is written, then end the connection."""
+        if not self._closed:
+            self.flush()
+            self._closed = True
+            self.transport.unregisterProducer()
+            self.transport.loseConnection()
+            self.factory.closing(self)
+
+    def abort(self) -> None:
+        """End the connection now."""
+        self._closed = True
+        self.transport.abortConnection()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be written any more."""
+        return self._closed
+
+    def overdue(self, tick: int) -> str | None:
+        """The deadline this connection missed by ``tick`` (one a second), if any."""
+        limits = self.factory.limits
+        if not self._greeted and self.factory.server and tick - self._opened_tick > limits.first_frame_s:
+            return f"no request within {limits.first_frame_s} s"
+        if self._frame_tick is not None and tick - self._frame_tick > limits.whole_frame_s:
+            return f"a frame not whole within {limits.whole_frame_s} s"
+        if tick - self.active_tick > limits.idle_s:
+            return f"nothing said for {limits.idle_s} s"
+        return None
+
+    # --- backpressure: a peer that does not read its answers is not read from
+
+    def pauseProducing(self) -> None:
+        """Twisted: our outbound buffer is over its mark."""
+        self.transport.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        """Twisted: it has drained."""
+        if not self._closed:
+            self.transport.resumeProducing()
+
+    def stopProducing(self) -> None:
+        """Twisted: the transport ends."""
+
+
+class RemotingFactory(ServerFactory):
+    """Makes the connections of one port (or of one client) and keeps their limits.
+
+    :param service: answers the requests.
+    :param clock: for the sweep and request timeouts.
+    :param server: whether peers connect to us (then the connection and first-frame limits apply).
+    :param numbers: gives connections their ids; factories of one service share it, so that ids are unique there.
+    :param turn: likewise shared, so that one turn's answers leave together whatever port they leave by.
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        service: RequestService,
+        clock: IReactorTime,
+        limits: Limits | None = None,
+        server: bool = True,
+        numbers: Iterator[int] | None = None,
+        turn: Turn | None = None,
+    ) -> None:
+        self.service = service
+        self.clock = clock
+        self.limits = limits or Limits()
+        self.server = server
+        self.turn = turn or Turn()
+        self.log = make_logger()
+        self.connections: dict[int, RemotingProtocol] = {}
+        self.tick = 0
+        # Counters for observe: frames and bytes since start, connections refused or closed for breaking the protocol.
+        self.frames_in = self.bytes_in = self.bytes_out = self.refused = 0
+        # Invariant: the sum over all connections of the bytes held in their unfinished frames.
+        self.unfinished = 0
+        self._by_address: dict[str, int] = {}
+        self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
+        self.numbers = itertools.count(1) if numbers is None else numbers
+        self._sweeper: task.LoopingCall | None = None
+
+    def doStart(self) -> None:
+        """Twisted: the port listens."""
+        super().doStart()
+        if self._sweeper is None:
+            self._sweeper = task.LoopingCall(self.sweep)
+            self._sweeper.clock = cast(Any, self.clock)
+            self._sweeper.start(1.0, now=False)
+
+    def doStop(self) -> None:
+        """Twisted: the port is closed."""
+        super().doStop()
+        if self._sweeper is not None and self.numPorts == 0:
+            self._sweeper.stop()
+            self._sweeper = None
+
+    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol:  # type: ignore[override]
+        """Twisted: a peer connects."""
+        return RemotingProtocol(self, next(self.numbers))
+
+    def admit(self, connection: RemotingProtocol) -> str | None:
+        """Count a connection in, or say why not."""
+        if self.server:
+            if len(self.connections) >= self.limits.connections:
+                return f"{self.limits.connections} connections are open"
+            same = self._by_address.get(connection.peer_host, 0)
+            loopback = connection.peer_host.startswith("127.") or connection.peer_host in ("::1", "::ffff:127.0.0.1")
+            if same >= self.limits.connections_per_address and not loopback:
+                return f"{same} connections of {connection.peer_host} are open"
+        self.connections[connection.id] = connection
+        self._by_address[connection.peer_host] = self._by_address.get(connection.peer_host, 0) + 1
+        return None
+
+    def forget(self, connection: RemotingProtocol) -> bool:
+        """Count a connection out; False when it never was admitted."""
+        self._closing.pop(connection.id, None)
+        if self.connections.pop(connection.id, None) is None:
+            return False
+        left = self._by_address[connection.peer_host] - 1
+        if left:
+            self._by_address[connection.peer_host] = left
+        else:
+            del self._by_address[connection.peer_host]
+        return True
+
+    def closing(self, connection: RemotingProtocol) -> None:
+        """A connection waits for its last bytes to go out: the sweep cuts it when the peer never takes them."""
+        if connection.id in self.connections:
+            self._closing[connection.id] = (connection, self.tick)
+
+    def sweep(self) -> None:
+        """Once a second: end what missed a deadline."""
+        self.tick += 1
+        tick = self.tick
+        for connection in list(self.connections.values()):
+            if not connection.closed:
+                reason = connection.overdue(tick)
+                if reason is not None:
+                    self.log.info("closing {peer}: {reason}", peer=connection.peer, reason=reason)
+                    connection.close()
+        for connection, since in list(self._closing.values()):
+            if tick - since > 5:
+                connection.abort()
+
+    def close_all(self) -> None:
+        """End every connection (the service stops)."""
+        for connection in list(self.connections.values()):
+            connection.close()

@@ -1,0 +1,134 @@
+"""Connections that we open: one per address, made when first needed, shared by all requests to that address.
+
+Theory of operation.  ``request`` connects if there is no connection and waits on the same attempt when one is under
+way.  A broken connection fails its own requests at once; the next request connects anew.  Retrying is the caller's
+affair: only it knows whether a request may be sent twice.
+
+Java: ``NettyRemotingClient``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet import defer, error
+from twisted.internet.endpoints import HostnameEndpoint, connectProtocol
+from twisted.python.failure import Failure
+
+from rocketha.errors import ConfigError
+from rocketha.protocols.remoting import Limits, RemotingFactory, RemotingProtocol
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+CONNECT_TIMEOUT_S = 3.0
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """``host:port`` (IPv6 hosts may be in brackets) as a pair.
+
+    :raises ConfigError: when it is neither.
+    """
+    host, separator, port = address.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(f"{address!r} is not an address: host:port is wanted, such as 127.0.0.1:9876")
+    return host, int(port)
+
+
+class _NoService:
+    """A client that answers no requests of the server's."""
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """Nothing to do."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """Nothing to do."""
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """Refused: this client serves nothing."""
+        return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
+
+    def turn_ended(self) -> None:
+        """Nothing to do."""
+
+
+class RemotingClient:
+    """A pool of connections by address.
+
+    :param reactor: connects and keeps time.
+    :param service: answers what servers ask of us (40 NOTIFY_CONSUMER_IDS_CHANGED ...); None refuses everything.
+    """
+
+    def __init__(self, reactor: Any, service: Any | None = None, limits: Limits | None = None) -> None:
+        self._reactor = reactor
+        self._factory = RemotingFactory(service or _NoService(), reactor, limits, server=False)
+        self._connections: dict[str, RemotingProtocol] = {}
+        self._connecting: dict[str, list[defer.Deferred[RemotingProtocol]]] = {}
+        self._attempts: dict[str, defer.Deferred[Any]] = {}
+        self._closed = False
+        self._factory.doStart()
+
+    def connect(self, address: str, timeout_s: float = CONNECT_TIMEOUT_S) -> defer.Deferred[RemotingProtocol]:
+        """The open connection to ``host:port``, or a new one."""
+        known = self._connections.get(address)
+        if known is not None and not known.closed:
+            return defer.succeed(known)
+        if self._closed:
+            return defer.fail(error.ConnectionAborted("this client is closed"))
+        waiter: defer.Deferred[RemotingProtocol] = defer.Deferred()
+        waiting = self._connecting.setdefault(address, [])
+        waiting.append(waiter)
+        if len(waiting) == 1:
+            try:
+                host, port = split_address(address)
+            except ConfigError:
+                self._settle(address, Failure())
+                return waiter
+            endpoint = HostnameEndpoint(self._reactor, host, port, timeout=timeout_s)
+            attempt: defer.Deferred[Any] = connectProtocol(endpoint, self._factory.buildProtocol(None))
+            self._attempts[address] = attempt
+            attempt.addBoth(lambda result: self._settle(address, result))
+        return waiter
+
+    def _settle(self, address: str, result: Any) -> None:
+        self._attempts.pop(address, None)
+        waiting = self._connecting.pop(address, [])
+        if isinstance(result, Failure):
+            for waiter in waiting:
+                waiter.errback(Failure(error.ConnectError(string=f"{address}: {result.getErrorMessage()}")))
+            return
+        if self._closed:
+            result.abort()
+            for waiter in waiting:
+                waiter.errback(Failure(error.ConnectionAborted("this client is closed")))
+            return
+        self._connections[address] = result
+        for waiter in waiting:
+            waiter.callback(result)
+
+    def request(
+        self,
+        address: str,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        timeout_s: float = 3.0,
+    ) -> defer.Deferred[Command]:
+        """One request; fires with the response whatever its code, fails when there is none in time."""
+        connected = self.connect(address, min(timeout_s, CONNECT_TIMEOUT_S))
+        return connected.addCallback(lambda connection: connection.request(code, fields, body, timeout_s))
+
+    def oneway(
+        self, address: str, code: int, fields: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> defer.Deferred[None]:
+        """One request that gets no answer; fires when it was handed to the connection."""
+        return self.connect(address).addCallback(lambda connection: connection.notify(code, fields, body))
+
+    def close(self) -> None:
+        """End every connection and refuse new ones."""
+        self._closed = True
+        for attempt in list(self._attempts.values()):
+            attempt.cancel()
+        self._factory.close_all()
+        self._factory.doStop()

@@ -1,0 +1,353 @@
+"""The remoting protocol on a fake transport and a fake clock: frames, turns, limits, requests of ours, backpressure."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from twisted.internet import error, task
+from twisted.internet.address import IPv4Address
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.errors import RequestRefused
+from rocketha.protocols.remoting import Limits, RemotingFactory, RemotingProtocol, eager_write
+from rocketha.wire.framing import FrameBuffer
+from rocketha.wire.remoting import Answer, Command, decode, encode, request
+
+
+class Echo:
+    """Answers 1 with its body, 2 later, 3 by a refusal, 4 by a bug."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.later: list[tuple[RemotingProtocol, Command]] = []
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        self.events.append(("connected", connection.peer))
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        self.events.append(("disconnected", connection.peer))
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        self.events.append(("request", command.code, command.opaque))
+        if command.code == 2:
+            self.later.append((connection, command))
+            return None
+        if command.code == 3:
+            raise RequestRefused(17, "no such thing")
+        if command.code == 4:
+            raise ZeroDivisionError("our mistake")
+        return Answer(0, None, {"seen": "yes"}, command.body)
+
+    def turn_ended(self) -> None:
+        self.events.append("turn ended")
+
+
+class Transport(StringTransport):
+    """A StringTransport that counts writes and knows how it was ended."""
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 40000) -> None:
+        super().__init__(peerAddress=IPv4Address("TCP", host, port))
+        self.writes: list[bytes] = []
+        self.aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+        super().write(data)
+
+    def abortConnection(self) -> None:
+        self.aborted = True
+
+
+def frames_of(data: bytes) -> list[Command]:
+    return [decode(frame) for frame in FrameBuffer().feed(data)]
+
+
+def frame(code: int, opaque: int = 1, body: bytes = b"", flag: int = 0) -> bytes:
+    command = request(code, {"a": "b"}, body)
+    command.opaque, command.flag = opaque, flag
+    return encode(command)
+
+
+class RemotingCase(SynchronousTestCase):
+    """A factory, its clock and a way to connect."""
+
+    limits = Limits()
+
+    def setUp(self) -> None:
+        self.clock = task.Clock()
+        self.service = Echo()
+        self.factory = RemotingFactory(self.service, self.clock, self.limits)
+        self.factory.doStart()
+        self.addCleanup(self.factory.doStop)
+
+    def connect(self, host: str = "127.0.0.1", port: int = 40000) -> tuple[RemotingProtocol, Transport]:
+        protocol = self.factory.buildProtocol(None)
+        transport = Transport(host, port)
+        protocol.makeConnection(transport)
+        return protocol, transport
+
+    def advance(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.clock.advance(1)
+
+
+class TurnTests(RemotingCase):
+    """One read is one turn."""
+
+    def test_many_frames_one_turn_one_write(self) -> None:
+        """All frames of a read reach the service before the turn ends, and their answers leave as one write."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(frame(1, 7, b"x") + frame(1, 8) + frame(1, 9))
+        self.assertEqual(
+            self.service.events[1:], [("request", 1, 7), ("request", 1, 8), ("request", 1, 9), "turn ended"]
+        )
+        self.assertEqual(len(transport.writes), 1)
+        self.assertEqual([(c.opaque, c.code, c.body) for c in frames_of(transport.value())], [(7, 0, b"x"), (8, 0, b""), (9, 0, b"")])
+
+    def test_a_byte_at_a_time(self) -> None:
+        """A sender of single bytes gets the same answer as one of whole frames."""
+        protocol, transport = self.connect()
+        for byte in frame(1, 5, b"body"):
+            protocol.dataReceived(bytes([byte]))
+        (answer,) = frames_of(transport.value())
+        self.assertEqual((answer.opaque, answer.body, answer.flag), (5, b"body", 1))
+
+    def test_later_answer_and_refusal_and_bug(self) -> None:
+        """An answer may come later; a refusal and a bug of ours are answers, and the connection stays."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(frame(2, 1) + frame(3, 2) + frame(4, 3))
+        codes = {c.opaque: (c.code, c.remark) for c in frames_of(transport.value())}
+        self.assertEqual(codes[2], (17, "no such thing"))
+        self.assertEqual(codes[3], (1, "ZeroDivisionError: our mistake"))
+        self.assertNotIn(1, codes)
+        connection, command = self.service.later[0]
+        connection.answer(command.opaque, Answer(0, None, None, b"late"))
+        self.assertEqual(frames_of(transport.value())[-1].body, b"late")
+        self.assertFalse(transport.disconnecting)
+
+    def test_oneway_is_never_answered(self) -> None:
+        """Flag 2: no answer, not even for a refusal (facts: remoting 4)."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(frame(1, 1, flag=2) + frame(3, 2, flag=2) + frame(4, 3, flag=2))
+        self.assertEqual(transport.value(), b"")
+
+    def test_answers_for_another_connection_join_the_turn(self) -> None:
+        """What a turn says to several connections is one write to each."""
+        waiting, waiting_transport = self.connect(port=1)
+        waiting.dataReceived(frame(2, 11) + frame(2, 12))
+        original = self.service.request
+
+        def wake(connection: RemotingProtocol, command: Command) -> Answer | None:
+            for other, held in self.service.later:
+                other.answer(held.opaque, Answer())
+            return original(connection, command)
+
+        self.service.request = wake  # type: ignore[method-assign]
+        other, _ = self.connect(port=2)
+        other.dataReceived(frame(1, 1))
+        self.assertEqual(len(waiting_transport.writes), 1)
+        self.assertEqual([c.opaque for c in frames_of(waiting_transport.value())], [11, 12])
+
+
+class HostileTests(RemotingCase):
+    """security.md: what breaks the protocol closes the connection, after the answers it is owed."""
+
+    def assert_closed(self, data: bytes) -> Transport:
+        protocol, transport = self.connect()
+        protocol.dataReceived(data)
+        self.assertTrue(transport.disconnecting)
+        self.assertTrue(protocol.closed)
+        return transport
+
+    def test_frame_lengths(self) -> None:
+        """Lengths 0, 3, -1, 2^31-1, 16 MiB + 1 and a TLS hello: closed without waiting for a byte of the frame."""
+        for length in (0, 3, -1, 0x7FFFFFFF, 16 * 1024 * 1024 + 1):
+            self.assert_closed(struct.pack(">i", length))
+        self.assert_closed(b"\x16\x03\x01\x02\x00\x01")
+        self.assert_closed(b"GET / HTTP/1.1\r\n\r\n")
+
+    def test_headers(self) -> None:
+        """A header longer than its frame, an unknown serializer, no JSON, deep JSON, wrong types."""
+        self.assert_closed(struct.pack(">iI", 8, 100) + b"{}  ")
+        self.assert_closed(struct.pack(">iI", 6, 7 << 24 | 2) + b"{}")
+        for text in (b"[]", b"{", b"nope", b'{"code":"x"}', b'{"code":1e99}', b'{"opaque":4294967296}', b"[" * 40000):
+            self.assert_closed(struct.pack(">iI", 4 + len(text), len(text)) + text)
+
+    def test_good_frames_before_a_bad_one_are_answered(self) -> None:
+        """The peer gets what it is owed before the connection closes, and nothing after the bad frame is read."""
+        transport = self.assert_closed(frame(1, 1) + struct.pack(">iI", 6, 7 << 24 | 2) + b"{}" + frame(1, 2))
+        self.assertEqual([c.opaque for c in frames_of(transport.value())], [1])
+
+    def test_an_answer_to_nothing_is_dropped(self) -> None:
+        """A response whose opaque nobody waits for is no request and no error (facts: remoting 4)."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(frame(1, 99, flag=1))
+        self.assertEqual(transport.value(), b"")
+        self.assertFalse(transport.disconnecting)
+        self.assertEqual([event for event in self.service.events if event[0] == "request"], [])
+
+
+class LimitTests(RemotingCase):
+    """Deadlines and counts."""
+
+    limits = Limits(
+        first_frame_s=10, whole_frame_s=30, idle_s=120, connections=5, connections_per_address=2, unfinished_bytes=1000,
+    )
+
+    def test_first_frame(self) -> None:
+        """A connection that says nothing is closed after first_frame_s, one that spoke is not."""
+        _, silent = self.connect(port=1)
+        speaker, transport = self.connect(port=2)
+        speaker.dataReceived(frame(1))
+        self.advance(10)
+        self.assertFalse(silent.disconnecting)
+        self.advance(1)
+        self.assertTrue(silent.disconnecting)
+        self.assertFalse(transport.disconnecting)
+
+    def test_a_begun_frame_must_end(self) -> None:
+        """A frame that arrives too slowly is given up although bytes keep coming."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(frame(1))
+        data = frame(1, 2, b"x" * 100)
+        for index in range(31):
+            self.assertFalse(transport.disconnecting)
+            protocol.dataReceived(data[index : index + 1])
+            self.advance(1)
+        self.assertTrue(transport.disconnecting)
+
+    def test_idle(self) -> None:
+        """120 s without a word from either side end a connection (serverChannelMaxIdleTimeSeconds)."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(frame(1))
+        self.advance(100)
+        protocol.dataReceived(frame(1))
+        self.advance(120)
+        self.assertFalse(transport.disconnecting)
+        self.advance(1)
+        self.assertTrue(transport.disconnecting)
+
+    def test_connections_per_address(self) -> None:
+        """One address has its share, loopback has it all, the port has its maximum."""
+        first, _ = self.connect("10.0.0.1", 1)
+        self.connect("10.0.0.1", 2)
+        _, third = self.connect("10.0.0.1", 3)
+        self.assertTrue(third.aborted)
+        first.connectionLost()
+        _, again = self.connect("10.0.0.1", 4)
+        self.assertFalse(again.aborted)
+        for port in range(3):
+            _, local = self.connect("127.0.0.1", 10 + port)
+            self.assertFalse(local.aborted)
+        _, sixth = self.connect("127.0.0.1", 20)
+        self.assertTrue(sixth.aborted)
+
+    def test_a_refused_connection_is_no_ones(self) -> None:
+        """The service never hears of a connection that was refused, nor of its end."""
+        for port in range(5):
+            self.connect(port=port)
+        events = list(self.service.events)
+        refused, _ = self.connect(port=6)
+        refused.dataReceived(frame(1))
+        refused.connectionLost()
+        self.assertEqual(self.service.events, events)
+
+    def test_unfinished_frames_of_all_connections(self) -> None:
+        """The bytes held in unfinished frames are bounded over the whole port; a closed connection gives its part back."""
+        data = frame(1, 1, b"x" * 5000)
+        first, first_transport = self.connect(port=1)
+        first.dataReceived(data[:600])
+        second, second_transport = self.connect(port=2)
+        second.dataReceived(data[:300])
+        second.dataReceived(data[300:700])
+        self.assertTrue(second_transport.disconnecting)
+        self.assertFalse(first_transport.disconnecting)
+        second.connectionLost()
+        self.assertEqual(self.factory.unfinished, 600)
+        first.connectionLost()
+        self.assertEqual(self.factory.unfinished, 0)
+
+    def test_a_peer_that_never_takes_its_last_bytes_is_cut(self) -> None:
+        """close() waits for the answers to leave, but not for ever."""
+        protocol, transport = self.connect()
+        protocol.close()
+        self.assertFalse(transport.aborted)
+        self.advance(6)
+        self.assertTrue(transport.aborted)
+
+
+class RequestTests(RemotingCase):
+    """Requests of ours to the peer."""
+
+    def test_answer_by_opaque(self) -> None:
+        """Answers are matched by opaque in any order."""
+        protocol, transport = self.connect()
+        one, two = protocol.request(40, {"x": "1"}), protocol.request(41)
+        sent = frames_of(transport.value())
+        self.assertEqual([(c.code, c.flag, c.fields) for c in sent], [(40, 0, {"x": "1"}), (41, 0, {})])
+        protocol.dataReceived(frame(0, sent[1].opaque, b"two", flag=1) + frame(0, sent[0].opaque, b"one", flag=1))
+        self.assertEqual(self.successResultOf(one).body, b"one")
+        self.assertEqual(self.successResultOf(two).body, b"two")
+
+    def test_timeout_and_late_answer(self) -> None:
+        """No answer in time fails the request; the answer that comes later is dropped."""
+        protocol, transport = self.connect()
+        result = protocol.request(40, timeout_s=3.0)
+        self.clock.advance(3)
+        self.failureResultOf(result, error.TimeoutError)
+        protocol.dataReceived(frame(0, frames_of(transport.value())[0].opaque, flag=1))
+
+    def test_connection_lost_fails_all(self) -> None:
+        """The end of the connection fails every request on it at once, and leaves no timer."""
+        protocol, _ = self.connect()
+        result = protocol.request(40)
+        protocol.connectionLost()
+        self.failureResultOf(result, error.ConnectionDone)
+        self.failureResultOf(protocol.request(41), error.ConnectionDone)
+        self.assertEqual(len([call for call in self.clock.getDelayedCalls() if call.time > 1]), 0)
+
+    def test_notify_is_oneway(self) -> None:
+        """notify() sends flag 2 and waits for nothing."""
+        protocol, transport = self.connect()
+        protocol.notify(40, {"consumerGroup": "g"})
+        (sent,) = frames_of(transport.value())
+        self.assertEqual((sent.code, sent.flag, sent.fields), (40, 2, {"consumerGroup": "g"}))
+
+
+class _Socket:
+    """The part of a TCP transport that eager_write touches."""
+
+    connected, disconnecting = 1, False
+
+    def __init__(self, takes: int) -> None:
+        self.takes = takes
+        self.dataBuffer = b""
+        self._tempDataBuffer: list[bytes] = []
+        self.sent: list[bytes] = []
+
+    def writeSomeData(self, data: bytes) -> Any:
+        if self.takes < 0:
+            return error.ConnectionLost()
+        self.sent.append(data[: self.takes])
+        return min(self.takes, len(data))
+
+    def write(self, data: bytes) -> None:
+        self._tempDataBuffer.append(data)
+
+
+class EagerWriteTests(SynchronousTestCase):
+    """The shortcut past the reactor's next turn keeps the order of bytes."""
+
+    def test_all_part_none_lost(self) -> None:
+        """What the socket does not take is queued; what waits already goes first."""
+        whole, part, lost = _Socket(100), _Socket(3), _Socket(-1)
+        for transport in (whole, part, lost):
+            eager_write(transport, b"abcdef")
+        self.assertEqual((whole.sent, whole._tempDataBuffer), ([b"abcdef"], []))
+        self.assertEqual((part.sent, part._tempDataBuffer), ([b"abc"], [b"def"]))
+        self.assertEqual(lost._tempDataBuffer, [b"abcdef"])
+        eager_write(part, b"ghi")
+        self.assertEqual(part._tempDataBuffer, [b"def", b"ghi"])
+        self.assertEqual(len(part.sent), 1)
