@@ -1,0 +1,1 @@
+"""Our services beside the real Java RocketMQ 5.5.0: nameserver, broker, clients and mqadmin as separate processes."""

@@ -1,0 +1,117 @@
+"""Where the real RocketMQ comes from: its jars, our small Java programs compiled against them, and the flags of a JVM.
+
+The jars come by Maven from ``tests/interop/pom.xml`` into a cache outside the tree; the programs of ``tests/interop/java``
+(and of ``benchmarks/java``) are compiled once for each content of their sources. Nothing here starts RocketMQ.
+
+    python -m tests.interop.harness.jars        fetches and compiles, prints the two folders
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+VERSION = "5.5.0"
+HERE = Path(__file__).resolve().parent.parent
+SOURCES = HERE / "java"
+JVM_FLAGS = (
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+)
+
+
+def cache() -> Path:
+    """The folder outside the tree that holds jars and classes; the Makefile names the same one."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketha"
+
+
+def _locked(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+@functools.cache
+def java() -> str:
+    """The path of ``java``; skips the test that asks where there is none (or no javac beside it)."""
+    home = os.environ.get("JAVA_HOME")
+    for found in (str(Path(home) / "bin" / "java") if home else None, shutil.which("java")):
+        if found and Path(found).exists():
+            if shutil.which("javac") or (home and (Path(home) / "bin" / "javac").exists()):
+                return found
+    raise unittest.SkipTest("interop needs a JDK (java and javac on PATH or JAVA_HOME): none found")
+
+
+@functools.cache
+def jars() -> Path:
+    """The folder of RocketMQ's jars, fetched by Maven if it is not there yet; skips where that is impossible."""
+    java()
+    folder = cache() / f"java-{VERSION}"
+    handle = _locked(cache() / f"java-{VERSION}.lock")
+    try:
+        if not (folder / f"rocketmq-broker-{VERSION}.jar").exists():
+            maven = shutil.which("mvn")
+            if maven is None:
+                raise unittest.SkipTest(f"interop needs RocketMQ's jars in {folder}, and there is no mvn to fetch them")
+            done = subprocess.run(
+                [maven, "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
+                capture_output=True,
+                text=True,
+                timeout=1200,
+            )
+            if done.returncode != 0:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise unittest.SkipTest(f"Maven could not fetch RocketMQ {VERSION}: {(done.stdout + done.stderr)[-800:]}")
+    finally:
+        os.close(handle)
+    return folder
+
+
+@functools.cache
+def classes(sources: Path = SOURCES) -> Path:
+    """The folder of the compiled programs of `sources`, named by a hash over them, so that an edit compiles anew."""
+    files = sorted(sources.glob("*.java")) + sorted(sources.glob("*.xml"))
+    digest = hashlib.sha256(VERSION.encode())
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    folder = cache() / "classes" / digest.hexdigest()[:16]
+    lib = jars()
+    handle = _locked(folder.with_suffix(".lock"))
+    try:
+        if not (folder / "done").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            javac = str(Path(java()).with_name("javac"))
+            command = [javac if Path(javac).exists() else "javac", "-nowarn", "-Xlint:none", "-cp", f"{lib}/*", "-d", str(folder)]
+            subprocess.run([*command, *(str(f) for f in files if f.suffix == ".java")], check=True, timeout=300)
+            for file in files:
+                if file.suffix == ".xml":
+                    shutil.copy(file, folder / file.name)
+            (folder / "done").touch()
+    finally:
+        os.close(handle)
+    return folder
+
+
+def java_command(main: str, *, heap_mb: int, home: Path, quick: bool = False, flags: tuple[str, ...] = (), sources: Path | None = None) -> list[str]:
+    """The command line that runs class `main`. `quick` asks for the fast compiler only: right for short-lived programs."""
+    path = f"{jars()}/*" if sources is None else f"{classes(sources)}:{jars()}/*"
+    tuning = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if quick else []
+    limits = [f"-Xms{min(heap_mb, 128)}m", f"-Xmx{heap_mb}m", "-XX:MaxDirectMemorySize=512m"]
+    return [java(), *limits, *tuning, "-Xshare:auto", *JVM_FLAGS, f"-Duser.home={home}", *flags, "-cp", path, main]
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(f"{jars()}\n{classes()}\n")
+    except unittest.SkipTest as why:
+        sys.exit(str(why))

@@ -1,0 +1,284 @@
+"""The servers: RocketMQ's and ours, with one face each for a nameserver, a broker, a controller and a whole cluster.
+
+A role has a folder (configuration, data, log), ports of its own and `start()`, `stop()`, `kill()`, `signal()` from Process. `start()`
+returns when the role has answered a real request; a broker only once its nameservers know it. Configuration is a dict
+in RocketMQ's own keys: both implementations read the same properties file, which is half of what is being proved.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import jars, ports, remoting
+from .processes import Process, wait_until
+
+ROOT = Path(__file__).resolve().parents[3]
+READY_S = float(os.environ.get("ROCKETHA_READY_S", "90"))
+GET_BROKER_CLUSTER_INFO, GET_BROKER_RUNTIME_INFO, CONTROLLER_GET_METADATA_INFO = 106, 28, 1005
+
+
+def write_properties(path: Path, values: Mapping[str, object]) -> Path:
+    """A RocketMQ property file; booleans as Java spells them."""
+    lines = [f"{key}={str(value).lower() if isinstance(value, bool) else value}\n" for key, value in values.items()]
+    path.write_text("".join(lines))
+    return path
+
+
+def twistd(*arguments: str) -> list[str]:
+    """A foreground twistd under this interpreter, whatever PATH says."""
+    return [sys.executable, "-c", "from twisted.scripts.twistd import run; run()", "-n", "--pidfile=", *arguments]
+
+
+def our_environment() -> dict[str, str]:
+    """The environment of our processes: the package of this tree, installed or not."""
+    paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+
+
+def _answers(address: str, code: int) -> remoting.Reply | None:
+    try:
+        reply = remoting.call(address, code, timeout_s=2)
+    except (OSError, ValueError):
+        return None
+    return reply if reply.code == 0 else None
+
+
+class Role(Process):
+    """A server that reads a property file. `extra` overrides any of its keys, before or between starts."""
+
+    kind = ""
+
+    def __init__(self, name: str, folder: Path, extra: Mapping[str, object] | None = None) -> None:
+        super().__init__(name, folder)
+        self.port = ports.block()
+        self.address = f"127.0.0.1:{self.port}"
+        self.extra: dict[str, object] = dict(extra or {})
+        self.ready_s = 0.0
+
+    def configuration(self) -> dict[str, object]:
+        raise NotImplementedError
+
+    def ready(self) -> object:
+        raise NotImplementedError
+
+    def config_file(self) -> Path:
+        return write_properties(self.folder / f"{self.name}.conf", {**self.configuration(), **self.extra})
+
+    def await_ready(self, timeout_s: float = READY_S) -> None:
+        try:
+            wait_until(f"{self.name} to be ready", self.ready, timeout_s, self.running)
+        except AssertionError as why:
+            tail = self.tail()
+            self.kill()
+            raise type(why)(f"{why}\n{tail}") from None
+
+    def start(self, timeout_s: float = READY_S) -> Role:
+        """Start and wait until it serves; `ready_s` is how long that took."""
+        import time
+
+        self.spawn()
+        self.await_ready(timeout_s)
+        self.ready_s = time.monotonic() - self.started_at
+        return self
+
+    def restart(self, timeout_s: float = READY_S) -> Role:
+        return self.start(timeout_s)
+
+
+class _Java:
+    """What Java's servers share: their command line and where they log."""
+
+    main = ""
+    heap_mb = 256
+    quick = False
+    flags: tuple[str, ...] = ()
+
+    def command(self) -> list[str]:
+        assert isinstance(self, Role)
+        return [
+            *jars.java_command(self.main, heap_mb=self.heap_mb, home=self.folder / "home", quick=self.quick, flags=self.flags),
+            "-c",
+            str(self.config_file()),
+        ]
+
+    def environment(self) -> Mapping[str, str]:
+        assert isinstance(self, Role)
+        (self.folder / "home").mkdir(exist_ok=True)
+        return {**os.environ, "ROCKETMQ_HOME": str(self.folder / "home")}
+
+    def logs(self) -> list[Path]:
+        assert isinstance(self, Role)
+        return [self.log_path, *sorted((self.folder / "home" / "logs").rglob(f"{self.kind}.log"))]
+
+
+# ---- nameservers
+
+
+class _Namesrv(Role):
+    kind = "namesrv"
+
+    def configuration(self) -> dict[str, object]:
+        return {"listenPort": self.port}
+
+    def ready(self) -> object:
+        return _answers(self.address, GET_BROKER_CLUSTER_INFO)
+
+
+class JavaNamesrv(_Java, _Namesrv):
+    main = "org.apache.rocketmq.namesrv.NamesrvStartup"
+    heap_mb = 128
+    quick = True
+
+
+class OurNamesrv(_Namesrv):
+    def command(self) -> list[str]:
+        return twistd("rocketha-namesrv", "--config", str(self.config_file()))
+
+    def configuration(self) -> dict[str, object]:
+        return {**super().configuration(), "bindAddress": "127.0.0.1"}
+
+    def environment(self) -> Mapping[str, str]:
+        return our_environment()
+
+
+# ---- brokers
+
+
+class _Broker(Role):
+    """A master alone. `root` is its store: give two brokers the same one (in turn) to test a drop-in."""
+
+    kind = "broker"
+
+    def __init__(
+        self,
+        folder: Path,
+        namesrv: Sequence[Role] | Role | None,
+        extra: Mapping[str, object] | None = None,
+        *,
+        name: str = "broker-a",
+        root: Path | None = None,
+        port: int | None = None,
+    ) -> None:
+        super().__init__(name, folder, extra)
+        if port is not None:
+            self.port = port
+            self.address = f"127.0.0.1:{port}"
+        self.namesrvs: list[Role] = [] if namesrv is None else [namesrv] if isinstance(namesrv, Role) else list(namesrv)
+        self.root = root or folder / "store"
+
+    def configuration(self) -> dict[str, object]:
+        return {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": self.name,
+            "brokerId": 0,
+            "brokerRole": "ASYNC_MASTER",
+            "flushDiskType": "ASYNC_FLUSH",
+            "listenPort": self.port,
+            "haListenPort": self.port + 1,
+            "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",
+            "bindAddress": "127.0.0.1",
+            "namesrvAddr": ";".join(n.address for n in self.namesrvs),
+            "storePathRootDir": self.root,
+            "storePathCommitLog": self.root / "commitlog",
+            "autoCreateTopicEnable": True,
+            "autoCreateSubscriptionGroup": True,
+            # small files, so that rolling is part of every test and a run stays a few MB
+            "mappedFileSizeCommitLog": 16 << 20,
+            "mappedFileSizeConsumeQueue": 20 * 4000,
+            "maxHashSlotNum": 20000,
+            "maxIndexNum": 80000,
+            # a loaded test machine is not a reason to refuse: Java drops oneway messages silently when it is "busy"
+            "waitTimeMillsInSendQueue": 30000,
+            "waitTimeMillsInPullQueue": 30000,
+            "osPageCacheBusyTimeOutMills": 30000,
+            "brokerFastFailureEnable": False,
+            "diskMaxUsedSpaceRatio": 99,
+            "traceTopicEnable": False,
+        }
+
+    def ready(self) -> object:
+        if _answers(self.address, GET_BROKER_RUNTIME_INFO) is None:
+            return None
+        for namesrv in self.namesrvs:
+            reply = _answers(namesrv.address, GET_BROKER_CLUSTER_INFO)
+            if reply is None or f'"{self.address}"'.encode() not in reply.body:
+                return None
+        return True
+
+
+class JavaBroker(_Java, _Broker):
+    main = "org.apache.rocketmq.broker.BrokerStartup"
+    heap_mb = 384
+
+
+class OurBroker(_Broker):
+    def command(self) -> list[str]:
+        return twistd("rocketha-broker", "--config", str(self.config_file()))
+
+    def environment(self) -> Mapping[str, str]:
+        return our_environment()
+
+
+# ---- controller, cluster
+
+
+class JavaController(_Java, Role):
+    """One of Java's controllers (DLedger); `peers` are all of the group including this one, set before start()."""
+
+    kind = "controller"
+    main = "org.apache.rocketmq.controller.ControllerStartup"
+    quick = True
+
+    def __init__(self, name: str, folder: Path, extra: Mapping[str, object] | None = None) -> None:
+        super().__init__(name, folder, extra)
+        self.peers: list[Role] = [self]
+
+    def configuration(self) -> dict[str, object]:
+        return {
+            "controllerDLegerGroup": "group1",
+            "controllerDLegerPeers": ";".join(f"{p.name}-{p.address}" for p in self.peers),
+            "controllerDLegerSelfId": self.name,
+            "controllerStorePath": self.folder / "data",
+        }
+
+    def ready(self) -> object:
+        return _answers(self.address, CONTROLLER_GET_METADATA_INFO)
+
+
+class OurCluster(Role):
+    """``twistd rocketha-cluster``: our nameserver and broker in one process, data under `folder`/data."""
+
+    kind = "cluster"
+
+    def __init__(self, folder: Path, extra: Mapping[str, object] | None = None) -> None:
+        super().__init__("cluster", folder, extra)
+        self.namesrv_address = f"127.0.0.1:{ports.block()}"
+
+    def configuration(self) -> dict[str, object]:
+        return {}
+
+    def command(self) -> list[str]:
+        return twistd(
+            "rocketha-cluster",
+            "--data",
+            str(self.folder / "data"),
+            "--namesrv-port",
+            self.namesrv_address.rsplit(":", 1)[1],
+            "--broker-port",
+            str(self.port),
+        )
+
+    def environment(self) -> Mapping[str, str]:
+        return our_environment()
+
+    def ready(self) -> object:
+        reply = _answers(self.namesrv_address, GET_BROKER_CLUSTER_INFO)
+        return reply is not None and f'"{self.address}"'.encode() in reply.body and _answers(self.address, GET_BROKER_RUNTIME_INFO)
+
+
+NAMESRVS: dict[str, type[_Namesrv]] = {"java": JavaNamesrv, "ours": OurNamesrv}
+BROKERS: dict[str, type[_Broker]] = {"java": JavaBroker, "ours": OurBroker}
