@@ -195,7 +195,7 @@ def kind_of(subcon: Any) -> str:
     """A construct in words."""
     name, inner = _named(subcon)
     if isinstance(inner, construct.FormatField):
-        return _INTEGERS.get(inner.fmtstr[-1], inner.fmtstr)
+        return _INTEGERS.get(str(inner.fmtstr)[-1], str(inner.fmtstr))
     if isinstance(inner, construct.BytesInteger):
         return f"{'int' if inner.signed else 'uint'}{int(inner.length) * 8}"
     if isinstance(inner, construct.Bytes):

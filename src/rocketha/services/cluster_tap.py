@@ -1,0 +1,102 @@
+"""``twistd rocketha-cluster``: options, and the nameserver and broker made of them.
+
+``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import time
+
+from twisted.application import service
+from twisted.python import usage
+
+from rocketha.errors import ConfigError
+from rocketha.services import config
+from rocketha.services.broker import BrokerService
+from rocketha.services.broker_tap import add_pair, load
+from rocketha.services.cluster import ClusterService, near_address
+from rocketha.services.namesrv import NameServerService
+from rocketha.services.status import (
+    STATUS_PARAMETERS,
+    StatusService,
+    check_status_options,
+    install_process_metrics,
+    use_log_level,
+)
+from rocketha.store.posix_disk import PosixDisk
+
+BROKER_NAME = "broker-a"
+
+
+class Options(usage.Options):
+    """Flags override the file."""
+
+    synopsis = "[options]"
+    longdesc = """A whole small RocketMQ: a nameserver and a broker in one process, with all data in one directory."""
+    optParameters = [
+        ["data", "d", "data", "Directory of everything that is kept."],
+        ["host", None, "127.0.0.1", "Address both listen on."],
+        ["namesrv-port", None, "9876", "The nameserver's port."],
+        ["broker-port", None, None, "The broker's port (listenPort, default 10911)."],
+        ["config", "c", None, "RocketMQ property file for the broker (broker.conf)."],
+        *STATUS_PARAMETERS,
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flags: dict[str, str] = {}
+        self.broker: config.Loaded[config.BrokerConfig] | None = None
+        self.namesrv: config.Loaded[config.NamesrvConfig] | None = None
+        self.status: str | None = None
+
+    def opt_set(self, pair: str) -> None:
+        """KEY=VALUE: one configuration key of the broker; may be repeated."""
+        add_pair(self.flags, pair)
+
+    opt_s = opt_set
+
+    def postOptions(self) -> None:
+        """Check everything that can be checked without opening anything but the file."""
+        data, host = os.path.abspath(self["data"]), self["host"]
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise usage.UsageError(f"--host {host}: an IP address is wanted") from None
+        names = {"bindAddress": host, "listenPort": self["namesrv-port"]}
+        names["kvConfigPath"] = os.path.join(data, "namesrv", "kvConfig.json")
+        try:
+            self.namesrv = config.load_namesrv(b"", "namesrv.conf", names)
+        except ConfigError as problem:
+            raise usage.UsageError(f"--namesrv-port: {problem}") from None
+        self.flags.setdefault("bindAddress", host)
+        self.flags["storePathRootDir"] = os.path.join(data, "store")
+        self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
+        if self["broker-port"] is not None:
+            self.flags["listenPort"] = self["broker-port"]
+        self.broker = load(self["config"], self.flags, BROKER_NAME)
+        self.status = check_status_options(self)
+
+
+def makeService(options: Options) -> service.IService:
+    """The cluster of these options."""
+    if options.broker is None or options.namesrv is None:
+        raise usage.UsageError("the options were not parsed")
+    use_log_level(options)
+    disk = PosixDisk()
+    namesrv = NameServerService(
+        options.namesrv.config, disk, warnings=options.namesrv.warnings, seconds=time.monotonic
+    )
+    broker = BrokerService(options.broker.config, disk, warnings=options.broker.warnings)
+    status = None
+    if options.status is not None:
+        install_process_metrics(broker.metrics)
+        status = StatusService(
+            options.status,
+            broker.metrics,
+            broker.healthy,
+            lambda: broker.ready() or (None if namesrv.ready else "the nameserver is not ready"),
+        )
+    cluster: service.IService = ClusterService(namesrv, broker, os.path.relpath(options["data"]), status)
+    return cluster

@@ -1,0 +1,128 @@
+"""The status port as a service, the values every process has, and the flags for both.
+
+What it must not know: which service it watches; it is given a registry and two functions. The pages are
+:mod:`rocketha.observe.http`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import sys
+import time
+from typing import Any
+
+from twisted.application import service, strports
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.testing import MemoryReactor
+from twisted.python import usage
+
+from rocketha.errors import ConfigError
+from rocketha.observe.events import StatusServerStarted
+from rocketha.observe.http import Check, StatusFactory
+from rocketha.observe.logging import LEVELS, emit, make_logger, set_level
+from rocketha.observe.metrics import Registry
+from rocketha.protocols.remoting_client import split_address
+
+STATUS_PARAMETERS = [
+    ["http", None, None, "Port (on 127.0.0.1), HOST:PORT or endpoint string of /metrics, /healthz, /readyz."],
+    ["log-level", None, "info", f"Log this and what is worse: {', '.join(LEVELS)}."],
+]
+"""``optParameters`` of every service's ``Options``; :func:`check_status_options` belongs to them."""
+
+
+def check_status_options(options: Any) -> str | None:
+    """Check the flags of :data:`STATUS_PARAMETERS`.
+
+    :return: the endpoint string of the status port, None without one.
+    :raises usage.UsageError: a flag is wrong.
+    """
+    if options["log-level"] not in LEVELS:
+        raise usage.UsageError(f"--log-level {options['log-level']}: one of {', '.join(LEVELS)} is wanted")
+    given = options["http"]
+    if given is None:
+        return None
+    try:
+        return status_endpoint(given)
+    except ConfigError as problem:
+        raise usage.UsageError(f"--http {given}: {problem}") from None
+
+
+def use_log_level(options: Any) -> None:
+    """Make ``--log-level`` true."""
+    set_level(options["log-level"])
+
+
+def status_endpoint(text: str) -> str:
+    """A port, HOST:PORT or an endpoint string, as an endpoint string.
+
+    :raises ConfigError: it is none of them.
+    """
+    description = text
+    if re.fullmatch(r"[0-9]{1,5}", text):
+        description = f"tcp:{text}:interface=127.0.0.1"
+    elif not re.match(r"[a-z0-9]+:.*=|(tcp6?|ssl|unix|systemd|haproxy):", text):
+        host, port = split_address(text)
+        kind, colon = ("tcp6", r"\:") if ":" in host else ("tcp", ":")
+        description = f"{kind}:{port}:interface={host.replace(':', colon)}"
+    try:
+        serverFromString(MemoryReactor(), description)
+    except Exception as problem:
+        raise ConfigError(f"not an endpoint: {problem}") from None
+    return description
+
+
+class StatusService(service.MultiService):
+    """Opens the status port when started.
+
+    :param description: endpoint string.
+    """
+
+    def __init__(self, description: str, metrics: Registry, healthy: Check, ready: Check, reactor: Any = None) -> None:
+        super().__init__()
+        self.setName("status")
+        self._description = description
+        self._factory = StatusFactory(metrics, healthy, ready)
+        self._reactor = reactor
+
+    def startService(self) -> None:
+        """Twisted: listen.  A port that is taken is an error."""
+        if not list(self):
+            strports.service(self._description, self._factory, self._reactor).setServiceParent(self)
+        super().startService()
+        emit(make_logger(), StatusServerStarted(self._description.removeprefix("tcp:")))
+
+
+def install_process_metrics(metrics: Registry) -> None:
+    """What Prometheus's own client libraries tell of a process, under the same names."""
+    started_s = time.time()
+
+    def cpu_seconds() -> float:
+        usage_now = resource.getrusage(resource.RUSAGE_SELF)
+        return usage_now.ru_utime + usage_now.ru_stime
+
+    metrics.ask("process_cpu_seconds_total", "CPU time, user and system.", cpu_seconds, "counter")
+    metrics.ask("process_start_time_seconds", "When this process began to serve, since 1970.", lambda: started_s)
+    metrics.ask("process_resident_memory_bytes", "Memory in RAM.", resident_bytes)
+    metrics.ask("process_open_fds", "Open files and sockets.", open_files)
+
+
+def resident_bytes() -> int:
+    """Memory of this process in RAM; its peak where the system does not tell (macOS)."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def open_files() -> int:
+    """Open descriptors; 0 where the system does not tell."""
+    for directory in ("/proc/self/fd", "/dev/fd"):
+        try:
+            return len(os.listdir(directory))
+        except OSError:
+            continue
+    return 0

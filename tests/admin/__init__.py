@@ -1,0 +1,1 @@
+"""The rocketha command and its client library."""

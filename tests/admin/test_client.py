@@ -1,0 +1,130 @@
+"""The client library's arithmetic: routes, shares, bodies. Its conversations are in tests/services/test_cluster.py."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, parse_route
+from rocketha.admin.consumer import BODY_BYTES_MAX, Subscription, share, uncompressed
+from rocketha.errors import RemoteProtocolError
+
+ROUTE = (
+    b'{"brokerDatas":[{"brokerAddrs":{0:"h:1",2:"h:3"},"brokerName":"b1","cluster":"c"},'
+    b'{"brokerAddrs":{"1":"h:9"},"brokerName":"b2","cluster":"c"}],"filterServerTable":{},'
+    b'"queueDatas":[{"brokerName":"b2","perm":6,"readQueueNums":1,"topicSysFlag":0,"writeQueueNums":1},'
+    b'{"brokerName":"b1","perm":4,"readQueueNums":2,"topicSysFlag":0,"writeQueueNums":2},'
+    b'{"brokerName":"gone","perm":6,"readQueueNums":2,"topicSysFlag":0,"writeQueueNums":2}]}'
+)
+
+
+class RouteTests(SynchronousTestCase):
+    """GET_ROUTEINFO_BY_TOPIC's body, fastjson's unquoted keys included (facts/namesrv.md section 3)."""
+
+    def test_queues(self) -> None:
+        """Readable without a master, writable only with one and the write bit; without an address, neither."""
+        route = parse_route("T", ROUTE)
+        self.assertEqual(route.readable(), [Queue("T", "b1", 0), Queue("T", "b1", 1), Queue("T", "b2", 0)])
+        self.assertEqual(route.writable(), [])
+        self.assertEqual(route.masters(), ["h:1"])
+        self.assertEqual((route.address("b1"), route.address("b2")), ("h:1", "h:9"))
+        self.assertRaises(NoRoute, route.address, "gone")
+
+    def test_writable(self) -> None:
+        """Perm 6 at a broker with id 0."""
+        route = parse_route("T", ROUTE.replace(b'"perm":4', b'"perm":6'))
+        self.assertEqual(route.writable(), [Queue("T", "b1", 0), Queue("T", "b1", 1)])
+
+    def test_nonsense_is_refused(self) -> None:
+        """Whatever a nameserver says: a route or RemoteProtocolError."""
+        broken = (b'{"brokerDatas":[1],"queueDatas":[]}', b'{"brokerDatas":null,"queueDatas":[]}')
+        for body in (b"", b"[]", b"{}", *broken):
+            self.assertRaises(RemoteProtocolError, parse_route, "T", body)
+        huge = ROUTE.replace(b'"readQueueNums":1', b'"readQueueNums":1000000000')
+        self.assertRaises(RemoteProtocolError, parse_route, "T", huge)
+
+    @given(st.binary(max_size=200))
+    def test_any_bytes(self, body: bytes) -> None:
+        """The same for arbitrary bytes."""
+        try:
+            parse_route("T", body)
+        except RemoteProtocolError:
+            return
+
+
+class ShareTests(SynchronousTestCase):
+    """AllocateMessageQueueAveragely: every member computes it alone, so the shares must fit together."""
+
+    @given(st.integers(0, 40), st.lists(st.text("abcdef", min_size=1), min_size=1, max_size=12, unique=True))
+    def test_shares_partition_the_queues(self, count: int, members: list[str]) -> None:
+        """Every queue has exactly one owner, in order, and no two shares differ by more than one."""
+        shares = [share(list(range(count)), members, member) for member in sorted(members)]
+        self.assertEqual([item for each in shares for item in each], list(range(count)))
+        self.assertLessEqual(max(map(len, shares)) - min(map(len, shares)), 1)
+
+    def test_as_java(self) -> None:
+        """Values computed by hand from AllocateMessageQueueAveragely.allocate for 8 queues and 3 members."""
+        queues, members = list(range(8)), ["c", "a", "b"]
+        self.assertEqual(share(queues, members, "a"), [0, 1, 2])
+        self.assertEqual(share(queues, members, "b"), [3, 4, 5])
+        self.assertEqual(share(queues, members, "c"), [6, 7])
+        self.assertEqual(share(queues, members, "stranger"), [])
+
+
+class BodyTests(SynchronousTestCase):
+    """Bodies that a Java producer compressed."""
+
+    def test_zlib(self) -> None:
+        """sysFlag 1, with or without the type bits, is zlib; without bit 1 the body is as it is."""
+        packed = zlib.compress(b"x" * 5000)
+        self.assertEqual(uncompressed(packed, 0x1), b"x" * 5000)
+        self.assertEqual(uncompressed(packed, 0x301), b"x" * 5000)
+        self.assertEqual(uncompressed(packed, 0x0), packed)
+
+    def test_what_cannot_be_read_is_said(self) -> None:
+        """LZ4, garbage, and a bomb."""
+        for body, flag, word in (
+            (b"x", 0x101, "LZ4"),
+            (b"garbage", 0x1, "compressed"),
+            (zlib.compress(bytes(BODY_BYTES_MAX + 1)), 0x1, "more than"),
+        ):
+            error = self.assertRaises(RemoteProtocolError, uncompressed, body, flag)
+            self.assertIn(word, str(error))
+
+
+class SubscriptionTests(SynchronousTestCase):
+    """What a heartbeat says."""
+
+    def test_as_json(self) -> None:
+        """facts/broker-requests.md section 5: TagA's hash code is 2598919; a retry topic is wanted whole."""
+        wanted = Subscription("T", "G", ("TagA",))
+        found = wanted.as_json("T", 7)
+        self.assertEqual((found["codeSet"], found["subString"], found["subVersion"]), ([2598919], "TagA", 7))
+        self.assertEqual(wanted.as_json("%RETRY%G", 7)["subString"], "*")
+
+    def test_tags_are_compared_whole(self) -> None:
+        """Two tags can share a hash ("Aa" and "BB"): the broker lets both through, the client does not."""
+        wanted = Subscription("T", None, ("Aa",))
+        self.assertTrue(wanted.accepts({"TAGS": "Aa"}))
+        self.assertFalse(wanted.accepts({"TAGS": "BB"}))
+        self.assertFalse(wanted.accepts({}))
+        self.assertTrue(Subscription("T").accepts({}))
+
+
+class ClientTests(SynchronousTestCase):
+    """Mistakes before anything is sent."""
+
+    def test_no_nameserver(self) -> None:
+        """An empty list is refused at once."""
+        reactor: Any = None
+        self.assertRaises(NoRoute, Client, reactor, [], random.Random(1))
+
+    def test_failures_name_the_code(self) -> None:
+        """A person reads 17 TOPIC_NOT_EXIST, who said so, and why; a code of the future is shown as a number."""
+        self.assertEqual(str(RequestFailed(17, "no T", "h:1")), "h:1 answered 17 TOPIC_NOT_EXIST: no T")
+        self.assertIn("9999", str(RequestFailed(9999, None, "h:1")))
