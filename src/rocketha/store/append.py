@@ -1,0 +1,193 @@
+"""The hot path: from messages to records, queue entries and index units, one write for a whole turn.
+
+Pure.  Java: ``CommitLog.asyncPutMessage`` with ``DefaultAppendMessageCallback``, and the dispatch that Java does in
+another thread. Order: encode all, write all, only then entries and units.  Queue offsets are taken while encoding and
+given back if anything fails, so a failed turn leaves no trace (the store runs in one thread; nobody looks in
+between).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from rocketha.errors import InvariantBroken, ensure
+from rocketha.store.commitlog import CommitLog, Run
+from rocketha.store.config import StoreConfig
+from rocketha.store.consume_queue import ConsumeQueue, pack_unit
+from rocketha.store.dispatch import SCHEDULE_TOPIC, deliver_time_ms
+from rocketha.store.index import KeyIndex
+from rocketha.store.messages import PutMessage, PutResult
+from rocketha.store.queue_table import QueueTable
+from rocketha.wire.properties import LENGTH_MAX as PROPERTIES_BYTES_MAX
+from rocketha.wire.record import (
+    HEAD_LAYOUTS,
+    TRANSACTION_BITS,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    encode_blank,
+    topic_block,
+)
+from rocketha.wire.spec.commitlog import BORN_HOST_V6, STORE_HOST_V6
+
+BLANK_BYTES = 8
+"""What every record must leave free in its file (``CommitLog.END_FILE_MIN_BLANK_LENGTH``)."""
+_KEEP_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
+_TOPICS_MAX = 10_000
+
+_Entry = tuple[PutMessage, ConsumeQueue, bool, PutResult, int]
+"""message, its queue, whether it gets an entry there, its place, its tags code"""
+
+
+class Appender:
+    """Appends turns to one store."""
+
+    def __init__(
+        self, log: CommitLog, queues: QueueTable, index: KeyIndex | None, config: StoreConfig, store_host: bytes
+    ) -> None:
+        ensure(len(store_host) in (8, 20), "a store host is IP and port, 8 or 20 bytes")
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._config = config
+        self._store_host = store_host
+        self._store_bit = STORE_HOST_V6 if len(store_host) == 20 else 0
+        self._record_max = min(config.message_bytes_max + config.record_overhead_max, config.segment_size - BLANK_BYTES)
+        self._topics: dict[str, tuple[int, bytes]] = {}
+        self.last_timestamp_ms = 0
+
+    def append(self, groups: Sequence[Sequence[PutMessage]], now_ms: int) -> list[list[PutResult]]:
+        """Store a turn; each group lies in one file.
+
+        :raises DiskFailure: nothing was stored.
+        :raises InvariantBroken: a message that no caller should have let through.
+        """
+        log = self._log
+        log.check_writable()
+        segment_size = self._config.segment_size
+        position = log.end
+        segment_end = position - position % segment_size + segment_size
+        runs: list[Run] = []
+        start, parts = position, []  # type: int, list[bytes]
+        entries: list[_Entry] = []
+        results: list[list[PutResult]] = []
+        try:
+            for group in groups:
+                parts_mark, entries_mark = len(parts), len(entries)
+                after = self._encode(group, position, now_ms, parts, entries)
+                if after + BLANK_BYTES > segment_end:
+                    _give_back(entries, entries_mark)
+                    del parts[parts_mark:]
+                    parts.append(encode_blank(segment_end - position))
+                    runs.append(Run(start, parts))
+                    start = position = segment_end
+                    segment_end += segment_size
+                    parts = []
+                    after = self._encode(group, position, now_ms, parts, entries)
+                    if after + BLANK_BYTES > segment_end:
+                        raise InvariantBroken(
+                            f"a batch of {after - position} bytes does not fit a file of {segment_size}"
+                        )
+                position = after
+                results.append([entry[3] for entry in entries[entries_mark:]])
+            runs.append(Run(start, parts))
+            log.write(runs)
+        except BaseException:
+            _give_back(entries, 0)
+            raise
+        self._dispatch(entries, now_ms)
+        self.last_timestamp_ms = now_ms
+        return results
+
+    def _encode(
+        self, group: Sequence[PutMessage], position: int, now_ms: int, parts: list[bytes], entries: list[_Entry]
+    ) -> int:
+        store_host, store_bit = self._store_host, self._store_bit
+        queues, topics = self._queues.queues, self._topics
+        crc32, layouts, add_part, add_entry = zlib.crc32, HEAD_LAYOUTS, parts.extend, entries.append
+        for message in group:
+            topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
+            try:
+                queue = queues[topic][queue_id]
+            except KeyError:
+                queue = self._queues.get_or_make(topic, queue_id)
+            known = topics.get(topic)
+            if known is None:
+                known = self._remember_topic(topic)
+            magic, topic_bytes = known
+            born_host = message.born_host
+            sys_flag = message.sys_flag & _KEEP_FLAGS | store_bit
+            if len(born_host) != 8:
+                ensure(len(born_host) == 20, "a born host is IP and port, 8 or 20 bytes")
+                sys_flag |= BORN_HOST_V6
+            layout = layouts[sys_flag & 0x30]
+            body_bytes, properties_bytes = len(body), len(properties)
+            size = layout.size + body_bytes + len(topic_bytes) + 2 + properties_bytes
+            if size > self._record_max or properties_bytes > PROPERTIES_BYTES_MAX:
+                raise InvariantBroken(f"a record of {size} bytes with {properties_bytes} of properties")
+            transaction = sys_flag & TRANSACTION_BITS
+            queued = transaction != TRANSACTION_PREPARED and transaction != TRANSACTION_ROLLBACK
+            queue_offset = 0
+            if queued:
+                queue_offset = queue.next_offset
+                queue.next_offset = queue_offset + 1
+            add_entry((message, queue, queued, PutResult(queue_offset, position, size), self._code(message, now_ms)))
+            add_part(
+                (
+                    layout.pack(
+                        size,
+                        magic,
+                        crc32(body) & 0x7FFFFFFF,
+                        queue_id,
+                        message.flag,
+                        queue_offset,
+                        position,
+                        sys_flag,
+                        message.born_timestamp_ms,
+                        born_host,
+                        now_ms,
+                        store_host,
+                        message.reconsume_times,
+                        message.prepared_offset,
+                        body_bytes,
+                    ),
+                    body,
+                    topic_bytes,
+                    properties_bytes.to_bytes(2, "big"),
+                    properties,
+                )
+            )
+            position += size
+        return position
+
+    def _code(self, message: PutMessage, now_ms: int) -> int:
+        if message.delay_level > 0 and message.topic == SCHEDULE_TOPIC:
+            return deliver_time_ms(message.delay_level, now_ms, self._config.delay_levels_ms)
+        return message.tags_code
+
+    def _remember_topic(self, topic: str) -> tuple[int, bytes]:
+        if len(self._topics) >= _TOPICS_MAX:
+            self._topics.clear()
+        known = self._topics[topic] = topic_block(topic)
+        return known
+
+    def _dispatch(self, entries: list[_Entry], now_ms: int) -> None:
+        queues, index = self._queues, self._index
+        pack, mark = pack_unit, queues.mark
+        for message, queue, queued, (_, physical_offset, size), code in entries:
+            if queued:
+                queue.tail += pack(physical_offset, size, code)
+                if not queue.dirty:
+                    mark(queue)
+            keys = message.keys
+            if keys and index is not None and message.sys_flag & TRANSACTION_BITS != TRANSACTION_ROLLBACK:
+                index.put(message.topic, keys, physical_offset, now_ms)
+        queues.pending_bytes += 20 * len(entries)
+
+
+def _give_back(entries: list[_Entry], mark: int) -> None:
+    """Return the queue offsets of entries from ``mark`` on, and forget them."""
+    for _, queue, queued, place, _ in reversed(entries[mark:]):
+        if queued:
+            queue.next_offset = place.queue_offset
+    del entries[mark:]

@@ -1,0 +1,221 @@
+"""The message log: where records are written, read, synced and cut.
+
+Pure.  Java: ``CommitLog``.  It knows offsets and files; the records themselves are made in ``append.py`` and judged in
+``wire/record.py``.
+
+Durability, in this order: the records of a turn are written (``write``); a flush job syncs every file that was
+written since the last one, then the directory if a file was made; only then ``flushed`` moves and a synchronous send
+is acknowledged.  A failed sync is final: the kernel may have dropped the bytes and would call the next sync a
+success, so the log takes nothing more until the process has started again and looked at what is there.
+
+A failed write leaves unknown bytes behind ``end``.  They are zeroed before anything else is appended; as long as that
+fails too, every append is refused.  So what lies behind ``end`` is always zeros, and no crash can bring a refused
+message back.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import NamedTuple
+
+from rocketha.errors import DiskFailure
+from rocketha.store.disk import Disk, File
+from rocketha.store.jobs import Job
+from rocketha.store.segment import OpenFiles, SegmentedFile, zero_tail
+
+
+class Run(NamedTuple):
+    """Bytes for one file: a log offset and the parts that go there, one after the other."""
+
+    position: int
+    parts: list[bytes]
+
+
+class CommitLog:
+    """The log.
+
+    :ivar end: offset behind the last record: where the next one goes (Java's max physical offset).
+    :ivar flushed: everything below is on the disk.
+    :ivar broken: why the log takes no more writes, for good; None while it does.
+    """
+
+    def __init__(self, disk: Disk, files: OpenFiles, directory: str, segment_size: int) -> None:
+        self.segments = SegmentedFile(disk, files, directory, segment_size)
+        self.end = 0
+        self.flushed = 0
+        self.broken: str | None = None
+        self._disk = disk
+        self._segment_size = segment_size
+        self._writers: dict[int, File] = {}  # files that may hold unsynced bytes, and the current one, by base
+        self._flushing = False
+        self._preparing = False
+        self._spoiled: list[tuple[int, int]] = []  # (offset, bytes) of failed writes, not yet zeroed
+
+    @property
+    def begin(self) -> int:
+        """Offset of the first byte that is kept."""
+        return self.segments.begin
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether a failed write waits to be zeroed."""
+        return bool(self._spoiled)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of the log below ``end``; short or empty where they are not there."""
+        return self.segments.read(offset, min(size, self.end - offset)) if offset >= 0 else b""
+
+    # Writing
+
+    def check_writable(self) -> None:
+        """Make sure that the next write may happen.
+
+        :raises DiskFailure: the log is broken, or a failed write could not be undone yet.
+        """
+        if self.broken is not None:
+            raise DiskFailure(self.segments.directory, "write", errno.EIO, self.broken)
+        while self._spoiled:
+            offset, size = self._spoiled[-1]
+            base = self.segments.base_of(offset)
+            self._writer(base).write(offset - base, [bytes(size)])
+            self._spoiled.pop()
+
+    def write(self, runs: list[Run]) -> None:
+        """Write a turn; ``end`` moves only when all of it is written.
+
+        :raises DiskFailure: nothing of it counts.
+        """
+        begun: list[tuple[int, int]] = []
+        end = self.end
+        try:
+            for position, parts in runs:
+                data = b"".join(parts)
+                base = position - position % self._segment_size
+                file = self._writers.get(base)
+                if file is None:
+                    file = self._writer(base)
+                begun.append((position, len(data)))
+                file.write(position - base, (data,))
+                end = position + len(data)
+        except DiskFailure:
+            self._spoiled.extend(begun)
+            raise
+        self.end = end
+
+    def _writer(self, base: int) -> File:
+        file = self._writers.get(base)
+        if file is None:
+            if self.segments.has(base):
+                file = self._disk.open(self.segments.path(base))
+            else:
+                file = self.segments.create(base)
+            self._writers[base] = file
+        return file
+
+    # Syncing
+
+    def flush_job(self) -> Job | None:
+        """Sync what was written so far.
+
+        None when everything is on the disk, when nothing may be claimed any more, and while another such job is out:
+        the writes that come meanwhile share the next one, which is what makes a group commit.
+        """
+        if self._flushing or self.flushed == self.end or self.broken is not None:
+            return None
+        self._flushing = True
+        target = self.end
+        files = [self._writers[base] for base in sorted(self._writers)]
+        names = self.segments.names_changed
+        self.segments.names_changed = False
+
+        def run() -> None:
+            for file in files:
+                file.sync()
+            if names:
+                self._disk.sync_dir(self.segments.directory)
+
+        return Job("flush", run, lambda: self._flushed(target), self._flush_failed)
+
+    def _flushed(self, target: int) -> None:
+        self._flushing = False
+        if self.broken is not None:
+            return
+        self.flushed = max(self.flushed, target)
+        current = self.segments.base_of(self.end)
+        for base in [base for base in self._writers if base < min(current, self.segments.base_of(self.flushed))]:
+            self._writers.pop(base).close()
+
+    def _flush_failed(self, error: Exception) -> None:
+        self._flushing = False
+        if self.broken is None:
+            self.broken = f"a sync failed, what is on the disk is unknown: {error}"
+
+    # The next file
+
+    def segment_job(self, preallocate: bool, warm: bool) -> Job | None:
+        """Make the file after the current one ahead of its time; None when it is there."""
+        base = self.segments.base_of(self.end) + self._segment_size
+        if self._preparing or not self.segments.bases or self.segments.end != base:
+            return None
+        # Made under another name and renamed when done: an append that cannot wait makes the file itself meanwhile,
+        # and the zeros of the warming must never fall on its records.
+        temporary = self.segments.directory + ".next"
+
+        def run() -> None:
+            if self._disk.exists(temporary):
+                self._disk.remove(temporary)
+            file = self._disk.create(temporary, self._segment_size, preallocate)
+            try:
+                if warm:
+                    _warm(file, self._segment_size)
+                file.sync()
+            finally:
+                file.close()
+
+        def apply() -> None:
+            self._preparing = False
+            if self.segments.end == base:
+                self._disk.rename(temporary, self.segments.path(base))
+                self.segments.bases.append(base)
+                self.segments.names_changed = True
+
+        def fail(_: Exception) -> None:
+            self._preparing = False
+
+        self._preparing = True
+        return Job("segment", run, apply, fail)
+
+    # Starting, cutting, stopping
+
+    def truncate(self, end: int) -> int:
+        """Cut the log at ``end`` and make sure that the cut part cannot come back; blocking.  Returns the bytes erased.
+
+        Files behind are removed newest first, so that the rest is adjacent at any moment; in the file of ``end`` the
+        first bytes are zeroed and synced before the others.
+        """
+        self.close()
+        self.segments.remove_after(end)
+        self.segments.sync_names()
+        base = self.segments.base_of(end)
+        erased = 0
+        if self.segments.has(base):
+            file = self.segments.file(base)
+            erased = zero_tail(file, end - base, self._segment_size)
+            file.sync()
+        self.end = self.flushed = end
+        return erased
+
+    def close(self) -> None:
+        """Give the descriptors for writing back; syncs nothing."""
+        for file in self._writers.values():
+            file.close()
+        self._writers.clear()
+
+
+def _warm(file: File, size: int) -> None:
+    """Write zeros, so that later writes change data only and a sync needs no journal commit."""
+    chunk = bytes(1 << 20)
+    for start in range(0, size, len(chunk)):
+        file.write(start, [chunk[: size - start]])
+        if start % (1 << 26) == 0:
+            file.sync()

@@ -1,0 +1,83 @@
+"""What an operator may set about the store, with Java's names in the comments and Java's values unless said.
+
+Pure.  Java: ``MessageStoreConfig``.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from rocketha.errors import ConfigError
+
+SECOND = 1000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+
+DELAY_LEVELS_MS = (
+    1 * SECOND, 5 * SECOND, 10 * SECOND, 30 * SECOND, 1 * MINUTE, 2 * MINUTE, 3 * MINUTE, 4 * MINUTE, 5 * MINUTE,
+    6 * MINUTE, 7 * MINUTE, 8 * MINUTE, 9 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, 1 * HOUR, 2 * HOUR,
+)  # fmt: skip
+"""messageDelayLevel: delay of level 1, 2, ..."""
+
+
+@attrs.frozen
+class StoreConfig:
+    """The store's settings.  Sizes in bytes, times in milliseconds."""
+
+    commitlog_directory: str | None = None  # storePathCommitLog; None: commitlog under the root
+    segment_size: int = 1 << 30  # mappedFileSizeCommitLog
+    queue_file_size: int = 300_000 * 20  # mappedFileSizeConsumeQueue; a multiple of 20
+    index_enable: bool = True  # messageIndexEnable
+    index_slots: int = 5_000_000  # maxHashSlotNum
+    index_units: int = 20_000_000  # maxIndexNum
+    index_tags: bool = True  # 5.5 indexes "T#" + TAGS; older brokers do not
+    message_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize: body
+    record_overhead_max: int = 64 * 1024  # a record may be this much larger than message_bytes_max
+    delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # messageDelayLevel
+    verify_on_read: bool = True  # check every body's CRC before it is served; Java does not
+    preallocate: bool = False  # reserve the next segment's blocks ahead instead of making it sparse
+    warm: bool = False  # warmMapedFileEnable: write the next segment full of zeros ahead
+    flush_queue_interval_ms: int = 1 * SECOND  # flushIntervalConsumeQueue: queue tails are written
+    flush_queue_thorough_interval_ms: int = (
+        60 * SECOND
+    )  # flushConsumeQueueThoroughInterval: and synced, checkpoint saved
+    flush_index_interval_ms: int = 60 * SECOND  # Java leaves the index to the kernel
+    pending_index_units_max: int = 262_144  # units kept in memory before they are written early, 20 bytes each
+    pending_queue_bytes_max: int = 4 * 1024 * 1024  # all queue tails together before they are written early
+    file_reserved_ms: int = 72 * HOUR  # fileReservedTime
+    delete_hours: frozenset[int] = frozenset((4,))  # deleteWhen, local hours of the day
+    utc_offset_ms: int = 0  # local time minus UTC; names index files and decides the local hour
+    delete_files_max: int = 10  # deleteFileBatchMax: files a round
+    disk_expire_ratio: float = 0.75  # diskMaxUsedSpaceRatio: delete expired files at any hour
+    disk_force_ratio: float = 0.85  # diskSpaceCleanForciblyRatio: delete files that are not expired
+    disk_full_ratio: float = 0.95  # writes are refused; Java says 0.90 (diskSpaceWarningLevelRatio)
+    disk_check_interval_ms: int = 1 * SECOND
+    expire_interval_ms: int = 10 * SECOND  # cleanResourceInterval
+    open_files_max: int = 256  # descriptors kept open for reading
+    get_bytes_max: int = 128 * 1024 * 1024  # MAX_PULL_MSG_SIZE
+    filter_entries_max: int = 800  # maxFilterMessageSize / 20: entries looked at in one get
+
+    def check(self) -> None:
+        """:class:`ConfigError` for a setting that cannot work."""
+        record_max = self.message_bytes_max + self.record_overhead_max
+        rules = (
+            (
+                self.queue_file_size > 0 and self.queue_file_size % 20 == 0,
+                "mappedFileSizeConsumeQueue is no multiple of 20",
+            ),
+            (self.segment_size >= 4096, "mappedFileSizeCommitLog is below 4096"),
+            (self.segment_size < 1 << 31, "mappedFileSizeCommitLog does not fit an int"),
+            (record_max <= 1 << 26, "maxMessageSize is above 64 MiB"),
+            (self.index_slots > 0 and self.index_units > 1, "maxHashSlotNum or maxIndexNum is too small"),
+            (40 + 4 * self.index_slots + 20 * self.index_units < 1 << 31, "an index file would not fit an int"),
+            (self.file_reserved_ms > 0, "fileReservedTime is not positive"),
+            (all(0 <= hour < 24 for hour in self.delete_hours), "deleteWhen names no hour of the day"),
+            (
+                0 < self.disk_expire_ratio <= self.disk_force_ratio <= self.disk_full_ratio <= 1,
+                "disk ratios must rise: expire, force, full",
+            ),
+            (bool(self.delay_levels_ms), "messageDelayLevel is empty"),
+        )
+        for holds, message in rules:
+            if not holds:
+                raise ConfigError(message)

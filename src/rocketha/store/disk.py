@@ -1,0 +1,108 @@
+"""What the store asks of a disk: the interface between pure code and the operating system.
+
+Pure.  Two implementations pass the same contract suite (``tests/store/test_disk_contract.py``): ``posix_disk`` for
+production, ``memory_disk`` for tests and the simulator, which also fails, tears and forgets.  Paths are absolute
+strings with ``/``.
+
+What is durable.  Bytes written are visible to every reader at once and survive the death of the process; they survive
+the death of the machine only after :meth:`File.sync`.  A new, renamed or removed name survives it only after
+:meth:`Disk.sync_dir` of its directory.  After a failed sync nothing may be assumed about the bytes written since the
+last good one: the kernel may have dropped them and will report success the next time, so a caller must never retry a
+sync and believe the answer.
+
+Every failure is a :class:`rocketha.errors.DiskFailure` with the path, the operation and the errno.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file.  Reads and writes name their offset; there is no position.  Usable from one thread at a time,
+    except that reading and syncing may run beside writing."""
+
+    path: str
+
+    def read(self, offset: int, size: int) -> bytes:
+        """The bytes at ``offset``; fewer than ``size`` where the file ends."""
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """All bytes of the buffers, one after the other, at ``offset``.  After a failure any part may be there."""
+
+    def sync(self) -> None:
+        """The file's bytes, and its size where that changed, are on the disk when this returns (``fdatasync``)."""
+
+    def size(self) -> int:
+        """Bytes of the file."""
+
+    def truncate(self, size: int) -> None:
+        """Cut, or extend by zeros."""
+
+    def next_data(self, offset: int) -> int | None:
+        """The first offset at or after ``offset`` that may hold something else than zeros; None when there is none.
+
+        May answer too early (``offset`` itself), never too late: lets a reader skip the holes of a sparse file.
+        """
+
+    def close(self) -> None:
+        """Give the descriptor back; a second call does nothing."""
+
+
+class Lock(Protocol):
+    """A held lock."""
+
+    def release(self) -> None:
+        """Give it up; a second call does nothing."""
+
+
+class Disk(Protocol):
+    """A file system."""
+
+    def open(self, path: str) -> File:
+        """An existing file, for reading and writing."""
+
+    def create(self, path: str, size: int, preallocate: bool = False) -> File:
+        """A new file of ``size`` zero bytes; fails with EEXIST rather than touch an existing one.
+
+        :param preallocate: reserve the blocks now, so that a later write cannot find the disk full; else sparse.
+        """
+
+    def read_all(self, path: str, size_max: int) -> bytes:
+        """The whole of a small file; EFBIG where it is longer than ``size_max``."""
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+
+    def exists(self, path: str) -> bool:
+        """Whether something has this name."""
+
+    def is_dir(self, path: str) -> bool:
+        """Whether it is a directory."""
+
+    def size(self, path: str) -> int:
+        """Bytes of a file."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and everything in it; does not follow links.  Nothing there: nothing happens."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name in one step, replacing what had it."""
+
+    def make_dirs(self, path: str) -> None:
+        """Create a directory and its missing parents; fine if it is there."""
+
+    def sync_dir(self, path: str) -> None:
+        """The names in a directory are on the disk when this returns."""
+
+    def lock(self, path: str) -> Lock:
+        """Take the exclusive lock on a file, made if need be, against other processes and this one; EAGAIN if held."""
+
+    def used_ratio(self, path: str) -> float:
+        """Used part of the file system that holds ``path``, 0.0 to 1.0, as ``df`` counts it."""

@@ -1,0 +1,201 @@
+"""The key index: finds records by topic and key, newest first.
+
+Pure.  Java: ``IndexService``; the file format is in ``wire/spec/index_file.py``.  Theory of operation: a list of
+files, named by the time they were begun; only the newest takes units.  Its hash slots are held in memory (20 MB of
+address space, of which only the touched pages exist), new units in a short tail; a job writes both now and then.
+Reads look in the tail, then in the file. An index lags behind the log and is never ahead of it: a key is put only
+after its record was written.
+
+After a crash the newest file is believed up to what the checkpoint says; what is later is rebuilt from its units, the
+slots included, and the log is dispatched again from there (``recovery.py``).
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+from rocketha.errors import CorruptStore
+from rocketha.store.config import StoreConfig
+from rocketha.store.disk import Disk
+from rocketha.store.index_file import IndexFile, key_hash
+from rocketha.store.jobs import Job
+from rocketha.store.segment import OpenFiles
+from rocketha.wire.java_text import extend_hash, string_hash
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_PREFIXES_MAX = 10_000
+_STABLE_TAIL = 12
+"""Characters at the end of a UNIQ_KEY that change from message to message: 8 of the time, 4 of the counter."""
+
+
+class KeyIndex:
+    """The index files.
+
+    :ivar end_offset: log offset of the last record indexed; -1 without any.
+    """
+
+    def __init__(self, disk: Disk, files: OpenFiles, directory: str, config: StoreConfig) -> None:
+        self.directory = directory
+        self.end_offset = -1
+        self.files: list[IndexFile] = []
+        self._disk = disk
+        self._open_files = files
+        self._config = config
+        self._topic_hashes: dict[str, int] = {}
+        self._tag_hashes: dict[str, int] = {}
+        self._prefix_hashes: dict[str, int] = {}
+        self._busy = False
+
+    @property
+    def pending_units(self) -> int:
+        """Units not written yet."""
+        return sum(file.pending_units for file in self.files)
+
+    @property
+    def end_timestamp_ms(self) -> int:
+        """Store time of the last record indexed."""
+        return self.files[-1].end_timestamp_ms if self.files else 0
+
+    # Writing
+
+    def put(self, topic: str, keys: tuple[str, ...], physical_offset: int, store_timestamp_ms: int) -> None:
+        """Index a record that is in the log."""
+        file = self.files[-1] if self.files else self._begin_file(store_timestamp_ms)
+        for key in keys:
+            if file.unit_count >= file.unit_limit:
+                file = self._begin_file(store_timestamp_ms)
+            file.put(self._hash(topic, key), physical_offset, store_timestamp_ms)
+        self.end_offset = physical_offset
+
+    def _hash(self, topic: str, key: str) -> int:
+        """``indexKeyHashMethod(topic + "#" + key)``, from remembered parts."""
+        if key[:2] == "T#":  # tags are few and come with every message
+            text = f"{topic}#{key}"
+            known = self._tag_hashes.get(text)
+            return known if known is not None else _remember(self._tag_hashes, text, key_hash(string_hash(text)))
+        prefix = self._topic_hashes.get(topic)
+        if prefix is None:
+            prefix = _remember(self._topic_hashes, topic, string_hash(topic + "#"))
+        if not key.isascii():
+            return key_hash(string_hash(f"{topic}#{key}"))
+        if len(key) > 2 * _STABLE_TAIL:
+            head = topic + key[:-_STABLE_TAIL]
+            known = self._prefix_hashes.get(head)
+            if known is None:
+                known = _remember(self._prefix_hashes, head, extend_hash(prefix, key[:-_STABLE_TAIL].encode("ascii")))
+            return key_hash(extend_hash(known, key[-_STABLE_TAIL:].encode("ascii")))
+        return key_hash(extend_hash(prefix, key.encode("ascii")))
+
+    def _begin_file(self, now_ms: int) -> IndexFile:
+        former = self.files[-1] if self.files else None
+        local = _EPOCH + datetime.timedelta(milliseconds=now_ms + self._config.utc_offset_ms)
+        name = int(local.strftime("%Y%m%d%H%M%S") + f"{local.microsecond // 1000:03d}")
+        if former is not None:
+            name = max(name, int(former.name) + 1)  # file names are the order
+        file = IndexFile(self._disk, self._open_files, self.directory, f"{name:017d}", self._config)
+        file.begin(former)
+        self.files.append(file)
+        return file
+
+    def write_job(self) -> Job | None:
+        """Write and sync what is pending; None when nothing is or such a job is out."""
+        pending = [file for file in self.files if file.pending_units or not file.written]
+        if self._busy or not pending:
+            return None
+        self._busy = True
+        snapshots = [file.snapshot() for file in pending]
+
+        def run() -> None:
+            self._disk.make_dirs(self.directory)
+            for snapshot in snapshots:
+                snapshot.write(self._disk)
+            self._disk.sync_dir(self.directory)
+
+        def apply() -> None:
+            self._busy = False
+            for file, snapshot in zip(pending, snapshots, strict=True):
+                file.apply(snapshot)
+            for file in self.files[:-1]:
+                file.drop_slots()
+
+        def fail(_: Exception) -> None:
+            self._busy = False
+            for file, snapshot in zip(pending, snapshots, strict=True):
+                file.restore(snapshot)
+
+        return Job("index", run, apply, fail)
+
+    # Reading
+
+    def find(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> list[int]:
+        """Log offsets of records that may have the key, newest first: equal hashes are not equal keys."""
+        wanted = key_hash(string_hash(f"{topic}#{key}"))
+        found: list[int] = []
+        for file in reversed(self.files):
+            if file.covers(begin_ms, end_ms):
+                file.find(wanted, count_max, begin_ms, end_ms, found)
+            if file.begin_timestamp_ms < begin_ms or len(found) >= count_max:
+                break
+        return found
+
+    # Starting, cutting, expiry
+
+    def load(self, clean: bool, trusted_timestamp_ms: int, log_end: int) -> list[str]:
+        """Find the files; returns what an operator should know.
+
+        :param clean: the last process stopped cleanly.
+        :param trusted_timestamp_ms: the checkpoint's: a file that ends later was not synced before the crash.
+        :param log_end: units that point behind it are undone.
+        """
+        self.files = []
+        notes: list[str] = []
+        names = self._disk.list(self.directory) if self._disk.is_dir(self.directory) else []
+        for name in names:
+            path = f"{self.directory}/{name}"
+            if not (name.isascii() and name.isdigit() and len(name) == 17):
+                notes.append(f"{path} is no index file, ignored")
+                continue
+            file = IndexFile(self._disk, self._open_files, self.directory, name, self._config)
+            try:
+                file.load(rebuild=not clean, trusted_timestamp_ms=trusted_timestamp_ms, newest=name == names[-1])
+            except CorruptStore as error:
+                if name != names[-1]:
+                    raise
+                notes.append(f"index file dropped: {error}")
+                self._disk.remove(path)
+                continue
+            self.files.append(file)
+        self.truncate(log_end)
+        return notes
+
+    def truncate(self, log_end: int) -> None:
+        """Undo the units of records at or behind ``log_end``; in memory, the next job writes it."""
+        while len(self.files) > 1 and self.files[-1].begin_offset >= log_end:
+            self._disk.remove(self.files.pop().path)
+            self.files[-1].take_slots()
+        if self.files:
+            self.files[-1].truncate(log_end)
+        used = [file for file in self.files if file.unit_count > 1]
+        self.end_offset = used[-1].end_offset if used else -1
+
+    def expired_paths(self, log_begin: int) -> list[str]:
+        """Forget the files whose every record is gone, never the newest; returns their paths."""
+        paths = []
+        while len(self.files) > 1 and self.files[0].end_offset < log_begin:
+            file = self.files.pop(0)
+            self._open_files.forget(file.path)
+            paths.append(file.path)
+        return paths
+
+    def units(self) -> Iterator[tuple[int, int]]:
+        """``(key hash, log offset)`` of every unit, oldest first: for verification."""
+        for file in self.files:
+            yield from file.units()
+
+
+def _remember(table: dict[str, int], name: str, value: int) -> int:
+    if len(table) >= _PREFIXES_MAX:
+        table.clear()
+    table[name] = value
+    return value

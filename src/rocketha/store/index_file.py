@@ -1,0 +1,351 @@
+"""One index file: slots, units, and what of them is not written yet.
+
+Pure.  Java: ``IndexFile`` and ``IndexHeader``.  Invariants: unit numbers run from 1; ``previous`` of a unit is
+smaller than its own number; log offsets never fall from unit to unit.  So the slots follow from the units, and units
+can be taken back from the newest on (:meth:`IndexFile.truncate`) by restoring each slot to the unit's ``previous``.
+
+Order on disk: units, then the header that counts them, synced; then the slots, synced.  A file torn in between ends
+later than the checkpoint says, and both Java (removes it) and we (rebuild it from its units) then distrust it.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterator
+
+import attrs
+
+from rocketha.errors import CorruptStore
+from rocketha.store.config import StoreConfig
+from rocketha.store.disk import Disk
+from rocketha.store.segment import OpenFiles
+from rocketha.wire.store_files import INDEX_HEADER, INDEX_UNIT, IndexHeader, IndexUnit
+
+HEADER = INDEX_HEADER.size
+UNIT = INDEX_UNIT.size
+SLOT = 4
+PAGE_SLOTS = 1024
+"""Slots written together: a page of the file cache."""
+SECONDS_MAX = 0x7FFFFFFF
+CHAIN_MAX = 100_000
+"""Units followed in one slot before a search gives up."""
+
+_pack_unit = INDEX_UNIT.layout.pack
+_READ_UNITS = 65536
+
+
+def key_hash(value: int) -> int:
+    """``IndexFile.indexKeyHashMethod``: absolute value, 0 for the one that has none."""
+    return value if value >= 0 else (-value if value != -0x80000000 else 0)
+
+
+def _swap(words: array[int]) -> array[int]:
+    if sys.byteorder == "little":
+        words.byteswap()
+    return words
+
+
+@attrs.frozen
+class Snapshot:
+    """What a job writes of one file: taken in the store's thread, written in another."""
+
+    path: str
+    file_size: int
+    header: bytes
+    first_unit: int
+    units: bytes
+    unit_count: int
+    units_at: int
+    pages: tuple[tuple[int, bytes], ...]  # (first slot, packed slots in native order)
+
+    def write(self, disk: Disk) -> None:
+        """Units, header, sync; slots, sync."""
+        file = disk.open(self.path) if disk.exists(self.path) else disk.create(self.path, self.file_size)
+        try:
+            if self.units:
+                file.write(self.units_at + self.first_unit * UNIT, [self.units])
+            file.write(0, [self.header])
+            file.sync()
+            if self.pages:
+                for first_slot, data in self.pages:
+                    file.write(HEADER + first_slot * SLOT, [_swap(array("i", data)).tobytes()])
+                file.sync()
+        finally:
+            file.close()
+
+
+class IndexFile:
+    """One file.  See the module for the order of things.
+
+    :ivar unit_count: number of the next unit.
+    :ivar pending_units: units, in ``_tail``, not known to be written.
+    :ivar written: the header was written once.
+    """
+
+    def __init__(self, disk: Disk, files: OpenFiles, directory: str, name: str, config: StoreConfig) -> None:
+        self.name = name
+        self.path = f"{directory}/{name}"
+        self.slots_number = config.index_slots
+        self.unit_limit = config.index_units
+        self.file_size = HEADER + SLOT * config.index_slots + UNIT * config.index_units
+        self.begin_timestamp_ms = self.end_timestamp_ms = 0
+        self.begin_offset = self.end_offset = 0
+        self.slot_count = 0
+        self.unit_count = 1
+        self.written = False
+        self._units_at = HEADER + SLOT * config.index_slots
+        self._disk = disk
+        self._files = files
+        self._slots: memoryview | None = None
+        self._dirty_pages: set[int] = set()
+        self._tail = bytearray()  # packed units from _tail_from on
+        self._tail_from = 1
+
+    @property
+    def pending_units(self) -> int:
+        """Units not known to be written."""
+        return self.unit_count - self._tail_from
+
+    def header(self) -> IndexHeader:
+        """The header as it would be written now."""
+        return IndexHeader(
+            self.begin_timestamp_ms,
+            self.end_timestamp_ms,
+            self.begin_offset,
+            self.end_offset,
+            self.slot_count,
+            self.unit_count,
+        )
+
+    # Writing
+
+    def begin(self, former: IndexFile | None) -> None:
+        """Start a new file, with the former one's end as its beginning until the first unit comes, as Java does."""
+        self._slots = _empty_slots(self.slots_number)
+        if former is not None:
+            self.begin_offset = self.end_offset = former.end_offset
+            self.begin_timestamp_ms = self.end_timestamp_ms = former.end_timestamp_ms
+
+    def put(self, hash_value: int, physical_offset: int, store_timestamp_ms: int) -> None:
+        """Add a unit; the caller has checked that there is room."""
+        slots = self._slots
+        if slots is None:
+            slots = self.take_slots()
+        slot = hash_value % self.slots_number
+        previous = slots[slot]
+        number = self.unit_count
+        if number <= 1:
+            seconds = 0
+            if self.begin_timestamp_ms > 0:  # measured against the former file's end, as Java does
+                seconds = min(max(store_timestamp_ms - self.begin_timestamp_ms, 0) // 1000, SECONDS_MAX)
+            self.begin_offset = physical_offset
+            self.begin_timestamp_ms = store_timestamp_ms
+        else:
+            seconds = (store_timestamp_ms - self.begin_timestamp_ms) // 1000
+            if not 0 <= seconds <= SECONDS_MAX:
+                seconds = 0 if seconds < 0 else SECONDS_MAX
+        self._tail += _pack_unit(hash_value, physical_offset, seconds, previous)
+        slots[slot] = number
+        self._dirty_pages.add(slot // PAGE_SLOTS)
+        if not previous:
+            self.slot_count += 1
+        self.unit_count = number + 1
+        self.end_offset = physical_offset
+        self.end_timestamp_ms = store_timestamp_ms
+
+    def snapshot(self) -> Snapshot:
+        """Copy what is pending; :meth:`apply` or :meth:`restore` must follow."""
+        slots = self._slots
+        pages: list[tuple[int, bytes]] = []
+        if slots is not None:
+            for page in sorted(self._dirty_pages):
+                first = page * PAGE_SLOTS
+                pages.append((first, bytes(slots[first : first + PAGE_SLOTS])))
+        self._dirty_pages = set()
+        return Snapshot(
+            self.path,
+            self.file_size,
+            INDEX_HEADER.pack(*self.header()),
+            self._tail_from,
+            bytes(self._tail),
+            self.unit_count,
+            self._units_at,
+            tuple(pages),
+        )
+
+    def apply(self, snapshot: Snapshot) -> None:
+        """The snapshot is on the disk."""
+        self.written = True
+        done = snapshot.unit_count - self._tail_from
+        if done > 0:
+            del self._tail[: done * UNIT]
+            self._tail_from = snapshot.unit_count
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """The snapshot did not get there: its pages are dirty again."""
+        self._dirty_pages.update(first // PAGE_SLOTS for first, _ in snapshot.pages)
+
+    def drop_slots(self) -> None:
+        """Give the memory of a full file's slots back, once they are written."""
+        if not self._dirty_pages and not self.pending_units:
+            self._slots = None
+
+    def take_slots(self) -> memoryview:
+        """The slots, read from the file if need be."""
+        if self._slots is None:
+            self._slots = self._read_slots()
+        return self._slots
+
+    # Reading
+
+    def covers(self, begin_ms: int, end_ms: int) -> bool:
+        """``IndexFile.isTimeMatched``: whether the file's time and the wanted time overlap."""
+        return self.unit_count > 1 and begin_ms <= self.end_timestamp_ms and end_ms >= self.begin_timestamp_ms
+
+    def unit(self, number: int) -> IndexUnit:
+        """A unit, from the tail or from the file."""
+        at = (number - self._tail_from) * UNIT
+        if at >= 0:
+            return IndexUnit(*INDEX_UNIT.unpack(self._tail, at))
+        data = self._files.get(self.path).read(self._units_at + number * UNIT, UNIT)
+        if len(data) < UNIT:
+            raise CorruptStore(self.path, self._units_at + number * UNIT, "the file ends before this unit")
+        return IndexUnit(*INDEX_UNIT.unpack(data))
+
+    def units(self) -> Iterator[tuple[int, int]]:
+        """``(key hash, log offset)`` of every unit."""
+        for unit in self._iterate(self.unit_count):
+            yield unit[0], unit[1]
+
+    def _iterate(self, count: int) -> Iterator[tuple[int, int, int, int]]:
+        number = 1
+        while number < min(count, self._tail_from):
+            wanted = min(_READ_UNITS, min(count, self._tail_from) - number)
+            data = self._files.get(self.path).read(self._units_at + number * UNIT, wanted * UNIT)
+            yield from INDEX_UNIT.layout.iter_unpack(data[: len(data) // UNIT * UNIT])
+            number += wanted
+        if count > self._tail_from:
+            yield from INDEX_UNIT.layout.iter_unpack(bytes(self._tail[: (count - self._tail_from) * UNIT]))
+
+    def find(self, wanted: int, count_max: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
+        """Add log offsets of units with this hash and time, newest first (``IndexFile.selectPhyOffset``)."""
+        number = self._slot(wanted % self.slots_number)
+        for _ in range(CHAIN_MAX):
+            if not 0 < number < self.unit_count or len(found) >= count_max:
+                return
+            hash_value, physical_offset, seconds, previous = self.unit(number)
+            if seconds < 0:
+                return
+            time_ms = self.begin_timestamp_ms + seconds * 1000
+            # A unit knows its second only: Java compares the rounded time, and loses a message sent within the first
+            # second asked for; we let the record's own time decide (message_store.query).
+            if hash_value == wanted and begin_ms - 1000 < time_ms <= end_ms:
+                found.append(physical_offset)
+            if previous >= number or time_ms + 1000 <= begin_ms:
+                return
+            number = previous
+
+    def _slot(self, slot: int) -> int:
+        if self._slots is not None:
+            return int(self._slots[slot])
+        data = self._files.get(self.path).read(HEADER + slot * SLOT, SLOT)
+        return int.from_bytes(data, "big", signed=True)
+
+    # Starting, cutting
+
+    def load(self, rebuild: bool, trusted_timestamp_ms: int, newest: bool) -> None:
+        """Read the header; distrust a file that ends later than the checkpoint says after a crash.
+
+        :raises CorruptStore: a wrong size or an impossible header.
+        """
+        size = self._disk.size(self.path)
+        if size != self.file_size:
+            raise CorruptStore(self.path, size, f"the file has {size} bytes, configured are {self.file_size}")
+        self._take_header(IndexHeader(*INDEX_HEADER.unpack(self._files.get(self.path).read(0, HEADER))))
+        self.written = True
+        if rebuild and self.end_timestamp_ms > trusted_timestamp_ms:
+            self._rebuild()
+        elif newest:
+            self.take_slots()
+
+    def _take_header(self, header: IndexHeader) -> None:
+        if not 0 <= header.unit_count <= self.unit_limit or not 0 <= header.slot_count <= self.slots_number:
+            raise CorruptStore(self.path, 32, f"{header.unit_count} units and {header.slot_count} slots in use")
+        (
+            self.begin_timestamp_ms,
+            self.end_timestamp_ms,
+            self.begin_offset,
+            self.end_offset,
+            self.slot_count,
+            self.unit_count,
+        ) = header
+        self.unit_count = self._tail_from = max(1, header.unit_count)
+
+    def _rebuild(self) -> None:
+        """Compute slots and header from the units that make sense, and leave out the last record: it may lack keys."""
+        slots = _empty_slots(self.slots_number)
+        number = used = 0
+        last_offset = last_seconds = 0
+        for number, (hash_value, offset, seconds, previous) in enumerate(self._iterate(self.unit_count), 1):
+            slot = hash_value % self.slots_number
+            if hash_value < 0 or offset < last_offset or seconds < 0 or previous != slots[slot]:
+                break
+            if not (hash_value or offset or previous):
+                break  # zeros: a unit that never reached the disk
+            slots[slot] = number
+            used += not previous
+            last_offset, last_seconds = offset, seconds
+        else:
+            number += 1
+        self._slots = slots
+        self.unit_count = self._tail_from = max(1, number)
+        self.slot_count = used
+        self.end_offset = last_offset
+        self.end_timestamp_ms = self.begin_timestamp_ms + last_seconds * 1000
+        self._dirty_pages = set(range((self.slots_number + PAGE_SLOTS - 1) // PAGE_SLOTS))
+        self.truncate(last_offset)
+
+    def truncate(self, log_end: int) -> None:
+        """Take back the units of records at or behind ``log_end``."""
+        if self.unit_count <= 1 or self.end_offset < log_end:
+            return
+        slots = self.take_slots()
+        while self.unit_count > 1:
+            number = self.unit_count - 1
+            unit = self.unit(number)
+            if unit.physical_offset < log_end:
+                self.end_offset = unit.physical_offset
+                self.end_timestamp_ms = self.begin_timestamp_ms + unit.seconds * 1000
+                break
+            slot = unit.key_hash % self.slots_number
+            if unit.key_hash >= 0 and slots[slot] == number:
+                slots[slot] = unit.previous
+                self._dirty_pages.add(slot // PAGE_SLOTS)
+                self.slot_count -= not unit.previous
+            self.unit_count = number
+        else:
+            self.end_offset = self.begin_offset
+            self.end_timestamp_ms = self.begin_timestamp_ms
+        del self._tail[max(0, self.unit_count - self._tail_from) * UNIT :]
+        self._tail_from = min(self._tail_from, self.unit_count)
+        self.written = False  # the header on disk counts units that are gone
+
+    def _read_slots(self) -> memoryview:
+        slots = _empty_slots(self.slots_number)
+        file = self._files.get(self.path)
+        first, end = 0, self.slots_number
+        position = file.next_data(HEADER)
+        while position is not None and position < self._units_at:
+            first = (position - HEADER) // SLOT
+            count = min(PAGE_SLOTS * 16, end - first)
+            data = file.read(HEADER + first * SLOT, count * SLOT)
+            if data.count(0) != len(data):
+                slots[first : first + count] = _swap(array("i", data))
+            position = file.next_data(HEADER + (first + count) * SLOT)
+        return slots
+
+
+def _empty_slots(number: int) -> memoryview:
+    """Slots that are zero; memory comes only with the pages that are touched (calloc)."""
+    return memoryview(bytearray(number * SLOT)).cast("i")

@@ -1,0 +1,86 @@
+"""Walking the log record by record, believing nothing: what recovery, rebuilding and verification read with.
+
+Pure.  Java: the loops of ``CommitLog.recoverNormally`` / ``recoverAbnormally``.  A walk ends at the first bytes that
+are not a whole, consistent record of this very offset whose body matches its CRC; a blank record leads to the next
+file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rocketha.errors import RemoteProtocolError
+from rocketha.store.segment import SegmentedFile
+from rocketha.wire.record import RECORD_BYTES_MAX, Blank, Record, decode_any
+
+CHUNK = 1 << 20
+"""Bytes read at a time."""
+
+
+class LogWalk:
+    """One walk; iterate it once.
+
+    :ivar position: offset behind the last good record (or blank): where the log ends, once the iteration is over.
+    :ivar reason: why the walk ended there.
+    """
+
+    def __init__(self, segments: SegmentedFile, start: int, stop: int | None = None) -> None:
+        self.position = start
+        self.reason = "the last file ends"
+        self._segments = segments
+        self._stop = segments.end if stop is None else stop
+        self._data = b""
+        self._data_from = start
+
+    def __iter__(self) -> Iterator[Record]:
+        segments, size = self._segments, self._segments.file_size
+        while self.position < self._stop and segments.has(self.position):
+            segment_end = self.position - self.position % size + size
+            try:
+                found = self._next(segment_end)
+            except RemoteProtocolError as error:
+                self.reason = str(error)
+                return
+            if isinstance(found, Blank):
+                self.position = segment_end
+                continue
+            yield found
+            self.position += found.total
+
+    def _next(self, segment_end: int) -> Record | Blank:
+        position = self.position
+        at = position - self._data_from
+        if at + 8 > len(self._data):
+            at = self._fill(CHUNK, segment_end)
+        total = int.from_bytes(self._data[at : at + 4], "big")
+        if total > len(self._data) - at and position + total <= segment_end and total <= RECORD_BYTES_MAX:
+            at = self._fill(max(total, CHUNK), segment_end)
+        found = decode_any(self._data, at)
+        if isinstance(found, Blank):
+            if found.total != segment_end - position:
+                raise RemoteProtocolError(f"blank of {found.total} bytes, {segment_end - position} are left")
+        elif found.physical_offset != position:
+            raise RemoteProtocolError(f"the record says it stands at {found.physical_offset}")
+        return found
+
+    def _fill(self, size: int, segment_end: int) -> int:
+        self._data_from = self.position
+        self._data = self._segments.read(self.position, min(size, segment_end - self.position))
+        return 0
+
+
+def record_at(segments: SegmentedFile, offset: int) -> Record | None:
+    """The record at an offset, None if there is no good one."""
+    if offset < 0 or not segments.has(offset):
+        return None
+    return next(iter(LogWalk(segments, offset)), None) if not _is_blank(segments, offset) else None
+
+
+def _is_blank(segments: SegmentedFile, offset: int) -> bool:
+    """Whether the walk would leave this offset for the next file."""
+    room = segments.file_size - offset % segments.file_size
+    data = segments.read(offset, min(8, room))
+    try:
+        return isinstance(decode_any(data), Blank)
+    except RemoteProtocolError:
+        return False

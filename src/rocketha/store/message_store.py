@@ -1,0 +1,495 @@
+"""The message store: log, consume queues, index and their small files under one directory.
+
+Pure: it opens files through a :class:`Disk` only, and time comes as an argument.  Java: ``DefaultMessageStore``.  One
+thread calls it; what would wait for the disk is handed out as jobs (``jobs.py``).  The directory is RocketMQ's own: a
+Java broker starts on ours and we on Java's.
+
+Life: ``load`` (blocking) -> ``append`` / ``get`` / ... with ``flush_job`` and ``maintenance`` -> ``close`` (blocking).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rocketha.errors import DiskFailure, ensure
+from rocketha.store import atomic_file, checkpoint, expiry
+from rocketha.store.append import Appender
+from rocketha.store.commitlog import CommitLog
+from rocketha.store.config import StoreConfig
+from rocketha.store.disk import Disk, Lock
+from rocketha.store.index import KeyIndex
+from rocketha.store.jobs import Job, run_here
+from rocketha.store.log_walk import record_at
+from rocketha.store.messages import GetResult, PutMessage, PutResult, RecoveryReport
+from rocketha.store.queue_table import QueueTable
+from rocketha.store.reading import Reader
+from rocketha.store.recovery import Recovery
+from rocketha.store.segment import OpenFiles
+from rocketha.wire.store_files import CheckpointFields
+
+_QUEUE_BYTES_LIMIT = 16
+"""Queue tails may grow to this many times ``pending_queue_bytes_max`` while they cannot be written; then appends
+stop."""
+
+
+class MessageStore:
+    """See the module.
+
+    :ivar config: the settings.
+    :ivar log: the message log.
+    :ivar queues: the consume queues.
+    :ivar index: the key index, None if switched off.
+    """
+
+    def __init__(self, disk: Disk, root: str, config: StoreConfig, store_host: bytes) -> None:
+        """Opens nothing.
+
+        :param root: storePathRootDir.
+        :param store_host: IP and port (big-endian int) of this broker, written into every record.
+        """
+        config.check()
+        self.root = root.rstrip("/")
+        self.config = config
+        self._disk = disk
+        self._files = OpenFiles(disk, config.open_files_max)
+        self.log = CommitLog(
+            disk, self._files, config.commitlog_directory or f"{self.root}/commitlog", config.segment_size
+        )
+        self.queues = QueueTable(disk, self._files, f"{self.root}/consumequeue", config)
+        self.index = KeyIndex(disk, self._files, f"{self.root}/index", config) if config.index_enable else None
+        self._appender = Appender(self.log, self.queues, self.index, config, store_host)
+        self._reader = Reader(self.log, self.index, config)
+        self._lock: Lock | None = None
+        self._loaded = False
+        self._checkpoint = checkpoint.NOTHING
+        self._saved_checkpoint = checkpoint.NOTHING
+        self._saving = False
+        self._expiring = False
+        self._queue_mark: tuple[int, int, int] | None = None
+        self._last_record = (0, 0)  # offset and store time of the newest record
+        self._flushed_time_ms = 0
+        self._used_ratio = 0.0
+        self._next: dict[str, int] = {}
+
+    # Starting and stopping
+
+    def load(self, now_ms: int, pid: int = 0) -> RecoveryReport:
+        """Take the lock, recover, and be ready.  Blocking: call it in a thread.
+
+        :param pid: written into the abort file for the operator's eyes.
+        :raises CorruptStore: files that cannot be this store's: sizes, names, gaps.  Nothing was changed.
+        :raises DiskFailure: the disk, or the lock is held.
+        """
+        disk = self._disk
+        atomic_file.make_dirs(disk, self.root)
+        self._lock = disk.lock(f"{self.root}/lock")
+        try:
+            clean = not disk.exists(self._abort_path)
+            for directory in (self.log.segments.directory, self.queues.directory, f"{self.root}/index"):
+                atomic_file.make_dirs(disk, directory)
+            self._checkpoint = self._saved_checkpoint = checkpoint.load(disk, self._checkpoint_path)
+            self.log.segments.load()
+            self.queues.load()
+            notes: list[str] = []
+            if self.index is not None:
+                notes = self.index.load(clean, self._checkpoint.index_timestamp_ms, 1 << 62)
+            self._write_abort(pid)
+            recovery = Recovery(disk, self.config, self.log, self.queues, self.index, self._checkpoint)
+            report = recovery.run(clean)
+            self._recovered(recovery)
+        except BaseException:
+            self._release()
+            raise
+        self._used_ratio = disk.used_ratio(self.root)
+        for kind in ("queues", "thorough", "index", "disk", "expire"):
+            self._next[kind] = now_ms + self._interval_ms(kind)
+        self._next["disk"] = 0
+        self._loaded = True
+        return report if not notes else _with_notes(report, notes)
+
+    def _write_abort(self, pid: int) -> None:
+        if not self._disk.exists(self._abort_path):
+            file = self._disk.create(self._abort_path, 0)
+            try:
+                file.write(0, [str(pid).encode("ascii")])
+                file.sync()
+            finally:
+                file.close()
+            self._disk.sync_dir(self.root)
+
+    def _recovered(self, recovery: Recovery) -> None:
+        fields = self._checkpoint
+        last = recovery.last_record
+        if last is not None:
+            self._last_record = (last.physical_offset, last.store_timestamp_ms)
+            self._flushed_time_ms = last.store_timestamp_ms
+            fields = fields._replace(
+                physic_timestamp_ms=last.store_timestamp_ms,
+                logics_timestamp_ms=last.store_timestamp_ms,
+                logics_offset=last.physical_offset,
+            )
+        else:  # nothing is in the log, so nothing may be claimed about it
+            fields = checkpoint.NOTHING._replace(
+                master_flushed_offset=fields.master_flushed_offset, confirm_offset=fields.confirm_offset
+            )
+        if self.index is not None:
+            fields = fields._replace(index_timestamp_ms=self.index.end_timestamp_ms)
+        self._checkpoint = fields
+        if fields != self._saved_checkpoint:
+            checkpoint.save(self._disk, self._checkpoint_path, fields)
+            self._saved_checkpoint = fields
+
+    def close(self, now_ms: int) -> None:
+        """Stop cleanly: write and sync everything, save the checkpoint, remove the abort file, release the lock.
+        Blocking.
+
+        :raises DiskFailure: something could not be written: the abort file stays, the next start recovers.
+        """
+        try:
+            if self._loaded:
+                if self.log.broken is None:
+                    self.log.check_writable()
+                self._run_all([self.flush_job()])
+                self._run_all([self._queue_job(True)])
+                self._run_all([self.index.write_job() if self.index is not None else None])
+                self._promote()
+                self._run_all([self._checkpoint_job()])
+                if self.log.broken is not None:
+                    raise DiskFailure(self.log.segments.directory, "close", 0, self.log.broken)
+                ensure(self.log.flushed == self.log.end, "everything is on the disk before the abort file goes")
+                self._disk.remove(self._abort_path)
+                self._disk.sync_dir(self.root)
+        finally:
+            self._release()
+
+    def _run_all(self, jobs: Sequence[Job | None]) -> None:
+        run_here([job for job in jobs if job is not None], self.finished)
+
+    def _release(self) -> None:
+        self._loaded = False
+        self.log.close()
+        self._files.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def _abort_path(self) -> str:
+        return f"{self.root}/abort"
+
+    @property
+    def _checkpoint_path(self) -> str:
+        return f"{self.root}/checkpoint"
+
+    # Writing
+
+    def append(self, groups: Sequence[Sequence[PutMessage]], now_ms: int) -> list[list[PutResult]]:
+        """Store the messages of a turn; each group lies in one file (a client's batch).
+
+        Readable at once; durable when :attr:`flushed_offset` has passed them.
+
+        :raises DiskFailure: none of them is stored, and none will ever be seen.
+        :raises InvariantBroken: a message beyond the limits of the configuration, or a topic that is no directory name.
+        """
+        ensure(self._loaded, "append before load or after close")
+        results = self._appender.append(groups, now_ms)
+        if results and results[-1]:
+            self._last_record = (results[-1][-1].physical_offset, now_ms)
+        return results
+
+    def unwritable_reason(self, now_ms: int) -> str | None:
+        """Why the store takes no messages now, in words for a remark; None while it does."""
+        if self.log.broken is not None:
+            return self.log.broken
+        if now_ms >= self._next.get("disk", 0):
+            self._next["disk"] = now_ms + self.config.disk_check_interval_ms
+            self._used_ratio = self._disk.used_ratio(self.root)
+        if expiry.is_full(self._used_ratio, self.config):
+            return f"the disk is {self._used_ratio:.0%} full"
+        if self.queues.pending_bytes > _QUEUE_BYTES_LIMIT * self.config.pending_queue_bytes_max:
+            return "the consume queues cannot be written"
+        return None
+
+    def writable(self, now_ms: int) -> bool:
+        """Whether messages are taken: the disk guard, and no failed sync."""
+        return self.unwritable_reason(now_ms) is None
+
+    @property
+    def used_ratio(self) -> float:
+        """Used part of the disk, as last looked at."""
+        return self._used_ratio
+
+    # Syncing and upkeep
+
+    def flush_job(self) -> Job | None:
+        """Sync the log up to here: group commit in synchronous mode, a timer's work in asynchronous mode.
+
+        None when there is nothing to sync or such a job is out; ask again when it is finished.
+        """
+        job = self.log.flush_job()
+        if job is None:
+            return None
+        time_ms = self._last_record[1]
+
+        def apply() -> None:
+            job.apply()
+            self._flushed_time_ms = time_ms
+
+        return Job(job.kind, job.run, apply, job.fail)
+
+    def finished(self, job: Job, error: Exception | None) -> None:
+        """A job's ``run`` returned or raised; called in the store's thread."""
+        if error is None:
+            job.apply()
+        else:
+            job.fail(error)
+
+    flushed = finished
+
+    def maintenance(self, now_ms: int) -> list[Job]:
+        """The upkeep that is due: call it about once a second, run each job in a thread, then :meth:`finished`."""
+        self._promote()
+        jobs: list[Job | None] = []
+        thorough = self._due("thorough", now_ms)
+        full = self.queues.pending_bytes >= self.config.pending_queue_bytes_max
+        if thorough or full or self._due("queues", now_ms):
+            jobs.append(self._queue_job(thorough))
+            self._set_next("queues", now_ms)
+            if thorough:
+                self._set_next("thorough", now_ms)
+        index = self.index
+        if index is not None and (
+            self._due("index", now_ms) or index.pending_units >= self.config.pending_index_units_max
+        ):
+            jobs.append(self._index_job(index))
+            self._set_next("index", now_ms)
+        segment_size = self.config.segment_size
+        if self.log.end % segment_size > segment_size // 2:
+            jobs.append(self.log.segment_job(self.config.preallocate, self.config.warm))
+        if self._due("expire", now_ms):
+            jobs.append(self._expire_job(now_ms))
+            self._set_next("expire", now_ms)
+        jobs.append(self._checkpoint_job())
+        return [job for job in jobs if job is not None]
+
+    def _interval_ms(self, kind: str) -> int:
+        return {
+            "queues": self.config.flush_queue_interval_ms,
+            "thorough": self.config.flush_queue_thorough_interval_ms,
+            "index": self.config.flush_index_interval_ms,
+            "expire": self.config.expire_interval_ms,
+            "disk": self.config.disk_check_interval_ms,
+        }[kind]
+
+    def _due(self, kind: str, now_ms: int) -> bool:
+        return now_ms >= self._next.get(kind, 0)
+
+    def _set_next(self, kind: str, now_ms: int) -> None:
+        self._next[kind] = now_ms + self._interval_ms(kind)
+
+    def _queue_job(self, thorough: bool) -> Job | None:
+        job = self.queues.write_job(thorough)
+        if job is None or not thorough:
+            return job
+        mark = (*self._last_record, self.log.end)
+
+        def apply() -> None:
+            job.apply()
+            self._queue_mark = mark
+            self._promote()
+
+        return Job(job.kind, job.run, apply, job.fail)
+
+    def _index_job(self, index: KeyIndex) -> Job | None:
+        job = index.write_job()
+        if job is None:
+            return None
+        time_ms = index.end_timestamp_ms
+
+        def apply() -> None:
+            job.apply()
+            self._checkpoint = self._checkpoint._replace(index_timestamp_ms=time_ms)
+
+        return Job(job.kind, job.run, apply, job.fail)
+
+    def _promote(self) -> None:
+        """Let the checkpoint claim the queues once the log they point at is synced too."""
+        if self._queue_mark is not None and self.log.flushed >= self._queue_mark[2]:
+            offset, time_ms, _ = self._queue_mark
+            self._queue_mark = None
+            self._checkpoint = self._checkpoint._replace(logics_offset=offset, logics_timestamp_ms=time_ms)
+
+    def _checkpoint_job(self) -> Job | None:
+        saved = self._saved_checkpoint
+        if self._saving or (
+            self._checkpoint.logics_offset == saved.logics_offset
+            and self._checkpoint.index_timestamp_ms == saved.index_timestamp_ms
+        ):
+            return None
+        self._saving = True
+        fields: CheckpointFields = self._checkpoint._replace(physic_timestamp_ms=self._flushed_time_ms)
+
+        def apply() -> None:
+            self._saving = False
+            self._saved_checkpoint = fields
+
+        def fail(_: Exception) -> None:
+            self._saving = False
+
+        return Job("checkpoint", lambda: checkpoint.save(self._disk, self._checkpoint_path, fields), apply, fail)
+
+    def _expire_job(self, now_ms: int) -> Job | None:
+        segments = self.log.segments
+        if self._expiring:
+            return None
+        self._used_ratio = self._disk.used_ratio(self.root)
+        last_times = []
+        for base in segments.bases[1:]:
+            if base > self.log.flushed or base >= self.log.end:
+                break
+            record = record_at(segments, base)  # the next file's first record is younger than all of this one
+            last_times.append(record.store_timestamp_ms if record is not None else 0)
+        count = expiry.files_to_delete(last_times, now_ms, self._used_ratio, self.config)
+        if not count:
+            return None
+        paths = [segments.detach_first() for _ in range(count)]
+        paths += self.queues.expired_paths(self.log.begin)
+        if self.index is not None:
+            paths += self.index.expired_paths(self.log.begin)
+        self._expiring = True
+
+        def run() -> None:
+            for path in paths:
+                if self._disk.exists(path):
+                    self._disk.remove(path)
+            for directory in sorted({path.rpartition("/")[0] for path in paths}):
+                self._disk.sync_dir(directory)
+
+        def done(_: Exception | None = None) -> None:
+            self._expiring = False
+
+        return Job("expire", run, done, done)
+
+    # Reading
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int,
+        max_bytes: int,
+        accepts: Callable[[int], bool] | None = None,
+    ) -> GetResult:
+        """Messages of a queue from ``offset`` on.
+
+        :param max_bytes: the first message comes whatever its size.
+        :param accepts: called with each tags code; None for all messages.
+        """
+        return self._reader.get(self.queues.get(topic, queue_id), offset, max_messages, max_bytes, accepts)
+
+    def message_at(self, physical_offset: int) -> bytes | None:
+        """The whole record at a log offset; None if there is no good one."""
+        return self._reader.message_at(physical_offset)
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[bytes]:
+        """Whole records that have a key (or UNIQ_KEY, or ``T#`` + tag), newest first."""
+        return self._reader.query(topic, key, max_count, begin_ms, end_ms)
+
+    @property
+    def index_last_offset(self) -> int:
+        """Log offset of the newest indexed record; 0 without an index."""
+        return max(0, self.index.end_offset) if self.index is not None else 0
+
+    @property
+    def index_last_time(self) -> int:
+        """Store time in ms of the newest indexed record; 0 without an index."""
+        return self.index.end_timestamp_ms if self.index is not None else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Index that the next message of the queue gets; 0 for an unknown queue."""
+        queue = self.queues.get(topic, queue_id)
+        return 0 if queue is None else self._reader.visible_end(queue)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Smallest index still readable; 0 for an unknown queue."""
+        queue = self.queues.get(topic, queue_id)
+        return 0 if queue is None else queue.min_offset
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, upper: bool = False) -> int:
+        """The first index stored at or after a time (max offset if there is none), or with ``upper`` the last at or
+        before it (min offset if there is none)."""
+        queue = self.queues.get(topic, queue_id)
+        return 0 if queue is None else self._reader.offset_by_time(queue, timestamp_ms, upper)
+
+    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time in ms of the message at an index; -1 if there is none."""
+        queue = self.queues.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.next_offset:
+            return -1
+        return self._reader.store_time(queue.unit(offset).physical_offset)
+
+    store_time = store_time_at
+
+    def physical_offset(self, topic: str, queue_id: int, offset: int) -> int:
+        """Log offset of the message at an index; -1 if there is none."""
+        queue = self.queues.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.next_offset:
+            return -1
+        return queue.unit(offset).physical_offset
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """Store time in ms of the queue's first readable message; -1 if it has none."""
+        return self.store_time_at(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def earliest_message_time(self) -> int:
+        """Store time in ms of the first message of the log; -1 if there is none."""
+        return self._reader.store_time(self.log.begin)
+
+    def queue_table(self) -> dict[str, dict[int, tuple[int, int]]]:
+        """topic -> queue id -> (min offset, max offset)."""
+        return {
+            topic: {number: (queue.min_offset, self._reader.visible_end(queue)) for number, queue in by_id.items()}
+            for topic, by_id in self.queues.queues.items()
+        }
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget a topic's queues and remove their files; the records stay in the log until it expires."""
+        self.queues.delete_topic(topic)
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Offset behind the newest record."""
+        return self.log.end
+
+    @property
+    def min_physical_offset(self) -> int:
+        """Offset of the oldest byte kept."""
+        return self.log.begin
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below is on the disk."""
+        return self.log.flushed
+
+    @property
+    def confirm_offset(self) -> int:
+        """Messages below may be consumed."""
+        confirm = self._reader.confirm_offset
+        return self.log.end if confirm is None else min(confirm, self.log.end)
+
+    @confirm_offset.setter
+    def confirm_offset(self, value: int | None) -> None:
+        self._reader.confirm_offset = value
+
+
+def _with_notes(report: RecoveryReport, notes: Sequence[str]) -> RecoveryReport:
+    return RecoveryReport(
+        report.clean,
+        report.scanned_from,
+        report.end,
+        report.records,
+        report.dispatched,
+        report.truncated_bytes,
+        (*notes, *report.notes),
+    )

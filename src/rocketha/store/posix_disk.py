@@ -1,0 +1,288 @@
+"""The disk of a POSIX system: the only module of the store that opens files.
+
+What it must not know: what the files mean.  Java counterpart: ``DefaultMappedFile``, except that nothing is mapped: a
+full or dying disk then answers a write with an errno, where a mapping would end the process with SIGBUS.
+
+Every OSError becomes a :class:`DiskFailure`.  EINTR is retried by Python itself (PEP 475).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeVar
+
+from rocketha.errors import DiskFailure
+from rocketha.store.disk import Buffer
+
+BUFFERS_MAX = 1024
+"""IOV_MAX on Linux: buffers of one pwritev."""
+
+T = TypeVar("T")
+
+
+def _fail(path: str, operation: str, error: OSError) -> NoReturn:
+    raise DiskFailure(path, operation, error.errno or 0, error.strerror or str(error)) from error
+
+
+class PosixFile:
+    """An open descriptor."""
+
+    __slots__ = ("_fd", "_size_changed", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+        self._size_changed = False
+
+    def read(self, offset: int, size: int) -> bytes:
+        """See :meth:`rocketha.store.disk.File.read`."""
+        try:
+            data = os.pread(self._fd, size, offset)
+            if len(data) == size:
+                return data
+            parts = [data]
+            got = len(data)
+            while data and got < size:
+                data = os.pread(self._fd, size - got, offset + got)
+                parts.append(data)
+                got += len(data)
+            return b"".join(parts)
+        except OSError as error:
+            _fail(self.path, "read", error)
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """See :meth:`rocketha.store.disk.File.write`."""
+        try:
+            for start in range(0, len(buffers), BUFFERS_MAX):
+                part = buffers[start : start + BUFFERS_MAX] if len(buffers) > BUFFERS_MAX else buffers
+                wanted = sum(map(len, part))
+                written = os.pwritev(self._fd, part, offset)
+                if written != wanted:
+                    self._write_rest(offset, b"".join(part), written)
+                offset += wanted
+        except OSError as error:
+            _fail(self.path, "write", error)
+
+    def _write_rest(self, offset: int, data: bytes, written: int) -> None:
+        """Go on after a short write; a disk that takes nothing at all is full."""
+        view = memoryview(data)
+        while written < len(data):
+            step = os.pwrite(self._fd, view[written:], offset + written)
+            if step <= 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            written += step
+
+    def sync(self) -> None:
+        """See :meth:`rocketha.store.disk.File.sync`."""
+        try:
+            if self._size_changed:
+                os.fsync(self._fd)
+                self._size_changed = False
+            else:
+                os.fdatasync(self._fd)
+        except OSError as error:
+            _fail(self.path, "sync", error)
+
+    def size(self) -> int:
+        """See :meth:`rocketha.store.disk.File.size`."""
+        try:
+            return os.fstat(self._fd).st_size
+        except OSError as error:
+            _fail(self.path, "size", error)
+
+    def truncate(self, size: int) -> None:
+        """See :meth:`rocketha.store.disk.File.truncate`."""
+        try:
+            self._size_changed = True
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            _fail(self.path, "truncate", error)
+
+    def next_data(self, offset: int) -> int | None:
+        """See :meth:`rocketha.store.disk.File.next_data`."""
+        try:
+            return os.lseek(self._fd, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
+                return offset
+            _fail(self.path, "seek", error)
+
+    def close(self) -> None:
+        """See :meth:`rocketha.store.disk.File.close`."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            try:
+                os.close(fd)
+            except OSError as error:
+                _fail(self.path, "close", error)
+
+
+_HELD: set[str] = set()
+"""Lock files of this process.  A second descriptor must not even be opened: closing it would drop the byte lock."""
+
+
+class PosixLock:
+    """A held lock file: ``flock`` keeps out other rockethas, the byte lock keeps out Java."""
+
+    __slots__ = ("_fd", "_path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+
+    def release(self) -> None:
+        """See :meth:`rocketha.store.disk.Lock.release`; closing the descriptor drops both locks."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+            _HELD.discard(self._path)
+
+
+class PosixDisk:
+    """The operating system's files."""
+
+    def open(self, path: str) -> PosixFile:
+        """See :meth:`rocketha.store.disk.Disk.open`."""
+        return PosixFile(path, _call(path, "open", lambda: os.open(path, os.O_RDWR | os.O_CLOEXEC)))
+
+    def create(self, path: str, size: int, preallocate: bool = False) -> PosixFile:
+        """See :meth:`rocketha.store.disk.Disk.create`.  A file that could not be made whole is removed again."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        fd = _call(path, "create", lambda: os.open(path, flags, 0o644))
+        try:
+            os.ftruncate(fd, size)
+            if preallocate and size:
+                os.posix_fallocate(fd, 0, size)
+        except OSError as error:
+            os.close(fd)
+            os.unlink(path)
+            _fail(path, "create", error)
+        made = PosixFile(path, fd)
+        made._size_changed = True
+        return made
+
+    def read_all(self, path: str, size_max: int) -> bytes:
+        """See :meth:`rocketha.store.disk.Disk.read_all`."""
+        opened = self.open(path)
+        try:
+            data = opened.read(0, size_max + 1)
+        finally:
+            opened.close()
+        if len(data) > size_max:
+            raise DiskFailure(path, "read", errno.EFBIG, f"longer than {size_max} bytes")
+        return data
+
+    def list(self, path: str) -> list[str]:
+        """See :meth:`rocketha.store.disk.Disk.list`."""
+        return sorted(_call(path, "list", lambda: os.listdir(path)))
+
+    def exists(self, path: str) -> bool:
+        """See :meth:`rocketha.store.disk.Disk.exists`."""
+        return self._mode(path) is not None
+
+    def is_dir(self, path: str) -> bool:
+        """See :meth:`rocketha.store.disk.Disk.is_dir`."""
+        mode = self._mode(path)
+        return mode is not None and stat.S_ISDIR(mode)
+
+    def _mode(self, path: str) -> int | None:
+        try:
+            return os.stat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            _fail(path, "stat", error)
+
+    def size(self, path: str) -> int:
+        """See :meth:`rocketha.store.disk.Disk.size`."""
+        return _call(path, "size", lambda: os.stat(path).st_size)
+
+    def remove(self, path: str) -> None:
+        """See :meth:`rocketha.store.disk.Disk.remove`."""
+        _call(path, "remove", lambda: os.unlink(path))
+
+    def remove_tree(self, path: str) -> None:
+        """See :meth:`rocketha.store.disk.Disk.remove_tree`."""
+
+        def remove_all() -> None:
+            if not os.path.lexists(path):
+                return
+            if os.path.islink(path) or not os.path.isdir(path):
+                os.unlink(path)
+                return
+            for parent, directories, files in os.walk(path, topdown=False):
+                for name in files:
+                    os.unlink(os.path.join(parent, name))
+                for name in directories:
+                    inner = os.path.join(parent, name)
+                    if os.path.islink(inner):
+                        os.unlink(inner)
+                    else:
+                        os.rmdir(inner)
+            os.rmdir(path)
+
+        _call(path, "remove", remove_all)
+
+    def rename(self, old: str, new: str) -> None:
+        """See :meth:`rocketha.store.disk.Disk.rename`."""
+        _call(old, "rename", lambda: os.rename(old, new))
+
+    def make_dirs(self, path: str) -> None:
+        """See :meth:`rocketha.store.disk.Disk.make_dirs`."""
+        _call(path, "mkdir", lambda: os.makedirs(path, exist_ok=True))
+
+    def sync_dir(self, path: str) -> None:
+        """See :meth:`rocketha.store.disk.Disk.sync_dir`."""
+
+        def sync() -> None:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+        _call(path, "sync", sync)
+
+    def lock(self, path: str) -> PosixLock:
+        """See :meth:`rocketha.store.disk.Disk.lock`.
+
+        Java takes a POSIX lock on byte 0 (``FileChannel.tryLock(0, 1, false)``), which excludes other processes only.
+        """
+        real = _call(path, "lock", lambda: os.path.realpath(path))
+        if real in _HELD:
+            raise DiskFailure(path, "lock", errno.EAGAIN, "held by another store of this process")
+        fd = _call(path, "lock", lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+            if os.fstat(fd).st_size == 0:
+                os.pwrite(fd, b"lock", 0)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise DiskFailure(path, "lock", errno.EAGAIN, "held by another process") from error
+            _fail(path, "lock", error)
+        _HELD.add(real)
+        return PosixLock(real, fd)
+
+    def used_ratio(self, path: str) -> float:
+        """See :meth:`rocketha.store.disk.Disk.used_ratio`."""
+        space = _call(path, "statvfs", lambda: os.statvfs(path))
+        used = space.f_blocks - space.f_bfree
+        total = used + space.f_bavail
+        return used / total if total > 0 else 1.0
+
+
+def _call(path: str, operation: str, function: Callable[[], T]) -> T:
+    try:
+        return function()
+    except OSError as error:
+        _fail(path, operation, error)
+    except ValueError as error:  # a path with a NUL
+        raise DiskFailure(path, operation, errno.EINVAL, str(error)) from error

@@ -1,0 +1,237 @@
+"""All consume queues of the store: topic -> queue id -> queue, and the job that writes them.
+
+Pure.  Java: ``ConsumeQueueStore``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from rocketha.errors import CorruptStore, InvariantBroken
+from rocketha.store.config import StoreConfig
+from rocketha.store.consume_queue import UNIT, ConsumeQueue
+from rocketha.store.disk import Disk
+from rocketha.store.dispatch import topic_problem
+from rocketha.store.jobs import Job
+from rocketha.store.segment import OpenFiles
+
+
+@attrs.frozen
+class _Write:
+    """A queue's tail as it was when the job was made."""
+
+    queue: ConsumeQueue
+    from_offset: int
+    data: bytes
+    known_bases: frozenset[int]
+    made: list[int] = attrs.Factory(list)
+
+
+class QueueTable:
+    """The queues.
+
+    :ivar queues: topic -> queue id -> queue.
+    :ivar dirty: queues whose tail waits to be written.
+    :ivar pending_bytes: bytes in tails, about: what the bound on memory looks at.
+    """
+
+    def __init__(self, disk: Disk, files: OpenFiles, directory: str, config: StoreConfig) -> None:
+        self.directory = directory
+        self.queues: dict[str, dict[int, ConsumeQueue]] = {}
+        self.dirty: list[ConsumeQueue] = []
+        self.pending_bytes = 0
+        self._disk = disk
+        self._files = files
+        self._config = config
+        self._unsynced: dict[str, None] = {}  # files written since the last thorough flush, in order
+        self._unsynced_directories: dict[str, None] = {}
+        self._deleted: list[str] = []
+        self._busy = False
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue, if it exists."""
+        by_id = self.queues.get(topic)
+        return None if by_id is None else by_id.get(queue_id)
+
+    def get_or_make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, made in memory if need be; its directory appears with its first write.
+
+        :raises InvariantBroken: a topic or queue id that no caller should have let through.
+        """
+        queue = self.get(topic, queue_id)
+        if queue is None:
+            problem = topic_problem(topic)
+            if problem is not None or not 0 <= queue_id < 1 << 31:
+                raise InvariantBroken(f"queue {topic!r}/{queue_id}: {problem or 'bad queue id'}")
+            queue = self._make(topic, queue_id)
+        return queue
+
+    def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        directory = f"{self.directory}/{topic}/{queue_id}"
+        queue = ConsumeQueue(self._disk, self._files, directory, self._config.queue_file_size, topic, queue_id)
+        self.queues.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def all(self) -> Iterator[ConsumeQueue]:
+        """Every queue, in order of topic and id."""
+        for topic in sorted(self.queues):
+            for queue_id in sorted(self.queues[topic]):
+                yield self.queues[topic][queue_id]
+
+    def load(self) -> None:
+        """Find every queue on disk.
+
+        :raises CorruptStore: a directory that is no queue, or files as :meth:`SegmentedFile.load` refuses them.
+        """
+        self.queues.clear()
+        if not self._disk.is_dir(self.directory):
+            return
+        for topic in self._disk.list(self.directory):
+            topic_path = f"{self.directory}/{topic}"
+            if not self._disk.is_dir(topic_path):
+                continue  # Java ignores stray files here
+            for name in self._disk.list(topic_path):
+                if not (name.isascii() and name.isdigit() and int(name) < 1 << 31):
+                    raise CorruptStore(f"{topic_path}/{name}", 0, "the name of a queue's directory is its number")
+                self._make(topic, int(name)).load()
+
+    def mark(self, queue: ConsumeQueue) -> None:
+        """The queue's tail grew."""
+        if not queue.dirty:
+            queue.dirty = True
+            self.dirty.append(queue)
+
+    def max_physical_offset(self) -> int:
+        """The largest log offset any queue's last entry points at; -1 without entries."""
+        return max((queue.last().physical_offset for queue in self.all()), default=-1)
+
+    def correct_min(self, log_begin: int) -> None:
+        """See :meth:`ConsumeQueue.correct_min`."""
+        for queue in self.all():
+            queue.correct_min(log_begin)
+
+    # Writing
+
+    def write_job(self, thorough: bool) -> Job | None:
+        """Write the tails; None when there is nothing to do or such a job is out.
+
+        :param thorough: sync everything written since the last thorough job too.
+        """
+        if self._busy or not (self.dirty or (thorough and self._unsynced)):
+            return None
+        writes = [
+            _Write(queue, queue.tail_from, bytes(queue.tail), frozenset(queue.files.bases)) for queue in self.dirty
+        ]
+        for queue in self.dirty:
+            queue.dirty = False
+        self.dirty = []
+        self.pending_bytes = 0
+        self._busy = True
+        files, directories = dict(self._unsynced), dict(self._unsynced_directories)
+
+        def run() -> None:
+            for write in writes:
+                self._write(write, files, directories)
+            if thorough:
+                self._sync(files, directories)
+
+        return Job(
+            "queues", run, lambda: self._apply(writes, files, directories, thorough), lambda _: self._fail(writes)
+        )
+
+    def _write(self, write: _Write, files: dict[str, None], directories: dict[str, None]) -> None:
+        file_size = write.queue.files.file_size
+        directory = write.queue.files.directory
+        if not write.known_bases:
+            self._disk.make_dirs(directory)
+            directories[self.directory] = directories[directory.rpartition("/")[0]] = None
+        view = memoryview(write.data)
+        position = write.from_offset * UNIT
+        while view:
+            start = position % file_size
+            base = position - start
+            path = f"{directory}/{base:020d}"
+            step = min(len(view), file_size - start)
+            if base in write.known_bases or self._disk.exists(path):
+                file = self._disk.open(path)
+            else:
+                file = self._disk.create(path, file_size)
+                directories[directory] = None
+            try:
+                file.write(start, [view[:step]])
+            finally:
+                file.close()
+            if base not in write.known_bases:
+                write.made.append(base)
+            files[path] = None
+            view = view[step:]
+            position += step
+
+    def _sync(self, files: dict[str, None], directories: dict[str, None]) -> None:
+        for path in files:
+            if self._disk.exists(path):  # expired or deleted meanwhile
+                file = self._disk.open(path)
+                try:
+                    file.sync()
+                finally:
+                    file.close()
+        for path in directories:
+            if self._disk.is_dir(path):
+                self._disk.sync_dir(path)
+
+    def _apply(
+        self, writes: list[_Write], files: dict[str, None], directories: dict[str, None], thorough: bool
+    ) -> None:
+        self._busy = False
+        for write in writes:
+            bases = write.queue.files.bases
+            bases.extend(base for base in write.made if not bases or base > bases[-1])
+            write.queue.written(write.from_offset + len(write.data) // UNIT)
+        self._unsynced = {} if thorough else files
+        self._unsynced_directories = {} if thorough else directories
+        self._remove_deleted()
+
+    def _fail(self, writes: list[_Write]) -> None:
+        """Nothing is known to be written: the tails stay, the next job writes them again."""
+        self._busy = False
+        for write in writes:
+            bases = write.queue.files.bases
+            bases.extend(base for base in write.made if not bases or base > bases[-1])
+            self.mark(write.queue)
+            self.pending_bytes += len(write.data)
+        self._remove_deleted()
+
+    # Removing
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget a topic's queues and remove their files."""
+        for queue in self.queues.pop(topic, {}).values():
+            queue.files.forget_all()
+            if queue.dirty:
+                self.dirty.remove(queue)
+        if topic_problem(topic) is None:
+            self._deleted.append(f"{self.directory}/{topic}")
+            if not self._busy:  # a job that is out would make the files again
+                self._remove_deleted()
+
+    def _remove_deleted(self) -> None:
+        paths, self._deleted = self._deleted, []
+        for path in paths:
+            self._disk.remove_tree(path)
+            for name in [name for name in self._unsynced if name.startswith(path + "/")]:
+                del self._unsynced[name]
+
+    def expired_paths(self, log_begin: int) -> list[str]:
+        """Forget the files whose every entry points before ``log_begin``, never a queue's last; returns their paths."""
+        paths = []
+        for queue in self.all():
+            per_file = queue.files.file_size // UNIT
+            while len(queue.files.bases) > 1:
+                last = queue.unit(queue.files.bases[0] // UNIT + per_file - 1)
+                if last.physical_offset >= log_begin:
+                    break
+                paths.append(queue.files.detach_first())
+            queue.correct_min(log_begin)
+        return paths

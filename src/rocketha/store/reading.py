@@ -1,0 +1,200 @@
+"""Reading messages: by queue, by place in the log, by key, by time.
+
+Pure.  Java: ``DefaultMessageStore.getMessage``, ``queryMessage``, ``getOffsetInQueueByTime``.  Records that lie close
+together are read with one call and cut apart in memory; only what goes out is kept.  Every body is checked against
+its CRC first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketha.errors import RemoteProtocolError
+from rocketha.store.commitlog import CommitLog
+from rocketha.store.config import StoreConfig
+from rocketha.store.consume_queue import UNIT, ConsumeQueue
+from rocketha.store.dispatch import index_keys
+from rocketha.store.index import KeyIndex
+from rocketha.store.messages import GetResult, GetStatus
+from rocketha.wire import properties as properties_wire
+from rocketha.wire.record import RECORD_BYTES_MAX, SYS_FLAG_AT, decode, is_intact
+from rocketha.wire.spec.commitlog import BORN_HOST_V6
+from rocketha.wire.store_files import QUEUE_UNIT
+
+SPAN_FACTOR = 4
+"""Read records together while that reads at most this many times their bytes."""
+SPAN_BYTES_MAX = 4 << 20
+FIRST_READ = 4096
+_BORN_HOST_AT = 48
+_units = QUEUE_UNIT.layout.iter_unpack
+
+
+class Reader:
+    """Reads one store; changes nothing.
+
+    :ivar confirm_offset: log offset up to which messages may be seen; None for all that is stored.
+    """
+
+    def __init__(self, log: CommitLog, index: KeyIndex | None, config: StoreConfig) -> None:
+        self.confirm_offset: int | None = None
+        self._log = log
+        self._index = index
+        self._config = config
+
+    def visible_end(self, queue: ConsumeQueue) -> int:
+        """The queue's max offset as consumers see it."""
+        confirm, end = self.confirm_offset, queue.next_offset
+        if confirm is None or confirm >= self._log.end:
+            return end
+        last = queue.last()
+        if last.physical_offset + last.size <= confirm:
+            return end
+        low = min(max(queue.min_offset, queue.first_held()), end)
+        return queue.find_first(lambda unit: unit.physical_offset + unit.size > confirm, low, end)
+
+    def get(
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        max_messages: int,
+        max_bytes: int,
+        accepts: Callable[[int], bool] | None,
+    ) -> GetResult:
+        """See :meth:`rocketha.store.message_store.MessageStore.get`."""
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, self.visible_end(queue)
+        if high == 0:
+            return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if offset < low:
+            return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+        if offset == high:
+            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+        if offset > high:
+            return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+        entries = max_messages if accepts is None else max(max_messages, self._config.filter_entries_max)
+        data = queue.read(offset, min(entries, high - offset))
+        if not data:
+            per_file = queue.files.file_size // UNIT
+            next_file = min(high, offset - offset % per_file + per_file)
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, next_file, low, high)
+        limit = min(max(max_bytes, 100), self._config.get_bytes_max)
+        next_offset, wanted, holes = _choose(data, offset, max_messages, limit, accepts)
+        parts, damaged = self._read(wanted)
+        damaged += holes
+        if parts:
+            body = b"".join(parts) if len(parts) > 1 else bytes(parts[0])
+            return GetResult(GetStatus.FOUND, next_offset, low, high, (body,), len(parts), len(body), damaged)
+        status = GetStatus.MESSAGE_WAS_REMOVING if wanted or holes else GetStatus.NO_MATCHED_MESSAGE
+        return GetResult(status, next_offset, low, high, damaged=damaged)
+
+    def _read(self, wanted: list[tuple[int, int]]) -> tuple[list[memoryview], int]:
+        """The good ones of some records, given as (log offset, size) in rising order, and the number of damaged
+        ones."""
+        parts: list[memoryview] = []
+        damaged = start = 0
+        check = self._config.verify_on_read
+        while start < len(wanted):
+            first = wanted[start][0]
+            stop, useful = start, 0
+            while stop < len(wanted):
+                offset, size = wanted[stop]
+                useful += size
+                span = offset + size - first
+                if stop > start and (span > SPAN_FACTOR * useful or span > SPAN_BYTES_MAX or offset < first):
+                    break
+                stop += 1
+            offset, size = wanted[stop - 1]
+            data = self._log.read(first, offset + size - first)
+            view = memoryview(data)
+            for offset, size in wanted[start:stop]:
+                at = offset - first
+                if at + size > len(data) or (check and not is_intact(data, at, size)):
+                    damaged += 1
+                else:
+                    parts.append(view[at : at + size])
+            start = stop
+        return parts, damaged
+
+    def message_at(self, physical_offset: int) -> bytes | None:
+        """The whole record at a log offset; None if there is no good one below ``confirm_offset``."""
+        log = self._log
+        if not log.begin <= physical_offset < log.end:
+            return None
+        data = log.read(physical_offset, FIRST_READ)
+        total = int.from_bytes(data[:4], "big")
+        if not 0 < total <= RECORD_BYTES_MAX or physical_offset + total > log.end:
+            return None
+        if self.confirm_offset is not None and physical_offset + total > self.confirm_offset:
+            return None
+        if total > len(data):
+            data = log.read(physical_offset, total)
+        try:
+            record = decode(data)
+        except RemoteProtocolError:
+            return None
+        return data[: record.total] if record.physical_offset == physical_offset else None
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[bytes]:
+        """See :meth:`rocketha.store.message_store.MessageStore.query`."""
+        if self._index is None or max_count <= 0:
+            return []
+        found: list[bytes] = []
+        seen: set[int] = set()
+        for offset in self._index.find(topic, key, 4 * max_count, begin_ms, end_ms):
+            if offset in seen:
+                continue
+            seen.add(offset)
+            data = self.message_at(offset)
+            if data is None:
+                continue
+            record = decode(data, check_crc=False)
+            if record.topic != topic or not begin_ms <= record.store_timestamp_ms <= end_ms:
+                continue
+            try:
+                keys = index_keys(properties_wire.parse(record.properties))
+            except RemoteProtocolError:
+                continue
+            if key in keys:
+                found.append(data)
+                if len(found) >= max_count:
+                    break
+        return found
+
+    # Time
+
+    def store_time(self, physical_offset: int) -> int:
+        """Store time of the record at a log offset in ms; -1 where there is none."""
+        if not self._log.begin <= physical_offset < self._log.end:
+            return -1
+        data = self._log.read(physical_offset, _BORN_HOST_AT + 20 + 8)
+        if len(data) < _BORN_HOST_AT + 8 + 8:
+            return -1
+        at = _BORN_HOST_AT + (20 if data[SYS_FLAG_AT + 3] & BORN_HOST_V6 else 8)
+        return int.from_bytes(data[at : at + 8], "big", signed=True)
+
+    def offset_by_time(self, queue: ConsumeQueue, timestamp_ms: int, upper: bool) -> int:
+        """See :meth:`rocketha.store.message_store.MessageStore.offset_by_time`."""
+        low, high = queue.min_offset, queue.next_offset
+        if upper:
+            after = queue.find_first(lambda unit: self.store_time(unit.physical_offset) > timestamp_ms, low, high)
+            return max(low, after - 1)
+        return queue.find_first(lambda unit: self.store_time(unit.physical_offset) >= timestamp_ms, low, high)
+
+
+def _choose(
+    data: bytes, offset: int, max_messages: int, limit: int, accepts: Callable[[int], bool] | None
+) -> tuple[int, list[tuple[int, int]], int]:
+    """``(next offset, records to read, entries that point nowhere)``: the first record always fits, as in Java."""
+    wanted: list[tuple[int, int]] = []
+    total = holes = 0
+    for physical_offset, size, code in _units(data):
+        if wanted and (total + size > limit or len(wanted) >= max_messages):
+            break
+        offset += 1
+        if not 0 < size <= RECORD_BYTES_MAX:
+            holes += 1
+        elif accepts is None or accepts(code):
+            wanted.append((physical_offset, size))
+            total += size
+    return offset, wanted, holes

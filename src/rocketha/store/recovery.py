@@ -1,0 +1,265 @@
+"""Starting: where the log ends, and queues and index that agree with it.
+
+Pure.  Java: ``CommitLog.recoverNormally`` / ``recoverAbnormally``, ``ConsumeQueueStore.recover``,
+``IndexService.load``. Theory of operation.
+
+1. Where to begin.  After a clean stop: at the newest record that any queue points at.  After a crash: at the record
+   that the checkpoint proves to be synced together with its queue entry, or, without one, at the newest file whose
+   beginning the checkpoint covers; entries behind that are dropped, and if the index is behind, the walk begins where
+   the index ends.
+2. Walk from there, record by record with CRC, up to the first bad one; write the queue entries and index units that
+   are missing.
+3. The log ends where the walk ended.  Whatever lies behind is zeroed and synced, files behind are removed, so that it
+   cannot come back; queue entries and index units behind it are dropped.
+4. A queue found to have a hole is rebuilt from the whole log.
+5. Everything is synced before the checkpoint says so.
+
+Where we differ from Java: Java starts the walk at a file's beginning and cuts the log at the first bad record even if
+all behind was synced long ago; we begin at the proven record, and damaged records before it are refused when they are
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketha.store.commitlog import CommitLog
+from rocketha.store.config import StoreConfig
+from rocketha.store.consume_queue import ConsumeQueue
+from rocketha.store.disk import Disk
+from rocketha.store.dispatch import of_record, topic_problem
+from rocketha.store.index import KeyIndex
+from rocketha.store.jobs import Job
+from rocketha.store.log_walk import LogWalk, record_at
+from rocketha.store.messages import RecoveryReport
+from rocketha.store.queue_table import QueueTable
+from rocketha.wire.record import Record
+from rocketha.wire.spec.consume_queue import PADDING_SIZE
+from rocketha.wire.store_files import CheckpointFields
+
+QUEUE_BYTES_MAX = 16 << 20
+"""Queue tails collected before they are written."""
+NOTES_MAX = 50
+
+
+class Recovery:
+    """One start of one store."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: QueueTable,
+        index: KeyIndex | None,
+        checkpoint: CheckpointFields,
+    ) -> None:
+        self._disk = disk
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._notes: list[str] = []
+        self._dispatched = 0
+        self._index_from = -1
+        self._last_offsets: dict[ConsumeQueue, int] = {}
+        self._holed: dict[ConsumeQueue, None] = {}
+        self.last_record: Record | None = None
+
+    def run(self, clean: bool) -> RecoveryReport:
+        """Recover; ``log``, ``queues`` and ``index`` have found their files already.
+
+        :raises DiskFailure: the disk would not; starting again begins anew.
+        """
+        log, queues, index = self._log, self._queues, self._index
+        if not log.segments.bases and next(queues.all(), None) is not None:
+            self._note("there is no log, the consume queues are removed")
+            for topic in sorted(queues.queues):
+                queues.delete_topic(topic)
+        start = self._start_clean() if clean else self._start_crashed()
+        walk = LogWalk(log.segments, start)
+        records = 0
+        for record in walk:
+            records += 1
+            self.last_record = record
+            self._dispatch(record)
+        truncated = self._cut(walk)
+        for queue in self._holed:
+            self._rebuild(queue)
+        queues.correct_min(log.begin)
+        self._settle(start)
+        if index is not None:
+            index.truncate(log.end)
+        self._write()
+        return RecoveryReport(clean, start, log.end, records, self._dispatched, truncated, tuple(self._notes))
+
+    # Where to begin
+
+    def _start_clean(self) -> int:
+        segments = self._log.segments
+        newest = self._queues.max_physical_offset()
+        if self._index is not None:
+            self._index_from = max(newest, self._index.end_offset)
+        if newest < segments.begin:
+            if segments.bases:
+                self._note("no queue entry points into the log, all queues are rebuilt")
+            return segments.begin
+        if record_at(segments, newest) is not None:
+            return newest
+        self._note(f"the newest queue entry points at {newest}, where there is no good record")
+        return self._newest_file(lambda record: record.physical_offset <= newest)
+
+    def _start_crashed(self) -> int:
+        segments, fields = self._log.segments, self._checkpoint
+        proven = record_at(segments, fields.logics_offset) if fields.logics_offset > 0 else None
+        if proven is not None:
+            start = proven.physical_offset
+        elif fields.logics_offset > 0:
+            start = self._newest_file(lambda record: record.physical_offset <= fields.logics_offset)
+        else:
+            time_ms = min(fields.physic_timestamp_ms, fields.logics_timestamp_ms) - 3000
+            start = self._newest_file(lambda record: record.store_timestamp_ms <= time_ms)
+        dropped = sum(queue.truncate(start if proven is None else start + 1) for queue in self._queues.all())
+        if dropped:
+            self._note(f"{dropped} queue entries from {start} on are written anew")
+        index = self._index
+        if index is None:
+            return start
+        self._index_from = index.end_offset
+        if index.end_offset >= start:
+            return start
+        if index.end_offset >= segments.begin and record_at(segments, index.end_offset) is not None:
+            return index.end_offset
+        if index.files or fields.index_timestamp_ms == 0:
+            return self._newest_file(lambda record: record.physical_offset <= index.end_offset)
+        self._note("the index was there before the crash and is not now; it begins anew")
+        return start
+
+    def _newest_file(self, covered: Callable[[Record], bool]) -> int:
+        """The beginning of the newest file whose first record is good and ``covered``; else of the oldest file."""
+        segments = self._log.segments
+        for base in reversed(segments.bases):
+            record = record_at(segments, base)
+            if record is not None and record.store_timestamp_ms and covered(record):
+                return base
+        return segments.begin
+
+    # Walking
+
+    def _dispatch(self, record: Record) -> None:
+        dispatch = of_record(record, self._config.delay_levels_ms, self._config.index_tags)
+        if dispatch.queued:
+            problem = topic_problem(record.topic) or (None if record.queue_id >= 0 else "negative queue id")
+            if problem is not None:
+                self._note(f"the record at {record.physical_offset} gets no queue entry: {problem}")
+                return
+            self._enqueue(self._queues.get_or_make(record.topic, record.queue_id), record, dispatch.tags_code)
+        index = self._index
+        if index is not None and dispatch.keys and record.physical_offset > self._index_from:
+            index.put(record.topic, dispatch.keys, record.physical_offset, record.store_timestamp_ms)
+            if index.pending_units >= self._config.pending_index_units_max:
+                self._run(index.write_job())
+
+    def _enqueue(self, queue: ConsumeQueue, record: Record, code: int) -> None:
+        if queue in self._holed:
+            return
+        last = self._last_offsets.get(queue)
+        if last is None:
+            last = queue.last().physical_offset
+        if record.physical_offset <= last:
+            return
+        if record.queue_offset != queue.next_offset:
+            if queue.next_offset == queue.first_held():
+                queue.start_at(record.queue_offset)
+            elif record.queue_offset > queue.next_offset:
+                self._note(f"queue {queue.topic}/{queue.queue_id} has a hole at {queue.next_offset}, it is rebuilt")
+                self._holed[queue] = None
+                return
+            elif record.queue_offset == 0:
+                self._note(f"topic {queue.topic} was deleted and made again before {record.physical_offset}")
+                queue.reset()
+            else:
+                self._note(
+                    f"the record at {record.physical_offset} repeats offset {record.queue_offset} of queue "
+                    f"{queue.topic}/{queue.queue_id} and gets no entry"
+                )
+                return
+        self._put(queue, record, code)
+
+    def _put(self, queue: ConsumeQueue, record: Record, code: int) -> None:
+        queue.put(record.physical_offset, record.total, code)
+        self._last_offsets[queue] = record.physical_offset
+        self._queues.mark(queue)
+        self._dispatched += 1
+        if self._dispatched * 20 % QUEUE_BYTES_MAX == 0:
+            self._run(self._queues.write_job(thorough=False))
+
+    def _rebuild(self, queue: ConsumeQueue) -> None:
+        """Write a queue anew from the whole log; what the log lacks is padded so that later offsets keep their
+        meaning."""
+        queue.reset()
+        for record in LogWalk(self._log.segments, self._log.begin, self._log.end):
+            if record.topic != queue.topic or record.queue_id != queue.queue_id:
+                continue
+            dispatch = of_record(record, self._config.delay_levels_ms)
+            if not dispatch.queued:
+                continue
+            if queue.next_offset == queue.first_held() and record.queue_offset:
+                queue.start_at(record.queue_offset)
+            elif record.queue_offset == 0:
+                queue.reset()
+            elif record.queue_offset < queue.next_offset:
+                continue
+            while queue.next_offset < record.queue_offset:
+                queue.put(record.physical_offset, PADDING_SIZE, 0)
+            self._put(queue, record, dispatch.tags_code)
+
+    # Ending
+
+    def _cut(self, walk: LogWalk) -> int:
+        log = self._log
+        end = walk.position
+        if not log.segments.bases:
+            return 0
+        behind = sum(base > end for base in log.segments.bases)
+        erased = log.truncate(end)
+        if erased:
+            self._note(f"the log ends at {end} ({walk.reason}); {erased} bytes behind it were erased")
+        if behind > 1:
+            self._note(f"{behind} files behind {end} were removed")
+        return erased
+
+    def _settle(self, start: int) -> None:
+        """Drop queue entries behind the end of the log, in memory and on disk."""
+        log = self._log
+        for queue in self._queues.all():
+            dropped = queue.truncate(log.end)
+            if dropped:
+                self._note(f"{dropped} entries of {queue.topic}/{queue.queue_id} pointed behind the log")
+        self._run(self._queues.write_job(thorough=False))
+        for queue in self._queues.all():
+            queue.clean_behind()
+        for base in log.segments.bases:
+            if base + log.segments.file_size > start:
+                log.segments.file(base).sync()
+
+    def _write(self) -> None:
+        self._run(self._queues.write_job(thorough=True))
+        if self._index is not None:
+            self._run(self._index.write_job())
+
+    def _run(self, job: Job | None) -> None:
+        if job is None:
+            return
+        try:
+            job.run()
+        except BaseException as error:
+            if isinstance(error, Exception):
+                job.fail(error)
+            raise
+        job.apply()
+
+    def _note(self, text: str) -> None:
+        if len(self._notes) < NOTES_MAX:
+            self._notes.append(text)

@@ -1,0 +1,310 @@
+"""Records of the message log: encode, decode, scan, and the message id that points at one.
+
+Pure.  Theory of operation: the head of a record has one of four layouts (each host IPv4 or IPv6), for which
+:func:`rocketha.wire.codec.flat` derives a ``struct.Struct`` from ``wire/spec/commitlog.py``; what follows is body,
+    topic and properties, each with its length in front.  A reader trusts nothing: every length is checked against the
+    frame before it is used, the lengths must add up to the total, and the body must match its CRC.  Java:
+    ``MessageExtEncoder``, ``MessageDecoder``, ``CommitLog.checkMessageAndReturnSize``.
+"""
+
+from __future__ import annotations
+
+import binascii
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire import codec
+from rocketha.wire.spec import commitlog as spec
+from rocketha.wire.spec.commitlog import BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
+from rocketha.wire.spec.format import Format
+
+Buffer = bytes | bytearray | memoryview
+
+RECORD_BYTES_MAX = 64 * 1024 * 1024
+"""Largest record that is believed: a total above this is corruption, not a message (Java writes at most 4 MiB + 64
+KiB).
+"""
+
+TOPIC_BYTES_V1_MAX = 127
+TRANSACTION_BITS = 0xC
+"""sys_flag bits: 0 none, 4 prepared, 8 commit, 0xC rollback."""
+TRANSACTION_PREPARED = 0x4
+TRANSACTION_ROLLBACK = 0xC
+
+_HEADS = {
+    BORN_HOST_V6 | STORE_HOST_V6: codec.flat(spec.HEAD_V6_V6),
+    BORN_HOST_V6: codec.flat(spec.HEAD_V6_V4),
+    STORE_HOST_V6: codec.flat(spec.HEAD_V4_V6),
+    0: codec.flat(spec.HEAD_V4_V4),
+}
+HEAD_LAYOUTS: dict[int, struct.Struct] = {bits: head.layout for bits, head in _HEADS.items()}
+"""sys_flag & HOST_BITS -> layout of the head."""
+HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
+
+PREFIX = struct.Struct(">iii")
+"""total, magic, body_crc: what a reader looks at first."""
+_SHORT = struct.Struct(">h")
+_BLANK = codec.flat(spec.BLANK)
+_MESSAGE_IDS = {16: codec.flat(spec.MESSAGE_ID_V4), 28: codec.flat(spec.MESSAGE_ID_V6)}
+_HEAD_MIN = HEAD_LAYOUTS[0].size
+RECORD_BYTES_MIN = _HEAD_MIN + 3
+"""An IPv4 record with an empty body, topic and properties."""
+SYS_FLAG_AT = 36
+PHYSICAL_OFFSET_AT = 28
+
+
+class Record(NamedTuple):
+    """One message as stored; the fields of ``spec.RECORD`` without the lengths that follow from the values."""
+
+    total: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: bytes
+    store_timestamp_ms: int
+    store_host: bytes
+    reconsume_times: int
+    prepared_offset: int
+    body: bytes
+    topic: str
+    properties: bytes
+
+
+class Blank(NamedTuple):
+    """The end of a full file: ``total`` bytes from here to its end are unused."""
+
+    total: int
+
+
+def topic_block(topic: str) -> tuple[int, bytes]:
+    """``(magic, length and topic)``: names of more than 127 bytes need a v2 record (``MessageVersion``).
+
+    :raises RemoteProtocolError: a name longer than a signed short can say.
+    """
+    data = topic.encode("utf-8", "surrogatepass")
+    if len(data) <= TOPIC_BYTES_V1_MAX:
+        return MAGIC_V1, bytes((len(data),)) + data
+    if len(data) > 32767:
+        raise RemoteProtocolError(f"topic of {len(data)} bytes, at most 32767")
+    return MAGIC_V2, _SHORT.pack(len(data)) + data
+
+
+def record_size(sys_flag: int, body_bytes: int, topic_block_bytes: int, properties_bytes: int) -> int:
+    """Bytes of a record; ``topic_block_bytes`` counts the topic's length field."""
+    return HEAD_LAYOUTS[sys_flag & HOST_BITS].size + body_bytes + topic_block_bytes + 2 + properties_bytes
+
+
+def body_crc(body: Buffer) -> int:
+    """``UtilAll.crc32``: CRC-32 without its sign bit."""
+    return zlib.crc32(body) & 0x7FFFFFFF
+
+
+def encode(record: Record) -> bytes:
+    """The bytes of a record; ``total``, ``magic`` and ``body_crc`` are taken as given (see :func:`sealed`).
+
+    :raises RemoteProtocolError: a value that does not fit its field.
+    """
+    layout = HEAD_LAYOUTS[record.sys_flag & HOST_BITS]
+    magic, topic = topic_block(record.topic)
+    if record.magic == MAGIC_V2 and magic == MAGIC_V1:
+        topic = _SHORT.pack(len(topic) - 1) + topic[1:]
+    elif record.magic not in (MAGIC_V1, MAGIC_V2) or record.magic != magic:
+        raise RemoteProtocolError(f"magic {record.magic:#x} with a topic of {len(topic)} bytes")
+    born_bytes, store_bytes = _host_sizes(record.sys_flag)
+    if len(record.born_host) != born_bytes or len(record.store_host) != store_bytes:
+        raise RemoteProtocolError(f"hosts of {len(record.born_host)} and {len(record.store_host)} bytes")
+    try:
+        head = layout.pack(*record[:14], len(record.body))
+        return b"".join((head, record.body, topic, _SHORT.pack(len(record.properties)), record.properties))
+    except struct.error as error:
+        raise RemoteProtocolError(f"record does not fit its fields: {error}") from None
+
+
+def sealed(record: Record) -> Record:
+    """The same record with the total, the magic and the CRC that its contents call for."""
+    magic, topic = topic_block(record.topic)
+    total = record_size(record.sys_flag, len(record.body), len(topic), len(record.properties))
+    return record._replace(total=total, magic=magic, body_crc=body_crc(record.body))
+
+
+def encode_blank(total: int) -> bytes:
+    """The eight bytes that end a file of which ``total`` bytes are left."""
+    return _BLANK.pack(total, MAGIC_BLANK)
+
+
+def decode(buffer: Buffer, offset: int = 0, check_crc: bool = True) -> Record:
+    """The record at ``offset``.
+
+    :param check_crc: compare the body with its CRC; not for an empty body, as in Java.
+    :raises RemoteProtocolError: anything that is not a whole, consistent record.
+    """
+    found = decode_any(buffer, offset, check_crc)
+    if isinstance(found, Blank):
+        raise RemoteProtocolError(f"record at {offset}: a blank record")
+    return found
+
+
+def decode_any(buffer: Buffer, offset: int = 0, check_crc: bool = True) -> Record | Blank:
+    """The record, or the end-of-file record, at ``offset``; errors as :func:`decode`."""
+    room = len(buffer) - offset
+    if offset < 0 or room < 8:
+        raise RemoteProtocolError(f"record at {offset}: {max(room, 0)} bytes left")
+    total, magic = _BLANK.layout.unpack_from(buffer, offset)
+    if magic == MAGIC_BLANK:
+        if total < 8:
+            raise RemoteProtocolError(f"record at {offset}: blank of {total} bytes")
+        return Blank(total)
+    if magic != MAGIC_V1 and magic != MAGIC_V2:
+        raise RemoteProtocolError(f"record at {offset}: magic {magic & 0xFFFFFFFF:#010x}")
+    if total < RECORD_BYTES_MIN or total > room:
+        raise RemoteProtocolError(f"record at {offset}: total {total}, {room} bytes left")
+    return _decode_frame(buffer, offset, total, magic, check_crc)
+
+
+def _decode_frame(buffer: Buffer, offset: int, total: int, magic: int, check_crc: bool) -> Record:
+    sys_flag = int.from_bytes(buffer[offset + SYS_FLAG_AT : offset + SYS_FLAG_AT + 4], "big")
+    layout = HEAD_LAYOUTS[sys_flag & HOST_BITS]
+    end = offset + total
+    body_at = offset + layout.size
+    topic_field = 1 if magic == MAGIC_V1 else 2
+    spare = end - body_at - topic_field - 2  # bytes for body, topic and properties
+    if spare < 0:
+        raise RemoteProtocolError(f"record at {offset}: total {total} is shorter than its head")
+    head = layout.unpack_from(buffer, offset)
+    body_length = head[14]
+    if not 0 <= body_length <= spare:
+        raise RemoteProtocolError(f"record at {offset}: body of {body_length} bytes in {total}")
+    topic_at = body_at + body_length + topic_field
+    topic_length = buffer[topic_at - 1] if topic_field == 1 else _SHORT.unpack_from(buffer, topic_at - 2)[0]
+    if topic_field == 1 and topic_length > TOPIC_BYTES_V1_MAX:
+        topic_length -= 256
+    if not 0 <= topic_length <= spare - body_length:
+        raise RemoteProtocolError(f"record at {offset}: topic of {topic_length} bytes in {total}")
+    properties_at = topic_at + topic_length + 2
+    properties_length = _SHORT.unpack_from(buffer, properties_at - 2)[0]
+    if properties_length != end - properties_at:
+        raise RemoteProtocolError(f"record at {offset}: properties of {properties_length} bytes in {total}")
+    body = bytes(buffer[body_at : body_at + body_length])
+    if check_crc and body_length and zlib.crc32(body) & 0x7FFFFFFF != head[2]:
+        raise RemoteProtocolError(f"record at {offset}: body does not match its CRC")
+    try:
+        topic = bytes(buffer[topic_at : topic_at + topic_length]).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise RemoteProtocolError(f"record at {offset}: topic is not UTF-8") from None
+    return Record._make((*head[:14], body, topic, bytes(buffer[properties_at:end])))
+
+
+def is_intact(buffer: Buffer, offset: int, size: int) -> bool:
+    """Whether the ``size`` bytes at ``offset`` are one record whose body matches its CRC: the check before serving it.
+
+    The hot path's short form of :func:`decode`: lengths up to the body, then the CRC.
+    """
+    if size < RECORD_BYTES_MIN or size > len(buffer) - offset:
+        return False
+    total, magic, crc = PREFIX.unpack_from(buffer, offset)
+    if total != size or (magic != MAGIC_V1 and magic != MAGIC_V2):
+        return False
+    # The low byte of sys_flag holds both host bits.
+    layout = HEAD_LAYOUTS[buffer[offset + 39] & HOST_BITS]
+    body_at = offset + layout.size
+    if layout.size + 3 > size:
+        return False
+    body_length = int.from_bytes(buffer[body_at - 4 : body_at], "big")
+    if body_length > size - layout.size - 3:
+        return False
+    return not body_length or zlib.crc32(buffer[body_at : body_at + body_length]) & 0x7FFFFFFF == crc
+
+
+def scan(buffer: Buffer, offset: int = 0, check_crc: bool = True) -> Iterator[tuple[int, Record]]:
+    """Every record from ``offset`` on with its place in the buffer, up to a blank record, the end, or the first bad
+    one.
+
+    For tools and tests on a buffer that holds whole records; recovery steps by :func:`decode_any` itself.
+    """
+    while offset < len(buffer):
+        try:
+            found = decode_any(buffer, offset, check_crc)
+        except RemoteProtocolError:
+            return
+        if isinstance(found, Blank):
+            return
+        yield offset, found
+        offset += found.total
+
+
+def make_message_id(store_host: bytes, physical_offset: int) -> str:
+    """The offsetMsgId: host and log offset in upper-case hex, 32 or 56 characters
+    (``MessageDecoder.createMessageId``).
+    """
+    flat = _MESSAGE_IDS.get(len(store_host) + 8)
+    if flat is None:
+        raise RemoteProtocolError(f"store host of {len(store_host)} bytes")
+    return flat.pack(store_host, physical_offset).hex().upper()
+
+
+def parse_message_id(text: str) -> tuple[bytes, int]:
+    """``(store_host, physical_offset)`` of an offsetMsgId.
+
+    :raises RemoteProtocolError: not 32 or 56 hex characters, or a negative offset.
+    """
+    try:
+        data = binascii.unhexlify(text)
+    except (binascii.Error, ValueError):
+        raise RemoteProtocolError("message id is not hexadecimal") from None
+    flat = _MESSAGE_IDS.get(len(data))
+    if flat is None:
+        raise RemoteProtocolError(f"message id of {len(text)} characters, 32 or 56 wanted")
+    host, physical_offset = flat.unpack(data)
+    if physical_offset < 0:
+        raise RemoteProtocolError(f"message id with log offset {physical_offset}")
+    return host, physical_offset
+
+
+def _host_sizes(sys_flag: int) -> tuple[int, int]:
+    return 20 if sys_flag & BORN_HOST_V6 else 8, 20 if sys_flag & STORE_HOST_V6 else 8
+
+
+def _parse_whole(data: bytes) -> Record:
+    found = decode(data)
+    if found.total != len(data):
+        raise RemoteProtocolError(f"{len(data) - found.total} bytes after the record")
+    return found
+
+
+def _parse_blank(data: bytes) -> Blank:
+    found = decode_any(data)
+    if not isinstance(found, Blank):
+        raise RemoteProtocolError("not a blank record")
+    return found
+
+
+def _build_blank(blank: Any) -> bytes:
+    return encode_blank(blank.total)
+
+
+FORMATS = (
+    Format(
+        name="commitlog-record",
+        spec=spec.RECORD,
+        parse=_parse_whole,
+        build=encode,
+        bound=RECORD_BYTES_MAX,
+        doc="One message in commitlog/ and in every pull answer (MessageExtEncoder, MessageDecoder).",
+    ),
+    Format(
+        name="commitlog-blank",
+        spec=spec.BLANK,
+        parse=_parse_blank,
+        build=_build_blank,
+        bound=8,
+        doc="The record that ends a full commitlog file (CommitLog.BLANK_MAGIC_CODE).",
+    ),
+)
