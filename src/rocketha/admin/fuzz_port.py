@@ -190,7 +190,7 @@ class PortRun:
                 self._fill(lane)
         if now >= self._probe_due:
             self._probe_due = now + PROBE_SECONDS
-            self._look_after(now)
+            self._look_after(self._clock())
 
     def _peek(self) -> tuple[Case, Expected] | None:
         if self._next is None and not self._exhausted:
@@ -259,7 +259,7 @@ class PortRun:
             self._sent(lane, case, expected)
             if lane.ending is not None:
                 break
-        if lane.out and not lane.writing:
+        if (lane.out or lane.ending is not None) and not lane.writing:
             self._write(lane)
 
     def _sent(self, lane: _Lane, case: Case, expected: Expected) -> None:
@@ -291,10 +291,9 @@ class PortRun:
             lane.writing = wants
             self._selector.modify(lane.sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if wants else 0), lane)
 
-    @staticmethod
-    def _shut(lane: _Lane) -> None:
+    def _shut(self, lane: _Lane) -> None:
         lane.shut = True
-        lane.ending_since = time.monotonic()
+        lane.ending_since = self._clock()
         with contextlib.suppress(OSError):
             lane.sock.shutdown(socket.SHUT_WR)
 

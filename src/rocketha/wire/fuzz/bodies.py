@@ -14,7 +14,7 @@ import orjson
 
 from rocketha.wire.fuzz import json_text, values
 from rocketha.wire.fuzz.damage import Damage
-from rocketha.wire.fuzz.request_table import POOLS, filled
+from rocketha.wire.fuzz.request_table import POOLS, REQUESTS, filled
 
 
 def make_body(chance: Random, kind: str) -> bytes:
@@ -215,6 +215,8 @@ _BODIES: dict[str, Callable[[Random], bytes]] = {
     "json": _any_json,
 }
 
+_NOT_JSON = ("message", "batch", "config", "")
+
 _BOMBS: dict[int, bytes] = {}
 
 
@@ -245,7 +247,7 @@ def hostile_body(chance: Random, head: dict[str, Any], body: bytes) -> Damage:
             if pick < 0.8
             else (data[: chance.randrange(len(data))], "zlib stream cut")
         )
-    if body[:1] == b"{":
+    if REQUESTS[head["code"]][1] not in _NOT_JSON and body[:1] == b"{":
         return _hostile_json_body(chance, body)
     pick = chance.random()
     if body and pick < 0.7:
@@ -257,7 +259,7 @@ def hostile_body(chance: Random, head: dict[str, Any], body: bytes) -> Damage:
 
 def _hostile_json_body(chance: Random, body: bytes) -> Damage:
     value = orjson.loads(body)
-    if chance.random() < 0.4:
+    if not value or chance.random() < 0.4:
         return json_text.hostile(chance, value, chance.choice((2048, 20000)))
     # Deeper: one hostile value somewhere inside.
     holders: list[Any] = [value]

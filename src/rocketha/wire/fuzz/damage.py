@@ -149,3 +149,8 @@ def lie(chance: Random, data: bytes, spans: Sequence[Span], bound: int) -> Damag
         data = put(data, span, wanted)
         notes.append(f"{span.path} = {wanted}")
     return data, ", ".join(notes)
+
+
+def prefixes(data: bytes) -> list[bytes]:
+    """Every strict prefix, for values small enough to try them all."""
+    return [data[:stop] for stop in range(len(data))]

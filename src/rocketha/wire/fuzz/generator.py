@@ -25,6 +25,9 @@ from rocketha.wire.spec.remoting import JsonText
 
 REMOTING = "remoting"
 
+_REMOTING_WEIGHTS = {VALID: 3, CUT: 1, MUTATED: 2, HOSTILE: 4}
+"""On a port a cut frame costs a connection and says little; a hostile request reaches what serves it."""
+
 ATTEMPTS = 12
 """Tries at a value its own spec builds, each smaller than the one before."""
 
@@ -45,6 +48,7 @@ class Generator:
         self.format = target
         self.seed = seed
         self.kinds = tuple(kinds)
+        self._weights = [_REMOTING_WEIGHTS[kind] if target.name == REMOTING else 1 for kind in kinds]
         self._walker = SpecWalker(target.spec)
         self._finder = SpanFinder(target.spec)
         self._fitting = FITTINGS.get(target.name)
@@ -54,7 +58,7 @@ class Generator:
     def case(self, index: int) -> Case:
         """Case ``index``."""
         chance = Random(f"{self.seed}:{self.format.name}:{index}")
-        kind = chance.choice(self.kinds)
+        kind = chance.choices(self.kinds, self._weights)[0]
         data, note = self._make(chance, kind, index)
         return Case(self.format.name, self.seed, index, kind, note, data)
 
@@ -152,8 +156,3 @@ def frame(kind: int, header: bytes, body: bytes) -> bytes:
     total = 4 + len(header) + len(body)
     word = (int(kind) << 24) | (len(header) & 0xFFFFFF)
     return total.to_bytes(4, "big") + word.to_bytes(4, "big") + header + body
-
-
-def prefixes(data: bytes) -> list[bytes]:
-    """Every strict prefix, for values small enough to try them all."""
-    return [data[:stop] for stop in range(len(data))]

@@ -1,8 +1,8 @@
 """Realistic remoting requests, and hostile ones that still look enough like them to reach what serves them.
 
 Pure.  Theory of operation: a request is filled from names of a small fixed set (:mod:`request_table`), so that a
-million of them do not grow a server for a good reason; hostile values replace a few of its fields, its body, its header's
-text or its frame's lengths.
+million of them do not grow a server for a good reason; hostile values replace a few of its fields, its body, its
+header's text or its frame's lengths.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The fuzzer as a test ring, and the fuzzer's own tests."""
