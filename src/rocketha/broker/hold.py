@@ -1,0 +1,113 @@
+"""Pulls that found nothing and wait for a message.
+
+Pure.  Theory of operation: a held pull is woken by the first message of its queue whose tags code it accepts, and
+runs once more without waiting again; at its deadline it runs once more too.  Deadlines are kept in a heap, so that
+the service needs one timer for all.
+
+Java: ``PullRequestHoldService``, ``ManyPullRequest`` (which looks every 5 s, so that its waits are rounded up).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from rocketha.wire.remoting import Command
+
+HELD_MAX = 200_000
+HELD_PER_CONNECTION_MAX = 8192
+
+
+@attrs.define(slots=True, eq=False)
+class HeldPull:
+    """One waiting pull; ``woken`` is set once it is out of the table."""
+
+    connection: Any
+    command: Command
+    topic: str
+    queue_id: int
+    offset: int
+    accepts: Callable[[int], bool] | None
+    deadline_ms: int
+    woken: bool = False
+
+
+class HeldPulls:
+    """All waiting pulls by queue."""
+
+    def __init__(self) -> None:
+        self._queues: dict[tuple[str, int], dict[HeldPull, None]] = {}  # the values as an ordered set
+        self._connections: dict[int, dict[HeldPull, None]] = {}
+        self._deadlines: list[tuple[int, int, HeldPull]] = []
+        self._sequence = 0
+        self.count = 0
+
+    def hold(self, pull: HeldPull) -> bool:
+        """Let a pull wait; False when too many do."""
+        own = self._connections.get(pull.connection.id)
+        if self.count >= HELD_MAX or (own is not None and len(own) >= HELD_PER_CONNECTION_MAX):
+            return False
+        if own is None:
+            own = self._connections[pull.connection.id] = {}
+        own[pull] = None
+        self._queues.setdefault((pull.topic, pull.queue_id), {})[pull] = None
+        self._sequence += 1
+        heapq.heappush(self._deadlines, (pull.deadline_ms, self._sequence, pull))
+        self.count += 1
+        return True
+
+    def arrived(self, topic: str, queue_id: int, tags_code: int) -> list[HeldPull]:
+        """A message came: the pulls it wakes."""
+        waiting = self._queues.get((topic, queue_id))
+        if not waiting:
+            return []
+        woken = [pull for pull in waiting if pull.accepts is None or pull.accepts(tags_code)]
+        for pull in woken:
+            self._release(pull)
+        return woken
+
+    def topic_changed(self, topic: str) -> list[HeldPull]:
+        """A topic was deleted or changed: every pull of it runs once more and gets its answer."""
+        woken = [pull for (name, _), waiting in self._queues.items() if name == topic for pull in waiting]
+        for pull in woken:
+            self._release(pull)
+        return woken
+
+    def due(self, now_ms: int) -> list[HeldPull]:
+        """The pulls whose time is up."""
+        deadlines, result = self._deadlines, []
+        while deadlines and (deadlines[0][2].woken or deadlines[0][0] <= now_ms):
+            pull = heapq.heappop(deadlines)[2]
+            if not pull.woken:
+                self._release(pull)
+                result.append(pull)
+        if len(deadlines) > 2 * self.count + 1000:
+            # Woken pulls stay in the heap until their time; a busy queue would let it grow.
+            self._deadlines = [entry for entry in deadlines if not entry[2].woken]
+            heapq.heapify(self._deadlines)
+        return result
+
+    def next_deadline_ms(self) -> int | None:
+        """When :meth:`due` has something next."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def disconnected(self, connection_id: int) -> None:
+        """A connection is gone: its pulls wait no more."""
+        for pull in list(self._connections.get(connection_id, ())):
+            self._release(pull)
+
+    def _release(self, pull: HeldPull) -> None:
+        pull.woken = True
+        self.count -= 1
+        key = pull.topic, pull.queue_id
+        waiting = self._queues[key]
+        del waiting[pull]
+        if not waiting:
+            del self._queues[key]
+        own = self._connections[pull.connection.id]
+        del own[pull]
+        if not own:
+            del self._connections[pull.connection.id]

@@ -1,0 +1,38 @@
+"""The configuration that sends, pulls and queries obey.
+
+Pure.  The service fills it from the configuration and changes it when a live key changes.  Java's key names in
+comments.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.define
+class MessageRules:
+    """One broker's rules; bytes, milliseconds and counts as named."""
+
+    cluster_name: str = "DefaultCluster"  # brokerClusterName
+    broker_ip: str = "127.0.0.1"  # brokerIP1
+    region_id: str = "DefaultRegion"  # regionId
+    trace_on: bool = True  # traceOn
+    permission: int = 6  # brokerPermission: 4 read, 2 write
+    message_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize
+    sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
+    sync_flush_timeout_ms: int = 5000  # syncFlushTimeout
+    long_polling: bool = True  # longPollingEnable
+    short_polling_ms: int = 1000  # shortPollingTimeMills
+    transfer_bytes_max: int = 256 * 1024  # maxTransferBytesOnMessageInMemory
+    transfer_count_max: int = 32  # maxTransferCountOnMessageInMemory
+    query_max: int = 32  # defaultQueryMaxNum
+
+    @property
+    def writeable(self) -> bool:
+        """Whether the broker takes messages."""
+        return bool(self.permission & 2)
+
+    @property
+    def readable(self) -> bool:
+        """Whether the broker gives messages out."""
+        return bool(self.permission & 4)

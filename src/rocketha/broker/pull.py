@@ -1,0 +1,248 @@
+"""Pulls: what a consumer may read, what it gets, and when it waits.
+
+Pure.  Checks, codes and offsets are Java's (facts: broker-requests 4); remarks name the store's status as Java does.
+An answer with messages is laid out by hand: header, then the records as they lie in the log.
+
+Java: ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rocketha.broker import fields as read
+from rocketha.broker.groups import SubscriptionGroupConfig
+from rocketha.broker.hold import HeldPull, HeldPulls
+from rocketha.broker.message_rules import MessageRules
+from rocketha.broker.state import BrokerState
+from rocketha.broker.subscription import parse_tags
+from rocketha.broker.topics import TopicConfig
+from rocketha.errors import RequestRefused
+from rocketha.store.message_store import MessageStore
+from rocketha.store.messages import GetStatus
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import VERSION, Answer, Command
+
+COMMIT_OFFSET, SUSPEND, SUBSCRIPTION, CLASS_FILTER = 0x1, 0x2, 0x4, 0x8
+
+BROKER_FORBIDDEN, GROUP_FORBIDDEN, TOPIC_FORBIDDEN, BROADCASTING_FORBIDDEN, SUBSCRIPTION_FORBIDDEN = 1, 2, 3, 4, 5
+"""``ForbiddenType``: why a pull is not permitted (header field forbiddenType)."""
+
+SUSPEND_MAX_MS = 120_000
+READ_BIT = 0
+
+_PREFIX = struct.Struct(">iI")
+
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class _Pull(NamedTuple):
+    """A pull's header."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    count_max: int
+    sys_flag: int
+
+
+class _Found(NamedTuple):
+    """Where a pull stands: code, remark and the offsets its answer carries."""
+
+    code: int
+    remark: str
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    buffers: list[Any]
+
+
+def _forbidden(kind: int, remark: str) -> Answer:
+    return Answer(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": str(kind)})
+
+
+class Pulls:
+    """The pull side of a broker."""
+
+    def __init__(self, state: BrokerState, store: MessageStore, rules: MessageRules, held: HeldPulls) -> None:
+        self._state = state
+        self._store = store
+        self._rules = rules
+        self._held = held
+
+    def pull(self, connection: Any, command: Command, now_ms: int, first: bool = True) -> Answer | None:
+        """11 PULL_MESSAGE, 361 LITE_PULL_MESSAGE.
+
+        :param first: False when a held pull runs again: then it does not wait, and its offset is not committed again.
+        :return: None when the answer was written or the pull waits.
+        """
+        fields = command.fields
+        try:
+            pull = _Pull(
+                fields["consumerGroup"],
+                fields["topic"],
+                int(fields["queueId"]),
+                int(fields["queueOffset"]),
+                int(fields["maxMsgNums"]),
+                int(fields["sysFlag"]),
+            )
+        except (KeyError, ValueError):
+            pull = _careful(command)
+        state, rules = self._state, self._rules
+        if not rules.readable:
+            return _forbidden(BROKER_FORBIDDEN, f"the broker[{rules.broker_ip}] pulling message is forbidden")
+        group = state.groups.table.get(pull.group) or state.find_group(pull.group, now_ms)
+        if group is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{pull.group[:255]}] does not exist"
+            )
+        if not group.consume_enable:
+            return _forbidden(GROUP_FORBIDDEN, f"subscription group no permission, {pull.group}")
+        topic = state.topics.table.get(pull.topic)
+        if topic is None:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{pull.topic[:255]}] not exist, apply first please!"
+            )
+        if not topic.readable:
+            return _forbidden(TOPIC_FORBIDDEN, f"the topic[{pull.topic}] pulling message is forbidden")
+        if not 0 <= pull.queue_id < topic.read_queue_nums:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}]"
+                f" topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{connection.peer}]",
+            )
+        accepts = self._accepts(command, pull, group)
+        if isinstance(accepts, Answer):
+            return accepts
+        found = self._find(pull, accepts)
+        if first and pull.sys_flag & COMMIT_OFFSET:
+            state.offsets.commit(pull.group, pull.topic, pull.queue_id, self._commit_offset(command), now_ms)
+        state.offsets.note_pull(pull.group, pull.topic, pull.queue_id, found.next_offset)
+        if found.code == ResponseCode.PULL_NOT_FOUND:
+            state.stats.get_missed += 1
+            if first and pull.sys_flag & SUSPEND and self._suspend(connection, command, pull, accepts, now_ms):
+                return None
+        elif found.code == ResponseCode.SUCCESS:
+            self._count(pull, found)
+        self._write(connection, command.opaque, topic, group, found)
+        return None
+
+    def _accepts(
+        self, command: Command, pull: _Pull, group: SubscriptionGroupConfig
+    ) -> Callable[[int], bool] | None | Answer:
+        """The tag filter, or the answer that says why there is none."""
+        fields = command.fields
+        if pull.sys_flag & SUBSCRIPTION:
+            kind = fields.get("expressionType")
+            if kind and kind != "TAG":
+                return self._no_expression(kind)
+            return parse_tags(pull.topic, fields.get("subscription")).accepts()
+        members = self._state.clients.consumers.get(pull.group)
+        if members is None:
+            return Answer(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
+        if members.broadcasting and not group.consume_broadcast_enable:
+            return _forbidden(
+                BROADCASTING_FORBIDDEN, f"the consumer group[{pull.group}] can not consume by broadcast way"
+            )
+        if self._state.groups.forbidden.get(pull.group, {}).get(pull.topic, 0) & (1 << READ_BIT):
+            return _forbidden(
+                SUBSCRIPTION_FORBIDDEN, f"the consumer group[{pull.group}] is forbidden for topic[{pull.topic}]"
+            )
+        subscription = members.subscriptions.get(pull.topic)
+        if subscription is None:
+            return Answer(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
+        if subscription.sub_version < (read.optional_integer(fields, "subVersion", read.LONG_MIN, read.LONG_MAX) or 0):
+            return Answer(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+        if not subscription.is_tag:
+            return self._no_expression(subscription.expression_type)
+        return subscription.accepts()
+
+    @staticmethod
+    def _no_expression(kind: str) -> Answer:
+        return Answer(
+            ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {kind[:64]}"
+        )
+
+    def _find(self, pull: _Pull, accepts: Callable[[int], bool] | None) -> _Found:
+        state, store, rules = self._state, self._store, self._rules
+        reset = state.offsets.take_reset(pull.group, pull.topic, pull.queue_id)
+        if reset is not None:
+            low, high = store.min_offset(pull.topic, pull.queue_id), store.max_offset(pull.topic, pull.queue_id)
+            return _Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset, low, high, [])
+        count = min(pull.count_max, rules.transfer_count_max)
+        result = store.get(pull.topic, pull.queue_id, pull.offset, count, rules.transfer_bytes_max, accepts)
+        code = _CODES.get(result.status)
+        if code is None:  # NO_MESSAGE_IN_QUEUE, NO_MATCHED_LOGIC_QUEUE: an empty queue
+            code = ResponseCode.PULL_NOT_FOUND if pull.offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+        return _Found(
+            code, result.status.name, result.next_offset, result.min_offset, result.max_offset, list(result.buffers)
+        )
+
+    @staticmethod
+    def _commit_offset(command: Command) -> int:
+        return read.integer(command.fields, "commitOffset", 0, read.LONG_MAX)
+
+    def _count(self, pull: _Pull, found: _Found) -> None:
+        stats, count = self._state.stats, len(found.buffers)
+        stats.get_found += 1
+        stats.get_messages += count
+        counters = stats.group(pull.group, pull.topic)
+        counters.get_messages += count
+        counters.get_times += 1
+        counters.get_bytes += sum(map(len, found.buffers))
+
+    def _suspend(
+        self, connection: Any, command: Command, pull: _Pull, accepts: Callable[[int], bool] | None, now_ms: int
+    ) -> bool:
+        if self._rules.long_polling:
+            wait_ms = read.optional_integer(command.fields, "suspendTimeoutMillis", 0, read.LONG_MAX) or 0
+        else:
+            wait_ms = self._rules.short_polling_ms
+        deadline = now_ms + min(wait_ms, SUSPEND_MAX_MS)
+        held = HeldPull(connection, command, pull.topic, pull.queue_id, pull.offset, accepts, deadline)
+        return self._held.hold(held)
+
+    @staticmethod
+    def _write(connection: Any, opaque: int, topic: TopicConfig, group: SubscriptionGroupConfig, found: _Found) -> None:
+        header = (
+            b'{"code":%d,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
+            b'"suggestWhichBrokerId":"0","topicSysFlag":"%d"},"flag":1,"language":"PYTHON","opaque":%d,"remark":"%b",'
+            b'"serializeTypeCurrentRPC":"JSON","version":%d}'
+        ) % (
+            found.code,
+            group.group_sys_flag,
+            found.max_offset,
+            found.min_offset,
+            found.next_offset,
+            topic.topic_sys_flag,
+            opaque,
+            found.remark.encode(),
+            VERSION,
+        )
+        size = sum(map(len, found.buffers))
+        head = _PREFIX.pack(4 + len(header) + size, len(header)) + header
+        connection.write(b"".join([head, *found.buffers]) if size else head)
+
+
+def _careful(command: Command) -> _Pull:
+    """The header field by field, with the error that names the field."""
+    fields = command.fields
+    return _Pull(
+        read.text(fields, "consumerGroup"),
+        read.text(fields, "topic"),
+        read.integer(fields, "queueId"),
+        read.long(fields, "queueOffset"),
+        read.integer(fields, "maxMsgNums"),
+        read.integer(fields, "sysFlag"),
+    )

@@ -1,0 +1,506 @@
+"""Sends: from a request to a staged message, and from the stored message to the answer.
+
+Pure.  Theory of operation.  During a turn every send is checked and staged; :meth:`Sends.commit` at the end of the
+turn appends all of them as one write and answers them.  A refusal is answered at once.  Nothing is visible or
+answered before the write succeeded. The order of the checks and every code is Java's (facts: broker-requests 2),
+because clients retry by code.
+
+Java: ``SendMessageProcessor``, ``AbstractSendMessageProcessor``, ``HookUtils``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+import struct
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from rocketha.broker import names
+from rocketha.broker.acknowledgements import Acknowledgements, Waiting
+from rocketha.broker.delay_levels import DelayLevels
+from rocketha.broker.message_rules import MessageRules
+from rocketha.broker.send_header import SendHeader, parse
+from rocketha.broker.state import BrokerState
+from rocketha.broker.stored_properties import StoredProperties, in_java_order
+from rocketha.broker.topics import TopicConfig
+from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
+from rocketha.store.message_store import MessageStore
+from rocketha.store.messages import PutMessage, PutResult
+from rocketha.wire import batch
+from rocketha.wire import properties as names_of
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.java_text import string_hash, utf16_length
+from rocketha.wire.properties import parse_text
+from rocketha.wire.record import Record
+from rocketha.wire.remoting import VERSION, Answer, Command, encode_answer
+
+COMPRESSED, MULTI_TAGS, TRANSACTION_BITS, BORN_V6, STORE_V6, NEED_UNWRAP, INNER_BATCH = (
+    0x1,
+    0x2,
+    0xC,
+    0x10,
+    0x20,
+    0x40,
+    0x80,
+)
+DLQ_QUEUE_NUMS = 1
+V3_4_9 = 121
+
+_PREFIX = struct.Struct(">iI")
+
+
+class Connection(Protocol):
+    """What a send needs of the connection it came on."""
+
+    id: int
+    peer: str
+    peer_host: str
+    peer_port: int
+
+    def write(self, data: bytes) -> None:
+        """Whole frames to the peer."""
+
+
+class _Target(NamedTuple):
+    """A topic that was checked once; valid while its configuration is the same object."""
+
+    config: TopicConfig
+    queue_limit: int
+    retry_group: str | None
+
+
+class _Staged(NamedTuple):
+    """A send that waits for the end of the turn."""
+
+    connection: Connection
+    opaque: int | None  # None: oneway
+    messages: Sequence[PutMessage]
+    queue_id: int
+    unique_key: str
+    wait: bool
+    done: Callable[[PutResult | None], None] | None  # for the broker's own messages
+
+
+class Sends:
+    """The send side of a broker.
+
+    :param state: topics, groups, offsets, locks, effects, configuration and store.
+    :param store_host: the broker's address as in records, 8 or 20 bytes.
+    :param unique_id: makes a UNIQ_KEY for a message that has none, from the time in ms.
+    :param chance: picks a queue where the producer leaves it to the broker.
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        store: MessageStore,
+        rules: MessageRules,
+        delays: DelayLevels,
+        acknowledgements: Acknowledgements,
+        store_host: bytes,
+        unique_id: Callable[[int], str],
+        chance: random.Random,
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._rules = rules
+        self._delays = delays
+        self._acknowledgements = acknowledgements
+        self._unique_id = unique_id
+        self._chance = chance
+        self._store_host = store_host
+        self._store_flag = STORE_V6 if len(store_host) == 20 else 0
+        self._message_id_prefix = store_host.hex().upper().encode()
+        self._region_fields = {"MSG_REGION": rules.region_id, "TRACE_ON": "true" if rules.trace_on else "false"}
+        self._layout = StoredProperties({**self._region_fields, "CLUSTER": rules.cluster_name})
+        region = orjson.dumps(self._region_fields)[1:-1]
+        self._answer_head = b'"extFields":{' + region + b',"msgId":"'
+        self._answer_tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+        self._targets: dict[str, _Target] = {}
+        self._born_hosts: dict[int, tuple[bytes, int]] = {}
+        self._staged: list[_Staged] = []
+
+    # --- requests
+
+    def send(self, connection: Connection, command: Command, now_ms: int) -> Answer | None:
+        """10 SEND_MESSAGE, 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE: staged (None) or refused."""
+        try:
+            return self._send(connection, command, parse(command), now_ms)
+        except RequestRefused as refusal:
+            return Answer(refusal.code, refusal.remark, self._region_fields)
+
+    def _send(self, connection: Connection, command: Command, header: SendHeader, now_ms: int) -> Answer | None:
+        target = self._targets.get(header.topic)
+        if target is None or target.config is not self._state.topics.table.get(header.topic):
+            target = self._check_topic(header, now_ms)
+        if header.queue_id >= target.queue_limit:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{header.queue_id}] is illegal, {header.topic} has {target.queue_limit} queues"
+                f" Producer: {connection.peer}",
+            )
+        if not self._store.writable(now_ms):
+            raise RequestRefused(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "service not available now: the broker's disk is full or failed, or the broker is shutting down",
+            )
+        queue_id = header.queue_id
+        if queue_id < 0:
+            queue_id = self._chance.randrange(target.config.write_queue_nums)
+        if header.sys_flag & TRANSACTION_BITS:
+            raise _not_supported("transaction messages are")
+        messages: Sequence[PutMessage]
+        if header.batch:
+            messages, unique_key, wait = self._batch(connection, command, header, target, queue_id, now_ms)
+        else:
+            message, unique_key, wait = self._single(connection, command, header, target, queue_id, now_ms)
+            messages = (message,)
+        opaque = None if command.flag & 2 else command.opaque
+        self._staged.append(_Staged(connection, opaque, messages, queue_id, unique_key, wait, None))
+        return None
+
+    def _check_topic(self, header: SendHeader, now_ms: int) -> _Target:
+        state, topic = self._state, header.topic
+        names.check_topic(topic)
+        if topic in names.NO_SEND_TOPICS:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+        if not self._rules.writeable and state.topics.is_order(topic):
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, f"the broker[{self._rules.broker_ip}] sending message is forbidden"
+            )
+        sys_flag = (2 if topic.startswith(names.RETRY_PREFIX) else 1) if header.unit_mode else 0
+        config = state.topic_for_send(topic, header.default_topic, header.default_queue_nums, sys_flag, now_ms)
+        if config is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
+        retry_group = topic.removeprefix(names.RETRY_PREFIX) if topic.startswith(names.RETRY_PREFIX) else None
+        if len(self._targets) > 100_000:
+            self._targets.clear()
+        target = self._targets[topic] = _Target(config, config.queue_nums, retry_group)
+        return target
+
+    def _single(
+        self, connection: Connection, command: Command, header: SendHeader, target: _Target, queue_id: int, now_ms: int
+    ) -> tuple[PutMessage, str, bool]:
+        text = header.properties
+        if len(text) > names_of.LENGTH_MAX and utf16_length(text) > names_of.LENGTH_MAX:
+            raise self._illegal()
+        values = parse_text(text)
+        values.pop("POP_CK", None)
+        topic, tags = header.topic, values.get("TAGS")
+        if target.retry_group is not None:
+            topic, queue_id = self._retry(command, header, target, values, queue_id, now_ms)
+        unique_key = values.get("UNIQ_KEY")
+        if unique_key is None:
+            unique_key = values["UNIQ_KEY"] = self._unique_id(now_ms)
+        self._refuse_unsupported(values, header.sys_flag)
+        if (
+            target.config.attributes
+            and target.config.attributes.get("cleanup.policy") == "COMPACTION"
+            and "KEYS" not in values
+        ):
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
+        level = self._delay_level(values)
+        if level > 0:
+            topic, queue_id = self._delayed(values, topic, queue_id, level)
+        block = self._layout.text(values).encode("utf-8")
+        body = command.body
+        if len(block) > names_of.LENGTH_MAX or len(body) > self._rules.message_bytes_max:
+            raise self._illegal()
+        if not body:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the message has no body")
+        born_host, born_flag = self._born(connection)
+        sys_flag = (header.sys_flag & ~(BORN_V6 | STORE_V6)) | born_flag | self._store_flag
+        if target.config.topic_filter_type == "MULTI_TAG":
+            sys_flag |= MULTI_TAGS
+        message = PutMessage(
+            topic,
+            queue_id,
+            header.flag,
+            sys_flag,
+            header.born_timestamp_ms,
+            born_host,
+            header.reconsume_times,
+            0,
+            body,
+            block,
+            string_hash(tags) if tags else 0,
+            _keys(values, unique_key, tags),
+            level,
+        )
+        return message, unique_key, values.get("WAIT") != "false"
+
+    def _batch(
+        self, connection: Connection, command: Command, header: SendHeader, target: _Target, queue_id: int, now_ms: int
+    ) -> tuple[list[PutMessage], str, bool]:
+        if target.retry_group is not None:
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
+            )
+        if len(command.body) > self._rules.message_bytes_max:
+            raise self._illegal()
+        try:
+            parts = batch.split(command.body)
+        except RemoteProtocolError as problem:
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, str(problem)) from None
+        if not parts:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch has no message")
+        if target.config.attributes.get("queue.type") == "BatchCQ":
+            raise _not_supported("topics of queue type BatchCQ are")
+        outer = parse_text(header.properties)
+        self._refuse_unsupported(outer, header.sys_flag)
+        if self._delay_level(outer) > 0:
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "a batch can not be delayed")
+        born_host, born_flag = self._born(connection)
+        sys_flag = (header.sys_flag & ~(BORN_V6 | STORE_V6)) | born_flag | self._store_flag
+        if target.config.topic_filter_type == "MULTI_TAG":
+            sys_flag |= MULTI_TAGS
+        topic, born_ms, reconsumed = header.topic, header.born_timestamp_ms, header.reconsume_times
+        messages = []
+        for flag, body, block in parts:
+            try:
+                values = parse_text(block.decode("utf-8"))
+            except UnicodeDecodeError:
+                raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "properties are not UTF-8") from None
+            tags = values.get("TAGS")
+            tags_code = string_hash(tags) if tags else 0
+            keys = _keys(values, values.get("UNIQ_KEY"), tags)
+            messages.append(
+                PutMessage(
+                    topic, queue_id, flag, sys_flag, born_ms, born_host, reconsumed, 0, body, block, tags_code, keys
+                )
+            )
+        return messages, "", outer.get("WAIT") != "false"
+
+    def _retry(
+        self, command: Command, header: SendHeader, target: _Target, values: dict[str, str], queue_id: int, now_ms: int
+    ) -> tuple[str, int]:
+        """A consumer sends a message to its own retry topic (the fallback of send-back)."""
+        state, group = self._state, target.retry_group or ""
+        config = state.groups.table.get(group)
+        if config is None:
+            raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group}")
+        times_max = config.retry_max_times
+        if command.version >= V3_4_9 and header.max_reconsume_times is not None:
+            times_max = header.max_reconsume_times
+        # A group that holds queue locks consumes in order: what it gives up is not tried again.
+        if header.reconsume_times <= times_max and not state.locks.any_held(group, now_ms):
+            return header.topic, queue_id
+        values["DELAY"] = "-1"
+        topic = names.dlq_topic(group)
+        state.topic_for_group(topic, DLQ_QUEUE_NUMS, now_ms)
+        return topic, self._chance.randrange(DLQ_QUEUE_NUMS)
+
+    def _refuse_unsupported(self, values: dict[str, str], sys_flag: int) -> None:
+        if values.get("TRAN_MSG", "").lower() == "true":
+            raise _not_supported("transaction messages are")
+        if sys_flag & (INNER_BATCH | NEED_UNWRAP) or "INNER_NUM" in values:
+            raise self._illegal()
+
+    def _delay_level(self, values: dict[str, str]) -> int:
+        """The delay level, at most the highest; timer properties without one are refused, beside one dropped (as in
+        Java).
+        """
+        text = values.get("DELAY")
+        level = 0
+        if text is not None:
+            try:
+                level = int(text)
+            except ValueError:
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"DELAY is not a number: {text[:40]!r}") from None
+        if "TIMER_DELIVER_MS" in values or "TIMER_DELAY_SEC" in values or "TIMER_DELAY_MS" in values:
+            if level <= 0:
+                raise RequestRefused(
+                    ResponseCode.SYSTEM_ERROR, "accurate timer message is not enabled, timerWheelEnable is false"
+                )
+            for name in ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"):
+                values.pop(name, None)
+        return min(level, self._delays.highest)
+
+    def _delayed(self, values: dict[str, str], topic: str, queue_id: int, level: int) -> tuple[str, int]:
+        """Turn a message into one of the schedule topic: its topic and queue id there."""
+        values["REAL_TOPIC"], values["REAL_QID"] = topic, str(queue_id)
+        return names.SCHEDULE_TOPIC, level - 1
+
+    def _born(self, connection: Connection) -> tuple[bytes, int]:
+        found = self._born_hosts.get(connection.id)
+        if found is None:
+            address = host_bytes(connection.peer_host)
+            found = address + connection.peer_port.to_bytes(4), BORN_V6 if len(address) == 16 else 0
+            self._born_hosts[connection.id] = found
+        return found
+
+    def disconnected(self, connection_id: int) -> None:
+        """Forget what is kept of a connection."""
+        self._born_hosts.pop(connection_id, None)
+
+    def _illegal(self) -> RequestRefused:
+        return RequestRefused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the message is illegal, maybe msg body or properties length not matched. msg body length limit"
+            f" {self._rules.message_bytes_max}B, msg properties length limit 32KB.",
+        )
+
+    # --- messages of the broker's own making (send-back, due delayed messages)
+
+    def stage(self, message: PutMessage, done: Callable[[PutResult | None], None]) -> None:
+        """Append a message with this turn; ``done`` gets its place, or None when the write failed."""
+        self._staged.append(_Staged(_NOBODY, None, (message,), message.queue_id, "", False, done))
+
+    def restaged(
+        self,
+        origin: Record,
+        topic: str,
+        queue_id: int,
+        values: dict[str, str],
+        reconsume_times: int,
+        delay_level: int,
+    ) -> PutMessage:
+        """A stored message as one of another topic, after ``delay_level`` (0: at once); properties in Java's order.
+
+        :raises RequestRefused: 13, the properties have become too long.
+        """
+        tags = values.get("TAGS")
+        level = min(delay_level, self._delays.highest)
+        if level > 0:
+            topic, queue_id = self._delayed(values, topic, queue_id, level)
+        block = in_java_order(values).encode("utf-8")
+        if len(block) > names_of.LENGTH_MAX:
+            raise self._illegal()
+        return PutMessage(
+            topic,
+            queue_id,
+            origin.flag,
+            origin.sys_flag & ~STORE_V6 | self._store_flag,
+            origin.born_timestamp_ms,
+            origin.born_host,
+            reconsume_times,
+            0,
+            origin.body,
+            block,
+            string_hash(tags) if tags else 0,
+            _keys(values, values.get("UNIQ_KEY"), tags),
+            max(0, level),
+        )
+
+    # --- the end of the turn
+
+    @property
+    def staged(self) -> int:
+        """Sends that wait for :meth:`commit`."""
+        return len(self._staged)
+
+    def commit(self, now_ms: int) -> list[PutMessage]:
+        """Append what was staged as one write and answer it.
+
+        :return: the messages now readable, for whoever waits for them.
+        """
+        staged, self._staged = self._staged, []
+        if not staged:
+            return []
+        try:
+            results = self._store.append([entry.messages for entry in staged], now_ms)
+        except DiskFailure as failure:
+            self._fail(staged, failure)
+            return []
+        stats = self._state.stats
+        arrived: list[PutMessage] = []
+        for entry, placed in zip(staged, results, strict=True):
+            messages = entry.messages
+            arrived += messages
+            size = placed[0].size if len(placed) == 1 else sum([result.size for result in placed])
+            stats.put_messages += len(placed)
+            stats.put_bytes += size
+            counters = stats.topic(messages[0].topic)
+            counters.put_messages += len(placed)
+            counters.put_bytes += size
+            counters.put_times += 1
+            if entry.opaque is not None:
+                self._acknowledge(entry, entry.opaque, placed, now_ms)
+            elif entry.done is not None:
+                entry.done(placed[0])
+        return arrived
+
+    def _fail(self, staged: list[_Staged], failure: DiskFailure) -> None:
+        remark = f"service not available now: the broker's disk failed: {failure}"
+        self._state.stats.put_failed += len(staged)
+        for entry in staged:
+            if entry.opaque is not None:
+                answer = Answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark, self._region_fields)
+                entry.connection.write(encode_answer(entry.opaque, answer))
+            elif entry.done is not None:
+                entry.done(None)
+
+    def _acknowledge(self, entry: _Staged, opaque: int, placed: Sequence[PutResult], now_ms: int) -> None:
+        first = placed[0]
+        prefix = self._message_id_prefix
+        if len(placed) == 1 and entry.unique_key:
+            message_ids = b"%b%016X" % (prefix, first.physical_offset)
+        else:
+            message_ids = b",".join([b"%b%016X" % (prefix, result.physical_offset) for result in placed])
+        key = entry.unique_key
+        safe = key.encode() if key.isalnum() and key.isascii() else orjson.dumps(key)[1:-1]
+        rest = b'%b%b","queueId":"%d","queueOffset":"%d"%b},"flag":1,"language":"PYTHON","opaque":%d%b' % (
+            self._answer_head,
+            message_ids,
+            entry.queue_id,
+            first.queue_offset,
+            b',"transactionId":"%b"' % safe if key else b"",
+            opaque,
+            self._answer_tail,
+        )
+        if self._rules.sync_flush and entry.wait:
+            last = placed[-1]
+            deadline = now_ms + self._rules.sync_flush_timeout_ms
+            end = last.physical_offset + last.size
+            self._acknowledgements.add(Waiting(end, deadline, entry.connection, lambda code: _frame(code, rest)))
+        else:
+            entry.connection.write(_frame(0, rest))
+
+
+def _frame(code: int, rest: bytes) -> bytes:
+    header = b'{"code":%d,%b' % (code, rest)
+    return _PREFIX.pack(4 + len(header), len(header)) + header
+
+
+def _keys(values: dict[str, str], unique_key: str | None, tags: str | None) -> tuple[str, ...]:
+    """What the index holds of a message (5.5: the tag too)."""
+    keys = values.get("KEYS")
+    if keys is None and unique_key is not None:
+        return (unique_key, "T#" + tags) if tags else (unique_key,)
+    result = [unique_key] if unique_key is not None else []
+    if keys:
+        result += keys.split()
+    if tags:
+        result.append("T#" + tags)
+    return tuple(result)
+
+
+def _not_supported(what: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"{what} not supported by this broker")
+
+
+def host_bytes(host: str) -> bytes:
+    """An address as in records: 4 bytes, or 16 for IPv6; 0.0.0.0 for what is no address."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return bytes(4)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).packed
+
+
+class _Nobody:
+    """Stands for the sender of the broker's own messages."""
+
+    id = 0
+    peer = peer_host = ""
+    peer_port = 0
+
+    def write(self, data: bytes) -> None:
+        """Nobody reads it."""
+
+
+_NOBODY = _Nobody()

@@ -1,0 +1,67 @@
+"""The properties block of a stored message: the client's properties, the broker's own, in Java's order.
+
+Pure.  Theory of operation: messages of one producer carry the same property names, so the order and the broker's own
+values are laid out once per set of names as a template, and each message only fills in its values.
+
+Java: ``AbstractSendMessageProcessor.buildMsgContext``, ``SendMessageProcessor.sendMessage``,
+``MessageDecoder.messageProperties2String``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
+
+from rocketha.broker.java_map import iteration_order
+from rocketha.wire import properties
+
+_TEMPLATES_MAX = 4096
+_NAMES_MAX = 64
+
+
+class StoredProperties:
+    """Lays out properties blocks.
+
+    :param own: what the broker sets on every message, in the order it sets it (MSG_REGION, TRACE_ON, CLUSTER).
+    """
+
+    def __init__(self, own: Mapping[str, str]) -> None:
+        self._own = dict(own)
+        self._templates: dict[tuple[str, ...], tuple[str, Any]] = {}
+
+    def text(self, values: dict[str, str]) -> str:
+        """The block of a message that has these properties and the broker's own (which win)."""
+        names = tuple(values)
+        found = self._templates.get(names)
+        if found is None:
+            found = self._template(names)
+        template, getter = found
+        return template % getter(values) if getter is not None else template
+
+    def _template(self, names: tuple[str, ...]) -> tuple[str, Any]:
+        own = self._own
+        ordered = iteration_order([*names, *own])
+        pieces = [f"{_escaped(name)}\x01{_escaped(own[name]) if name in own else '%s'}\x02" for name in ordered]
+        free = [name for name in ordered if name not in own]
+        getter: Any = None
+        if len(free) == 1:
+            only = free[0]
+            getter = lambda values: (values[only],)  # noqa: E731
+        elif free:
+            getter = itemgetter(*free)
+        result = ("".join(pieces) if free else "".join(pieces).replace("%%", "%"), getter)
+        if len(names) <= _NAMES_MAX:
+            if len(self._templates) >= _TEMPLATES_MAX:
+                self._templates.clear()  # hostile or strange clients; the usual ones are back at once
+            self._templates[names] = result
+        return result
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def in_java_order(values: Mapping[str, str]) -> str:
+    """The block of exactly these properties."""
+    return properties.build_text({name: values[name] for name in iteration_order(values)})

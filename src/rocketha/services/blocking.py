@@ -1,0 +1,58 @@
+"""Work that blocks (the disk) off the reactor, one queue of it at a time.
+
+Theory of operation: a :class:`Worker` owns one thread and runs what it is given in order; results come back to the
+reactor.  The store's jobs touch files only and are made so that the reactor may go on appending meanwhile.  A
+simulator gives another implementation of
+:class:`BlockingWork`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet import defer, threads
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+
+T = TypeVar("T")
+
+
+class BlockingWork(Protocol):
+    """Runs blocking calls somewhere else."""
+
+    def run(self, call: Callable[[], T]) -> defer.Deferred[T]:
+        """The call's result, in the reactor."""
+
+    def start(self) -> None:
+        """Be ready."""
+
+    def stop(self) -> None:
+        """Finish what was given and take no more; blocks until then."""
+
+
+def exception_of(result: Any) -> Exception | None:
+    """What went wrong in :meth:`BlockingWork.run`, None when nothing did."""
+    if not isinstance(result, Failure):
+        return None
+    return result.value if isinstance(result.value, Exception) else RuntimeError(result.getErrorMessage())
+
+
+class Worker:
+    """One thread of its own."""
+
+    def __init__(self, reactor: Any, name: str) -> None:
+        self._reactor = reactor
+        self._pool = ThreadPool(1, 1, name)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._pool.start()
+
+    def run(self, call: Callable[[], T]) -> defer.Deferred[T]:
+        """Run a call after those given before it."""
+        return threads.deferToThreadPool(self._reactor, self._pool, call)
+
+    def stop(self) -> None:
+        """Let the thread finish and end."""
+        self._pool.stop()

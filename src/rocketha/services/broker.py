@@ -1,0 +1,653 @@
+"""The broker as a Twisted service: a store, its ports, its clocks.
+
+Decides nothing about messages: it gives requests to the pure parts of :mod:`rocketha.broker`, carries out their
+effects, and keeps time.  Nothing is opened before ``startService``.
+
+Theory of operation.  Start: recovery in a thread, then the tables, then the ports, then registration; a request never
+meets a half-recovered store.  Serving: all work of one read is one turn (:mod:`rocketha.protocols.remoting`); at its
+end what was staged is appended as one write, answered (or left to the flusher under SYNC_FLUSH), and pulls that
+waited for it run again.  Two timers: one a second for everything that is merely periodic, one for the next deadline
+of a held pull or a delayed message.  Stop: unregister, close the ports, flush, save, close the store.
+
+Java: ``BrokerController``, ``BrokerStartup``.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.application import service, strports
+from twisted.internet import defer, task
+from twisted.python.failure import Failure
+
+from rocketha.broker import effects as wanted
+from rocketha.broker import names
+from rocketha.broker.acknowledgements import Acknowledgements
+from rocketha.broker.data_version import DataVersion
+from rocketha.broker.delay_levels import DelayLevels, parse_levels
+from rocketha.broker.delayed_delivery import DelayedDelivery
+from rocketha.broker.hold import HeldPull, HeldPulls
+from rocketha.broker.message_rules import MessageRules
+from rocketha.broker.pull import Pulls
+from rocketha.broker.queries import Queries
+from rocketha.broker.requests import request_table
+from rocketha.broker.send import Sends, host_bytes
+from rocketha.broker.send_back import SendBacks
+from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
+from rocketha.broker.stats import BrokerStats
+from rocketha.errors import ConfigError, DiskFailure, RequestRefused
+from rocketha.observe import events
+from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.metrics import Registry
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, Turn
+from rocketha.services import broker_metrics, config_views
+from rocketha.services.blocking import BlockingWork, Worker, exception_of
+from rocketha.services.broker_files import BrokerFiles
+from rocketha.services.config import BrokerConfig, all_texts, update
+from rocketha.services.fatal import end_process
+from rocketha.services.flusher import Flusher
+from rocketha.services.proxied_calls import ProxiedCalls
+from rocketha.services.registration import Registration
+from rocketha.store.disk import Disk
+from rocketha.store.message_store import MessageStore
+from rocketha.store.messages import PutMessage, RecoveryReport
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.unique_id import UniqueIds
+
+_PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+_NOT_SUPPORTED = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+FAST_PORT_BELOW = 2
+
+Responder = Callable[[Any, Command, int], Answer | None]
+
+
+class LiveConfig:
+    """GET_ and UPDATE_BROKER_CONFIG act on the configuration in use.
+
+    :param changed: called after a change, so that what was derived from the configuration follows.
+    """
+
+    def __init__(self, config: BrokerConfig, changed: Callable[[], None]) -> None:
+        self._config = config
+        self._changed = changed
+        self.version = DataVersion()
+
+    def texts(self) -> dict[str, str]:
+        """Every key with its present value."""
+        return all_texts(self._config)
+
+    def change(self, changes: Any, now_ms: int) -> None:
+        """Change live keys, all or none.
+
+        :raises ConfigError: a key may not change, or its value is refused.
+        """
+        for value in changes.values():
+            if "\n" in value or "\r" in value:
+                raise ConfigError("a value holds a line break")
+        body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
+        try:
+            if update(self._config, body):
+                self.version.next(now_ms, 0)
+                self._changed()
+        except RequestRefused as refusal:
+            raise ConfigError(refusal.remark) from None
+
+
+class FastPort:
+    """The second port (listenPort - 2): everything but pulls, so that they cannot hold up the rest.
+
+    In Java it has a thread pool of its own; here it exists because slaves and tools use it.
+    """
+
+    def __init__(self, broker: BrokerService) -> None:
+        self._broker = broker
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """As on the main port."""
+        self._broker.connected(connection)
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """As on the main port."""
+        self._broker.disconnected(connection, reason)
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """As on the main port, without pulls."""
+        if command.code in _PULLS:
+            return _unsupported(command)
+        return self._broker.request(connection, command)
+
+    def turn_ended(self) -> None:
+        """As on the main port."""
+        self._broker.turn_ended()
+
+
+def _unsupported(command: Command) -> Answer:
+    return Answer(_NOT_SUPPORTED, f" request type {command.code} not supported")
+
+
+class BrokerService(service.MultiService):
+    """A running broker.
+
+    :param config: see :class:`BrokerConfig`.
+    :param disk: where the store is.
+    :param listen: endpoint strings of the main port; from ``bindAddress`` and ``listenPort`` where empty.
+    :param warnings: what to log at the start.
+    :param reactor: the global one, taken at the start, where not given.
+    :param chance: where producers leave the choice of a queue to the broker.
+    :param work: makes the two threads for blocking work (log, files).
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        disk: Disk,
+        listen: Sequence[str] = (),
+        warnings: Sequence[str] = (),
+        reactor: Any = None,
+        chance: random.Random | None = None,
+        work: Callable[[Any, str], BlockingWork] = Worker,
+    ) -> None:
+        super().__init__()
+        self.setName("broker")
+        self.config = config
+        self.log = make_logger()
+        self.identity = BrokerIdentity(
+            config.broker_cluster_name,
+            config.broker_name,
+            config.broker_id,
+            _address(config.broker_ip1, config.listen_port),
+            _address(config.broker_ip2, config.listen_port + 1),
+        )
+        self.recovery: RecoveryReport | None = None
+        self.serving = False
+        self.started: defer.Deferred[None] = defer.Deferred()
+        self.metrics = Registry()
+        self._disk = disk
+        self._listen = tuple(listen)
+        self._warnings = tuple(warnings)
+        self._reactor = reactor
+        self._chance = chance or random.Random()
+        self._work = work
+        self._failed: str | None = None
+        self._starting: defer.Deferred[Any] | None = None
+        self._second: task.LoopingCall | None = None
+        self._flush_clock: task.LoopingCall | None = None
+        self._deadline: Any = None
+        self._maintaining = 0
+        self._seconds_run = 0
+        self.factories: list[RemotingFactory] = []
+        self.registration: Registration | None = None
+
+    # --- what it is made of
+
+    def _build(self) -> None:
+        config, keys = self.config, self.config.store
+        now_ms = self._now()
+        root = keys.store_path_root_dir
+        store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
+        self.store = MessageStore(self._disk, root, config_views.store_config(config), store_host)
+        self.stats = BrokerStats(now_ms, config_views.local_utc_offset_ms())
+        self.rules = MessageRules()
+        self.delays = DelayLevels(parse_levels(keys.message_delay_level))
+        self.state = BrokerState(
+            identity=self.identity,
+            store=self.store,
+            stats=self.stats,
+            rules=BrokerRules(
+                auto_create_topic=config.auto_create_topic_enable,
+                default_topic_queue_nums=config.default_topic_queue_nums,
+                cluster_topic=config.cluster_topic_enable,
+                broker_topic=config.broker_topic_enable,
+            ),
+            config=LiveConfig(config, self._apply_config),
+            runtime_facts=self._runtime_facts,
+            delay_offsets=lambda: self.delays.dump(),
+        )
+        self._apply_config()
+        self.held = HeldPulls()
+        self.waiting = Acknowledgements()
+        ids = UniqueIds(store_host[:-4], os.getpid(), self._chance.getrandbits(32))
+        self.sends = Sends(
+            self.state, self.store, self.rules, self.delays, self.waiting, store_host,
+            lambda ms: ids.next(ms - _month_start_ms(ms)), self._chance,
+        )  # fmt: skip
+        self.pulls = Pulls(self.state, self.store, self.rules, self.held)
+        self.delayed = DelayedDelivery(self.state, self.store, self.delays, self.sends)
+        backs = SendBacks(self.state, self.store, self.rules, self.delays, self.sends, self._chance)
+        self._handlers: dict[int, Responder] = {
+            **request_table(self.state),
+            **Queries(self.store, self.rules).requests,
+            RequestCode.SEND_MESSAGE: self.sends.send,
+            RequestCode.SEND_MESSAGE_V2: self.sends.send,
+            RequestCode.SEND_BATCH_MESSAGE: self.sends.send,
+            RequestCode.CONSUMER_SEND_MSG_BACK: backs.send_back,
+            RequestCode.PULL_MESSAGE: self.pulls.pull,
+            RequestCode.LITE_PULL_MESSAGE: self.pulls.pull,
+        }
+        self.files = BrokerFiles(
+            self._disk,
+            root,
+            {
+                "topics": ("topics.json", self.state.topics),
+                "groups": ("subscriptionGroup.json", self.state.groups),
+                "offsets": ("consumerOffset.json", self.state.offsets),
+                "delays": ("delayOffset.json", self.delays),
+            },
+        )
+        self._log_work = self._work(self._reactor, "rocketha-log")
+        self._file_work = self._work(self._reactor, "rocketha-files")
+        self._turn = Turn()
+        self.flusher = Flusher(self.store, self.waiting, self._log_work, self._turn.end)
+        self._proxied = ProxiedCalls(self._connection)
+
+    def _apply_config(self) -> None:
+        """What handlers obey follows the configuration."""
+        config, keys, rules, own = self.config, self.config.store, self.state.rules, self.rules
+        rules.auto_create_topic = config.auto_create_topic_enable
+        rules.auto_create_group = config.auto_create_subscription_group
+        rules.default_topic_queue_nums = config.default_topic_queue_nums
+        rules.validate_system_topic = config.validate_system_topic_when_update_topic
+        rules.notify_consumer_ids_changed = config.notify_consumer_ids_changed_enable
+        rules.server_side_reset_offset = config.use_server_side_reset_offset
+        rules.reject_pull_consumer = config.reject_pull_consumer_enable
+        own.cluster_name = config.broker_cluster_name
+        own.broker_ip = config.broker_ip1
+        own.region_id = config.region_id
+        own.trace_on = config.trace_on
+        own.permission = config.broker_permission
+        own.message_bytes_max = keys.max_message_size
+        own.sync_flush = keys.flush_disk_type == "SYNC_FLUSH"
+        own.sync_flush_timeout_ms = keys.sync_flush_timeout
+        own.long_polling = config.long_polling_enable
+        own.short_polling_ms = config.short_polling_time_mills
+        own.transfer_bytes_max = keys.max_transfer_bytes_on_message_in_memory
+        own.transfer_count_max = keys.max_transfer_count_on_message_in_memory
+        own.query_max = keys.default_query_max_num
+
+    def _runtime_facts(self, now_ms: int) -> dict[str, str]:
+        """Keys of GET_BROKER_RUNTIME_INFO that only the service knows."""
+        ratio = self.store.used_ratio
+        facts = {
+            "commitLogDiskRatio": repr(ratio),
+            f"commitLogDiskRatio_{self.config.store.store_path_commit_log}": repr(ratio),
+            "consumeQueueDiskRatio": repr(ratio),
+            "startAcceptSendRequestTimeStamp": str(self.config.start_accept_send_request_time_stamp),
+        }
+        for level in range(1, self.delays.highest + 1):
+            high = self.store.max_offset(names.SCHEDULE_TOPIC, level - 1)
+            if high:
+                facts[f"scheduleMessageOffset_{level}"] = f"{self.delays.offsets.get(level, 0)},{high}"
+        return facts
+
+    # --- start
+
+    def startService(self) -> None:
+        """Twisted: recover, then serve; ``started`` fires when the ports are open."""
+        super().startService()
+        if self._reactor is None:
+            from twisted.internet import reactor
+
+            self._reactor = reactor
+        for warning in self._warnings:
+            self.log.warn("{warning}", warning=warning)
+        began = self._reactor.seconds()
+        self._build()
+        self._log_work.start()
+        self._file_work.start()
+        self._starting = self._log_work.run(functools.partial(self.store.load, self._now(), os.getpid()))
+        self._starting.addCallback(self._recovered, began)
+        self._starting.addErrback(self._not_started)
+
+    def _recovered(self, report: RecoveryReport, began: float) -> None:
+        self.recovery = report
+        for note in report.notes:
+            self.log.warn("store: {note}", note=note)
+        self.files.load()
+        now_ms = self._now()
+        self.delayed.start(now_ms)
+        if not self.running:
+            return
+        for description in self._endpoints(self.config.listen_port):
+            self._open(description, self, "main")
+        if self.config.fast_port_enable and not self._listen:
+            for description in self._endpoints(self.config.listen_port - FAST_PORT_BELOW):
+                self._open(description, FastPort(self), "fast")
+        self._serve(began)
+
+    def _endpoints(self, port: int) -> tuple[str, ...]:
+        backlog = self.config.remoting.server_socket_backlog
+        return self._listen or (config_views.endpoint(self.config.bind_address, port, backlog),)
+
+    def _open(self, description: str, requests: Any, name: str) -> None:
+        limits = config_views.limits(self.config.remoting)
+        numbers = self.factories[0].numbers if self.factories else itertools.count(1)
+        factory = RemotingFactory(requests, self._reactor, limits, numbers=numbers, turn=self._turn)
+        self.factories.append(factory)
+        port = strports.service(description, factory, self._reactor)
+        port.setName(f"port-{name}-{len(self.factories)}")
+        port.setServiceParent(self)  # we run: it listens now, and a taken port raises here
+
+    def _serve(self, began: float) -> None:
+        now_ms = self._now()
+        self.serving = True
+        config = self.config
+        self._second = task.LoopingCall(self._each_second)
+        self._second.clock = self._reactor
+        self._second.start(1.0, now=False)
+        self._flush_clock = task.LoopingCall(self.flusher.kick)
+        self._flush_clock.clock = self._reactor
+        self._flush_clock.start(config.store.flush_interval_commit_log / 1000, now=False)
+        addresses = tuple(filter(None, (item.strip() for item in config.namesrv_addr.split(";"))))
+        self.registration = Registration(
+            self._reactor,
+            addresses,
+            self.identity,
+            self.state.topics,
+            config.register_name_server_period / 1000,
+            config.register_broker_timeout_mills / 1000,
+        )
+        self.registration.start()
+        broker_metrics.install(self.metrics, self)
+        self._arm(now_ms)
+        report = self.recovery
+        how = "new" if report is None or not report.end else "clean" if report.clean else "after a crash"
+        seconds = self._reactor.seconds() - began
+        root = config.store.store_path_root_dir
+        emit(self.log, events.BrokerStarted(self.identity.broker_name, self.identity.address, root, how, seconds))
+        self.started.callback(None)
+
+    def _not_started(self, failure: Failure) -> None:
+        self._failed = failure.getErrorMessage()
+        if not isinstance(failure.value, (ConfigError, DiskFailure)):
+            self.log.error("{trace}", trace=failure.getTraceback())
+        end_process(self._reactor, f"the broker can not start: {self._failed}")
+        self.started.errback(failure)
+        self.started.addErrback(lambda _: None)
+
+    # --- stop
+
+    @defer.inlineCallbacks
+    def stopService(self) -> Any:
+        """Twisted: leave in order; fires when the store is closed."""
+        was_serving, self.serving = self.serving, False
+        for clock in (self._second, self._flush_clock):
+            if clock is not None and clock.running:
+                clock.stop()
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        if self.registration is not None:
+            yield self.registration.stop()
+        yield defer.maybeDeferred(super().stopService)
+        for factory in self.factories:
+            factory.close_all()
+        if self._starting is not None:
+            yield self._starting
+            yield self.flusher.idle()
+            while self._maintaining:
+                yield task.deferLater(self._reactor, 0.01)
+            yield self.files.idle()
+        if was_serving:
+            yield self._log_work.run(self._close)
+            emit(self.log, events.BrokerStopped(self.identity.broker_name, self.store.max_physical_offset))
+        if self._starting is not None:
+            self._log_work.stop()
+            self._file_work.stop()
+
+    def _close(self) -> None:
+        """In the log's thread, while nothing else runs: save and close."""
+        failure: DiskFailure | None = None
+        try:
+            self.files.save_all()
+        except DiskFailure as problem:
+            failure = problem
+        self.store.close(self._now())
+        if failure is not None:
+            raise failure
+
+    # --- requests
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """A client is there; nothing to do before it asks."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """A client is gone: its pulls wait no more and its groups rebalance."""
+        self.held.disconnected(connection.id)
+        self.sends.disconnected(connection.id)
+        for change in self.state.clients.disconnected(connection.id):
+            self.state.notify(change)
+        if self.state.effects:
+            self._carry_out()
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """Answer or stage one request.
+
+        :raises RequestRefused: answered by the protocol.
+        """
+        handler = self._handlers.get(command.code)
+        if handler is None:
+            return _unsupported(command)
+        try:
+            answer = handler(connection, command, self._now())
+        except RequestRefused:
+            if self.state.effects:
+                self._carry_out()
+            raise
+        if self.state.effects:
+            unsaved = self._carry_out()
+            if unsaved is not None and answer is not None:
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the change could not be saved: {unsaved}")
+        return answer
+
+    def turn_ended(self) -> None:
+        """Append what the turn staged, answer it, and wake who waited for it."""
+        if self.sends.staged:
+            now_ms = self._now()
+            arrived = self.sends.commit(now_ms)
+            if arrived:
+                self._arrived(arrived, now_ms)
+            if len(self.waiting):
+                self.flusher.kick()
+        self._arm_if_earlier()
+
+    def _arrived(self, messages: list[PutMessage], now_ms: int) -> None:
+        held = self.held
+        for message in messages:
+            if held.count:
+                for pull in held.arrived(message.topic, message.queue_id, message.tags_code):
+                    self._pull_again(pull, now_ms)
+            if message.delay_level:
+                self.delayed.arrived(message.queue_id + 1, now_ms)
+
+    def _pull_again(self, pull: HeldPull, now_ms: int) -> None:
+        connection, command = pull.connection, pull.command
+        if connection.closed:
+            return
+        try:
+            answer = self.pulls.pull(connection, command, now_ms, first=False)
+        except RequestRefused as refusal:
+            answer = Answer(refusal.code, refusal.remark)
+        if answer is not None:
+            connection.answer(command.opaque, answer)
+
+    def _as_turn(self, work: Callable[[], None]) -> None:
+        """Do the work of a timer as one turn."""
+        self._turn.active = True
+        try:
+            work()
+            self.turn_ended()
+        finally:
+            self._turn.end()
+
+    # --- effects
+
+    def _connection(self, connection_id: int) -> RemotingProtocol | None:
+        for factory in self.factories:
+            found = factory.connections.get(connection_id)
+            if found is not None and not found.closed:
+                return found
+        return None
+
+    def _carry_out(self) -> DiskFailure | None:
+        """Carry out the effects of a handler; the failure when a table could not be saved (it is tried again)."""
+        failed: DiskFailure | None = None
+        for effect in self.state.take_effects():
+            if isinstance(effect, wanted.NotifyClient):
+                connection = self._connection(effect.connection_id)
+                if connection is not None:
+                    connection.notify(effect.code, effect.fields, effect.body)
+            elif isinstance(effect, wanted.SaveConfig):
+                failed = self._save(effect.which) or failed
+            elif isinstance(effect, wanted.RegisterTopics):
+                if self.registration is not None:
+                    self.registration.register()
+                for topic in effect.topics or ():
+                    self._wake_topic(topic)
+            elif isinstance(effect, wanted.CallClients):
+                self._proxied.call(effect)
+            elif isinstance(effect, wanted.CloseConnection):
+                connection = self._connection(effect.connection_id)
+                if connection is not None:
+                    self.log.info("closing {peer}: {why}", peer=connection.peer, why=effect.reason)
+                    connection.close()
+            elif isinstance(effect, wanted.Audit):
+                self.log.info(
+                    "{event} by {peer}: {details}", event=effect.event, peer=effect.peer, details=effect.details
+                )
+        return failed
+
+    def _wake_topic(self, topic: str) -> None:
+        now_ms = self._now()
+        for pull in self.held.topic_changed(topic):
+            self._pull_again(pull, now_ms)
+
+    def _save(self, which: str) -> DiskFailure | None:
+        if which == "offsets":  # frequent, and a consumer can live with older ones
+            self.files.save_later(which, self._file_work)
+            return None
+        try:
+            self.files.save(which)
+        except DiskFailure as failure:
+            emit(self.log, events.DiskFailed(failure.path, failure.operation, failure.message))
+            return failure
+        return None
+
+    # --- time
+
+    def _now(self) -> int:
+        return int(self._reactor.seconds() * 1000)
+
+    def _arm_if_earlier(self) -> None:
+        due = self._next_due()
+        if due is not None and (self._deadline is None or due < self._deadline_ms):
+            self._arm(self._now())
+
+    def _next_due(self) -> int | None:
+        held, delayed = self.held.next_deadline_ms(), self.delayed.next_due_ms()
+        return held if delayed is None else delayed if held is None else min(held, delayed)
+
+    def _arm(self, now_ms: int) -> None:
+        """Set the timer for the next deadline."""
+        due = self._next_due()
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        self._deadline = None
+        if due is not None and self.running:
+            self._deadline_ms = due
+            self._deadline = self._reactor.callLater(max(0.001, (due - now_ms) / 1000), self._deadline_reached)
+
+    def _deadline_reached(self) -> None:
+        self._deadline = None
+        now_ms = self._now()
+
+        def work() -> None:
+            for pull in self.held.due(now_ms):
+                self._pull_again(pull, now_ms)
+            self.delayed.deliver(now_ms)
+
+        try:
+            self._as_turn(work)
+        except Exception:
+            self.log.error("a deadline failed: {trace}", trace=Failure().getTraceback())
+        self._arm(self._now())
+
+    def _each_second(self) -> None:
+        try:
+            self._as_turn(self._periodic)
+        except Exception:
+            self.log.error("the clock failed, it goes on: {trace}", trace=Failure().getTraceback())
+
+    def _periodic(self) -> None:
+        now_ms, config = self._now(), self.config
+        self._seconds_run += 1
+        self.stats.sample(now_ms)
+        self.waiting.expired(now_ms, ResponseCode.FLUSH_DISK_TIMEOUT)
+        if self._seconds_run % 10 == 0:
+            closing, changes = self.state.clients.expire(now_ms)
+            for change in changes:
+                self.state.notify(change)
+            for connection_id in closing:
+                self.state.effects.append(wanted.CloseConnection(connection_id, "no heartbeat for 120 s"))
+            self.state.locks.expire(now_ms)
+        if self.state.effects:
+            self._carry_out()
+        for which in ("topics", "groups"):
+            self._save(which)
+        if self._seconds_run % max(1, config.flush_consumer_offset_interval // 1000) == 0:
+            self.files.save_later("offsets", self._file_work)
+            self.files.save_later("delays", self._file_work)
+        for job in self.store.maintenance(now_ms):
+            self._maintain(job)
+
+    def _maintain(self, job: Any) -> None:
+        self._maintaining += 1
+
+        def done(result: Any) -> None:
+            self._maintaining -= 1
+            failure = exception_of(result)
+            self.store.finished(job, failure)
+            if isinstance(failure, DiskFailure):
+                emit(self.log, events.DiskFailed(failure.path, failure.operation, failure.message))
+            elif isinstance(result, Failure):
+                self.log.error("{kind}: {trace}", kind=job.kind, trace=result.getTraceback())
+
+        self._file_work.run(job.run).addBoth(done)
+
+    # --- for people and machines
+
+    def healthy(self) -> str | None:
+        """None, or why this process should be restarted."""
+        return self._failed
+
+    def ready(self) -> str | None:
+        """None, or why the broker can not serve now."""
+        if self._failed is not None:
+            return self._failed
+        if not self.serving:
+            return "starting" if self.running else "stopped"
+        if not self.store.writable(self._now()):
+            return "the store takes no messages: its disk is full or failed"
+        if self.registration is not None and not self.registration.registered:
+            return "not registered with every nameserver"
+        return None
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@functools.lru_cache(maxsize=4)
+def _month_start(year: int, month: int) -> int:
+    return int(time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1))) * 1000
+
+
+def _month_start_ms(now_ms: int) -> int:
+    """The start of the local month, as ``MessageClientIDSetter`` counts from it."""
+    local = time.localtime(now_ms / 1000)
+    return _month_start(local.tm_year, local.tm_mon)

@@ -1,0 +1,61 @@
+"""What the broker tells Prometheus: values that it keeps anyway, asked when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rocketha.observe.metrics import Registry
+
+if TYPE_CHECKING:
+    from rocketha.services.broker import BrokerService
+
+SERIES_MAX = 1000
+
+
+def install(metrics: Registry, broker: BrokerService) -> None:
+    """Register the metrics of a broker."""
+    stats, store = broker.stats, broker.store
+    count, now = "counter", "gauge"
+    for name, text, value, kind in (
+        ("rocketha_messages_in_total", "Messages stored.", lambda: stats.put_messages, count),
+        ("rocketha_bytes_in_total", "Bytes of records stored.", lambda: stats.put_bytes, count),
+        ("rocketha_sends_failed_total", "Sends that the disk refused.", lambda: stats.put_failed, count),
+        ("rocketha_messages_out_total", "Messages given to consumers.", lambda: stats.get_messages, count),
+        ("rocketha_pulls_found_total", "Pulls that found messages.", lambda: stats.get_found, count),
+        ("rocketha_pulls_empty_total", "Pulls that found nothing.", lambda: stats.get_missed, count),
+        ("rocketha_pulls_held", "Pulls that wait for a message.", lambda: broker.held.count, now),
+        ("rocketha_sends_waiting", "Sends that wait for the disk.", lambda: len(broker.waiting), now),
+        ("rocketha_flushes_total", "Flushes of the commit log.", lambda: broker.flusher.count, count),
+        ("rocketha_log_end_bytes", "End of the commit log.", lambda: store.max_physical_offset, now),
+        ("rocketha_log_begin_bytes", "Begin of the commit log.", lambda: store.min_physical_offset, now),
+        ("rocketha_log_flushed_bytes", "Up to where the commit log is on the disk.", lambda: store.flushed_offset, now),
+        ("rocketha_topics", "Topics.", lambda: len(broker.state.topics.table), now),
+        ("rocketha_delayed_skipped_total", "Delayed messages not deliverable.", lambda: broker.delayed.skipped, count),
+        ("rocketha_connections", "Open connections.", lambda: sum(len(f.connections) for f in broker.factories), now),
+        ("rocketha_frames_in_total", "Frames received.", lambda: sum(f.frames_in for f in broker.factories), count),
+        ("rocketha_bytes_received_total", "Bytes received.", lambda: sum(f.bytes_in for f in broker.factories), count),
+        ("rocketha_bytes_sent_total", "Bytes sent.", lambda: sum(f.bytes_out for f in broker.factories), count),
+        (
+            "rocketha_protocol_errors_total",
+            "Connections closed for breaking the protocol.",
+            lambda: sum(f.refused for f in broker.factories),
+            count,
+        ),
+    ):
+        metrics.ask(name, text, value, kind)
+
+    def topics() -> Iterable[tuple[tuple[str, ...], int]]:
+        return [((name,), counters.put_messages) for name, counters in sorted(stats.topics.items())[:SERIES_MAX]]
+
+    def groups() -> Iterable[tuple[tuple[str, ...], int]]:
+        rows = []
+        for key, counters in sorted(stats.groups.items())[:SERIES_MAX]:
+            topic, _, group = key.partition("@")
+            rows.append(((topic, group), counters.get_messages))
+        return rows
+
+    metrics.ask_series("rocketha_topic_messages_in_total", "Messages stored by topic.", ("topic",), topics, count)
+    metrics.ask_series(
+        "rocketha_group_messages_out_total", "Messages given to groups.", ("topic", "group"), groups, count
+    )

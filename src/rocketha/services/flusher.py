@@ -1,0 +1,88 @@
+"""Group commit: one flush at a time, everything that waits goes with the next.
+
+Theory of operation.  While a flush is on its way to the disk, appends and their waiters collect; when it returns, the
+waiters it covers are answered and, if others wait, the next one starts.  So the number of ``fdatasync`` calls follows
+the disk, not the senders.  Under ASYNC_FLUSH a clock starts it.  A failed flush is final: the store refuses writes
+from then on, every waiter is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import defer
+from twisted.python.failure import Failure
+
+from rocketha.broker.acknowledgements import Acknowledgements
+from rocketha.errors import DiskFailure
+from rocketha.observe.logging import make_logger
+from rocketha.services.blocking import BlockingWork, exception_of
+from rocketha.store.message_store import MessageStore
+from rocketha.wire.codes import ResponseCode
+
+
+class Flusher:
+    """Keeps a store's log on the disk.
+
+    :param settled: called after waiters were answered, so that the answers of one flush leave together.
+    """
+
+    def __init__(
+        self, store: MessageStore, waiting: Acknowledgements, work: BlockingWork, settled: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self._waiting = waiting
+        self._work = work
+        self._settled = settled
+        self._running: defer.Deferred[Any] | None = None
+        self._idle: list[defer.Deferred[None]] = []
+        self._log = make_logger()
+        self.count = 0
+
+    def kick(self) -> None:
+        """Something waits for the disk, or it is time: flush unless a flush is under way."""
+        if self._running is not None:
+            return
+        job = self._store.flush_job()
+        if job is None:
+            self._release()
+            return
+        self.count += 1
+        self._running = self._work.run(job.run)
+        self._running.addBoth(self._done, job)
+        self._running.addErrback(self._crashed)
+
+    def _done(self, result: Any, job: Any) -> None:
+        self._running = None
+        failure = exception_of(result)
+        self._store.finished(job, failure)
+        if failure is not None:
+            self._log.critical("the commit log can not be flushed, no more messages are taken: {why}", why=str(failure))
+            self._waiting.fail(ResponseCode.FLUSH_DISK_TIMEOUT)
+            self._settled()
+            if not isinstance(failure, DiskFailure):
+                result.raiseException()
+        else:
+            self._release()
+        if len(self._waiting) and failure is None:
+            self.kick()
+        elif self._running is None:
+            idle, self._idle = self._idle, []
+            for waiter in idle:
+                waiter.callback(None)
+
+    def _release(self) -> None:
+        if self._waiting.flushed(self._store.flushed_offset):
+            self._settled()
+
+    def _crashed(self, failure: Failure) -> None:
+        self._log.critical("flush: {trace}", trace=failure.getTraceback())
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when no flush is under way."""
+        if self._running is None:
+            return defer.succeed(None)
+        waiter: defer.Deferred[None] = defer.Deferred()
+        self._idle.append(waiter)
+        return waiter
