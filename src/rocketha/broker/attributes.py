@@ -51,7 +51,7 @@ GROUP_ATTRIBUTES: Mapping[str, Attribute] = {}
 def parse_changes(text: str | None) -> dict[str, str]:
     """``+k=v,-k`` as a map with the signs kept on the keys.
 
-    :raises RequestRefused: 29, a part has no sign, no value or comes twice.
+    :raises RequestRefused: 1, Java's code and remark for a part without sign or value, or that comes twice.
     """
     changes: dict[str, str] = {}
     if not text:
@@ -61,11 +61,11 @@ def parse_changes(text: str | None) -> dict[str, str]:
         key = key.strip()
         if equals:
             if not key.startswith("+"):
-                raise refused(f"attribute {part[:80]!r}: a value can only be added, as +key=value")
+                raise _wrong(f"add/alter attribute format is wrong: {key}")
         elif not key.startswith("-"):
-            raise refused(f"attribute {part[:80]!r}: neither +key=value nor -key")
+            raise _wrong(f"delete attribute format is wrong: {key}")
         if key in changes:
-            raise refused(f"attribute {key[:80]!r} comes twice")
+            raise _wrong(f"key duplication: {key}")
         changes[key] = value.strip()
     return changes
 

@@ -79,6 +79,7 @@ class ClientRequests:
 
     def _register_consumer(self, member: Member, data: ConsumerData, beat: Heartbeat, now_ms: int) -> None:
         state = self._state
+        with_sub = not (beat.without_sub and beat.fingerprint != 0)
         if state.is_slave:  # tables come from the master; the members still count here, for their pulls
             config = state.groups.get(data.group) or SubscriptionGroupConfig(data.group)
         else:
@@ -86,14 +87,21 @@ class ClientRequests:
             if found is None:
                 return
             config = found
-            ordered = any(state.topics.is_order(subscription.topic) for subscription in data.subscriptions)
+            ordered = any(map(state.topics.is_order, self._topics_of(data, with_sub)))
             unit_flag = UNIT_SUB_FLAG if data.unit_mode else 0
             retry_topic = names.retry_topic(data.group)
             state.topic_for_group(retry_topic, config.retry_queue_nums, now_ms, order=ordered, sys_flag=unit_flag)
-        with_sub = not (beat.without_sub and beat.fingerprint != 0)
         changed = state.clients.register_consumer(member, data, beat.fingerprint, with_sub)
         if changed and config.notify_consumer_ids_changed_enable:
             state.notify(state.clients.change(state.clients.consumers[data.group]))
+
+    def _topics_of(self, data: ConsumerData, with_sub: bool) -> list[str]:
+        """Topics of a group's heartbeat, or those known when it left them out (Java then takes none, and forgets that the
+        retry topic is ordered)."""
+        if with_sub:
+            return [subscription.topic for subscription in data.subscriptions]
+        group = self._state.clients.consumers.get(data.group)
+        return [] if group is None else list(group.subscriptions)
 
     def unregister_client(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """UNREGISTER_CLIENT: the client shuts down or leaves one group."""

@@ -137,7 +137,7 @@ class RuntimeRequests:
 
     def timer_metrics(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """GET_TIMER_METRICS: the same."""
-        raise refused("The timerMessageStore is null", ResponseCode.SYSTEM_ERROR)
+        raise refused("The timer message store is null", ResponseCode.SYSTEM_ERROR)
 
 
 def readable_bytes(count: int) -> str:

@@ -139,6 +139,7 @@ class TopicRequests:
         value = topics.as_json(chosen)
         value["mappingDataVersion"] = DataVersion().as_json()
         value["topicQueueMappingDetailMap"] = {}
+        value["topicQueueMappingInfoMap"] = {}
         return Answer(fields={"totalTopicNum": str(len(topics.table))}, body=json_dialect.dumps(value))
 
     def topic_stats(self, connection: Peer, command: Command, now_ms: int) -> Answer:

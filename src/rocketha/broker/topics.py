@@ -138,6 +138,8 @@ def system_topics(
         one(names.member_topic(broker_name), 1, inherit),
         one(names.HALF_TOPIC, 1),
         one(names.OP_HALF_TOPIC, 1),
+        one(names.ROCKSDB_HALF_TOPIC, 1),
+        one(names.ROCKSDB_OP_HALF_TOPIC, 1),
         one(names.TIMER_TOPIC, 1),
     ]
     if auto_create:
