@@ -54,9 +54,9 @@ class ListStore:
         return next((offset for offset, (_, ms) in enumerate(messages) if ms >= timestamp_ms), len(messages))
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
-        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+        return self.store_time_at(topic, queue_id, self.min_offset(topic, queue_id))
 
-    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
         messages = self._messages(topic, queue_id)
         there = self.min_offset(topic, queue_id) <= offset < len(messages)
         return messages[offset][1] if there else -1

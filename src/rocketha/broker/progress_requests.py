@@ -81,7 +81,7 @@ class ProgressRequests:
         entries = []
         for queue_id in range(queue_nums):
             committed = max(0, offsets.query(group, topic, queue_id))
-            last_ms = store.store_time(topic, queue_id, committed - 1) if committed > 0 else 0
+            last_ms = store.store_time_at(topic, queue_id, committed - 1) if committed > 0 else 0
             progress = {
                 "brokerOffset": max(0, store.max_offset(topic, queue_id)),
                 "consumerOffset": committed,
@@ -131,13 +131,13 @@ class ProgressRequests:
             offset = self._state.offsets.query(group, topic, queue_id)
             delay_ms = 0
             if offset < high:
-                next_ms = store.store_time(topic, queue_id, max(offset, store.min_offset(topic, queue_id)))
+                next_ms = store.store_time_at(topic, queue_id, max(offset, store.min_offset(topic, queue_id)))
                 delay_ms = now_ms - next_ms if next_ms > 0 else 0
             spans.append(
                 {
-                    "consumeTimeStamp": store.store_time(topic, queue_id, offset - 1) if offset > 0 else first_ms,
+                    "consumeTimeStamp": store.store_time_at(topic, queue_id, offset - 1) if offset > 0 else first_ms,
                     "delayTime": delay_ms,
-                    "maxTimeStamp": store.store_time(topic, queue_id, high - 1) if high > 0 else -1,
+                    "maxTimeStamp": store.store_time_at(topic, queue_id, high - 1) if high > 0 else -1,
                     "messageQueue": self._queue(topic, queue_id),
                     "minTimeStamp": first_ms,
                 }

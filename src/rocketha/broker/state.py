@@ -39,7 +39,7 @@ class MessageStore(Protocol):
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """When the oldest message of the queue was stored, -1 when there is none."""
 
-    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
         """When a message was stored, -1 when it is not there."""
 
     def physical_offset(self, topic: str, queue_id: int, offset: int) -> int:
