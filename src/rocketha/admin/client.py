@@ -13,7 +13,7 @@ Java: ``MQClientInstance``, ``MQClientAPIImpl``, ``TopicRouteData``.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -64,6 +64,12 @@ def code_name(code: int) -> str:
         return f"{code} {ResponseCode(code).name}"
     except ValueError:
         return str(code)
+
+
+def plain(problem: Exception) -> str:
+    """A network error in few words (Twisted's begin with its class's sentence)."""
+    text = str(problem).rstrip(".")
+    return text.removeprefix("An error occurred while connecting: ") or type(problem).__name__
 
 
 @attrs.frozen(order=True)
@@ -172,8 +178,11 @@ class Client:
         return int(self.reactor.seconds() * 1000)
 
     async def local_host(self) -> str:
-        """The address this machine has towards its nameserver: what ids are made of."""
-        connection = await self._connections.connect(self._nameservers[self._chosen])
+        """The address this machine has towards its nameserver: what ids are made of.
+
+        :raises NoRoute: no nameserver can be reached.
+        """
+        connection: RemotingProtocol = await self._try_nameservers(self._connections.connect)
         return connection.local_host
 
     async def request(
@@ -209,21 +218,23 @@ class Client:
         known = self._routes.get(topic)
         if known is not None and not fresh and self.reactor.seconds() - known[0] < ROUTE_AGE_MAX_S:
             return known[1]
-        answer = await self._ask_nameserver(
-            RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic, "acceptStandardJsonOnly": "true"}
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        answer: Command = await self._try_nameservers(
+            lambda address: self.request(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
         )
         route = parse_route(topic, answer.body)
         self._routes[topic] = (self.reactor.seconds(), route)
         return route
 
-    async def _ask_nameserver(self, code: int, fields: Mapping[str, str]) -> Command:
+    async def _try_nameservers(self, ask: Callable[[str], Awaitable[Any]]) -> Any:
+        """What ``ask(address)`` gives for the present nameserver, or, while the network fails, for the next."""
         problems = []
         for _attempt in self._nameservers:
             address = self._nameservers[self._chosen]
             try:
-                return await self.request(address, code, fields)
+                return await ask(address)
             except NETWORK_ERRORS as problem:
-                problems.append(str(problem) or type(problem).__name__)
+                problems.append(plain(problem))
                 self._chosen = (self._chosen + 1) % len(self._nameservers)
         raise NoRoute("no nameserver answers: " + "; ".join(problems))
 

@@ -91,7 +91,9 @@ class StatusService(service.MultiService):
         if not list(self):
             strports.service(self._description, self._factory, self._reactor).setServiceParent(self)
         super().startService()
-        emit(make_logger(), StatusServerStarted(self._description.removeprefix("tcp:")))
+        found = re.match(r"tcp6?:([0-9]+):interface=(.*)$", self._description)
+        address = f"{found[2]}:{found[1]}" if found else self._description
+        emit(make_logger(), StatusServerStarted(address))
 
 
 def install_process_metrics(metrics: Registry) -> None:
