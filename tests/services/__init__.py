@@ -1,0 +1,1 @@
+"""Services on test clocks, in-memory transports and real loopback ports."""
