@@ -105,6 +105,7 @@ class Appender:
         store_host, store_bit = self._store_host, self._store_bit
         queues, topics = self._queues.queues, self._topics
         crc32, layouts, add_part, add_entry = zlib.crc32, HEAD_LAYOUTS, parts.extend, entries.append
+        new = tuple.__new__  # of a NamedTuple: half the time of its own constructor
         for message in group:
             topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
             try:
@@ -131,7 +132,8 @@ class Appender:
             if queued:
                 queue_offset = queue.next_offset
                 queue.next_offset = queue_offset + 1
-            add_entry((message, queue, queued, PutResult(queue_offset, position, size), self._code(message, now_ms)))
+            code = message.tags_code if message.delay_level <= 0 else self._code(message, now_ms)
+            add_entry((message, queue, queued, new(PutResult, (queue_offset, position, size)), code))
             add_part(
                 (
                     layout.pack(
@@ -161,7 +163,7 @@ class Appender:
         return position
 
     def _code(self, message: PutMessage, now_ms: int) -> int:
-        if message.delay_level > 0 and message.topic == SCHEDULE_TOPIC:
+        if message.topic == SCHEDULE_TOPIC:
             return deliver_time_ms(message.delay_level, now_ms, self._config.delay_levels_ms)
         return message.tags_code
 
@@ -172,16 +174,20 @@ class Appender:
         return known
 
     def _dispatch(self, entries: list[_Entry], now_ms: int) -> None:
-        queues, index = self._queues, self._index
-        pack, mark = pack_unit, queues.mark
-        for message, queue, queued, (_, physical_offset, size), code in entries:
+        queues, pack = self._queues, pack_unit
+        for _, queue, queued, (_, physical_offset, size), code in entries:
             if queued:
                 queue.tail += pack(physical_offset, size, code)
                 if not queue.dirty:
-                    mark(queue)
-            keys = message.keys
-            if keys and index is not None and message.sys_flag & TRANSACTION_BITS != TRANSACTION_ROLLBACK:
-                index.put(message.topic, keys, physical_offset, now_ms)
+                    queues.mark(queue)
+        if self._index is not None:
+            keyed = [
+                (message.topic, message.keys, place[1])
+                for message, _, _, place, _ in entries
+                if message.keys and message.sys_flag & TRANSACTION_BITS != TRANSACTION_ROLLBACK
+            ]
+            if keyed:
+                self._index.put_all(keyed, now_ms)
         queues.pending_bytes += 20 * len(entries)
 
 

@@ -13,7 +13,8 @@ slots included, and the log is dispatched again from there (``recovery.py``).
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
@@ -21,12 +22,56 @@ from rocketha.store.disk import Disk
 from rocketha.store.index_file import IndexFile, key_hash
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles
-from rocketha.wire.java_text import extend_hash, string_hash
+from rocketha.wire.java_text import string_hash
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-_PREFIXES_MAX = 10_000
-_STABLE_TAIL = 12
-"""Characters at the end of a UNIQ_KEY that change from message to message: 8 of the time, 4 of the counter."""
+_REMEMBERED_MAX = 10_000
+_PIECE = 3
+_TAIL = 2 * _PIECE
+"""Characters at the end of a UNIQ_KEY that are hashed anew each time: 2 of the time in ms, 4 of the counter."""
+_PIECE_SHIFT = pow(31, _PIECE, 1 << 32)
+_TAIL_SHIFT = pow(31, _TAIL, 1 << 32)
+
+
+class TopicHashes:
+    """Index hashes of one topic's keys, computed from remembered parts.
+
+    A tag comes with every message: its hash is remembered whole.  A producer's unique keys share their beginning: its
+    hash is remembered, and so are those of the pieces of three characters that the ends consist of.
+    """
+
+    __slots__ = ("_heads", "_prefix", "tags")
+
+    _pieces: ClassVar[dict[str, int]] = {}
+    """Hash of three ASCII characters: the same whatever the topic."""
+
+    def __init__(self, topic: str) -> None:
+        self.tags: dict[str, int] = {}
+        self._prefix = topic + "#"
+        self._heads: dict[str, int] = {}
+
+    def hash(self, key: str) -> int:
+        """``IndexFile.indexKeyHashMethod(topic + "#" + key)``."""
+        pieces = self._pieces
+        try:
+            value = (
+                self._heads[key[:-_TAIL]] + pieces[key[-_TAIL:-_PIECE]] * _PIECE_SHIFT + pieces[key[-_PIECE:]]
+            ) & 0xFFFFFFFF
+        except KeyError:
+            return self._hash_new(key)
+        if value < 0x80000000:
+            return value
+        return 0x100000000 - value if value != 0x80000000 else 0
+
+    def _hash_new(self, key: str) -> int:
+        value = key_hash(string_hash(self._prefix + key))
+        if key[:2] == "T#":
+            _remember(self.tags, key, value)
+        elif len(key) >= 4 * _TAIL and key[-_TAIL:].isascii():
+            _remember(self._heads, key[:-_TAIL], string_hash(self._prefix + key[:-_TAIL]) * _TAIL_SHIFT)
+            _remember(self._pieces, key[-_TAIL:-_PIECE], string_hash(key[-_TAIL:-_PIECE]))
+            _remember(self._pieces, key[-_PIECE:], string_hash(key[-_PIECE:]))
+        return value
 
 
 class KeyIndex:
@@ -42,9 +87,7 @@ class KeyIndex:
         self._disk = disk
         self._open_files = files
         self._config = config
-        self._topic_hashes: dict[str, int] = {}
-        self._tag_hashes: dict[str, int] = {}
-        self._prefix_hashes: dict[str, int] = {}
+        self._topics: dict[str, TopicHashes] = {}
         self._busy = False
 
     @property
@@ -61,31 +104,31 @@ class KeyIndex:
 
     def put(self, topic: str, keys: tuple[str, ...], physical_offset: int, store_timestamp_ms: int) -> None:
         """Index a record that is in the log."""
+        self.put_all([(topic, keys, physical_offset)], store_timestamp_ms)
+
+    def put_all(self, records: Sequence[tuple[str, tuple[str, ...], int]], store_timestamp_ms: int) -> None:
+        """Index records that are in the log, given as (topic, keys, log offset), in order of their offsets."""
+        units: list[tuple[int, int]] = []
+        known = None
+        for topic, keys, physical_offset in records:
+            known = self._topics.get(topic) or self._remember_topic(topic)
+            tags, hash_of = known.tags, known.hash
+            for key in keys:
+                units.append((tags[key] if key in tags else hash_of(key), physical_offset))
         file = self.files[-1] if self.files else self._begin_file(store_timestamp_ms)
-        for key in keys:
+        put = 0
+        while put < len(units):
             if file.unit_count >= file.unit_limit:
                 file = self._begin_file(store_timestamp_ms)
-            file.put(self._hash(topic, key), physical_offset, store_timestamp_ms)
-        self.end_offset = physical_offset
+            put += file.put(units[put:] if put else units, store_timestamp_ms)
+        if units:
+            self.end_offset = units[-1][1]
 
-    def _hash(self, topic: str, key: str) -> int:
-        """``indexKeyHashMethod(topic + "#" + key)``, from remembered parts."""
-        if key[:2] == "T#":  # tags are few and come with every message
-            text = f"{topic}#{key}"
-            known = self._tag_hashes.get(text)
-            return known if known is not None else _remember(self._tag_hashes, text, key_hash(string_hash(text)))
-        prefix = self._topic_hashes.get(topic)
-        if prefix is None:
-            prefix = _remember(self._topic_hashes, topic, string_hash(topic + "#"))
-        if not key.isascii():
-            return key_hash(string_hash(f"{topic}#{key}"))
-        if len(key) > 2 * _STABLE_TAIL:
-            head = topic + key[:-_STABLE_TAIL]
-            known = self._prefix_hashes.get(head)
-            if known is None:
-                known = _remember(self._prefix_hashes, head, extend_hash(prefix, key[:-_STABLE_TAIL].encode("ascii")))
-            return key_hash(extend_hash(known, key[-_STABLE_TAIL:].encode("ascii")))
-        return key_hash(extend_hash(prefix, key.encode("ascii")))
+    def _remember_topic(self, topic: str) -> TopicHashes:
+        if len(self._topics) >= _REMEMBERED_MAX:
+            self._topics.clear()
+        known = self._topics[topic] = TopicHashes(topic)
+        return known
 
     def _begin_file(self, now_ms: int) -> IndexFile:
         former = self.files[-1] if self.files else None
@@ -195,7 +238,7 @@ class KeyIndex:
 
 
 def _remember(table: dict[str, int], name: str, value: int) -> int:
-    if len(table) >= _PREFIXES_MAX:
+    if len(table) >= _REMEMBERED_MAX:
         table.clear()
     table[name] = value
     return value

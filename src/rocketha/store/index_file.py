@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -98,7 +98,7 @@ class IndexFile:
         self._disk = disk
         self._files = files
         self._slots: memoryview | None = None
-        self._dirty_pages: set[int] = set()
+        self._dirty_pages = bytearray((config.index_slots + PAGE_SLOTS - 1) // PAGE_SLOTS)
         self._tail = bytearray()  # packed units from _tail_from on
         self._tail_from = 1
 
@@ -127,42 +127,45 @@ class IndexFile:
             self.begin_offset = self.end_offset = former.end_offset
             self.begin_timestamp_ms = self.end_timestamp_ms = former.end_timestamp_ms
 
-    def put(self, hash_value: int, physical_offset: int, store_timestamp_ms: int) -> None:
-        """Add a unit; the caller has checked that there is room."""
-        slots = self._slots
-        if slots is None:
-            slots = self.take_slots()
-        slot = hash_value % self.slots_number
-        previous = slots[slot]
-        number = self.unit_count
-        if number <= 1:
-            seconds = 0
-            if self.begin_timestamp_ms > 0:  # measured against the former file's end, as Java does
-                seconds = min(max(store_timestamp_ms - self.begin_timestamp_ms, 0) // 1000, SECONDS_MAX)
-            self.begin_offset = physical_offset
-            self.begin_timestamp_ms = store_timestamp_ms
-        else:
-            seconds = (store_timestamp_ms - self.begin_timestamp_ms) // 1000
-            if not 0 <= seconds <= SECONDS_MAX:
-                seconds = 0 if seconds < 0 else SECONDS_MAX
-        self._tail += _pack_unit(hash_value, physical_offset, seconds, previous)
-        slots[slot] = number
-        self._dirty_pages.add(slot // PAGE_SLOTS)
-        if not previous:
-            self.slot_count += 1
-        self.unit_count = number + 1
-        self.end_offset = physical_offset
+    def put(self, units: Sequence[tuple[int, int]], store_timestamp_ms: int) -> int:
+        """Add units, given as (key hash, log offset), of records of one store time; returns how many found room."""
+        slots = self._slots if self._slots is not None else self.take_slots()
+        number, dirty, slots_number = self.unit_count, self._dirty_pages, self.slots_number
+        units = units[: self.unit_limit - number]
+        seconds = 0
+        if self.begin_timestamp_ms > 0:  # of a new file it is the former file's end, as in Java
+            seconds = min(max(store_timestamp_ms - self.begin_timestamp_ms, 0) // 1000, SECONDS_MAX)
+        parts: list[bytes] = []
+        for hash_value, physical_offset in units:
+            slot = hash_value % slots_number
+            previous = slots[slot]
+            parts.append(_pack_unit(hash_value, physical_offset, seconds, previous))
+            slots[slot] = number
+            dirty[slot // PAGE_SLOTS] = 1
+            if not previous:
+                self.slot_count += 1
+            if number <= 1:
+                self.begin_offset = physical_offset
+                self.begin_timestamp_ms = store_timestamp_ms
+                seconds = 0
+            number += 1
+        self._tail += b"".join(parts)
+        self.unit_count = number
+        self.end_offset = units[-1][1]
         self.end_timestamp_ms = store_timestamp_ms
+        return len(units)
 
     def snapshot(self) -> Snapshot:
         """Copy what is pending; :meth:`apply` or :meth:`restore` must follow."""
         slots = self._slots
         pages: list[tuple[int, bytes]] = []
         if slots is not None:
-            for page in sorted(self._dirty_pages):
+            page = self._dirty_pages.find(1)
+            while page >= 0:
                 first = page * PAGE_SLOTS
+                self._dirty_pages[page] = 0
                 pages.append((first, bytes(slots[first : first + PAGE_SLOTS])))
-        self._dirty_pages = set()
+                page = self._dirty_pages.find(1, page + 1)
         return Snapshot(
             self.path,
             self.file_size,
@@ -184,11 +187,12 @@ class IndexFile:
 
     def restore(self, snapshot: Snapshot) -> None:
         """The snapshot did not get there: its pages are dirty again."""
-        self._dirty_pages.update(first // PAGE_SLOTS for first, _ in snapshot.pages)
+        for first, _ in snapshot.pages:
+            self._dirty_pages[first // PAGE_SLOTS] = 1
 
     def drop_slots(self) -> None:
         """Give the memory of a full file's slots back, once they are written."""
-        if not self._dirty_pages and not self.pending_units:
+        if not any(self._dirty_pages) and not self.pending_units:
             self._slots = None
 
     def take_slots(self) -> memoryview:
@@ -303,7 +307,7 @@ class IndexFile:
         self.slot_count = used
         self.end_offset = last_offset
         self.end_timestamp_ms = self.begin_timestamp_ms + last_seconds * 1000
-        self._dirty_pages = set(range((self.slots_number + PAGE_SLOTS - 1) // PAGE_SLOTS))
+        self._dirty_pages = bytearray(b"\1" * len(self._dirty_pages))
         self.truncate(last_offset)
 
     def truncate(self, log_end: int) -> None:
@@ -321,7 +325,7 @@ class IndexFile:
             slot = unit.key_hash % self.slots_number
             if unit.key_hash >= 0 and slots[slot] == number:
                 slots[slot] = unit.previous
-                self._dirty_pages.add(slot // PAGE_SLOTS)
+                self._dirty_pages[slot // PAGE_SLOTS] = 1
                 self.slot_count -= not unit.previous
             self.unit_count = number
         else:

@@ -7,7 +7,7 @@ its CRC first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.commitlog import CommitLog
@@ -17,13 +17,17 @@ from rocketha.store.dispatch import index_keys
 from rocketha.store.index import KeyIndex
 from rocketha.store.messages import GetResult, GetStatus
 from rocketha.wire import properties as properties_wire
-from rocketha.wire.record import RECORD_BYTES_MAX, SYS_FLAG_AT, decode, is_intact
+from rocketha.wire.record import RECORD_BYTES_MAX, SYS_FLAG_AT, decode, take_intact
 from rocketha.wire.spec.commitlog import BORN_HOST_V6
 from rocketha.wire.store_files import QUEUE_UNIT
 
 SPAN_FACTOR = 4
 """Read records together while that reads at most this many times their bytes."""
-SPAN_BYTES_MAX = 4 << 20
+SMALL_SPAN_BYTES = 1 << 16
+"""... or while all of them lie that close together ..."""
+GAP_BYTES_MAX = 4096
+"""... or while the next record lies within a page: reading that much costs less than another call."""
+SPAN_BYTES_MAX = 1 << 20
 FIRST_READ = 4096
 _BORN_HOST_AT = 48
 _units = QUEUE_UNIT.layout.iter_unpack
@@ -79,42 +83,48 @@ class Reader:
             next_file = min(high, offset - offset % per_file + per_file)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, next_file, low, high)
         limit = min(max(max_bytes, 100), self._config.get_bytes_max)
-        next_offset, wanted, holes = _choose(data, offset, max_messages, limit, accepts)
-        parts, damaged = self._read(wanted)
-        damaged += holes
+        next_offset, wanted = _choose(data, offset, max_messages, limit, accepts)
+        parts = self._read(wanted)
+        damaged = len(wanted) - len(parts)
         if parts:
-            body = b"".join(parts) if len(parts) > 1 else bytes(parts[0])
+            body = b"".join(parts) if len(parts) > 1 else parts[0]
             return GetResult(GetStatus.FOUND, next_offset, low, high, (body,), len(parts), len(body), damaged)
-        status = GetStatus.MESSAGE_WAS_REMOVING if wanted or holes else GetStatus.NO_MATCHED_MESSAGE
+        status = GetStatus.MESSAGE_WAS_REMOVING if wanted else GetStatus.NO_MATCHED_MESSAGE
         return GetResult(status, next_offset, low, high, damaged=damaged)
 
-    def _read(self, wanted: list[tuple[int, int]]) -> tuple[list[memoryview], int]:
-        """The good ones of some records, given as (log offset, size) in rising order, and the number of damaged
-        ones."""
-        parts: list[memoryview] = []
-        damaged = start = 0
-        check = self._config.verify_on_read
+    def _read(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The good ones of some records, given as (log offset, size)."""
+        parts: list[bytes] = []
+        start = 0
         while start < len(wanted):
-            first = wanted[start][0]
-            stop, useful = start, 0
+            first, size = wanted[start]
+            if not 0 < size <= RECORD_BYTES_MAX:
+                start += 1  # an entry that points nowhere
+                continue
+            end, useful, stop = first + size, size, start + 1
+            last, last_size = wanted[-1]
+            if first < last < first + SMALL_SPAN_BYTES and 0 < last_size <= RECORD_BYTES_MAX:
+                end, stop = last + last_size, len(wanted)
             while stop < len(wanted):
                 offset, size = wanted[stop]
                 useful += size
                 span = offset + size - first
-                if stop > start and (span > SPAN_FACTOR * useful or span > SPAN_BYTES_MAX or offset < first):
+                if (
+                    span > SPAN_BYTES_MAX
+                    or offset < end
+                    or (offset - end > GAP_BYTES_MAX and span > SPAN_FACTOR * useful)
+                ):
                     break
+                end = offset + size
                 stop += 1
-            offset, size = wanted[stop - 1]
-            data = self._log.read(first, offset + size - first)
-            view = memoryview(data)
-            for offset, size in wanted[start:stop]:
-                at = offset - first
-                if at + size > len(data) or (check and not is_intact(data, at, size)):
-                    damaged += 1
-                else:
-                    parts.append(view[at : at + size])
+            data = self._log.read(first, end - first)
+            part = wanted[start:stop]
+            if self._config.verify_on_read:
+                parts += take_intact(data, first, part)
+            else:
+                parts += [data[at - first : at - first + size] for at, size in part if at - first + size <= len(data)]
             start = stop
-        return parts, damaged
+        return parts
 
     def message_at(self, physical_offset: int) -> bytes | None:
         """The whole record at a log offset; None if there is no good one below ``confirm_offset``."""
@@ -184,17 +194,21 @@ class Reader:
 
 def _choose(
     data: bytes, offset: int, max_messages: int, limit: int, accepts: Callable[[int], bool] | None
-) -> tuple[int, list[tuple[int, int]], int]:
-    """``(next offset, records to read, entries that point nowhere)``: the first record always fits, as in Java."""
+) -> tuple[int, Sequence[tuple[int, int]]]:
+    """``(next offset, records to read)``: the first record always fits, as in Java.
+
+    Entries that point nowhere are among the records; reading leaves them out and counts them.
+    """
+    units = list(_units(data))
+    if accepts is None and sum(unit[1] for unit in units) <= limit:
+        return offset + len(units), [unit[:2] for unit in units]
     wanted: list[tuple[int, int]] = []
-    total = holes = 0
-    for physical_offset, size, code in _units(data):
+    total = 0
+    for physical_offset, size, code in units:
         if wanted and (total + size > limit or len(wanted) >= max_messages):
             break
         offset += 1
-        if not 0 < size <= RECORD_BYTES_MAX:
-            holes += 1
-        elif accepts is None or accepts(code):
+        if accepts is None or accepts(code):
             wanted.append((physical_offset, size))
             total += size
-    return offset, wanted, holes
+    return offset, wanted
