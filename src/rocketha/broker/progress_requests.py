@@ -114,8 +114,8 @@ class ProgressRequests:
         value = {
             "brokerAddr": state.identity.address,
             "consumeStatsList": rows,
-            "totalDiff": behind,
-            "totalInflightDiff": inflight,
+            "totalDiff": _as_long(behind),
+            "totalInflightDiff": _as_long(inflight),
         }
         return Answer(body=json_dialect.dumps(value))
 
@@ -255,3 +255,8 @@ class ProgressRequests:
         if command.language != "CPP":
             return self._offset_table(topic, targets)
         return [{**self._queue(topic, queue_id), "offset": offset} for queue_id, offset in targets.items()]
+
+
+def _as_long(value: int) -> int:
+    """A sum as Java's long holds it: clients may commit any offset, and sums of those leave 64 bits."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -149,6 +149,8 @@ class Sends:
             )
         queue_id = header.queue_id
         if queue_id < 0:
+            if target.config.write_queue_nums < 1:
+                raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{header.topic} has no write queue")
             queue_id = self._chance.randrange(target.config.write_queue_nums)
         if header.sys_flag & TRANSACTION_BITS:
             raise _not_supported("transaction messages are")
