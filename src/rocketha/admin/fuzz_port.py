@@ -43,7 +43,7 @@ WINDOW = 48
 
 READ_BYTES = 256 * 1024
 ANSWER_LIMIT = 256 * 1024 * 1024
-CLOSE_SECONDS = 1.0
+CLOSE_SECONDS = 5.0
 """How long an unreadable frame may go without a close before we end the connection ourselves."""
 
 PATIENCE_SECONDS = 8.0
