@@ -60,9 +60,9 @@ def status_endpoint(text: str) -> str:
     :raises ConfigError: it is none of them.
     """
     description = text
-    if re.fullmatch(r"[0-9]{1,5}", text):
-        description = f"tcp:{text}:interface=127.0.0.1"
-    elif not re.match(r"[a-z0-9]+:.*=|(tcp6?|ssl|unix|systemd|haproxy):", text):
+    if re.fullmatch(r"[0-9]+", text):
+        text = f"127.0.0.1:{text}"
+    if not re.match(r"[a-z0-9]+:.*=|(tcp6?|ssl|unix|systemd|haproxy):", text):
         host, port = split_address(text)
         kind, colon = ("tcp6", r"\:") if ":" in host else ("tcp", ":")
         description = f"{kind}:{port}:interface={host.replace(':', colon)}"
