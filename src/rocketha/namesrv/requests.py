@@ -36,7 +36,7 @@ VERSION_QUOTED_KEYS = 401
 HEARTBEAT_TIMEOUT_MS_MAX = 24 * 3600 * 1000
 FAQ = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.%]{2,60}\]|[^\s\[\]\x00-\x1f]{1,253}):([0-9]{1,5})")
+_ADDRESS = re.compile(r"(\[[0-9a-zA-Z:.%]{2,60}\]|[^\s\[\]\x00-\x1f]{1,253}):([0-9]{1,5})")
 
 
 class Options(Protocol):

@@ -270,21 +270,15 @@ class RouteTable:
         for here in brokers:
             live = self.live.pop(here, None)
             self.filter_servers.pop(here, None)
-            key = live.key if live is not None else self._key_of(here)
-            if key is None:
+            if live is None:
                 continue
+            key = live.key
             broker = self.brokers.get(key)
             broker_id = _id_of(broker, here.address) if broker is not None else None
             effects.append(BrokerRemoved(here, key.name, broker_id, reason))
             if broker is not None and broker_id is not None:
                 effects.extend(self._remove_id(broker, broker_id, here.address))
         return effects
-
-    def _key_of(self, here: Address) -> BrokerKey | None:
-        for key, broker in self.brokers.items():
-            if key.cluster == here.cluster and here.address in broker.addresses.values():
-                return key
-        return None
 
     def _remove_id(self, broker: Broker, broker_id: int, address: str) -> list[Effect]:
         was_minimum = broker_id == min(broker.addresses)

@@ -286,6 +286,7 @@ class NameServerService(service.MultiService):
         self.log.warn("{address} was not told of the new lowest broker id: {reason}", address=address, reason=reason)
 
     def _probe(self, probe: ProbePort) -> None:
+        self.log.info("the connection of broker {address} broke: asking its port", address=probe.broker.address)
         timeout_s = min(PROBE_TIMEOUT_S, self.config.broken_connection_grace * 0.8 / 1000)
         attempt = connectProtocol(_client_endpoint(self._reactor, probe.broker.address, timeout_s), Protocol())
         self._probes.add(attempt)
