@@ -69,7 +69,7 @@ def banned_names(source: Module) -> Iterator[str]:
 
 def missing_docstrings(source: Module) -> Iterator[str]:
     """Public things without a docstring."""
-    if not ast.get_docstring(source.tree):
+    if source.tree.body and not ast.get_docstring(source.tree):
         yield f"{source.path}: no module docstring"
     for name, node in public_definitions(source):
         if ast.get_docstring(node) is None and not documented_elsewhere(node):

@@ -1,0 +1,73 @@
+"""The documents: each page parses, each link leads somewhere, each command and key that is named exists."""
+
+from __future__ import annotations
+
+import io
+import re
+import unittest
+
+import docutils.core
+
+from rocketha.admin.cli import SUBCOMMANDS
+from rocketha.services.config import BrokerConfig, NamesrvConfig, RemotingConfig
+from rocketha.services.config_keys import StoreSettings
+from rocketha.services.config_unsupported import IGNORED, REFUSED
+from tests.tidy.source import ROOT
+
+PAGES = sorted([*ROOT.glob("*.rst"), *(ROOT / "docs").rglob("*.rst"), *(ROOT / "docs").rglob("*.md")])
+
+
+class DocsTests(unittest.TestCase):
+    """Every page of the tree."""
+
+    def test_pages_parse(self) -> None:
+        """docutils has nothing to say about any of them; PyPI shows README.rst only if it parses."""
+        for path in PAGES:
+            if path.suffix != ".rst":
+                continue
+            with self.subTest(path.name):
+                warnings = io.StringIO()
+                settings = {"warning_stream": warnings, "report_level": 2, "halt_level": 5}
+                text = path.read_text(encoding="utf-8").replace(".. code-block:: ini", ".. code-block:: text")
+                docutils.core.publish_doctree(text, source_path=path.name, settings_overrides=settings)
+                self.assertEqual(warnings.getvalue(), "")
+
+    def test_links_lead_somewhere(self) -> None:
+        """Relative links, in both markups."""
+        checked = 0
+        for path in PAGES:
+            text = path.read_text(encoding="utf-8")
+            for target in re.findall(r"`[^`<]+<([^>]+)>`_|\]\(([^)]+)\)", text):
+                link = (target[0] or target[1]).split("#")[0]
+                if re.match("[a-z]+:", link):
+                    continue
+                checked += 1
+                self.assertTrue((path.parent / link).exists(), f"{path.relative_to(ROOT)} links to {link}")
+        self.assertGreater(checked, 10)
+
+    def test_make_targets_exist(self) -> None:
+        """Every `make x` in the documents is a target of the Makefile."""
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        targets = {name for line in re.findall(r"^([\w/ .-]+):(?!=)", makefile, re.MULTILINE) for name in line.split()}
+        for path in PAGES:
+            for name in re.findall(r"\bmake ([a-z][\w-]+)``|\$ make ([a-z][\w-]+)", path.read_text(encoding="utf-8")):
+                self.assertIn(name[0] or name[1], targets, path.name)
+
+    def test_subcommands_exist(self) -> None:
+        """Every `rocketha x` shown as a command is a subcommand."""
+        seen = set()
+        for path in PAGES:
+            for name in re.findall(r"\$ (?:\.venv/bin/)?rocketha (\w+)", path.read_text(encoding="utf-8")):
+                self.assertIn(name, SUBCOMMANDS, path.name)
+                seen.add(name)
+        self.assertIn("send", seen)
+
+    def test_configuration_keys_exist(self) -> None:
+        """Every ``camelCase = value`` or ``camelCase`` key in the operator's pages is one we know."""
+        known: set[str] = set(IGNORED) | set(REFUSED)
+        for section in (BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings):
+            known |= set(section.declared())
+        for name in ("operations.rst", "divergence.md", "durability.rst"):
+            text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+            for key in re.findall(r"`([a-z]+[A-Z]\w+)(?: ?=[^`]*)?`", text):
+                self.assertTrue(key in known or key.startswith(("getBroker", "getNamesrv", "updateBroker")), f"{name}: {key}")
