@@ -21,6 +21,7 @@ from rocketha.errors import ConfigError, RockethaError
 SUBCOMMANDS = {
     "send": "send messages",
     "receive": "print messages as they come",
+    "keys": "print the configuration keys, or those with a word in them",
     "formats": "print the layout of every wire and disk format",
     "fuzz": "attack a format's reader, a port or a file with valid, cut, mutated and hostile values",
 }

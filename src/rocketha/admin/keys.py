@@ -1,0 +1,85 @@
+"""``rocketha keys``: every configuration key, from the declarations that the services themselves read.
+
+What it must not know: any key. ``docs/configuration.rst`` is this command's output, and a test says when it is stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+
+from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.settings import Key, Section, show
+
+SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
+    ("Broker", "broker.conf", BrokerConfig),
+    ("Store", "broker.conf", StoreSettings),
+    ("Nameserver", "namesrv.conf", NamesrvConfig),
+    ("Ports", "broker.conf and namesrv.conf", RemotingConfig),
+)
+
+HEAD = """Configuration
+=============
+
+Written by ``rocketha keys --rst docs/configuration.rst`` from the declarations that the services read. Names and
+defaults are RocketMQ's; where a default differs, Java's is in the row. *Live* keys may be changed by ``mqadmin
+updateBrokerConfig`` or ``updateNamesrvConfig`` once ``configUpdateEnable`` is true. Keys of RocketMQ that are not here
+have no effect, or stop the start: `divergence.md <divergence.md>`_.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags."""
+    parser.add_argument("word", metavar="WORD", nargs="?", default="", help="only keys with this in the name or the words")
+    parser.add_argument("--rst", metavar="FILE", help="write the manual's page there instead")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print, or write the page."""
+    if args.rst is not None:
+        pathlib.Path(args.rst).write_text(page(), encoding="utf-8")
+        return 0
+    wanted = args.word.lower()
+    found = False
+    for title, file, section in SECTIONS:
+        for name, key in keys(section).items():
+            if wanted in f"{name} {key.doc}".lower():
+                found = True
+                print(f"{name} = {default(key)}    ({title.lower()}; {file})\n    {description(key)}")
+    return 0 if found else 1
+
+
+def keys(section: type[Section]) -> dict[str, Key]:
+    """Name -> declaration, by name."""
+    return {name: key for name, (_attribute, key) in sorted(section.declared().items())}
+
+
+def default(key: Key) -> str:
+    """The default as it stands in a file."""
+    return show(key.default)
+
+
+def description(key: Key) -> str:
+    """What it does, what is allowed, and what is special about it."""
+    parts = [key.doc]
+    if key.kind != "text":
+        parts.append(f"{key.allowed[0].upper()}{key.allowed[1:]}.")
+    if key.java_default:
+        parts.append(f"Java: {key.java_default}.")
+    if key.ours:
+        parts.append("Not a key of RocketMQ.")
+    if key.live:
+        parts.append("*Live.*")
+    return " ".join(parts)
+
+
+def page() -> str:
+    """docs/configuration.rst."""
+    lines = [HEAD]
+    for title, file, section in SECTIONS:
+        heading = f"{title} ({file})"
+        lines += [heading, "-" * len(heading), ""]
+        for name, key in keys(section).items():
+            shown = f" = {default(key)}" if default(key) else ""
+            lines += [f"``{name}{shown}``", f"   {description(key).replace('|', chr(92) + '|')}", ""]
+    return "\n".join(lines)
