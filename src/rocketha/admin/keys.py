@@ -30,7 +30,8 @@ have no effect, or stop the start: `divergence.md <divergence.md>`_.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    parser.add_argument("word", metavar="WORD", nargs="?", default="", help="only keys with this in the name or the words")
+    about = "only keys with this in the name or the words"
+    parser.add_argument("word", metavar="WORD", nargs="?", default="", help=about)
     parser.add_argument("--rst", metavar="FILE", help="write the manual's page there instead")
 
 
