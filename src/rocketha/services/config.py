@@ -25,7 +25,7 @@ from rocketha.errors import ConfigError, RequestRefused
 from rocketha.services import properties_file
 from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings, check_name
 from rocketha.services.config_unsupported import IGNORED, REFUSED
-from rocketha.services.settings import Key, Section, Value, clip, show
+from rocketha.services.settings import INT_MAX, Key, Section, Value, clip, show
 
 __all__ = [
     "BrokerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "StoreSettings", "all_texts", "describe",
@@ -33,6 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 _SYSTEM_ERROR, _NO_PERMISSION = 1, 16
+_NEVER = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome", "brokerConfigPath"})
 _ROLES_LATER = ("SYNC_MASTER", "SLAVE")
 
 _S = TypeVar("_S", BrokerConfig, NamesrvConfig)
@@ -202,7 +203,10 @@ def _own_address(wildcard: str) -> str:
 
 
 def _check_broker(config: BrokerConfig, name: str) -> None:
-    """Rules between keys."""
+    """Rules between keys.
+
+    :raises ConfigError: one of them is broken.
+    """
     store = config.store
     if config.fast_port_enable and config.listen_port < 3:
         raise ConfigError(
@@ -229,6 +233,12 @@ def _check_broker(config: BrokerConfig, name: str) -> None:
             f"{name}: diskMaxUsedSpaceRatio={ratios[0]}, diskSpaceCleanForciblyRatio={ratios[1]}, "
             f"diskSpaceWarningLevelRatio={ratios[2]} are refused, allowed is an ascending order"
         )
+    index_bytes = 40 + 4 * store.max_hash_slot_num + 20 * store.max_index_num
+    if index_bytes > INT_MAX:
+        raise ConfigError(
+            f"{name}: maxHashSlotNum={store.max_hash_slot_num} and maxIndexNum={store.max_index_num} "
+            f"make an index file of {index_bytes} bytes, allowed is up to {INT_MAX}"
+        )
 
 
 def _sections(config: BrokerConfig | NamesrvConfig) -> list[Section]:
@@ -251,32 +261,44 @@ def describe(config: BrokerConfig | NamesrvConfig) -> bytes:
 def update(config: BrokerConfig | NamesrvConfig, body: bytes) -> dict[str, tuple[str, str]]:
     """Apply the body of UPDATE_BROKER_CONFIG (25) or UPDATE_NAMESRV_CONFIG (318): all of it or nothing.
 
+    Unlike Java's deny-list (CVE-2023-33246, CVE-2023-37582) this is an allow-list.
+
     :returns: key to (old, new) text of what really changed, for the audit line.
     :raises RequestRefused: NO_PERMISSION (16) unless ``configUpdateEnable`` is set and every key may change in a
-    running
-        process; SYSTEM_ERROR (1) for a bad value.  Unlike Java's deny-list (CVE-2023-33246, CVE-2023-37582) this is an
-        allow-list.
+        running process; SYSTEM_ERROR (1) for a bad value.
     """
     if not config.config_update_enable:
         raise RequestRefused(
             _NO_PERMISSION,
             "changing the configuration by request is off; set configUpdateEnable=true and restart to allow it",
         )
+    changed: list[tuple[Section, str, str, Value]] = []
+    for section, attribute, key, value in _changes(config, body):
+        old = getattr(section, attribute)
+        if old != value:
+            setattr(section, attribute, value)
+            changed.append((section, attribute, key, old))
     try:
-        entries = properties_file.parse(body, "request")
+        if isinstance(config, BrokerConfig):
+            _check_broker(config, "request")
+    except ConfigError as error:
+        for section, attribute, _, old in reversed(changed):
+            setattr(section, attribute, old)
+        raise RequestRefused(_SYSTEM_ERROR, str(error)) from None
+    return {key: (show(old), show(getattr(section, attribute))) for section, attribute, key, old in changed}
+
+
+def _changes(config: BrokerConfig | NamesrvConfig, body: bytes) -> list[tuple[Section, str, str, Value]]:
+    """What a request wants changed, each key allowed and each value good."""
+    try:
+        wanted = {entry.key: entry.value for entry in properties_file.parse(body, "request")}
     except ConfigError as error:
         raise RequestRefused(_SYSTEM_ERROR, str(error)) from None
-    black_list = {word.strip() for word in config.config_black_list.split(";")}
+    black_list = _NEVER | {word.strip() for word in config.config_black_list.split(";")}
     owners = {key: (section, *found) for section in _sections(config) for key, found in section.declared().items()}
     changes: list[tuple[Section, str, str, Value]] = []
-    for key, raw, _ in entries:
-        if key in black_list or key in (
-            "configBlackList",
-            "configStorePath",
-            "kvConfigPath",
-            "rocketmqHome",
-            "brokerConfigPath",
-        ):
+    for key, raw in wanted.items():
+        if key in black_list:
             raise RequestRefused(_NO_PERMISSION, "Can not update config in black list.")
         if key not in owners or not owners[key][2].live:
             raise RequestRefused(_NO_PERMISSION, f"{clip(key)} can not be changed in a running process")
@@ -285,10 +307,4 @@ def update(config: BrokerConfig | NamesrvConfig, body: bytes) -> dict[str, tuple
             changes.append((section, attribute, key, declaration.parse(raw)))
         except ValueError as error:
             raise RequestRefused(_SYSTEM_ERROR, f"{key}={clip(raw)!r} is refused, allowed is {error}") from None
-    changed: dict[str, tuple[str, str]] = {}
-    for section, attribute, key, value in changes:
-        old = getattr(section, attribute)
-        if old != value:
-            setattr(section, attribute, value)
-            changed[key] = (show(old), show(value))
-    return changed
+    return changes
