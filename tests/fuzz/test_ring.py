@@ -6,6 +6,7 @@ Source: issue 1, "a generic fuzzer over every registered spec"; security.md, hos
 from __future__ import annotations
 
 import os
+import sys
 import unittest
 from random import Random
 
@@ -54,7 +55,7 @@ class RingTests(unittest.TestCase):
 
     def test_fresh_seed(self) -> None:
         """Other cases in every run; rocketha fuzz FORMAT --seed SEED --case N brings one back."""
-        print(f"fresh fuzz seed {FRESH_SEED} (ROCKETHA_FUZZ_SEED sets it)")
+        sys.stdout.write(f"fresh fuzz seed {FRESH_SEED} (ROCKETHA_FUZZ_SEED sets it)\n")
         for name, target in sorted(FORMATS.items()):
             with self.subTest(name, seed=FRESH_SEED):
                 self.assertEqual(self.problems(target, FRESH_SEED, FRESH_CASES, {}), [])

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from rocketha.admin.fuzz_meter import Meter
-from rocketha.admin.fuzz_port import LANES, PortRun
+from rocketha.admin.fuzz_port import CLOSE_SECONDS, LANES, PortRun, alone
 from rocketha.admin.fuzz_report import GROWTH_MIB, PortReport
 from rocketha.wire.fuzz.case import KINDS, Case
 from rocketha.wire.fuzz.contract import Judgment
@@ -34,6 +34,8 @@ from rocketha.wire.spec.format import Format
 CASES = 10_000
 PROBLEMS_SHOWN = 10
 PROGRESS_SECONDS = 5.0
+ATTRIBUTED = 100
+"""Unexpected closes whose suspects are sent again."""
 ALL = "all"
 
 CLEAN, FOUND, USAGE = 0, 1, 2
@@ -66,6 +68,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--strict", action="store_true", help="with --connect: what our reader would take another way counts as found"
+    )
+    parser.add_argument(
+        "--attribute",
+        action="store_true",
+        help="with --connect: send the suspects of each unexpected close again, one by one, to name the case",
+    )
+    parser.add_argument(
+        "--close-seconds",
+        type=float,
+        default=CLOSE_SECONDS,
+        help="with --connect: how long the port may take to close on an unreadable frame (default %(default)s)",
     )
     parser.add_argument("--progress", action="store_true", help="say now and then how far it is, on standard error")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
@@ -230,13 +243,23 @@ def _connect(args: argparse.Namespace, seed: int, kinds: tuple[str, ...]) -> int
     progress = _progress() if args.progress else None
     report = PortReport()
     with contextlib.suppress(KeyboardInterrupt):
-        PortRun(address, cases, report, args.pid, args.lanes, progress=progress).run()
+        PortRun(address, cases, report, args.pid, args.lanes, args.close_seconds, progress).run()
+        if args.attribute and not any(text.startswith("crash") for text in report.found):
+            _attribute(address, generator, report)
     report.conclude(args.growth_mib, args.strict)
     for line in report.lines():
         print(line)
     if args.json:
         print(json.dumps({"format": REMOTING, "connect": args.connect, "seed": seed, **report.summary()}))
     return FOUND if report.found else CLEAN
+
+
+def _attribute(address: tuple[str, int], generator: Generator, report: PortReport) -> None:
+    for suspects in report.suspects[:ATTRIBUTED]:
+        for index in suspects:
+            case = generator.case(index)
+            if (got := alone(address, case)).startswith("closed"):
+                report.note("closes when sent alone", case, got)
 
 
 def _shown(cases: Iterator[Case]) -> Iterator[Case]:

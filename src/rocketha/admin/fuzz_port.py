@@ -29,7 +29,7 @@ from typing import Literal
 
 import attrs
 
-from rocketha.admin.fuzz_report import PortReport, resident_bytes
+from rocketha.admin.fuzz_report import READABLE_CLOSED, PortReport, resident_bytes
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import remoting
 from rocketha.wire.codes import RequestCode
@@ -123,7 +123,7 @@ class PortRun:
         report: PortReport,
         pid: int | None = None,
         lanes: int = LANES,
-        clock: Callable[[], float] = time.monotonic,
+        close_seconds: float = CLOSE_SECONDS,
         progress: Callable[[PortReport], None] | None = None,
     ) -> None:
         self._address = address
@@ -131,7 +131,8 @@ class PortRun:
         self._report = report
         self._pid = pid
         self._lanes_max = lanes
-        self._clock = clock
+        self._close_seconds = close_seconds
+        self._clock = time.monotonic
         self._progress = progress
         self._selector = selectors.DefaultSelector()
         self._lanes: set[_Lane] = set()
@@ -348,11 +349,9 @@ class PortRun:
             else:
                 report.outcomes["unreadable and closed"] += 1
         elif lane.outstanding or lane.quiet:
-            suspects = {case.index: case for case, _, _ in lane.outstanding.values()}
-            suspects |= {case.index: case for case in lane.quiet}
-            report.note(
-                "readable and closed", self._first(lane), f"one of {len(suspects)}: {sorted(suspects)[:WINDOW]}"
-            )
+            suspects = {case.index for case, _, _ in lane.outstanding.values()} | {case.index for case in lane.quiet}
+            report.suspects.append(sorted(suspects))
+            report.note(READABLE_CLOSED, self._first(lane), f"one of {len(suspects)}: {sorted(suspects)[:WINDOW]}")
         else:
             report.outcomes["closed between cases"] += 1
         self._drop(lane)
@@ -384,7 +383,7 @@ class PortRun:
     def _overdue(self, lane: _Lane, now: float) -> None:
         if lane.ending is not None:
             waited = now - lane.ending_since
-            if not lane.shut and waited > CLOSE_SECONDS and not lane.out:
+            if not lane.shut and waited > self._close_seconds and not lane.out:
                 self._shut(lane)
             elif (lane.shut and waited > PATIENCE_SECONDS) or waited > 2 * PATIENCE_SECONDS:
                 self._report.note("our end ignored", lane.ending)
@@ -488,3 +487,24 @@ class _Probe:
     def close(self) -> None:
         """End its connection."""
         self.sock.close()
+
+
+ALONE_SECONDS = 3.0
+
+
+def alone(address: tuple[str, int], case: Case) -> str:
+    """What one case gets on a connection of its own: ``answered CODE``, ``closed`` or ``silent``."""
+    with socket.create_connection(address, PATIENCE_SECONDS) as sock:
+        sock.settimeout(ALONE_SECONDS)
+        buffer = FrameBuffer(ANSWER_LIMIT)
+        try:
+            sock.sendall(case.data)
+            while data := sock.recv(READ_BYTES):
+                for command in map(remoting.decode, buffer.feed(data)):
+                    if command.is_response:
+                        return f"answered {command.code}"
+        except TimeoutError:
+            return "silent"
+        except (OSError, RemoteProtocolError) as problem:
+            return f"closed ({problem})"
+        return "closed"

@@ -20,7 +20,8 @@ GROWTH_MIB = 64.0
 SETTLED = 0.25
 """Part of the memory samples left out at the start of a run: pools fill, code warms up."""
 
-DIFFERENCES = ("unreadable and kept open", "readable and closed", "unanswered", "answer unreadable", "our end ignored")
+READABLE_CLOSED = "readable and closed"
+DIFFERENCES = ("unreadable and kept open", READABLE_CLOSED, "unanswered", "answer unreadable", "our end ignored")
 """Outcomes other than our own reader expects; found only when the run is strict."""
 
 
@@ -42,6 +43,7 @@ class PortReport:
     :ivar answers: (request code, response code) -> how many.
     :ivar errors: (request code, remark with its numbers and names left out) -> (how many, an example) of SYSTEM_ERROR.
     :ivar examples: outcome -> the first few cases that got it, as text.
+    :ivar suspects: for each close on readable cases, the cases one of which it answers.
     :ivar found: what counts against the server, a line each.
     :ivar memory: VmRSS in bytes, once a second.
     """
@@ -54,6 +56,7 @@ class PortReport:
     answers: collections.Counter[tuple[int, int]] = attrs.Factory(collections.Counter)
     errors: dict[tuple[int, str], list[Any]] = attrs.Factory(dict)
     examples: dict[str, list[str]] = attrs.Factory(dict)
+    suspects: list[list[int]] = attrs.Factory(list)
     found: list[str] = attrs.Factory(list)
     probes: list[float] = attrs.Factory(list)
     memory: list[int] = attrs.Factory(list)

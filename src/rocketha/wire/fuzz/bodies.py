@@ -233,7 +233,7 @@ def hostile_body(chance: Random, head: dict[str, Any], body: bytes) -> Damage:
     :param head: the request's header object; changed in place.
     """
     fields: dict[str, Any] = head["extFields"]
-    if head["code"] == 103 and chance.random() < 0.5:
+    if head["code"] == 103 and chance.random() < 0.7:
         fields.update(compressed="true", bodyCrc32="0")
         pick = chance.random()
         if pick < 0.1:

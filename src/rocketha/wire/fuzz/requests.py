@@ -17,9 +17,15 @@ from rocketha.wire.fuzz.bodies import hostile_body, make_body
 from rocketha.wire.fuzz.request_table import CODES, HOSTILE_PROPERTIES, MOSTLY, NAMES, REQUESTS, filled
 
 
-def make(chance: Random, opaque: int) -> tuple[dict[str, Any], bytes]:
+REGISTER = 103
+REGISTER_SHARE = 0.04
+"""Of hostile requests: its packed body, lengths inside a zlib stream, is the richest target there is."""
+
+
+def make(chance: Random, opaque: int, code: int | None = None) -> tuple[dict[str, Any], bytes]:
     """A realistic request: the JSON header as an object, and the body."""
-    code = chance.choice(MOSTLY if chance.random() < 0.5 else CODES)
+    if code is None:
+        code = chance.choice(MOSTLY if chance.random() < 0.5 else CODES)
     fields, body = REQUESTS[code]
     head: dict[str, Any] = {
         "code": code,
@@ -35,6 +41,10 @@ def make(chance: Random, opaque: int) -> tuple[dict[str, Any], bytes]:
 
 def make_hostile(chance: Random, opaque: int) -> tuple[bytes, bytes, str]:
     """A hostile request with a sound frame: header text, body, and what is wrong."""
+    if chance.random() < REGISTER_SHARE:
+        head, body = make(chance, opaque, REGISTER)
+        body, note = hostile_body(chance, head, body)
+        return orjson.dumps(head), body, f"request {head['code']}: {note}"
     head, body = make(chance, opaque)
     pick = chance.random()
     if pick < 0.6:
