@@ -19,11 +19,6 @@ BROKER_PORT ?= 10911
 # More flags for rocketha-cluster, for example RUN_FLAGS="--http 8088"
 RUN_FLAGS ?=
 
-JAVA_VERSION := 5.5.0
-CACHE_HOME := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
-JARS := $(CACHE_HOME)/rocketha/java-$(JAVA_VERSION)
-POM := tests/interop/pom.xml
-
 .PHONY: help
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -80,12 +75,8 @@ format: $(VENV)/.stamp-test
 # The real RocketMQ, by Maven, into a cache outside the tree. A machine without a JDK or Maven skips interop, and says so.
 .PHONY: tests/interop/fetch_jars
 tests/interop/fetch_jars: $(VENV)/.stamp-test
-	@if ! command -v mvn >/dev/null || ! command -v java >/dev/null; then \
-		echo "no mvn or java on the PATH: the tests against the real RocketMQ $(JAVA_VERSION) will be skipped" >&2; \
-	elif [ ! -f $(POM) ]; then echo "$(POM) is missing" >&2; exit 1; \
-	elif [ -f $(JARS)/.complete ] && [ $(JARS)/.complete -nt $(POM) ]; then :; \
-	else mkdir -p $(JARS) && \
-		mvn -q -B -f $(POM) dependency:copy-dependencies -DoutputDirectory=$(JARS) && touch $(JARS)/.complete; fi
+	@$(BIN)/python -W ignore::RuntimeWarning -m tests.interop.harness.jars >/dev/null || \
+		echo "the tests against the real RocketMQ will be skipped" >&2
 
 # ---- longer
 
