@@ -149,7 +149,8 @@ class BrokerConfigTests(unittest.TestCase):
 
     def test_warnings(self) -> None:
         """Unknown keys, keys without effect and why, keys of the other service, repeated keys, a slave's id."""
-        text = b"flushDisktype=X\nsendMessageThreadPoolNums=4\nkvConfigPath=/x\nlistenPort=1000\nlistenPort=2000\nbrokerId=3"
+        text = b"flushDisktype=X\nsendMessageThreadPoolNums=4\nkvConfigPath=/x\n"
+        text += b"listenPort=1000\nlistenPort=2000\nbrokerId=3\n"
         loaded = load_broker(text, "b.conf", {}, HOME, "h")
         self.assertEqual(loaded.config.listen_port, 2000)
         self.assertEqual(loaded.config.broker_id, 0)

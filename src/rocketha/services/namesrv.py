@@ -23,6 +23,7 @@ from twisted.application import service, strports
 from twisted.internet import defer, error, task
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint, connectProtocol
 from twisted.internet.protocol import Protocol
+from twisted.python import log
 from twisted.python.failure import Failure
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, RequestRefused
@@ -239,7 +240,7 @@ class NameServerService(service.MultiService):
             self._carry_out(server.take_effects())
         except DiskFailure as failure:
             server.kv = kv
-            self.log.error("{failure}", failure=str(failure))
+            self.log.error("{problem}", problem=str(failure))
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the change could not be saved: {failure}") from None
         return answer
 
@@ -302,8 +303,7 @@ class NameServerService(service.MultiService):
             if self._server is not None and self.running:
                 self._carry_out(self._server.liveness.probed(probe, accepted))
 
-        attempt.addBoth(settled)
-        attempt.addErrback(lambda failure: self.log.failure("a probe's result was lost", failure=failure))
+        attempt.addBoth(settled).addErrback(log.err, "a probe's result was lost")
 
     # -- time -----------------------------------------------------------------------------------------------------
 
