@@ -320,7 +320,7 @@ class PortRun:
             self._drop(lane)
 
     def _answered(self, lane: _Lane, frame: bytes) -> None:
-        command = remoting.decode(frame)
+        command = remoting.decode(frame, ANSWER_LIMIT)
         if not command.is_response:
             self._report.outcomes["server's own requests"] += 1
             return
@@ -478,10 +478,12 @@ class _Probe:
             return _ProbeAnswer(None, str(problem))
         if not data:
             return _ProbeAnswer(None, "closed without an answer")
-        for frame in self._buffer.feed(data):
-            command = remoting.decode(frame)
-            if command.is_response and command.opaque == PROBE_OPAQUE:
-                return _ProbeAnswer(now - self.since)
+        try:
+            commands = [remoting.decode(frame, ANSWER_LIMIT) for frame in self._buffer.feed(data)]
+        except RemoteProtocolError as problem:
+            return _ProbeAnswer(None, f"its answer is unreadable: {problem}")
+        if any(command.is_response and command.opaque == PROBE_OPAQUE for command in commands):
+            return _ProbeAnswer(now - self.since)
         return None
 
     def close(self) -> None:
@@ -500,8 +502,8 @@ def alone(address: tuple[str, int], case: Case) -> str:
         try:
             sock.sendall(case.data)
             while data := sock.recv(READ_BYTES):
-                for command in map(remoting.decode, buffer.feed(data)):
-                    if command.is_response:
+                for frame in buffer.feed(data):
+                    if (command := remoting.decode(frame, ANSWER_LIMIT)).is_response:
                         return f"answered {command.code}"
         except TimeoutError:
             return "silent"

@@ -16,7 +16,6 @@ from rocketha.wire.fuzz import json_text, values
 from rocketha.wire.fuzz.bodies import hostile_body, make_body
 from rocketha.wire.fuzz.request_table import CODES, HOSTILE_PROPERTIES, MOSTLY, NAMES, REQUESTS, filled
 
-
 REGISTER = 103
 REGISTER_SHARE = 0.04
 """Of hostile requests: its packed body, lengths inside a zlib stream, is the richest target there is."""
