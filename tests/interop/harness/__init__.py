@@ -13,6 +13,7 @@
 from .case import FULL, PAIRS, InteropCase, PairCase, for_pairs
 from .clients import Admin, ClientError, JavaClient, mqadmin, records
 from .processes import NotReady, Process, scratch, wait_until
+from . import disk, remoting
 from .roles import BROKERS, NAMESRVS, JavaBroker, JavaController, JavaNamesrv, OurBroker, OurCluster, OurNamesrv, Role
 
 __all__ = [

@@ -183,14 +183,18 @@ class JavaClient(LineProcess):
         answer = self.answer(number, timeout_s)
         if answer["errors"] and not allow_errors:
             raise AssertionError(f"{answer['errors']} of {count} {mode} sends failed, first: {self.send_errors(prefix)[:3]}")
-        return self.sent(prefix)
+        return self.sent(prefix, topic)
 
     def post_send(self, topic: str, mode: str, count: int, *, prefix: str, producer: str = "p", **options: Any) -> int:
         return self.post(op="send", producer=producer, topic=topic, mode=mode, count=count, prefix=prefix, **options)
 
-    def sent(self, prefix: str) -> list[Event]:
+    def sent(self, prefix: str, topic: str | None = None) -> list[Event]:
         with self.changed:
-            return [e for e in self.events if e.get("ev") == "sent" and e["key"].rpartition("-")[0] == prefix]
+            return [
+                e
+                for e in self.events
+                if e.get("ev") == "sent" and e["key"].rpartition("-")[0] == prefix and topic in (None, e["topic"])
+            ]
 
     def send_errors(self, prefix: str) -> list[Event]:
         with self.changed:
@@ -287,7 +291,8 @@ def mqadmin(namesrv: str, *arguments: str, timeout_s: float = 90) -> str:
     folder = scratch("mqadmin")
     command = jars.java_command("org.apache.rocketmq.tools.command.MQAdminStartup", heap_mb=128, home=folder, quick=True)
     done = subprocess.run([*command, *arguments, "-n", namesrv], capture_output=True, text=True, timeout=timeout_s, cwd=folder)
-    return done.stdout + done.stderr
+    # logback reports its own configuration at every start
+    return "\n".join(line for line in (done.stdout + done.stderr).splitlines() if "|-INFO in" not in line)
 
 
 def records(commitlog: Path) -> Iterable[Event]:

@@ -196,7 +196,6 @@ class _Broker(Role):
             "waitTimeMillsInPullQueue": 30000,
             "osPageCacheBusyTimeOutMills": 30000,
             "brokerFastFailureEnable": False,
-            "diskMaxUsedSpaceRatio": 99,
             "traceTopicEnable": False,
         }
 
