@@ -9,6 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rocketha
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.services import config_unsupported, settings
 from rocketha.services.config import (
@@ -298,6 +299,22 @@ class TableTests(unittest.TestCase):
             for name, (attribute, _) in section.declared().items():
                 if name != "checkCRCOnRecover":
                     self.assertEqual(settings.snake_case(name), attribute)
+
+    def test_keys_are_read(self) -> None:
+        """A key without a word to the contrary has an effect: some module other than the tables reads it."""
+        own = {"config_keys.py", "config_unsupported.py"}
+        source = "".join(p.read_text() for p in Path(rocketha.__file__).parent.rglob("*.py") if p.name not in own)
+        for section in SECTIONS:
+            for name, (attribute, key) in section.declared().items():
+                if not key.no_effect and "tools only" not in key.doc and name != "brokerRole":
+                    self.assertIn(f".{attribute}", source, f"{name} is not read: honour it or give its no_effect")
+
+    def test_keys_without_effect(self) -> None:
+        """Warned about, unless set to what holds anyway."""
+        for text, count in ((b"brokerFastFailureEnable=false", 1), (b"brokerFastFailureEnable=true", 0)):
+            loaded = load_broker(text, "b.conf", {}, HOME, "h")
+            self.assertEqual(len(loaded.warnings), count)
+            self.assertTrue(all("none waits in a queue" in warning for warning in loaded.warnings))
 
     def test_describe(self) -> None:
         """GET_BROKER_CONFIG's body: every key of the file, sorted."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+from collections.abc import Iterator
 
 from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config_unsupported import IGNORED, REFUSED
 from rocketha.services.settings import Key, Section, show
 
 SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
@@ -23,8 +25,8 @@ HEAD = """Configuration
 
 Written by ``rocketha keys --rst docs/configuration.rst`` from the declarations that the services read. Names and
 defaults are RocketMQ's; where a default differs, Java's is in the row. *Live* keys may be changed by ``mqadmin
-updateBrokerConfig`` or ``updateNamesrvConfig`` once ``configUpdateEnable`` is true. Keys of RocketMQ that are not here
-have no effect, or stop the start: `divergence.md <divergence.md>`_.
+updateBrokerConfig`` or ``updateNamesrvConfig`` once ``configUpdateEnable`` is true. Keys of RocketMQ without effect,
+and those that stop the start, are at the end; why: `divergence.md <divergence.md>`_.
 """
 
 
@@ -63,7 +65,7 @@ def default(key: Key) -> str:
 def description(key: Key) -> str:
     """What it does, what is allowed, and what is special about it."""
     parts = [key.doc]
-    if key.kind != "text":
+    if key.kind != "text" or key.check is not None:
         parts.append(f"{key.allowed[0].upper()}{key.allowed[1:]}.")
     if key.java_default:
         parts.append(f"Java: {key.java_default}.")
@@ -71,6 +73,8 @@ def description(key: Key) -> str:
         parts.append("Not a key of RocketMQ.")
     if key.live:
         parts.append("*Live.*")
+    if key.no_effect:
+        parts.append(f"*No effect:* {key.no_effect}.")
     return " ".join(parts)
 
 
@@ -83,4 +87,19 @@ def page() -> str:
         for name, key in keys(section).items():
             shown = f" = {default(key)}" if default(key) else ""
             lines += [f"``{name}{shown}``", f"   {description(key).replace('|', chr(92) + '|')}", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *unsupported()])
+
+
+def unsupported() -> Iterator[str]:
+    """The keys of RocketMQ that nothing acts on."""
+    yield from ("Keys of RocketMQ that stop the start", "-" * 36, "")
+    for name, (allowed, reason) in sorted(REFUSED.items()):
+        words = " or ".join(f"``{word}``" if word else "nothing" for word in allowed)
+        yield f"- ``{name}`` other than {words}: {reason}."
+    yield from ("", "Keys of RocketMQ without effect", "-" * 31, "")
+    groups: dict[str, list[str]] = {}
+    for name, reason in IGNORED.items():
+        groups.setdefault(reason, []).append(name)
+    for reason, names in groups.items():
+        yield f"- {reason[0].upper()}{reason[1:]}: " + ", ".join(f"``{name}``" for name in sorted(names)) + "."
+    yield ""

@@ -130,8 +130,9 @@ def _collect(
         if key not in known:
             warnings.append(f"{where}: {_judge_unknown(key, value, where, known, other)}")
             continue
-        if not known[key].honoured:
-            warnings.append(f"{where}: {key} has no effect yet")
+        reason = known[key].no_effect
+        if reason and value.strip() != show(known[key].default):
+            warnings.append(f"{where}: {key} has no effect: {reason}")
         texts[key] = (value, where)
     for key, value in flags.items():
         if key not in known:

@@ -20,6 +20,10 @@ _DELAY = re.compile(r"[1-9][0-9]{0,8}[smhd]")
 _HOST = re.compile(r"\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,251}[a-zA-Z0-9])?")
 DELAY_LEVELS_MAX = 64
 
+_NO_QUEUE = "requests are served as they come: none waits in a queue"
+_FLUSH_ALL = "each flush writes whatever is dirty"
+_ALL_RECENT = "the limits for recent messages hold for all"
+
 
 def check_name(value: str) -> str | None:
     """Names end up in topic names and in files: Java's alphabet for topics, and dots for host names."""
@@ -102,7 +106,11 @@ class StoreSettings(Section):
     disk_space_warning_level_ratio: int = number(
         95, "Disk use from which the broker refuses messages.", low=10, high=99, unit="percent", java_default="90"
     )
-    clean_file_forcibly_enable: bool = flag(True, "Whether a nearly full disk makes unexpired files go.", live=True)
+    clean_file_forcibly_enable: bool = flag(
+        True,
+        "Whether a nearly full disk makes unexpired files go.",
+        no_effect="from diskSpaceCleanForciblyRatio on the oldest files always go",
+    )
     clean_resource_interval: int = number(10_000, "How often expired files are looked for.", low=100, unit="ms")
     delete_file_batch_max: int = number(10, "Most commit log files deleted in one look.", low=1, high=10_000)
     flush_disk_type: str = choice(
@@ -112,14 +120,21 @@ class StoreSettings(Section):
     )
     flush_interval_commit_log: int = number(500, "How often ASYNC_FLUSH writes to the disk.", low=1, unit="ms")
     flush_commit_log_least_pages: int = number(
-        4, "Fewest dirty pages for which ASYNC_FLUSH goes to the disk.", unit="pages of 4096 bytes"
+        4,
+        "Fewest dirty pages for which ASYNC_FLUSH goes to the disk.",
+        unit="pages of 4096 bytes",
+        no_effect=_FLUSH_ALL,
     )
     flush_commit_log_thorough_interval: int = number(
-        10_000, "How often ASYNC_FLUSH goes to the disk however little is dirty.", low=1, unit="ms"
+        10_000,
+        "How often ASYNC_FLUSH goes to the disk however little is dirty.",
+        low=1,
+        unit="ms",
+        no_effect=_FLUSH_ALL,
     )
     flush_interval_consume_queue: int = number(1000, "How often consume queues are flushed.", low=1, unit="ms")
     flush_consume_queue_least_pages: int = number(
-        2, "Fewest dirty pages for which a consume queue is flushed.", unit="pages of 4096 bytes"
+        2, "Fewest dirty pages for which a consume queue is flushed.", unit="pages of 4096 bytes", no_effect=_FLUSH_ALL
     )
     flush_consume_queue_thorough_interval: int = number(
         60_000, "How often every consume queue is flushed.", low=1, unit="ms"
@@ -132,7 +147,13 @@ class StoreSettings(Section):
         "The delays of delay levels 1, 2, 3, ...",
         check=check_delay_levels,
     )
-    flush_delay_offset_interval: int = number(10_000, "How often delayOffset.json is saved.", low=100, unit="ms")
+    flush_delay_offset_interval: int = number(
+        10_000,
+        "How often delayOffset.json is saved.",
+        low=100,
+        unit="ms",
+        no_effect="progress of delay levels is saved with the consumer offsets",
+    )
     max_transfer_bytes_on_message_in_memory: int = number(
         256 << 10, "Most bytes of one pull answer, recent messages.", low=1, high=15 << 20, unit="bytes", live=True
     )
@@ -140,23 +161,43 @@ class StoreSettings(Section):
         32, "Most messages of one pull answer, recent messages.", low=1, high=100_000, live=True
     )
     max_transfer_bytes_on_message_in_disk: int = number(
-        64 << 10, "Most bytes of one pull answer, old messages.", low=1, high=15 << 20, unit="bytes", live=True
+        64 << 10,
+        "Most bytes of one pull answer, old messages.",
+        low=1,
+        high=15 << 20,
+        unit="bytes",
+        no_effect=_ALL_RECENT,
     )
     max_transfer_count_on_message_in_disk: int = number(
-        8, "Most messages of one pull answer, old messages.", low=1, high=100_000, live=True
+        8, "Most messages of one pull answer, old messages.", low=1, high=100_000, no_effect=_ALL_RECENT
     )
     access_message_in_memory_max_ratio: int = number(
-        40, "Share of physical memory up to which the end of the log counts as recent.", low=0, high=100, unit="percent"
+        40,
+        "Share of physical memory up to which the end of the log counts as recent.",
+        low=0,
+        high=100,
+        unit="percent",
+        no_effect=_ALL_RECENT,
     )
     default_query_max_num: int = number(
         32, "Most messages one query by key may ask for.", low=1, high=10_000, live=True
     )
     max_consume_queue_scan: int = number(
-        20_000, "Most consume queue units read for one pull with a tag filter.", low=1, high=1_000_000
+        20_000,
+        "Most consume queue units read for one pull with a tag filter.",
+        low=1,
+        high=1_000_000,
+        no_effect="the store bounds a read with a filter to 800 units, as RocketMQ's maxFilterMessageSize",
     )
     message_index_enable: bool = flag(True, "Whether messages are indexed by key.")
-    message_index_safe: bool = flag(False, "Whether recovery goes back to the index's own check point.")
-    check_crc_on_recover: bool = flag(True, "Whether recovery checks message bodies.", name="checkCRCOnRecover")
+    message_index_safe: bool = flag(
+        False,
+        "Whether recovery goes back to the index's own check point.",
+        no_effect="recovery always starts where the checkpoint proves the index",
+    )
+    check_crc_on_recover: bool = flag(
+        True, "Whether recovery checks message bodies.", name="checkCRCOnRecover", no_effect="recovery always checks"
+    )
     warm_maped_file_enable: bool = flag(False, "Whether the next commit log file is written with zeros beforehand.")
 
 
@@ -170,12 +211,15 @@ class RemotingConfig(Section):
     server_socket_backlog: int = number(
         1024, "Connections the kernel queues before they are accepted.", low=1, high=65_535
     )
-    connect_timeout_millis: int = number(3000, "How long a connection of our own may take to open.", low=1, unit="ms")
+    connect_timeout_millis: int = number(
+        3000,
+        "How long a connection of our own may take to open.",
+        low=1,
+        unit="ms",
+        no_effect="3 s, as RocketMQ's default",
+    )
     frame_max_length: int = number(
         16 << 20, "Longest remoting frame.", low=64 << 10, high=256 << 20, unit="bytes", ours=True
-    )
-    header_max_length: int = number(
-        64 << 10, "Longest header in a frame.", low=1 << 10, high=16 << 20, unit="bytes", ours=True
     )
     connections_max: int = number(1024, "Most connections at a time.", low=1, high=1_000_000, ours=True)
     connections_per_address_max: int = number(
@@ -235,8 +279,17 @@ class BrokerConfig(Section):
     auto_create_subscription_group: bool = flag(True, "Whether the first consumer creates its group.", live=True)
     cluster_topic_enable: bool = flag(True, "Whether there is a topic with the cluster's name.")
     broker_topic_enable: bool = flag(True, "Whether there is a topic with the broker's name.")
-    trace_topic_enable: bool = flag(False, "Whether the trace topic is created at start.")
-    msg_trace_topic_name: str = text("RMQ_SYS_TRACE_TOPIC", "The trace topic's name.", check=check_name)
+    trace_topic_enable: bool = flag(
+        False,
+        "Whether the trace topic is created at start.",
+        no_effect="the trace topic is created by its first message, as any other",
+    )
+    msg_trace_topic_name: str = text(
+        "RMQ_SYS_TRACE_TOPIC",
+        "The trace topic's name.",
+        check=check_name,
+        no_effect="the trace topic is created by its first message, as any other",
+    )
     region_id: str = text("DefaultRegion", "Put into the properties of each message as MSG_REGION.", check=check_name)
     trace_on: bool = flag(True, "Put into the properties of each message as TRACE_ON.", live=True)
     flush_consumer_offset_interval: int = number(5000, "How often consumerOffset.json is saved.", low=100, unit="ms")
@@ -252,26 +305,42 @@ class BrokerConfig(Section):
     )
     register_broker_timeout_mills: int = number(24_000, "How long a registration may take.", low=1, unit="ms")
     channel_expired_timeout: int = number(
-        120_000, "A client silent for so long is forgotten.", low=1000, high=LONG_MAX, unit="ms"
+        120_000,
+        "A client silent for so long is forgotten.",
+        low=1000,
+        high=LONG_MAX,
+        unit="ms",
+        no_effect="120 s, as RocketMQ's default",
     )
-    broker_fast_failure_enable: bool = flag(True, "Whether requests that waited too long are answered busy.", live=True)
-    wait_time_mills_in_send_queue: int = number(200, "That time for sends.", low=1, unit="ms", live=True)
-    wait_time_mills_in_pull_queue: int = number(5000, "That time for pulls.", low=1, unit="ms", live=True)
-    wait_time_mills_in_heartbeat_queue: int = number(31_000, "That time for heartbeats.", low=1, unit="ms", live=True)
+    broker_fast_failure_enable: bool = flag(
+        True, "Whether requests that waited too long are answered busy.", no_effect=_NO_QUEUE
+    )
+    wait_time_mills_in_send_queue: int = number(200, "That time for sends.", low=1, unit="ms", no_effect=_NO_QUEUE)
+    wait_time_mills_in_pull_queue: int = number(5000, "That time for pulls.", low=1, unit="ms", no_effect=_NO_QUEUE)
+    wait_time_mills_in_heartbeat_queue: int = number(
+        31_000, "That time for heartbeats.", low=1, unit="ms", no_effect=_NO_QUEUE
+    )
     wait_time_mills_in_admin_broker_queue: int = number(
-        5000, "That time for admin requests.", low=1, unit="ms", live=True
+        5000, "That time for admin requests.", low=1, unit="ms", no_effect=_NO_QUEUE
     )
     start_accept_send_request_time_stamp: int = number(
         0, "Sends before this time are refused.", high=LONG_MAX, unit="ms since 1970"
     )
     reject_pull_consumer_enable: bool = flag(False, "Whether pull consumers are refused.", live=True)
-    slave_read_enable: bool = flag(False, "Whether a pull answer may suggest a slave.", live=True)
+    slave_read_enable: bool = flag(
+        False, "Whether a pull answer may suggest a slave.", no_effect="there are no slaves in this version"
+    )
     use_server_side_reset_offset: bool = flag(True, "Whether an offset is reset on the broker's side.", live=True)
     validate_system_topic_when_update_topic: bool = flag(
         True, "Whether creating a topic with a system topic's name is refused.", live=True
     )
     consumer_offset_update_version_step: int = number(
-        500, "Every so many offset commits the offsets' data version rises.", low=1, high=LONG_MAX, unit="commits"
+        500,
+        "Every so many offset commits the offsets' data version rises.",
+        low=1,
+        high=LONG_MAX,
+        unit="commits",
+        no_effect="there are no slaves in this version",
     )
     config_black_list: str = text("configBlackList;brokerConfigPath", "Keys that no request may change.")
     config_update_enable: bool = flag(

@@ -47,7 +47,7 @@ class Key:
     high: float = INT_MAX
     choices: tuple[str, ...] = ()
     check: Check | None = None
-    honoured: bool = True
+    no_effect: str = ""  # why nothing acts on it yet
     live: bool = False  # may be changed by an update request while the process runs
     ours: bool = False  # Java does not know this key
     java_default: str = ""  # where it differs from ours
@@ -60,7 +60,8 @@ class Key:
         if self.kind == "choice":
             return " or ".join(self.choices)
         if self.kind == "text":
-            return f"text without control characters, at most {TEXT_CHARACTERS_MAX} characters"
+            by_check = self.check("\x01") if self.check is not None else None
+            return by_check or f"text without control characters, at most {TEXT_CHARACTERS_MAX} characters"
         noun = "a whole number" if self.kind == "integer" else "a number"
         unit = f" ({self.unit})" if self.unit else ""
         return (
