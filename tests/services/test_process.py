@@ -146,6 +146,7 @@ class ProcessTests(unittest.TestCase):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
             text = answer.read().decode()
         self.assertIn("\nrocketha_messages_in_total 0\n", text)
+        self.assertIn("\nrocketha_namesrv_brokers 1\n", text)
         self.assertIn("\nprocess_resident_memory_bytes ", text)
 
     def test_it_starts_quickly(self) -> None:

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import ConfigError
 from rocketha.observe.metrics import Registry
-from rocketha.services import broker_tap, cluster_tap
+from rocketha.services import broker_tap, cluster_tap, namesrv_tap
 from rocketha.services.status import StatusService, install_process_metrics, status_endpoint
 
 
@@ -49,18 +49,25 @@ class FlagTests(SynchronousTestCase):
     """usage.UsageError before anything is built, with the flag's name in it."""
 
     def test_mistakes(self) -> None:
-        """Each mistake names its flag or key, for the broker and for the cluster."""
-        for options in (broker_tap.Options, cluster_tap.Options):
-            for arguments, word in (
-                (["--http", "nonsense"], "--http"),
-                (["--log-level", "loud"], "--log-level"),
-                (["--set", "novalue"], "--set"),
-                (["--set", "noSuchKey=1"], "noSuchKey"),
-                (["--config", "/does/not/exist"], "/does/not/exist"),
-                (["--set", "aclEnable=true"], "aclEnable"),
-                (["--set", "brokerRole=SLAVE"], "brokerRole"),
-                (["extra"], "Wrong number"),
-            ):
+        """Each mistake names its flag or key, for each of the services."""
+        everywhere = (
+            (["--http", "nonsense"], "--http"),
+            (["--log-level", "loud"], "--log-level"),
+            (["--set", "novalue"], "--set"),
+            (["extra"], "Wrong number"),
+        )
+        of_the_broker = (
+            (["--set", "noSuchKey=1"], "noSuchKey"),
+            (["--config", "/does/not/exist"], "/does/not/exist"),
+            (["--set", "aclEnable=true"], "aclEnable"),
+            (["--set", "brokerRole=SLAVE"], "brokerRole"),
+        )
+        for options, mistakes in (
+            (namesrv_tap.Options, everywhere),
+            (broker_tap.Options, everywhere + of_the_broker),
+            (cluster_tap.Options, everywhere + of_the_broker),
+        ):
+            for arguments, word in mistakes:
                 error = self.assertRaises(usage.UsageError, options().parseOptions, arguments)
                 self.assertIn(word, str(error))
 

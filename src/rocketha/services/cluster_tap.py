@@ -13,7 +13,7 @@ from twisted.application import service
 from twisted.python import usage
 
 from rocketha.errors import ConfigError
-from rocketha.services import config
+from rocketha.services import config, namesrv_metrics
 from rocketha.services.broker import BrokerService
 from rocketha.services.broker_tap import add_pair, load
 from rocketha.services.cluster import ClusterService, near_address
@@ -92,11 +92,12 @@ def makeService(options: Options) -> service.IService:
     status = None
     if options.status is not None:
         install_process_metrics(broker.metrics)
+        namesrv_metrics.install(broker.metrics, namesrv)
         status = StatusService(
             options.status,
             broker.metrics,
             broker.healthy,
-            lambda: broker.ready() or (None if namesrv.ready else "the nameserver is not ready"),
+            lambda: broker.ready() or namesrv_metrics.ready(namesrv),
         )
     cluster: service.IService = ClusterService(namesrv, broker, os.path.relpath(options["data"]), status)
     return cluster

@@ -14,8 +14,16 @@ from twisted.internet.testing import MemoryReactor
 from twisted.python import usage
 
 from rocketha.errors import ConfigError
-from rocketha.services import config
+from rocketha.observe.metrics import Registry
+from rocketha.services import config, namesrv_metrics
 from rocketha.services.namesrv import NameServerService
+from rocketha.services.status import (
+    STATUS_PARAMETERS,
+    StatusService,
+    check_status_options,
+    install_process_metrics,
+    use_log_level,
+)
 from rocketha.store.posix_disk import PosixDisk
 
 
@@ -31,6 +39,7 @@ class Options(usage.Options):
         ["port", "p", None, "Port to listen on (listenPort, default 9876)."],
         ["bind", "b", None, "Address to listen on (bindAddress, default 127.0.0.1)."],
         ["data", "d", None, "Directory of kvConfig.json (default ~/namesrv)."],
+        *STATUS_PARAMETERS,
     ]
 
     def __init__(self) -> None:
@@ -38,6 +47,7 @@ class Options(usage.Options):
         self.listen: list[str] = []
         self.flags: dict[str, str] = {}
         self.loaded: config.Loaded[config.NamesrvConfig] | None = None
+        self.status: str | None = None
 
     def opt_listen(self, description: str) -> None:
         """An endpoint string instead of --port and --bind, such as tcp:9876:interface=127.0.0.1; may be repeated."""
@@ -66,6 +76,7 @@ class Options(usage.Options):
             self.loaded = config.load_namesrv(data, self["config"] or "namesrv.conf", self.flags)
         except ConfigError as problem:
             raise usage.UsageError(str(problem)) from None
+        self.status = check_status_options(self)
         for description in self.listen:
             check_endpoint(description)
 
@@ -82,15 +93,25 @@ def check_endpoint(description: str) -> None:
 
 
 def makeService(options: Options) -> service.IService:
-    """The name server of these options."""
+    """The name server of these options, with its status port if there is to be one."""
     loaded = options.loaded
     if loaded is None:
         raise usage.UsageError("the options were not parsed")
-    made: service.IService = NameServerService(
+    use_log_level(options)
+    namesrv = NameServerService(
         loaded.config,
         PosixDisk(),
         listen=options.listen,
         warnings=loaded.warnings,
         seconds=time.monotonic,
     )
-    return made
+    if options.status is None:
+        return namesrv
+    whole = service.MultiService()
+    metrics = Registry()
+    install_process_metrics(metrics)
+    namesrv_metrics.install(metrics, namesrv)
+    healthy, ready = lambda: None, lambda: namesrv_metrics.ready(namesrv)
+    StatusService(options.status, metrics, healthy, ready).setServiceParent(whole)
+    namesrv.setServiceParent(whole)
+    return whole
