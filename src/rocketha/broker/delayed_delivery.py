@@ -9,6 +9,8 @@ Java: ``ScheduleMessageService`` (whose copy also keeps the DELAY property).
 
 from __future__ import annotations
 
+from itertools import chain
+
 from rocketha.broker import names
 from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.send import Sends
@@ -77,8 +79,8 @@ class DelayedDelivery:
                 self._due_ms.pop(level, None)
             return
         delay_ms = self._delays.delay_ms(level)
-        for stored in found.buffers:
-            message = record.decode(stored)
+        # a buffer holds any number of records: the store joins those that lie side by side in the log
+        for _, message in chain.from_iterable(map(record.scan, found.buffers)):
             due = message.store_timestamp_ms + delay_ms
             if now_ms < due <= now_ms + delay_ms:  # beyond that the clock was set back: deliver now, as Java does
                 self._due_ms[level] = due

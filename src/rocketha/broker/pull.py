@@ -66,6 +66,7 @@ class _Found(NamedTuple):
     min_offset: int
     max_offset: int
     buffers: list[Any]
+    messages: int = 0
 
 
 def _forbidden(kind: int, remark: str) -> Answer:
@@ -186,7 +187,13 @@ class Pulls:
         if code is None:  # NO_MESSAGE_IN_QUEUE, NO_MATCHED_LOGIC_QUEUE: an empty queue
             code = ResponseCode.PULL_NOT_FOUND if pull.offset == 0 else ResponseCode.PULL_OFFSET_MOVED
         return _Found(
-            code, result.status.name, result.next_offset, result.min_offset, result.max_offset, list(result.buffers)
+            code,
+            result.status.name,
+            result.next_offset,
+            result.min_offset,
+            result.max_offset,
+            list(result.buffers),
+            result.count,
         )
 
     @staticmethod
@@ -194,7 +201,7 @@ class Pulls:
         return read.integer(command.fields, "commitOffset", 0, read.LONG_MAX)
 
     def _count(self, pull: _Pull, found: _Found) -> None:
-        stats, count = self._state.stats, len(found.buffers)
+        stats, count = self._state.stats, found.messages
         stats.get_found += 1
         stats.get_messages += count
         counters = stats.group(pull.group, pull.topic)
