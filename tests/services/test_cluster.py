@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import pathlib
 import random
-import socket
 from typing import Any
 
 from twisted.internet import defer, reactor, task
@@ -20,21 +19,9 @@ from rocketha.admin.producer import Message, Producer
 from rocketha.errors import RemoteProtocolError
 from rocketha.services import cluster_tap
 from rocketha.services.cluster import ClusterService
+from tests.interop.harness import ports
 
 PATIENCE_S = 20
-
-
-def free_port(offset: int = 0) -> int:
-    """A port that is free now, and also the one ``offset`` below it (the broker's fast port)."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port - offset if offset else 0))
-            except OSError:
-                continue
-            return port
 
 
 class Inbox:
@@ -77,8 +64,8 @@ class ClusterTestCase(TestCase):
     def setUp(self) -> None:
         """A directory and ports."""
         self.data = self.mktemp()
-        self.namesrv = free_port()
-        self.broker = free_port(offset=2)
+        self.namesrv = ports.block()
+        self.broker = ports.block()
         self.told = io.StringIO()
         self.clients = 0
 

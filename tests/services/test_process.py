@@ -13,7 +13,7 @@ import unittest
 import urllib.request
 from typing import IO
 
-from tests.services.test_cluster import free_port
+from tests.interop.harness import ports
 
 PATIENCE_S = 30
 LAST_WORD = "Ctrl-C stops it\n"
@@ -23,8 +23,8 @@ class ClusterProcess:
     """One ``twistd rocketha-cluster``; ended with the test."""
 
     def __init__(self, test: unittest.TestCase, data: pathlib.Path, *more: str) -> None:
-        self.namesrv = free_port()
-        self.broker = free_port(offset=2)
+        self.namesrv = ports.block()
+        self.broker = ports.block()
         self.log = data.parent / f"log-{self.namesrv}"
         command = [str(pathlib.Path(sys.executable).parent / "twistd"), "--nodaemon", "--pidfile="]
         command += ["--logger", "rocketha.observe.logging.observer", "rocketha-cluster", "--data", str(data)]
@@ -137,7 +137,7 @@ class ProcessTests(unittest.TestCase):
 
     def test_the_status_port(self) -> None:
         """--http serves metrics of the broker, ready once the words are printed."""
-        port = free_port()
+        port = ports.block()
         cluster = ClusterProcess(self, self.data, "--http", str(port))
         cluster.words()
         for path, wanted in (("readyz", b"ok\n"), ("healthz", b"ok\n")):
