@@ -171,6 +171,8 @@ class CommitLog:
                 file.sync()
             finally:
                 file.close()
+            # The files before it first, or a power cut could leave a gap.
+            self._disk.sync_dir(self.segments.directory)
 
         def apply() -> None:
             self._preparing = False

@@ -155,9 +155,10 @@ class ConsumeQueue:
         """
         first = self.first_held()
         end = self.find_first(lambda unit: _is_vacant(unit) or unit.physical_offset >= log_end, first, self.next_offset)
-        return self._cut(end)
+        return self.cut(end)
 
-    def _cut(self, end: int) -> int:
+    def cut(self, end: int) -> int:
+        """Drop the entries from index ``end`` on, in memory; :meth:`clean_behind` does it on disk."""
         dropped = self.next_offset - end
         del self.tail[max(0, (end - self.tail_from)) * UNIT :]
         self.tail_from = min(self.tail_from, end)

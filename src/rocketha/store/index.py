@@ -13,7 +13,7 @@ slots included, and the log is dispatched again from there (``recovery.py``).
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 from rocketha.errors import CorruptStore
@@ -184,15 +184,17 @@ class KeyIndex:
 
     # Starting, cutting, expiry
 
-    def load(self, clean: bool, trusted_timestamp_ms: int, log_end: int) -> list[str]:
+    def load(self, clean: bool, trusted_ms: int, time_at: Callable[[int], int]) -> list[str]:
         """Find the files; returns what an operator should know.
 
-        :param clean: the last process stopped cleanly.
-        :param trusted_timestamp_ms: the checkpoint's: a file that ends later was not synced before the crash.
-        :param log_end: units that point behind it are undone.
+        :param clean: the last process stopped cleanly; if not, only what was stored before ``trusted_ms`` is believed.
+        :param trusted_ms: the checkpoint's: store time of the last record whose units were synced.
+        :param time_at: store time in ms of the record at a log offset, -1 where there is none: what a torn header is
+            held against.
+        :raises CorruptStore: after a clean stop, a file that cannot be one of this index.
         """
-        self.files = []
         notes: list[str] = []
+        found: list[IndexFile] = []
         names = self._disk.list(self.directory) if self._disk.is_dir(self.directory) else []
         for name in names:
             path = f"{self.directory}/{name}"
@@ -201,26 +203,61 @@ class KeyIndex:
                 continue
             file = IndexFile(self._disk, self._open_files, self.directory, name, self._config)
             try:
-                file.load(rebuild=not clean, trusted_timestamp_ms=trusted_timestamp_ms, newest=name == names[-1])
+                file.load(newest=clean and name == names[-1])
             except CorruptStore as error:
-                if name != names[-1]:
+                if clean and self._disk.size(path):
                     raise
-                notes.append(f"index file dropped: {error}")
-                self._disk.remove(path)
+                notes.append(f"index file removed: {error}")
+                self._remove(file)
                 continue
-            self.files.append(file)
-        self.truncate(log_end)
+            found.append(file)
+        self.files = found if clean else self._trustworthy(found, trusted_ms, time_at)
+        self._find_end()
+        if not clean and self.end_offset >= 0:
+            self.truncate(self.end_offset)  # the last record may lack keys that went to a file that is lost
         return notes
+
+    def _trustworthy(self, found: list[IndexFile], trusted_ms: int, time_at: Callable[[int], int]) -> list[IndexFile]:
+        """After a crash: the files up to the one whose successor was not begun before ``trusted_ms``; that one is
+        rebuilt."""
+        kept: list[IndexFile] = []
+        for number, file in enumerate(found):
+            after = found[number + 1] if number + 1 < len(found) else None
+            if (
+                after is not None
+                and after.unit_count > 1
+                and after.begin_timestamp_ms + 999 < trusted_ms
+                and time_at(after.begin_offset) in (after.begin_timestamp_ms, -1)
+            ):
+                kept.append(file)
+                continue
+            if time_at(file.begin_offset) in (file.begin_timestamp_ms, -1):
+                file.rebuild(trusted_ms)
+                if file.unit_count > 1:
+                    kept.append(file)
+            break
+        for file in found:
+            if file not in kept:
+                self._remove(file)
+        return kept
+
+    def _remove(self, file: IndexFile) -> None:
+        self._open_files.forget(file.path)
+        if self._disk.exists(file.path):
+            self._disk.remove(file.path)
+
+    def _find_end(self) -> None:
+        used = [file for file in self.files if file.unit_count > 1]
+        self.end_offset = used[-1].end_offset if used else -1
 
     def truncate(self, log_end: int) -> None:
         """Undo the units of records at or behind ``log_end``; in memory, the next job writes it."""
-        while len(self.files) > 1 and self.files[-1].begin_offset >= log_end:
-            self._disk.remove(self.files.pop().path)
+        while len(self.files) > 1 and (self.files[-1].unit_count <= 1 or self.files[-1].begin_offset >= log_end):
+            self._remove(self.files.pop())
             self.files[-1].take_slots()
         if self.files:
             self.files[-1].truncate(log_end)
-        used = [file for file in self.files if file.unit_count > 1]
-        self.end_offset = used[-1].end_offset if used else -1
+        self._find_end()
 
     def expired_paths(self, log_begin: int) -> list[str]:
         """Forget the files whose every record is gone, never the newest; returns their paths."""

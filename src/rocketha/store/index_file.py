@@ -232,6 +232,20 @@ class IndexFile:
         if count > self._tail_from:
             yield from INDEX_UNIT.layout.iter_unpack(bytes(self._tail[: (count - self._tail_from) * UNIT]))
 
+    def chain_problems(self) -> Iterator[str]:
+        """Slots that do not lead to their newest unit, units that do not lead to the one before; for verification."""
+        newest: dict[int, int] = {}
+        for number, (hash_value, _, _, previous) in enumerate(self._iterate(self.unit_count), 1):
+            slot = hash_value % self.slots_number
+            if previous != newest.get(slot, 0):
+                yield f"{self.path} unit {number} follows {previous}, not {newest.get(slot, 0)}"
+            newest[slot] = number
+        for slot in sorted(newest):
+            if self._slot(slot) != newest[slot]:
+                yield f"{self.path} slot {slot} leads to {self._slot(slot)}, not {newest[slot]}"
+        if self.slot_count != len(newest):
+            yield f"{self.path} counts {self.slot_count} slots, {len(newest)} are in use"
+
     def find(self, wanted: int, count_max: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
         """Add log offsets of units with this hash and time, newest first (``IndexFile.selectPhyOffset``)."""
         number = self._slot(wanted % self.slots_number)
@@ -258,8 +272,8 @@ class IndexFile:
 
     # Starting, cutting
 
-    def load(self, rebuild: bool, trusted_timestamp_ms: int, newest: bool) -> None:
-        """Read the header; distrust a file that ends later than the checkpoint says after a crash.
+    def load(self, newest: bool) -> None:
+        """Read the header, and the slots of the newest file.
 
         :raises CorruptStore: a wrong size or an impossible header.
         """
@@ -268,9 +282,7 @@ class IndexFile:
             raise CorruptStore(self.path, size, f"the file has {size} bytes, configured are {self.file_size}")
         self._take_header(IndexHeader(*INDEX_HEADER.unpack(self._files.get(self.path).read(0, HEADER))))
         self.written = True
-        if rebuild and self.end_timestamp_ms > trusted_timestamp_ms:
-            self._rebuild()
-        elif newest:
+        if newest:
             self.take_slots()
 
     def _take_header(self, header: IndexHeader) -> None:
@@ -286,29 +298,31 @@ class IndexFile:
         ) = header
         self.unit_count = self._tail_from = max(1, header.unit_count)
 
-    def _rebuild(self) -> None:
-        """Compute slots and header from the units that make sense, and leave out the last record: it may lack keys."""
+    def rebuild(self, trusted_ms: int) -> None:
+        """After a crash: keep the units stored surely before ``trusted_ms``, compute slots and header from them.
+
+        Those were synced; the ones behind, and any slot, may be torn.  A unit knows its second only, hence the 999 ms.
+        """
         slots = _empty_slots(self.slots_number)
-        number = used = 0
-        last_offset = last_seconds = 0
+        kept = used = last_offset = last_seconds = 0
+        seconds_max = (trusted_ms - 999 - self.begin_timestamp_ms) // 1000
         for number, (hash_value, offset, seconds, previous) in enumerate(self._iterate(self.unit_count), 1):
+            seconds = seconds if number > 1 else 0  # the first one's is measured against the former file
             slot = hash_value % self.slots_number
-            if hash_value < 0 or offset < last_offset or seconds < 0 or previous != slots[slot]:
+            if not last_seconds <= seconds <= seconds_max or offset < last_offset:
                 break
-            if not (hash_value or offset or previous):
-                break  # zeros: a unit that never reached the disk
-            slots[slot] = number
+            if hash_value < 0 or previous != slots[slot]:
+                break
+            slots[slot] = kept = number
             used += not previous
             last_offset, last_seconds = offset, seconds
-        else:
-            number += 1
         self._slots = slots
-        self.unit_count = self._tail_from = max(1, number)
+        self.unit_count = self._tail_from = kept + 1
         self.slot_count = used
         self.end_offset = last_offset
         self.end_timestamp_ms = self.begin_timestamp_ms + last_seconds * 1000
         self._dirty_pages = bytearray(b"\1" * len(self._dirty_pages))
-        self.truncate(last_offset)
+        self.written = False
 
     def truncate(self, log_end: int) -> None:
         """Take back the units of records at or behind ``log_end``."""

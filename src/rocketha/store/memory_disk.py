@@ -90,8 +90,8 @@ class _Image:
         self.size = size
 
 
-_Change = tuple[int, bytes | None]
-"""(offset, bytes) of a write, or (size, None) of a truncation."""
+_Change = tuple[int, bytes | None, int]
+"""(offset, bytes, 0) of a write, or (size, None, its place in the journal) of a truncation."""
 
 
 class _Inode:
@@ -113,7 +113,7 @@ class _Inode:
 
 
 def _apply(image: _Image, change: _Change) -> None:
-    at, data = change
+    at, data, _ = change
     if data is None:
         image.truncate(at)
     else:
@@ -150,9 +150,9 @@ class MemoryFile:
             if self._open and self._life == self._disk.life:
                 part = self._disk.random.randrange(len(data) + 1)
                 if part and self._disk.fits(self._inode.seen, offset, part):
-                    self._inode.change((offset, data[:part]))
+                    self._inode.change((offset, data[:part], 0))
             raise
-        self._inode.change((offset, data))
+        self._inode.change((offset, data, 0))
 
     def sync(self) -> None:
         """See :meth:`rocketha.store.disk.File.sync`; a failing one loses what it should have synced, for good."""
@@ -171,7 +171,7 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         """See :meth:`rocketha.store.disk.File.truncate`."""
         self._step("truncate")
-        self._inode.change((size, None))
+        self._inode.change((size, None, self._disk.journal()))
 
     def next_data(self, offset: int) -> int | None:
         """See :meth:`rocketha.store.disk.File.next_data`."""
@@ -227,7 +227,9 @@ class MemoryDisk:
         self.trace: list[tuple[str, str]] | None = None
         self._names: _Names = {"/": None}
         self._durable_names: _Names = {"/": None}
-        self._name_changes: list[tuple[tuple[str, ...], Callable[[_Names], None]]] = []
+        self._name_changes: list[tuple[int, tuple[str, ...], Callable[[_Names], None]]] = []
+        self._journal = 0
+        self._journal_synced = 0
         self._fail_from = 0
         self._fail_until = 0
         self._fail_errno = errno.EIO
@@ -267,17 +269,20 @@ class MemoryDisk:
     def crash(self) -> None:
         """The power fails: what was not synced survives by chance, torn."""
         self.kill()
-        kept = self.random.randrange(len(self._name_changes) + 1)
+        # Names and sizes go through one journal: what survives of it is a beginning.
+        kept = self.random.randrange(self._journal_synced, self._journal + 1)
+        self._journal_synced = self._journal
         names = dict(self._durable_names)
-        for _, change in self._name_changes[:kept]:
-            change(names)
+        for place, _, change in self._name_changes:
+            if place <= kept:
+                change(names)
         self._name_changes.clear()
         self._names = {path: inode for path, inode in names.items() if self._has_parents(names, path)}
         self._durable_names = dict(self._names)
         for path in sorted(self._names):
             inode = self._names[path]
             if inode is not None:
-                self._crash_file(inode)
+                self._crash_file(inode, kept)
 
     def _has_parents(self, names: _Names, path: str) -> bool:
         while path != "/":
@@ -286,16 +291,18 @@ class MemoryDisk:
                 return False
         return True
 
-    def _crash_file(self, inode: _Inode) -> None:
+    def _crash_file(self, inode: _Inode, journal: int) -> None:
         mood = self.random.random()  # lose all, keep all, or decide for every piece
-        for at, data in inode.pending:
-            if mood < 0.2:
-                break
+        cut = False
+        for at, data, place in inode.pending:
             if data is None:
-                if mood > 0.8 or self.random.random() < 0.5:
+                if place <= journal:
                     inode.durable.truncate(at)
-                continue
-            self._crash_write(inode.durable, at, data, mood > 0.8)
+                else:
+                    cut = True
+            elif mood >= 0.2:
+                room = max(0, inode.durable.size - at) if cut else len(data)
+                self._crash_write(inode.durable, at, data[:room], mood > 0.8)
         inode.pending.clear()
         inode.seen = inode.durable.copy()
 
@@ -316,21 +323,22 @@ class MemoryDisk:
             return True
         pages = range(offset // PAGE, (offset + max(size, 1) - 1) // PAGE + 1)
         wanted = sum(number not in image.pages for number in pages)
-        return self._used_bytes() + wanted * PAGE <= self.capacity_bytes
+        return self.used_bytes() + wanted * PAGE <= self.capacity_bytes
 
     def reserve(self, path: str, image: _Image, offset: int, size: int) -> None:
         """ENOSPC where a write does not fit."""
         if not self.fits(image, offset, size):
             raise _failure(path, "write", errno.ENOSPC)
 
-    def _used_bytes(self) -> int:
+    def used_bytes(self) -> int:
+        """Bytes of all pages of all files."""
         return sum(len(inode.seen.pages) for inode in self._names.values() if inode is not None) * PAGE
 
     def flip_bit(self, path: str, offset: int, bit: int = 0) -> None:
         """Rot: change one bit on the platter."""
         inode = self._file(path, "flip")
         byte = inode.seen.read(offset, 1)[0] ^ (1 << bit)
-        inode.change((offset, bytes((byte,))))
+        inode.change((offset, bytes((byte,)), 0))
         inode.sync()
 
     # Disk
@@ -347,10 +355,10 @@ class MemoryDisk:
             raise _failure(path, "create", errno.EEXIST)
         self._parent_there(path, "create")
         inode = _Inode()
+        inode.seen.size = inode.durable.size = size  # the size goes where the name goes: one journal entry
         if preallocate:
             self.reserve(path, inode.seen, 0, size)
         self._change_names((path,), lambda names: names.__setitem__(path, inode))
-        inode.change((size, None))
         return MemoryFile(self, path, inode)
 
     def read_all(self, path: str, size_max: int) -> bytes:
@@ -430,11 +438,11 @@ class MemoryDisk:
         if self._names.get(path, 0) is not None:
             raise _failure(path, "sync", errno.ENOTDIR if path in self._names else errno.ENOENT)
         rest = []
-        for paths, change in self._name_changes:
+        for place, paths, change in self._name_changes:
             if any(_parent(name) == path for name in paths):
                 change(self._durable_names)
             else:
-                rest.append((paths, change))
+                rest.append((place, paths, change))
         self._name_changes = rest
 
     def lock(self, path: str) -> MemoryLock:
@@ -451,7 +459,7 @@ class MemoryDisk:
         """See :meth:`rocketha.store.disk.Disk.used_ratio`."""
         self.step(path, "statvfs")
         if self.capacity_bytes:
-            return self._used_bytes() / self.capacity_bytes
+            return self.used_bytes() / self.capacity_bytes
         return self.ratio
 
     def _file(self, path: str, operation: str) -> _Inode:
@@ -466,7 +474,12 @@ class MemoryDisk:
 
     def _change_names(self, paths: tuple[str, ...], change: Callable[[_Names], None]) -> None:
         change(self._names)
-        self._name_changes.append((paths, change))
+        self._name_changes.append((self.journal(), paths, change))
+
+    def journal(self) -> int:
+        """The place of the next change of names or sizes in the journal."""
+        self._journal += 1
+        return self._journal
 
 
 def _parent(path: str) -> str:

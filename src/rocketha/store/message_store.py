@@ -9,6 +9,7 @@ Life: ``load`` (blocking) -> ``append`` / ``get`` / ... with ``flush_job`` and `
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from rocketha.errors import DiskFailure, ensure
@@ -92,7 +93,7 @@ class MessageStore:
             self.queues.load()
             notes: list[str] = []
             if self.index is not None:
-                notes = self.index.load(clean, self._checkpoint.index_timestamp_ms, 1 << 62)
+                notes = self.index.load(clean, self._checkpoint.index_timestamp_ms, self._time_at)
             self._write_abort(pid)
             recovery = Recovery(disk, self.config, self.log, self.queues, self.index, self._checkpoint)
             report = recovery.run(clean)
@@ -106,6 +107,12 @@ class MessageStore:
         self._next["disk"] = 0
         self._loaded = True
         return report if not notes else _with_notes(report, notes)
+
+    def _time_at(self, physical_offset: int) -> int:
+        """Before the end of the log is known: the store time of the record at an offset, -1 where there is no good
+        one."""
+        record = record_at(self.log.segments, physical_offset)
+        return -1 if record is None else record.store_timestamp_ms
 
     def _write_abort(self, pid: int) -> None:
         if not self._disk.exists(self._abort_path):
@@ -203,12 +210,17 @@ class MessageStore:
             return self.log.broken
         if now_ms >= self._next.get("disk", 0):
             self._next["disk"] = now_ms + self.config.disk_check_interval_ms
-            self._used_ratio = self._disk.used_ratio(self.root)
+            self._look_at_disk()
         if expiry.is_full(self._used_ratio, self.config):
             return f"the disk is {self._used_ratio:.0%} full"
         if self.queues.pending_bytes > _QUEUE_BYTES_LIMIT * self.config.pending_queue_bytes_max:
             return "the consume queues cannot be written"
         return None
+
+    def _look_at_disk(self) -> None:
+        """Ask how full the disk is; a disk that does not answer keeps its last figure, its writes will tell."""
+        with contextlib.suppress(DiskFailure):
+            self._used_ratio = self._disk.used_ratio(self.root)
 
     def writable(self, now_ms: int) -> bool:
         """Whether messages are taken: the disk guard, and no failed sync."""
@@ -342,13 +354,14 @@ class MessageStore:
         segments = self.log.segments
         if self._expiring:
             return None
-        self._used_ratio = self._disk.used_ratio(self.root)
+        self._look_at_disk()
         last_times = []
-        for base in segments.bases[1:]:
-            if base > self.log.flushed or base >= self.log.end:
-                break
-            record = record_at(segments, base)  # the next file's first record is younger than all of this one
-            last_times.append(record.store_timestamp_ms if record is not None else 0)
+        with contextlib.suppress(DiskFailure):  # a file that cannot be read is not deleted for that
+            for base in segments.bases[1 : self.config.delete_files_max + 1]:
+                if base > self.log.flushed or base >= self.log.end:
+                    break
+                record = record_at(segments, base)  # the next file's first record is younger than all of this one
+                last_times.append(record.store_timestamp_ms if record is not None else 0)
         count = expiry.files_to_delete(last_times, now_ms, self._used_ratio, self.config)
         if not count:
             return None

@@ -35,7 +35,7 @@ from rocketha.store.messages import RecoveryReport
 from rocketha.store.queue_table import QueueTable
 from rocketha.wire.record import Record
 from rocketha.wire.spec.consume_queue import PADDING_SIZE
-from rocketha.wire.store_files import CheckpointFields
+from rocketha.wire.store_files import CheckpointFields, QueueUnit
 
 QUEUE_BYTES_MAX = 16 << 20
 """Queue tails collected before they are written."""
@@ -120,7 +120,8 @@ class Recovery:
         else:
             time_ms = min(fields.physic_timestamp_ms, fields.logics_timestamp_ms) - 3000
             start = self._newest_file(lambda record: record.store_timestamp_ms <= time_ms)
-        dropped = sum(queue.truncate(start if proven is None else start + 1) for queue in self._queues.all())
+        limit = start if proven is None else start + 1
+        dropped = sum(self._drop_unproven(queue, limit) for queue in self._queues.all())
         if dropped:
             self._note(f"{dropped} queue entries from {start} on are written anew")
         index = self._index
@@ -135,6 +136,34 @@ class Recovery:
             return self._newest_file(lambda record: record.physical_offset <= index.end_offset)
         self._note("the index was there before the crash and is not now; it begins anew")
         return start
+
+    def _drop_unproven(self, queue: ConsumeQueue, limit: int) -> int:
+        """Drop the entries that point at or behind ``limit``; returns how many.
+
+        Behind the proven entries a power cut may leave torn ones that seem to point anywhere.  The search cannot stop
+        before the last proven entry, so it suffices to step back until an entry and its record agree.
+        """
+        dropped = queue.truncate(limit)
+        while queue.next_offset > queue.first_held():
+            last = queue.last()
+            if last == (0, PADDING_SIZE, 0):
+                break
+            if last.physical_offset < limit and self._agrees(queue, queue.next_offset - 1, last):
+                break
+            before = queue.unit(queue.next_offset - 2)
+            if before.physical_offset < last.physical_offset < self._log.begin:
+                break  # its file has expired, long after it was synced
+            dropped += queue.cut(queue.next_offset - 1)
+        return dropped
+
+    def _agrees(self, queue: ConsumeQueue, offset: int, unit: QueueUnit) -> bool:
+        record = record_at(self._log.segments, unit.physical_offset)
+        return record is not None and (record.topic, record.queue_id, record.queue_offset, record.total) == (
+            queue.topic,
+            queue.queue_id,
+            offset,
+            unit.size,
+        )
 
     def _newest_file(self, covered: Callable[[Record], bool]) -> int:
         """The beginning of the newest file whose first record is good and ``covered``; else of the oldest file."""
@@ -179,6 +208,8 @@ class Recovery:
             elif record.queue_offset == 0:
                 self._note(f"topic {queue.topic} was deleted and made again before {record.physical_offset}")
                 queue.reset()
+            elif not self._agrees(queue, record.queue_offset, queue.unit(record.queue_offset)):
+                queue.cut(record.queue_offset)  # what is there is no entry, and so is what follows it
             else:
                 self._note(
                     f"the record at {record.physical_offset} repeats offset {record.queue_offset} of queue "
