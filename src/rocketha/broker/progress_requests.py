@@ -132,7 +132,7 @@ class ProgressRequests:
             delay_ms = 0
             if offset < high:
                 next_ms = store.store_time_at(topic, queue_id, max(offset, store.min_offset(topic, queue_id)))
-                delay_ms = now_ms - next_ms if next_ms > 0 else 0
+                delay_ms = max(0, now_ms - next_ms) if next_ms > 0 else 0
             spans.append(
                 {
                     "consumeTimeStamp": store.store_time_at(topic, queue_id, offset - 1) if offset > 0 else first_ms,

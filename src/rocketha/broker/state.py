@@ -127,6 +127,9 @@ class BrokerState:
     effects: list[Effect] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
+        for table in (self.topics, self.groups, self.offsets):
+            # as in Java a table without a file is as old as its broker: a nameserver must see that a wiped one is new
+            table.data_version.timestamp_ms = table.data_version.timestamp_ms or self.stats.boot_ms
         self.topics.install(
             system_topics(
                 self.identity.cluster_name,

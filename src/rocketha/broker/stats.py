@@ -20,7 +20,7 @@ import attrs
 SAMPLE_MS = 1000
 RATE_WINDOWS_S = (10, 60, 600)
 DAY_MS = 86_400_000
-KEYS_MAX = 200_000
+KEYS_MAX = 50_000
 """Counters by topic and by group together; beyond it a new key is counted under OTHERS."""
 
 OTHERS = "..."
@@ -89,9 +89,10 @@ class _Series:
     def sample(self, window: int, now_ms: int, value: int, times: int) -> None:
         self._windows[window].append((now_ms, value, times))
 
-    def snapshot(self, window: int) -> Snapshot:
+    def snapshot(self, window: int, live: tuple[int, int, int] | None = None) -> Snapshot:
+        """From the oldest sample to the newest, or to ``live``: now, value, times."""
         samples = self._windows[window]
-        (first_ms, first, first_times), (last_ms, last, last_times) = samples[0], samples[-1]
+        (first_ms, first, first_times), (last_ms, last, last_times) = samples[0], live or samples[-1]
         total, times = last - first, last_times - first_times
         tps = total * 1000.0 / (last_ms - first_ms) if last_ms > first_ms else 0.0
         return Snapshot(total, tps, total / times if times > 0 else 0.0)
@@ -211,10 +212,12 @@ class BrokerStats:
 
     def snapshots(self, name: str, key: str, now_ms: int) -> tuple[Snapshot, Snapshot, Snapshot] | None:
         """A named counter in the last minute, hour and day; ``None`` when it never counted."""
-        if self._counter(name, key) is None:
+        counter = self._counter(name, key)
+        if counter is None:
             return None
         series = self._series.get((name, key)) or _Series(now_ms)
-        return series.snapshot(0), series.snapshot(1), series.snapshot(2)
+        minute, hour, day = (series.snapshot(window, (now_ms, *counter)) for window in range(len(_WINDOWS)))
+        return minute, hour, day
 
     def topic_put_tps(self, topic: str) -> float:
         """Messages a second stored in a topic during the last minute."""
