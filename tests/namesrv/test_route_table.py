@@ -201,6 +201,7 @@ class RegistrationTests(unittest.TestCase):
             routes.register(registration(broker_id=2, address=B), 0)
             effects = routes.register(registration(broker_id=0, address=A), 0).effects
             told = [effect for effect in effects if isinstance(effect, NotifyMinBrokerId)]
+            self.assertEqual(routes.register(registration(broker_id=0, address=A), 0).effects, [])
             self.assertEqual(told, [NotifyMinBrokerId((B,), 0, A, ha_address="ha-" + A)] if enabled else [])
         self.assertEqual(told[0].fields(), {"minBrokerId": "0", "minBrokerAddr": A, "haBrokerAddr": "ha-" + A})
 
