@@ -104,7 +104,9 @@ class TurnTests(RemotingCase):
             self.service.events[1:], [("request", 1, 7), ("request", 1, 8), ("request", 1, 9), "turn ended"]
         )
         self.assertEqual(len(transport.writes), 1)
-        self.assertEqual([(c.opaque, c.code, c.body) for c in frames_of(transport.value())], [(7, 0, b"x"), (8, 0, b""), (9, 0, b"")])
+        self.assertEqual(
+            [(c.opaque, c.code, c.body) for c in frames_of(transport.value())], [(7, 0, b"x"), (8, 0, b""), (9, 0, b"")]
+        )
 
     def test_a_byte_at_a_time(self) -> None:
         """A sender of single bytes gets the same answer as one of whole frames."""
@@ -193,7 +195,12 @@ class LimitTests(RemotingCase):
     """Deadlines and counts."""
 
     limits = Limits(
-        first_frame_s=10, whole_frame_s=30, idle_s=120, connections=5, connections_per_address=2, unfinished_bytes=1000,
+        first_frame_s=10,
+        whole_frame_s=30,
+        idle_s=120,
+        connections=5,
+        connections_per_address=2,
+        unfinished_bytes=1000,
     )
 
     def test_first_frame(self) -> None:
@@ -255,7 +262,9 @@ class LimitTests(RemotingCase):
         self.assertEqual(self.service.events, events)
 
     def test_unfinished_frames_of_all_connections(self) -> None:
-        """The bytes held in unfinished frames are bounded over the whole port; a closed connection gives its part back."""
+        """The bytes held in unfinished frames are bounded over the whole port; a closed connection gives its part
+        back.
+        """
         data = frame(1, 1, b"x" * 5000)
         first, first_transport = self.connect(port=1)
         first.dataReceived(data[:600])

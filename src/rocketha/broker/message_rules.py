@@ -19,6 +19,7 @@ class MessageRules:
     trace_on: bool = True  # traceOn
     permission: int = 6  # brokerPermission: 4 read, 2 write
     message_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize
+    batch_bytes_max: int = 1 << 30  # mappedFileSizeCommitLog: the records of a batch lie in one file
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
     sync_flush_timeout_ms: int = 5000  # syncFlushTimeout
     long_polling: bool = True  # longPollingEnable

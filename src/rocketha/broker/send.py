@@ -49,6 +49,14 @@ COMPRESSED, MULTI_TAGS, TRANSACTION_BITS, BORN_V6, STORE_V6, NEED_UNWRAP, INNER_
 DLQ_QUEUE_NUMS = 1
 V3_4_9 = 121
 
+_SPECIAL = frozenset(
+    {"POP_CK", "TRAN_MSG", "INNER_NUM", "DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"}
+)
+"""Properties that make a message other than plain."""
+
+_RECORD_GROWTH = 94
+"""Bytes by which a record with IPv6 hosts is longer than a packed message of a batch, the topic apart."""
+
 _PREFIX = struct.Struct(">iI")
 
 
@@ -142,7 +150,7 @@ class Sends:
                 f"request queueId[{header.queue_id}] is illegal, {header.topic} has {target.queue_limit} queues"
                 f" Producer: {connection.peer}",
             )
-        if not self._store.writable(now_ms):
+        if not self._staged and not self._store.writable(now_ms):  # once a turn
             raise RequestRefused(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
                 "service not available now: the broker's disk is full or failed, or the broker is shutting down",
@@ -190,32 +198,30 @@ class Sends:
         if len(text) > names_of.LENGTH_MAX and utf16_length(text) > names_of.LENGTH_MAX:
             raise self._illegal()
         values = parse_text(text)
-        values.pop("POP_CK", None)
-        topic, tags = header.topic, values.get("TAGS")
+        topic, config, tags = header.topic, target.config, values.get("TAGS")
         if target.retry_group is not None:
             topic, queue_id = self._retry(command, header, target, values, queue_id, now_ms)
         unique_key = values.get("UNIQ_KEY")
         if unique_key is None:
             unique_key = values["UNIQ_KEY"] = self._unique_id(now_ms)
-        self._refuse_unsupported(values, header.sys_flag)
-        if (
-            target.config.attributes
-            and target.config.attributes.get("cleanup.policy") == "COMPACTION"
-            and "KEYS" not in values
-        ):
+        level = 0
+        if header.sys_flag & (INNER_BATCH | NEED_UNWRAP) or not _SPECIAL.isdisjoint(values):
+            values.pop("POP_CK", None)
+            self._refuse_unsupported(values, header.sys_flag)
+            level = self._delay_level(values)
+            if level > 0:
+                topic, queue_id = self._delayed(values, topic, queue_id, level)
+        if config.attributes and config.attributes.get("cleanup.policy") == "COMPACTION" and "KEYS" not in values:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
-        level = self._delay_level(values)
-        if level > 0:
-            topic, queue_id = self._delayed(values, topic, queue_id, level)
         block = self._layout.text(values).encode("utf-8")
         body = command.body
         if len(block) > names_of.LENGTH_MAX or len(body) > self._rules.message_bytes_max:
             raise self._illegal()
         if not body:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the message has no body")
-        born_host, born_flag = self._born(connection)
+        born_host, born_flag = self._born_hosts.get(connection.id) or self._born(connection)
         sys_flag = (header.sys_flag & ~(BORN_V6 | STORE_V6)) | born_flag | self._store_flag
-        if target.config.topic_filter_type == "MULTI_TAG":
+        if config.topic_filter_type == "MULTI_TAG":
             sys_flag |= MULTI_TAGS
         message = PutMessage(
             topic,
@@ -249,6 +255,8 @@ class Sends:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, str(problem)) from None
         if not parts:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch has no message")
+        if len(command.body) + len(parts) * (_RECORD_GROWTH + len(header.topic)) > self._rules.batch_bytes_max:
+            raise self._illegal()  # its records must lie in one file
         if target.config.attributes.get("queue.type") == "BatchCQ":
             raise _not_supported("topics of queue type BatchCQ are")
         outer = parse_text(header.properties)
@@ -424,6 +432,11 @@ class Sends:
             elif entry.done is not None:
                 entry.done(placed[0])
         return arrived
+
+    def abandon(self, failure: DiskFailure) -> None:
+        """Refuse what was staged: something it needs (its topic's configuration) could not be saved."""
+        staged, self._staged = self._staged, []
+        self._fail(staged, failure)
 
     def _fail(self, staged: list[_Staged], failure: DiskFailure) -> None:
         remark = f"service not available now: the broker's disk failed: {failure}"

@@ -5,7 +5,9 @@ Pure.  Java: ``SendMessageRequestHeader``, ``SendMessageRequestHeaderV2``.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import NamedTuple
 
 from rocketha.broker import fields as read
@@ -17,6 +19,10 @@ _LONG_NAMES = {
     "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i", "reconsumeTimes": "j", "unitMode": "k",
     "maxReconsumeTimes": "l", "batch": "m", "bname": "n",
 }  # fmt: skip
+_REQUIRED = itemgetter("b", "d", "e", "f", "g", "h")
+_RANGES = struct.Struct(">iiiiiq")
+_SEND = int(RequestCode.SEND_MESSAGE)
+_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 
 
 class SendHeader(NamedTuple):
@@ -43,36 +49,31 @@ def parse(command: Command) -> SendHeader:
     :raises RequestRefused: 29, a field is missing or out of range.
     """
     fields: Mapping[str, str] = command.fields
-    if command.code == RequestCode.SEND_MESSAGE:
+    if command.code == _SEND:
         fields = {_LONG_NAMES[name]: value for name, value in fields.items() if name in _LONG_NAMES}
+    get = fields.get
     try:
-        header = SendHeader(
-            fields.get("a", ""),
-            fields["b"],
-            fields.get("c", ""),
-            int(fields["d"]),
-            int(fields["e"]),
-            int(fields["f"]),
-            int(fields["g"]),
-            int(fields["h"]),
-            fields.get("i", ""),
-            int(fields.get("j", "0")),
-            int(fields["l"]) if "l" in fields else None,
-            fields.get("k") == "true",
-            command.code == RequestCode.SEND_BATCH_MESSAGE or fields.get("m") == "true",
-        )
-    except (KeyError, ValueError):
+        topic, queue_nums, queue_id, sys_flag, born, flag = _REQUIRED(fields)
+        numbers = int(queue_nums), int(queue_id), int(sys_flag), int(flag), int(get("j", "0")), int(born)
+        _RANGES.pack(*numbers)  # within Java's types?
+        times = int(fields["l"]) if "l" in fields else None
+    except (KeyError, ValueError, struct.error):
         return _careful(fields, command.code)
-    if not (
-        -0x80000000 <= header.queue_id <= 0x7FFFFFFF
-        and -0x80000000 <= header.sys_flag <= 0x7FFFFFFF
-        and -0x80000000 <= header.flag <= 0x7FFFFFFF
-        and -0x8000000000000000 <= header.born_timestamp_ms <= 0x7FFFFFFFFFFFFFFF
-        and -0x80000000 <= header.reconsume_times <= 0x7FFFFFFF
-        and -0x80000000 <= header.default_queue_nums <= 0x7FFFFFFF
-    ):
-        return _careful(fields, command.code)
-    return header
+    return SendHeader(
+        get("a", ""),
+        topic,
+        get("c", ""),
+        numbers[0],
+        numbers[1],
+        numbers[2],
+        numbers[5],
+        numbers[3],
+        get("i", ""),
+        numbers[4],
+        times,
+        get("k") == "true",
+        command.code == _BATCH or get("m") == "true",
+    )
 
 
 def _careful(fields: Mapping[str, str], code: int) -> SendHeader:

@@ -23,6 +23,9 @@ from rocketha.wire.remoting import Answer, Command
 
 CONNECT_TIMEOUT_S = 3.0
 
+CLIENT_LIMITS = Limits(header_bytes=8 * 1024 * 1024)
+"""A server's answer may have a long header: the ids of a batch of thousands of messages stand in one field."""
+
 
 def split_address(address: str) -> tuple[str, int]:
     """``host:port`` (IPv6 hosts may be in brackets) as a pair.
@@ -62,7 +65,7 @@ class RemotingClient:
 
     def __init__(self, reactor: Any, service: Any | None = None, limits: Limits | None = None) -> None:
         self._reactor = reactor
-        self._factory = RemotingFactory(service or _NoService(), reactor, limits, server=False)
+        self._factory = RemotingFactory(service or _NoService(), reactor, limits or CLIENT_LIMITS, server=False)
         self._connections: dict[str, RemotingProtocol] = {}
         self._connecting: dict[str, list[defer.Deferred[RemotingProtocol]]] = {}
         self._attempts: dict[str, defer.Deferred[Any]] = {}

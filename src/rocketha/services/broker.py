@@ -263,6 +263,7 @@ class BrokerService(service.MultiService):
         own.trace_on = config.trace_on
         own.permission = config.broker_permission
         own.message_bytes_max = keys.max_message_size
+        own.batch_bytes_max = keys.mapped_file_size_commit_log - 8  # room for the blank record
         own.sync_flush = keys.flush_disk_type == "SYNC_FLUSH"
         own.sync_flush_timeout_ms = keys.sync_flush_timeout
         own.long_polling = config.long_polling_enable
@@ -449,6 +450,10 @@ class BrokerService(service.MultiService):
         """Append what the turn staged, answer it, and wake who waited for it."""
         if self.sends.staged:
             now_ms = self._now()
+            if self.state.topics.dirty:  # an acknowledged message must not lose its topic in a crash
+                unsaved = self._save("topics")
+                if unsaved is not None:
+                    self.sends.abandon(unsaved)
             arrived = self.sends.commit(now_ms)
             if arrived:
                 self._arrived(arrived, now_ms)
@@ -541,6 +546,7 @@ class BrokerService(service.MultiService):
     # --- time
 
     def _now(self) -> int:
+        """ms since 1970."""
         return int(self._reactor.seconds() * 1000)
 
     def _arm_if_earlier(self) -> None:

@@ -49,9 +49,8 @@ class Flusher:
             self._release()
             return
         self.count += 1
-        self._running = self._work.run(job.run)
-        self._running.addBoth(self._done, job)
-        self._running.addErrback(self._crashed)
+        running = self._running = self._work.run(job.run)
+        running.addBoth(self._done, job).addErrback(self._crashed)
 
     def _done(self, result: Any, job: Any) -> None:
         self._running = None

@@ -66,7 +66,8 @@ class MessageStore:
         self._saved_checkpoint = checkpoint.NOTHING
         self._saving = False
         self._expiring = False
-        self._queue_mark: tuple[int, int, int] | None = None
+        self._queue_mark: tuple[int, int, int] | None = None  # record, its store time, end of the log: synced in queues
+        self._index_mark: tuple[int, int] | None = None  # store time, end of the log: synced in the index
         self._last_record = (0, 0)  # offset and store time of the newest record
         self._flushed_time_ms = 0
         self._used_ratio = 0.0
@@ -158,7 +159,7 @@ class MessageStore:
                     self.log.check_writable()
                 self._run_all([self.flush_job()])
                 self._run_all([self._queue_job(True)])
-                self._run_all([self.index.write_job() if self.index is not None else None])
+                self._run_all([self._index_job(self.index) if self.index is not None else None])
                 self._promote()
                 self._run_all([self._checkpoint_job()])
                 if self.log.broken is not None:
@@ -316,20 +317,25 @@ class MessageStore:
         job = index.write_job()
         if job is None:
             return None
-        time_ms = index.end_timestamp_ms
+        mark = (index.end_timestamp_ms, self.log.end)
 
         def apply() -> None:
             job.apply()
-            self._checkpoint = self._checkpoint._replace(index_timestamp_ms=time_ms)
+            self._index_mark = mark
+            self._promote()
 
         return Job(job.kind, job.run, apply, job.fail)
 
     def _promote(self) -> None:
-        """Let the checkpoint claim the queues once the log they point at is synced too."""
+        """Let the checkpoint claim queues and index once the log they point at is synced too."""
         if self._queue_mark is not None and self.log.flushed >= self._queue_mark[2]:
             offset, time_ms, _ = self._queue_mark
             self._queue_mark = None
             self._checkpoint = self._checkpoint._replace(logics_offset=offset, logics_timestamp_ms=time_ms)
+        if self._index_mark is not None and self.log.flushed >= self._index_mark[1]:
+            time_ms, _ = self._index_mark
+            self._index_mark = None
+            self._checkpoint = self._checkpoint._replace(index_timestamp_ms=time_ms)
 
     def _checkpoint_job(self) -> Job | None:
         saved = self._saved_checkpoint

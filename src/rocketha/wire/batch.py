@@ -1,6 +1,7 @@
 """The body of a client's batch send: packed messages without topic or queue.
 
-Pure.  Java: ``MessageDecoder.encodeMessage`` / ``decodeMessages``.  Magic and CRC are written as 0 by Java and not checked.
+Pure.  Java: ``MessageDecoder.encodeMessage`` / ``decodeMessages``.  Magic and CRC are written as 0 by Java and not
+checked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from rocketha.wire.spec import remoting as spec
 from rocketha.wire.spec.format import Format
 
 MESSAGES_MAX = 65536
-"""Messages in one batch; a 4 MiB body of Java's smallest messages (22 bytes) would hold more, no client sends so many."""
+"""Messages in one batch; a 4 MiB body of Java's smallest messages (22 bytes) would hold more, no client sends so
+many.
+"""
 
 _HEAD = struct.Struct(">iiiii")
 _PROPERTIES_LENGTH = struct.Struct(">h")

@@ -1,9 +1,10 @@
 """From a construct specification to the functions that read and write it.
 
-What it is: the only place where ``construct`` and ``struct`` errors are caught.  A specification in ``wire/spec`` is the one
-declaration of a layout.  Cold paths (files at start, tools, tests) use :func:`parse` and :func:`build`, plain construct with our
-errors.  Hot paths use :func:`flat`, which walks a fixed-width specification and derives one ``struct.Struct`` from it: about
-30 times faster and, unlike ``construct.compile()``, as strict (compiled constructs accept negative and short lengths).
+What it is: the only place where ``construct`` and ``struct`` errors are caught.  A specification in ``wire/spec`` is
+the one declaration of a layout.  Cold paths (files at start, tools, tests) use :func:`parse` and :func:`build`, plain
+construct with our errors.  Hot paths use :func:`flat`, which walks a fixed-width specification and derives one
+``struct.Struct`` from it: about 30 times faster and, unlike ``construct.compile()``, as strict (compiled constructs
+accept negative and short lengths).
 
 What it must not know: any particular format.
 """

@@ -1,8 +1,8 @@
 """The bounded receive buffer: length word first, limit check, then a slice.
 
-Pure.  Theory of operation: a read usually holds several whole frames, so :meth:`FrameBuffer.feed` walks the bytes once and
-returns all of them; only what is left of a frame is copied and kept.  A length is judged before a single byte of its frame is
-waited for, so no peer can make us hold more than ``limit`` bytes and a word.
+Pure.  Theory of operation: a read usually holds several whole frames, so :meth:`FrameBuffer.feed` walks the bytes
+once and returns all of them; only what is left of a frame is copied and kept.  A length is judged before a single
+byte of its frame is waited for, so no peer can make us hold more than ``limit`` bytes and a word.
 
 Java: ``NettyDecoder`` (a ``LengthFieldBasedFrameDecoder``), which closes the connection in the same cases.
 """

@@ -1,7 +1,8 @@
 """Java's view of text: ``String.hashCode``, UTF-16 length, the 31-bit CRC.
 
-Pure.  ``String.hashCode`` decides tag filters and index slots, so it must be Java's to the bit, and it is computed several
-times for every message: the polynomial is evaluated in C (``sum(map(mul, ...))``) with precomputed powers of 31.
+Pure.  ``String.hashCode`` decides tag filters and index slots, so it must be Java's to the bit, and it is computed
+several times for every message: the polynomial is evaluated in C (``sum(map(mul, ...))``) with precomputed powers of
+31.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def hash_units(units: bytes | memoryview) -> int:
         if count > _POWERS_LIMIT:
             return _long_hash(units)
         powers = _DESCENDING[count] = tuple(reversed(_POWERS[:count]))
-    value = sum(map(mul, units, powers)) & 0xFFFFFFFF
+    value: int = sum(map(mul, units, powers)) & 0xFFFFFFFF
     return value - 0x100000000 if value & 0x80000000 else value
 
 
@@ -48,8 +49,13 @@ def _long_hash(units: bytes | memoryview) -> int:
 
 
 def extend_hash(prefix_hash: int, units: bytes) -> int:
-    """The hash of ``prefix + units`` from the prefix's hash, both ways signed: lets a caller keep the hash of ``topic#``."""
-    value = (prefix_hash * _POWERS[len(units)] + hash_units(units)) & 0xFFFFFFFF
+    """The hash of ``prefix + units`` from the prefix's hash, both ways signed: lets a caller keep the hash of
+    ``topic#``.
+    """
+    count = len(units)
+    # A client chooses how long its keys are.
+    power = _POWERS[count] if count < _POWERS_LIMIT else pow(31, count, 1 << 32)
+    value = (prefix_hash * power + hash_units(units)) & 0xFFFFFFFF
     return value - 0x100000000 if value & 0x80000000 else value
 
 

@@ -1,11 +1,12 @@
 """JSON as fastjson writes and reads it.
 
-Pure.  Theory of operation: ``orjson`` does all ordinary work.  fastjson writes two things that are not JSON: integer map keys
-without quotes (``{0:"a"}``) and objects as map keys (``{{"topic":"T"}:1}``).  What ``orjson`` refuses goes through a small
-tolerant reader with limits on size and depth; a map keyed by objects becomes :class:`ObjectKeyed`.  We write integer keys
-quoted (every Java version reads that) and object keys fastjson's way (nothing else is read).
+Pure.  Theory of operation: ``orjson`` does all ordinary work.  fastjson writes two things that are not JSON: integer
+map keys without quotes (``{0:"a"}``) and objects as map keys (``{{"topic":"T"}:1}``).  What ``orjson`` refuses goes
+through a small tolerant reader with limits on size and depth; a map keyed by objects becomes :class:`ObjectKeyed`.
+We write integer keys quoted (every Java version reads that) and object keys fastjson's way (nothing else is read).
 
-Seen on running Java 5.5.0: integer keys in brokerAddrs and offset tables, MessageQueue keys in topic and consume statistics.
+Seen on running Java 5.5.0: integer keys in brokerAddrs and offset tables, MessageQueue keys in topic and consume
+statistics.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Message properties: ``name 0x01 value 0x02`` repeated.
 
-Pure.  Java: ``MessageDecoder.string2messageProperties`` / ``messageProperties2String``, whose leniency is copied: pieces of
-fewer than three characters and pieces without a name or a value are skipped, the last separator is optional.
+Pure.  Java: ``MessageDecoder.string2messageProperties`` / ``messageProperties2String``, whose leniency is copied:
+pieces of fewer than three characters and pieces without a name or a value are skipped, the last separator is
+optional.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _INT32 = struct.Struct(">i")
 _FIELD_NAME = struct.Struct(">H")
 _FIELD_VALUE = struct.Struct(">i")
 _BINARY = codec.flat(spec.BINARY_FIXED)
-_INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
+_FOUR_INTS = struct.Struct(">iiii")
 
 
 @attrs.define(slots=True)
@@ -132,29 +132,24 @@ def _from_json(text: bytes | memoryview) -> Command:
     elif type(fields) is not dict:
         raise RemoteProtocolError("extFields is not an object")
     else:
-        for value in fields.values():
-            if type(value) is not str:
-                fields = _as_strings(fields)
-                break
+        try:
+            "".join(fields.values())  # are all of them strings?  the quickest way to ask
+        except TypeError:
+            fields = _as_strings(fields)
     remark = get("remark")
     if remark is not None and type(remark) is not str:
         raise RemoteProtocolError("remark is not a string")
     language = get("language", "JAVA")
-    return Command(
-        _int32(get("code", 0), "code"),
-        language if type(language) is str and language in _LANGUAGE_CODES else None,
-        _int32(get("version", 0), "version"),
-        _int32(get("opaque", 0), "opaque"),
-        _int32(get("flag", 0), "flag"),
-        remark,
-        fields,
-    )
-
-
-def _int32(value: Any, name: str) -> int:
-    if type(value) is int and _INT32_MIN <= value <= _INT32_MAX:
-        return value
-    raise RemoteProtocolError(f"{name} is {str(value)[:40]!r}, not a 32-bit integer")
+    code, version, opaque, flag = get("code", 0), get("version", 0), get("opaque", 0), get("flag", 0)
+    try:
+        _FOUR_INTS.pack(code, version, opaque, flag)  # all 32-bit integers?
+    except struct.error:
+        # Types only: the text of a value 1,000 lists deep exceeds Python's recursion limit.
+        kinds = ", ".join(type(value).__name__ for value in (code, version, opaque, flag))
+        raise RemoteProtocolError(f"code, version, opaque, flag are not 32-bit integers ({kinds})") from None
+    if type(language) is not str or language not in _LANGUAGE_CODES:
+        language = None
+    return Command(int(code), language, int(version), int(opaque), int(flag), remark, fields)
 
 
 def _as_strings(fields: dict[str, Any]) -> dict[str, str]:
@@ -266,13 +261,16 @@ def _json_header(command: Command) -> bytes:
 
 
 def _binary_header(command: Command) -> bytes:
-    fields = b"".join(
-        _FIELD_NAME.pack(len(name)) + name + _FIELD_VALUE.pack(len(value)) + value
-        for name, value in ((key.encode(), item.encode()) for key, item in command.fields.items())
-    )
-    remark = (command.remark or "").encode()
     language = _LANGUAGE_CODES.get(command.language or "", _LANGUAGE_UNKNOWN)
     fixed = _BINARY.pack(command.code, language, command.version, command.opaque, command.flag)
+    try:
+        fields = b"".join(
+            _FIELD_NAME.pack(len(name)) + name + _FIELD_VALUE.pack(len(value)) + value
+            for name, value in ((key.encode(), item.encode()) for key, item in command.fields.items())
+        )
+        remark = (command.remark or "").encode()
+    except (struct.error, UnicodeEncodeError) as problem:
+        raise RemoteProtocolError(f"header cannot be written: {problem}") from None
     return fixed + _INT32.pack(len(remark)) + remark + _INT32.pack(len(fields)) + fields
 
 

@@ -1,7 +1,8 @@
 """The remoting frame, its two header forms, and the bodies built from packed messages: construct declarations only.
 
-Java: ``RemotingCommand``, ``RocketMQSerializable``, ``NettyEncoder`` / ``NettyDecoder``, ``MessageDecoder.encodeMessage``.
-All integers big-endian and signed, as Java reads them, so that a negative length is seen and refused.
+Java: ``RemotingCommand``, ``RocketMQSerializable``, ``NettyEncoder`` / ``NettyDecoder``,
+``MessageDecoder.encodeMessage``. All integers big-endian and signed, as Java reads them, so that a negative length is
+seen and refused.
 """
 
 from __future__ import annotations

@@ -1,0 +1,173 @@
+"""CPU microseconds a message of the broker's own work, without sockets or clients: frames go in, answers come out.
+
+A real BrokerService on a real directory is fed what a Java client sends, one read at a time; the process's CPU time
+is divided by the messages.  Use it to see what a change to the hot path does; the figures that count come from
+side_by_side.
+
+    python -m benchmarks.broker_turn [--profile] [--case sync1|sync16|async|batch|pull]
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import tempfile
+import time
+from typing import Any
+
+from twisted.internet import defer
+from twisted.internet.address import IPv4Address
+from twisted.internet.testing import MemoryReactorClock
+
+from rocketha.services.broker import BrokerService
+from rocketha.services.config import load_broker
+from rocketha.store.posix_disk import PosixDisk
+from rocketha.wire import batch, properties
+from rocketha.wire.remoting import encode, request
+
+TOPIC = "BenchTopic"
+
+
+class Immediate:
+    """Blocking work done at once."""
+
+    def __init__(self, reactor: Any, name: str) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def run(self, call: Any) -> defer.Deferred[Any]:
+        return defer.execute(call)
+
+
+class Sink:
+    """A transport that counts."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def write(self, data: bytes) -> None:
+        self.bytes += len(data)
+
+    def getPeer(self) -> IPv4Address:
+        return IPv4Address("TCP", "127.0.0.1", 50000)
+
+    def getHost(self) -> IPv4Address:
+        return IPv4Address("TCP", "127.0.0.1", 10911)
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        pass
+
+    def unregisterProducer(self) -> None:
+        pass
+
+    def loseConnection(self) -> None:
+        pass
+
+
+def send_frames(count: int, size: int) -> list[bytes]:
+    """SEND_MESSAGE_V2 frames as Java 5.5.0 writes them."""
+    frames = []
+    for index in range(count):
+        key = f"7F00000100002A139C5E4B{index:010X}"
+        text = properties.build_text({"UNIQ_KEY": key, "WAIT": "true"})
+        fields = {
+            "a": "load-producer", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
+            "g": "1795256860020", "h": "0", "i": text, "j": "0", "k": "false", "m": "false", "n": "broker-a",
+        }  # fmt: skip
+        command = request(310, fields, b"x" * size)
+        command.opaque = index
+        frames.append(encode(command))
+    return frames
+
+
+def batch_frames(count: int, size: int, members: int) -> list[bytes]:
+    """SEND_BATCH_MESSAGE frames."""
+    frames = []
+    for index in range(count):
+        parts = []
+        for member in range(members):
+            key = f"7F00000100002A139C5E4B{index * members + member:010X}"
+            parts.append(
+                batch.BatchMessage(0, b"x" * size, properties.build({"UNIQ_KEY": key, "WAIT": "true"}))
+            )
+        fields = {
+            "a": "load-producer", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
+            "g": "1795256860020", "h": "0", "i": "WAIT\x01true\x02", "j": "0", "k": "false", "m": "true", "n": "broker-a",
+        }  # fmt: skip
+        command = request(320, fields, batch.join(parts))
+        command.opaque = index
+        frames.append(encode(command))
+    return frames
+
+
+def pull_frames(count: int, group: str) -> list[bytes]:
+    """PULL_MESSAGE frames of 32 messages each, queue by queue."""
+    frames = []
+    for index in range(count):
+        fields = {
+            "consumerGroup": group, "topic": TOPIC, "queueId": str(index % 4), "maxMsgNums": "32", "sysFlag": "4",
+            "queueOffset": str(index // 4 * 32 % 4000), "commitOffset": "0", "suspendTimeoutMillis": "15000",
+            "subscription": "*", "subVersion": "0", "expressionType": "TAG",
+        }  # fmt: skip
+        command = request(11, fields)
+        command.opaque = index
+        frames.append(encode(command))
+    return frames
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--case")
+    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--messages", type=int, default=60_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        loaded = load_broker(b"brokerName=broker-a\n", flags={"storePathRootDir": directory}, environment={})
+        clock = MemoryReactorClock()
+        clock.rightNow = 1_795_256_860.0
+        broker = BrokerService(loaded.config, PosixDisk(), reactor=clock, work=Immediate)
+        broker.startService()
+        factory = broker.factories[0]
+        protocol = factory.buildProtocol(None)
+        protocol.makeConnection(Sink())  # type: ignore[arg-type]
+        singles = send_frames(4096, options.size)
+        batches = batch_frames(256, options.size, 32)
+        cases: dict[str, tuple[list[bytes], int]] = {
+            "sync1": (singles, 1),
+            "sync16": ([b"".join(singles[i : i + 4]) for i in range(0, len(singles), 4)], 4),
+            "async": ([b"".join(singles[i : i + 64]) for i in range(0, len(singles), 64)], 64),
+            "batch": (batches, 32),
+            "pull": (pull_frames(512, "TOOLS_CONSUMER"), 32),
+        }
+        for name, (reads, per_read) in cases.items():
+            if options.case and name != options.case and not (name == "sync1" and options.case == "pull"):
+                continue
+            rounds = max(1, options.messages // (len(reads) * per_read))
+            profiler = cProfile.Profile() if options.profile else None
+            used = []
+            if profiler:
+                profiler.enable()
+            for _ in range(rounds):
+                began = time.process_time()
+                for data in reads:
+                    protocol.dataReceived(data)
+                used.append((time.process_time() - began) / (len(reads) * per_read) * 1e6)
+                clock.advance(0.5)
+            if profiler:
+                profiler.disable()
+            used.sort()
+            print(f"{name:8} {used[0]:7.2f} us/message at best, {used[len(used) // 2]:7.2f} median of {rounds} rounds")
+            if profiler:
+                pstats.Stats(profiler).sort_stats("tottime").print_stats(22)
+        broker.stopService()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,333 @@
+"""Pulls, waiting, delays, send-back and group changes through the whole broker (facts: broker-requests 4 to 6, 9)."""
+
+from __future__ import annotations
+
+from rocketha.wire import json_dialect, properties, record
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Command
+from tests.services.broker_case import BrokerCase, Client, heartbeat, pull_fields, records, send_fields
+
+TAGGED = "UNIQ_KEY\x01" + "B" * 32 + "\x02TAGS\x01{}\x02"
+
+
+class PullTests(BrokerCase):
+    """Codes, offsets and filters."""
+
+    def pull(self, client: Client, **fields: str) -> Command:
+        return client.ask(RequestCode.PULL_MESSAGE, pull_fields(**fields))  # type: ignore[arg-type]
+
+    def test_found(self) -> None:
+        """Whole records, at most 32, and the four offsets."""
+        client = self.connect()
+        for i in range(40):
+            self.send(client, b"%d" % i)
+        answer = self.pull(client)
+        self.assertEqual([r.body for r in records(answer)], [b"%d" % i for i in range(32)])
+        self.assertEqual(answer.remark, "FOUND")
+        header = {"nextBeginOffset": "32", "minOffset": "0", "maxOffset": "40", "suggestWhichBrokerId": "0"}
+        self.assertEqual({name: answer.fields[name] for name in header}, header)
+        rest = self.pull(client, offset="32")
+        self.assertEqual(len(records(rest)), 8)
+
+    def test_where_the_offset_lies(self) -> None:
+        """The table of facts 4: end, beyond the end, an empty queue."""
+        client = self.connect()
+        for _ in range(3):
+            self.send(client)
+        for offset, code, next_offset in ((3, 19, 3), (4, 21, 3), (99, 21, 3), (-5, 21, 0)):
+            answer = self.pull(client, offset=str(offset))
+            self.assertEqual((answer.code, answer.fields["nextBeginOffset"]), (code, str(next_offset)), offset)
+        self.assertEqual(self.pull(client, queue_id="1").code, ResponseCode.PULL_NOT_FOUND)
+        self.assertEqual(self.pull(client, queue_id="1", offset="7").code, ResponseCode.PULL_OFFSET_MOVED)
+
+    def test_tags(self) -> None:
+        """Tags by hash; examined and not matched is code 20 with the offset behind them."""
+        client = self.connect()
+        for i in range(6):
+            self.send(client, b"%d" % i, properties=TAGGED.format("AB"[i % 2]))
+        self.assertEqual([r.body for r in records(self.pull(client, subscription="B"))], [b"1", b"3", b"5"])
+        self.assertEqual(len(records(self.pull(client, subscription=" A || B "))), 6)
+        answer = self.pull(client, subscription="C")
+        self.assertEqual((answer.code, answer.fields["nextBeginOffset"]), (ResponseCode.PULL_RETRY_IMMEDIATELY, "6"))
+
+    def test_refusals(self) -> None:
+        """Unknown topic 17, queue 29, missing subscription 24, older subscription 25, SQL92 1, forbidden 16."""
+        client = self.connect()
+        self.send(client)
+        self.assertEqual(self.pull(client, topic="nope").code, ResponseCode.TOPIC_NOT_EXIST)
+        self.assertEqual(self.pull(client, queue_id="4").code, ResponseCode.INVALID_PARAMETER)
+        self.assertEqual(self.pull(client, queue_id="-1").code, ResponseCode.INVALID_PARAMETER)
+        self.assertEqual(self.pull(client, sysFlag="0").code, ResponseCode.SUBSCRIPTION_NOT_EXIST)
+        client.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "G", "T"))
+        self.assertEqual(self.pull(client, sysFlag="0").code, 0)
+        self.assertEqual(self.pull(client, sysFlag="0", subVersion="2").code, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+        self.assertEqual(self.pull(client, expressionType="SQL92").code, ResponseCode.SYSTEM_ERROR)
+        self.assertEqual(self.pull(client, consumerGroup="../g").code, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        self.broker.rules.permission = 2
+        self.assertEqual(self.pull(client).code, ResponseCode.NO_PERMISSION)
+
+    def test_fast_port(self) -> None:
+        """listenPort - 2 takes sends and refuses pulls with 3, as in Java."""
+        client = self.connect(fast=True)
+        self.assertEqual(self.send(client).code, 0)
+        self.assertEqual(self.pull(client).code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+
+    def test_unsupported(self) -> None:
+        """A code nobody serves: 3 in Java's words."""
+        for code in (37, 200050, 325, 361000, 999):
+            answer = self.connect().ask(code)
+            self.assertEqual((answer.code, answer.remark), (3, f" request type {code} not supported"))
+
+    def test_commit_offset(self) -> None:
+        """Flag 1 commits the offset that comes with the pull."""
+        client = self.connect()
+        self.send(client)
+        self.pull(client, sysFlag="5", commitOffset="1")
+        self.assertEqual(self.broker.state.offsets.query("G", "T", 0), 1)
+
+
+class WaitTests(BrokerCase):
+    """Long polling."""
+
+    def wait(self, client: Client, **fields: str) -> Command:
+        command = client.command(RequestCode.PULL_MESSAGE, pull_fields(sysFlag="6", **fields))  # type: ignore[arg-type]
+        client.say(command)
+        return command
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.producer = self.connect()
+        self.send(self.producer)
+        self.consumer = self.connect()
+
+    def test_woken_by_a_message(self) -> None:
+        """Nothing is said until a message comes; then it is, in the same turn as the send."""
+        held = self.wait(self.consumer, offset="1")
+        self.assertEqual(self.consumer.heard(), [])
+        self.send(self.producer, b"news")
+        (answer,) = self.consumer.heard()
+        self.assertEqual((answer.opaque, [r.body for r in records(answer)]), (held.opaque, [b"news"]))
+        self.assertEqual(self.broker.held.count, 0)
+
+    def test_not_woken_by_others(self) -> None:
+        """Another queue, another topic, another tag wake nobody."""
+        self.wait(self.consumer, offset="1", subscription="A")
+        self.send(self.producer, queue_id="1")  # type: ignore[arg-type]
+        self.send(self.producer, topic="U")
+        self.send(self.producer, properties=TAGGED.format("B"))
+        self.assertEqual(self.consumer.heard(), [])
+        self.send(self.producer, b"mine", properties=TAGGED.format("A"))
+        (answer,) = self.consumer.heard()
+        self.assertEqual([r.body for r in records(answer)], [b"mine"])
+
+    def test_time_is_up(self) -> None:
+        """At suspendTimeoutMillis: 19, not earlier, not much later."""
+        self.wait(self.consumer, offset="1", suspendTimeoutMillis="1500")
+        self.advance(1.4)
+        self.assertEqual(self.consumer.heard(), [])
+        self.advance(0.2)
+        (answer,) = self.consumer.heard()
+        self.assertEqual((answer.code, answer.fields["nextBeginOffset"]), (ResponseCode.PULL_NOT_FOUND, "1"))
+
+    def test_gone(self) -> None:
+        """A consumer that is gone holds nothing."""
+        for _ in range(5):
+            self.wait(self.consumer, offset="1")
+        self.assertEqual(self.broker.held.count, 5)
+        self.consumer.close()
+        self.assertEqual(self.broker.held.count, 0)
+        self.send(self.producer)
+        self.advance(20)
+
+    def test_topic_deleted(self) -> None:
+        """Who waits for a topic that is deleted is told so."""
+        self.wait(self.consumer, offset="1")
+        self.assertEqual(self.producer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"}).code, 0)
+        self.advance(16)
+        (answer,) = self.consumer.heard()
+        self.assertEqual(answer.code, ResponseCode.TOPIC_NOT_EXIST)
+
+
+class DelayTests(BrokerCase):
+    """Delay levels and send-back."""
+
+    def visible(self, topic: str, queue_id: int = 0) -> list[record.Record]:
+        found = self.broker.store.get(topic, queue_id, 0, 100, 1 << 20)
+        return [message for stored in found.buffers for _, message in record.scan(stored)]
+
+    def test_delay_level(self) -> None:
+        """DELAY=2 waits 5 s in SCHEDULE_TOPIC_XXXX queue 1, then is where it was sent; the answer names the first
+        place.
+        """
+        client = self.connect()
+        self.send(client, queue_id=2)  # type: ignore[arg-type]
+        answer = self.send(client, b"later", queue_id=2, properties="DELAY\x012\x02TAGS\x01x\x02")  # type: ignore[arg-type]
+        self.assertEqual((answer.fields["queueId"], answer.fields["queueOffset"]), ("2", "0"))
+        (waiting,) = self.visible("SCHEDULE_TOPIC_XXXX", 1)
+        values = properties.parse(waiting.properties)
+        self.assertEqual((values["REAL_TOPIC"], values["REAL_QID"]), ("T", "2"))
+        self.advance(4.9)
+        self.assertEqual(len(self.visible("T", 2)), 1)
+        self.advance(0.2)
+        delivered = self.visible("T", 2)[1]
+        self.assertEqual((delivered.body, delivered.queue_id), (b"later", 2))
+        tagged = client.ask(11, pull_fields(queue_id=2, subscription="x"))
+        self.assertEqual([r.body for r in records(tagged)], [b"later"])
+        self.advance(20)
+        self.assertEqual(len(self.visible("T", 2)), 2)
+
+    def test_delay_outlives_the_process(self) -> None:
+        """What was waiting is delivered after a kill, and what was delivered is not delivered again after a clean
+        stop.
+        """
+        client = self.connect()
+        self.send(client, b"1s", properties="DELAY\x011\x02")
+        self.send(client, b"10s", properties="DELAY\x013\x02")
+        self.advance(2)
+        self.stop()
+        self.broker = self.start()
+        self.advance(0.5)
+        self.disk.kill()
+        self.broker = self.start()
+        self.advance(12)
+        self.assertEqual([r.body for r in self.visible("T")], [b"1s", b"10s"])
+
+    def test_level_above_the_highest(self) -> None:
+        """Level 99 is level 18."""
+        self.send(self.connect(), properties="DELAY\x0199\x02")
+        self.assertEqual(len(self.visible("SCHEDULE_TOPIC_XXXX", 17)), 1)
+
+    def send_back(self, client: Client, offset: int, level: int, **fields: str) -> Command:
+        header = {"offset": str(offset), "group": "G", "delayLevel": str(level), "originTopic": "T", **fields}
+        return client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+    def test_send_back(self) -> None:
+        """The copy waits (level 3 at first), then lies in %RETRY%G with one more reconsumption and its origin."""
+        client = self.connect()
+        sent = self.send(client, b"hard", properties=TAGGED.format("x"))
+        client.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "G", "T"))
+        self.assertEqual(self.send_back(client, 0, 0).code, 0)
+        self.advance(9.9)
+        self.assertEqual(self.visible("%RETRY%G"), [])
+        self.advance(0.2)
+        (copy,) = self.visible("%RETRY%G")
+        values = properties.parse(copy.properties)
+        self.assertEqual((copy.body, copy.reconsume_times), (b"hard", 1))
+        self.assertEqual((values["RETRY_TOPIC"], values["ORIGIN_MESSAGE_ID"]), ("T", sent.fields["msgId"]))
+        self.assertEqual((values["WAIT"], values["DELAY"], values["TAGS"]), ("false", "3", "x"))
+
+    def test_dead_letter(self) -> None:
+        """A negative level, or as many reconsumptions as allowed: %DLQ%G at once."""
+        client = self.connect()
+        self.send(client)
+        client.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "G", "T"))
+        self.assertEqual(self.send_back(client, 0, -1).code, 0)
+        self.assertEqual(self.send_back(client, 0, 0, maxReconsumeTimes="0").code, 0)
+        self.assertEqual(len(self.visible("%DLQ%G")), 2)
+        self.assertEqual(self.broker.state.topics.table["%DLQ%G"].perm, 6)
+
+    def test_send_back_of_nothing(self) -> None:
+        """An offset where no record begins: 1."""
+        client = self.connect()
+        self.send(client)
+        for offset in (1, 10_000_000, -1):
+            self.assertEqual(self.send_back(client, offset, 0).code, ResponseCode.SYSTEM_ERROR)
+        self.assertEqual(client.ask(36, {"offset": "0"}).code, ResponseCode.INVALID_PARAMETER)
+
+
+class GroupTests(BrokerCase):
+    """Heartbeats and group changes on real connections."""
+
+    def test_members_are_told_before_the_answer(self) -> None:
+        """40 goes to every member, to the newcomer before its heartbeat's answer; to the rest when one is gone."""
+        first, second = self.connect(), self.connect()
+        first.say(first.command(RequestCode.HEART_BEAT, body=heartbeat("c1", "G", "T")))
+        self.assertEqual([(c.code, c.flag) for c in first.heard()], [(40, 2), (0, 1)])
+        second.say(second.command(RequestCode.HEART_BEAT, body=heartbeat("c2", "G", "T")))
+        self.assertEqual([(c.code, c.flag) for c in second.heard()], [(40, 2), (0, 1)])
+        self.assertEqual([(c.code, c.fields) for c in first.heard()], [(40, {"consumerGroup": "G"})])
+        members = first.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G"})
+        self.assertEqual(sorted(json_dialect.loads(members.body)["consumerIdList"]), ["c1", "c2"])
+        second.close()
+        self.assertEqual([c.code for c in first.heard()], [40])
+
+    def test_expiry(self) -> None:
+        """A member without a heartbeat for 120 s is dropped although its connection speaks."""
+        first, second = self.connect(), self.connect()
+        for client, name in ((first, "c1"), (second, "c2")):
+            client.say(client.command(RequestCode.HEART_BEAT, body=heartbeat(name, "G", "T")))
+        for _ in range(14):
+            self.advance(10, 1.0)
+            first.say(first.command(RequestCode.HEART_BEAT, body=heartbeat("c1", "G", "T")))
+            second.say(second.command(30, {"topic": "T", "queueId": "0"}))
+        self.assertTrue(second.transport.disconnecting)
+        self.assertFalse(first.transport.disconnecting)
+        self.assertEqual(len(self.broker.state.clients.consumers["G"].members), 1)
+
+    def test_offsets_outlive_the_process(self) -> None:
+        """A committed offset is on the disk within flushConsumerOffsetInterval."""
+        client = self.connect()
+        self.send(client)
+        client.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "G", "T"))
+        client.say(
+            client.command(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"}, oneway=True)
+        )
+        self.advance(6)
+        self.disk.kill()
+        self.broker = self.start()
+        answer = self.connect().ask(14, {"consumerGroup": "G", "topic": "T", "queueId": "0"})
+        self.assertEqual(answer.fields["offset"], "1")
+
+
+class QueryTests(BrokerCase):
+    """Offsets, times and single messages."""
+
+    def test_offsets_and_times(self) -> None:
+        """30, 31, 29, 32 on a queue with three messages a second apart."""
+        client = self.connect()
+        times = []
+        for _ in range(3):
+            times.append(int(self.clock.seconds() * 1000))
+            self.send(client)
+            self.advance(1)
+        queue = {"topic": "T", "queueId": "0"}
+        self.assertEqual(client.ask(30, queue).fields, {"offset": "3"})
+        self.assertEqual(client.ask(31, queue).fields, {"offset": "0"})
+        self.assertEqual(client.ask(29, {**queue, "timestamp": str(times[1])}).fields, {"offset": "1"})
+        self.assertEqual(client.ask(29, {**queue, "timestamp": str(times[1] + 1)}).fields, {"offset": "2"})
+        self.assertEqual(client.ask(32, queue).fields, {"timestamp": str(times[0])})
+        self.assertEqual(client.ask(30, {"topic": "nope", "queueId": "0"}).fields, {"offset": "0"})
+
+    def test_message_by_offset(self) -> None:
+        """33: the record, or 1 in Java's words."""
+        client = self.connect()
+        self.send(client, b"it")
+        self.assertEqual(record.decode(client.ask(33, {"offset": "0"}).body).body, b"it")
+        answer = client.ask(33, {"offset": "5"})
+        self.assertEqual((answer.code, answer.remark), (1, "can not find message by the offset, 5"))
+
+    def test_query_by_key(self) -> None:
+        """12: by key and by unique key; 22 when there is none."""
+        client = self.connect()
+        self.send(client, b"it", properties="UNIQ_KEY\x01" + "C" * 32 + "\x02KEYS\x01order1\x02")
+        fields = {"topic": "T", "maxNum": "10", "beginTimestamp": "0", "endTimestamp": str(1 << 60)}
+        self.assertEqual([r.body for r in records(client.ask(12, {**fields, "key": "order1"}))], [b"it"])
+        unique = client.ask(12, {**fields, "key": "C" * 32, "_UNIQUE_KEY_QUERY": "true", "maxNum": "0"})
+        self.assertEqual([r.body for r in records(unique)], [b"it"])
+        self.assertEqual(client.ask(12, {**fields, "key": "other"}).code, ResponseCode.QUERY_NOT_FOUND)
+
+
+class SendFieldsTests(BrokerCase):
+    """A retry topic is sent to like any other."""
+
+    def test_send_to_retry_topic(self) -> None:
+        """The fallback of send-back: 26 without the group, the DLQ when reconsumed too often."""
+        client = self.connect()
+        fields = send_fields(topic="%RETRY%G2", j="3", l="2")
+        self.assertEqual(client.ask(310, fields, b"x").code, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        client.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "G2", "T"))
+        client.heard()
+        self.assertEqual(client.ask(310, fields, b"x").code, 0)
+        self.assertEqual(self.broker.store.max_offset("%DLQ%G2", 0), 1)
+        self.assertEqual(client.ask(310, send_fields(topic="%RETRY%G2", j="2", l="2"), b"x").code, 0)
+        self.assertEqual(self.broker.store.max_offset("%RETRY%G2", 0), 1)
