@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import unittest
 from typing import Any
+from unittest import mock
 
+from rocketha.broker import request
 from rocketha.broker.effects import NotifyClient, RegisterTopics, SaveConfig
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.state import BrokerRules
+from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_dialect
 from tests.broker.support import DATA, RECORD_SIZE, Broker, Client, heartbeat, subscription, topic_fields
 
@@ -144,7 +147,9 @@ class HeartbeatTests(unittest.TestCase):
         """Refused with code 1; nothing of them is kept."""
         good = heartbeat("a", {"G": [subscription("T")]})
         bad: list[Any] = [b"", b"[]", b"{", b"\xff", b"null", good | {"clientID": ""}, good | {"clientID": "x" * 1025}]
-        bad += [good | {"heartbeatFingerprint": "1"}, good | {"consumerDataSet": {"a": 1}}, good | {"consumerDataSet": [1]}]
+        bad += [good | {"heartbeatFingerprint": "1"}]
+        bad_rows: list[Any] = [{"a": 1}, [1], "G", [[]]]
+        bad += [good | {"consumerDataSet": rows} for rows in bad_rows]
         bad += [heartbeat("a", {str(number): [] for number in range(1025)}), heartbeat("a", {"G": [subscription("")]})]
         bad += [heartbeat("a", {"G": []}, model="SOMEHOW"), heartbeat("a", {}, ("p" * 256,)), heartbeat("a", {"": []})]
         bad += [heartbeat("a", {"G": [subscription(f"T{number}") for number in range(4097)]}), b"[" * 100_000]
@@ -154,6 +159,32 @@ class HeartbeatTests(unittest.TestCase):
                 self.assertEqual(answer.code, 1)
                 self.assertTrue(answer.remark)
         self.assertEqual(self.broker.state.clients.consumers, {})
+
+
+class RepeatedBodyTests(unittest.TestCase):
+    """A body that comes again is not read again."""
+
+    def test_remembered_and_bounded(self) -> None:
+        """Small bodies once; large ones each time; a flood of different ones does not grow memory; errors pass."""
+        calls: list[bytes] = []
+
+        def parse(body: bytes) -> tuple[bytes]:
+            calls.append(body)
+            if body == b"bad":
+                raise RemoteProtocolError("bad")
+            return (body,)
+
+        read, large = request.RepeatedBodies(parse), b"x" * (request.REPEATED_BYTES_MAX + 1)
+        for body in (b"a", b"a", large, large):
+            self.assertEqual(read(body), (body,))
+        self.assertEqual(calls, [b"a", large, large])
+        for _ in range(2):
+            self.assertRaises(RemoteProtocolError, read, b"bad")
+        self.assertEqual(calls[-2:], [b"bad", b"bad"])
+        with mock.patch.object(request, "REPEATED_BODIES_MAX", 2):
+            for number in range(10):
+                read(b"%d" % number)
+        self.assertLessEqual(len(read._known), 2)
 
 
 class FingerprintTests(unittest.TestCase):

@@ -47,6 +47,11 @@ class QueueLockTests(unittest.TestCase):
         self.assertIsNone(self.locks.owner("G", Q0, NOW_MS))
         self.locks.unlock("none", [Q0], "a")
 
+    def test_nothing_owned_leaves_nothing(self) -> None:
+        """An empty request makes no entry."""
+        self.assertEqual(self.locks.lock("G", [], "a", NOW_MS), [])
+        self.assertEqual(self.locks._groups, {})
+
     def test_any_held(self) -> None:
         """A group with a lock that counts consumes in order."""
         self.assertFalse(self.locks.any_held("G", NOW_MS))

@@ -43,6 +43,12 @@ class RateTests(unittest.TestCase):
             self.stats.sample(NOW_MS + tenth * 100)
         self.assertEqual(self.stats.runtime_info(NOW_MS)["putTps"], "  ")
 
+    def test_rates_for_people(self) -> None:
+        """In and out over ten seconds; 0 before."""
+        self.assertEqual(self.stats.rates_now(), {"put": 0.0, "get": 0.0})
+        self.run_seconds(0, 10, 3)
+        self.assertEqual(self.stats.rates_now(), {"put": 3.0, "get": 0.0})
+
     def test_runtime_text(self) -> None:
         """The form that brokerStatus prints."""
         later = NOW_MS + DAY_MS + 2 * 3_600_000 + 3 * 60_000 + 4_999

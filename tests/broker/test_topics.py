@@ -105,6 +105,12 @@ class TableTests(unittest.TestCase):
         for stale in (version, "", None, "{nonsense", "[1]"):
             self.assertEqual(list(table.page(stale, 1, 2)), ["a", "b"])
 
+    def test_permissions(self) -> None:
+        """Bits 4 and 2; queues are the larger count."""
+        self.assertEqual([TopicConfig("T", perm=perm).readable for perm in (0, 2, 4, 6)], [False, False, True, True])
+        self.assertEqual([TopicConfig("T", perm=perm).writeable for perm in (0, 2, 4, 6)], [False, True, False, True])
+        self.assertEqual(TopicConfig("T", 3, 5).queue_nums, 5)
+
     def test_system_names(self) -> None:
         """Own topics, everything that begins with rmq_sys_, and no other."""
         table = Broker().state.topics

@@ -14,7 +14,7 @@ from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.heartbeat import ACTIVELY, ConsumerData, Heartbeat, parse_heartbeat
 from rocketha.broker.permissions import UNIT_SUB_FLAG
 from rocketha.broker.queue_locks import parse_lock_request
-from rocketha.broker.request import EMPTY_HEADER, OK, Responder, read_body
+from rocketha.broker.request import EMPTY_HEADER, OK, RepeatedBodies, Responder, read_body
 from rocketha.broker.state import BrokerState
 from rocketha.broker.subscription import SubscriptionData
 from rocketha.errors import RemoteProtocolError
@@ -31,6 +31,8 @@ class ClientRequests:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
+        self._read_heartbeat = RepeatedBodies(parse_heartbeat)
+        self._read_locks = RepeatedBodies(parse_lock_request)
         self.table: dict[int, Responder] = {
             RequestCode.HEART_BEAT: self.heart_beat,
             RequestCode.UNREGISTER_CLIENT: self.unregister_client,
@@ -44,7 +46,7 @@ class ClientRequests:
 
     def heart_beat(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """HEART_BEAT: the connection's client is a member of these groups."""
-        beat = read_body(parse_heartbeat, command.body)
+        beat = read_body(self._read_heartbeat, command.body)
         # the first version of heartbeats always says that it changed, as in Java
         changed = beat.fingerprint == 0
         for data in beat.consumers:
@@ -96,8 +98,8 @@ class ClientRequests:
             state.notify(state.clients.change(state.clients.consumers[data.group]))
 
     def _topics_of(self, data: ConsumerData, with_sub: bool) -> list[str]:
-        """Topics of a group's heartbeat, or those known when it left them out (Java then takes none, and forgets that the
-        retry topic is ordered)."""
+        """Topics of a group's heartbeat, or those known when it left them out (Java then takes none, and forgets that
+        the retry topic is ordered)."""
         if with_sub:
             return [subscription.topic for subscription in data.subscriptions]
         group = self._state.clients.consumers.get(data.group)
@@ -181,13 +183,13 @@ class ClientRequests:
 
     def lock_queues(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """LOCK_BATCH_MQ: an orderly consumer wants these queues for itself; the answer holds those it has."""
-        request = read_body(parse_lock_request, command.body)
+        request = read_body(self._read_locks, command.body)
         owned = self._state.locks.lock(request.group, request.queues, request.client_id, now_ms)
         return Answer(body=json_dialect.dumps({"lockOKMQSet": [queue.as_json() for queue in owned]}))
 
     def unlock_queues(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """UNLOCK_BATCH_MQ: an orderly consumer gives queues back."""
-        request = read_body(parse_lock_request, command.body)
+        request = read_body(self._read_locks, command.body)
         self._state.locks.unlock(request.group, request.queues, request.client_id)
         return OK
 
