@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 from collections.abc import Iterator
 
@@ -46,6 +47,7 @@ def module(path: str, text: str) -> Module:
     return Module(path, text, ast.parse(text, path))
 
 
+@functools.cache
 def modules() -> list[Module]:
     """All modules of src/rocketha, sorted by path."""
     found = []
