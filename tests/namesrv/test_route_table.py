@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketha.errors import RequestRefused
+from rocketha.namesrv.answers import cluster_info, topic_route
 from rocketha.namesrv.data_version import DataVersion
 from rocketha.namesrv.effects import (
     Address,
@@ -373,3 +374,31 @@ class InvariantTests(unittest.TestCase):
             for queues in routes.topics.values():
                 self.assertTrue(queues)
                 self.assertLessEqual(set(queues), set(routes.brokers))
+
+
+class AgreementTests(unittest.TestCase):
+    """Regressions B6 (#9429, #2090) and B7: name servers hold no state of their own, so one round of registrations, in
+    whatever order it comes, gives each of them the same answers."""
+
+    @settings(max_examples=60)
+    @given(
+        st.permutations([(c, n, i) for c in ("C1", "C2") for n in ("a", "b") for i in (0, 1, 2)]), st.integers(0, 11)
+    )
+    def test_b6_b7_one_round_of_registrations(self, order: list[tuple[str, str, int]], dead: int) -> None:
+        """A name server that lost a broker's connections, one that was just started, and one that saw another order."""
+        tables = [table(), table(), table()]
+        rounds = (sorted(order), order, order[::-1])
+        for routes, first in zip(tables, rounds, strict=True):
+            for step, (cluster, name, broker_id) in enumerate(first + order):
+                address = f"{cluster}-{name}-{broker_id}:1"
+                content = body([f"{name}1", f"{name}2", "both"], state_version=3)
+                routes.register(registration(name, address, broker_id, cluster=cluster, content=content), step)
+                if step == dead:
+                    routes.remove([Address(cluster, address)], "its connection broke")
+        answers_of = [
+            [cluster_info(routes), *(topic_route(routes, topic, quoted=True) for topic in ("a1", "b2", "both"))]
+            for routes in tables
+        ]
+        self.assertIn(b"C1-b-2:1", answers_of[0][0] or b"")
+        self.assertEqual(answers_of[0], answers_of[1])
+        self.assertEqual(answers_of[0], answers_of[2])
