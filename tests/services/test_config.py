@@ -105,7 +105,7 @@ class BrokerConfigTests(unittest.TestCase):
     ("listenPort=abc", "a whole number from 1 to 65535"), ("listenPort=", "a whole number"),
     ("listenPort=0", "1 to 65535"), ("listenPort=1e3", "a whole number"),
     ("listenPort=99999999999999999999", "a whole"), ("listenPort=\u0661", "a whole"),
-    ("traceOn=yes", "true or false"), ("flushDiskType=sync", "ASYNC_FLUSH or SYNC_FLUSH"),
+    ("useServerSideResetOffset=yes", "true or false"), ("flushDiskType=sync", "ASYNC_FLUSH or SYNC_FLUSH"),
     ("brokerName=a/b", "1 to 127 of the characters"), ("brokerName=..", "1 to 127"),
     ("brokerClusterName=", "1 to 127"), ("brokerIP1=host", "an IPv4 or IPv6 address"),
     ("namesrvAddr=host", "host:port"), ("namesrvAddr=h:70000", "host:port"), ("namesrvAddr=-h:1", "host:port"),
@@ -238,26 +238,26 @@ class UpdateTests(unittest.TestCase):
 
     def test_live_keys(self) -> None:
         """Of all sections, all or none, only real changes reported."""
-        changed = update(self.config, b"autoCreateTopicEnable=false\nmaxMessageSize=1024\ntraceOn=true")
+        changed = update(self.config, b"autoCreateTopicEnable=false\nmaxMessageSize=1024\nlongPollingEnable=true")
         self.assertEqual(changed, {"autoCreateTopicEnable": ("true", "false"), "maxMessageSize": ("4194304", "1024")})
         self.assertEqual((self.config.auto_create_topic_enable, self.config.store.max_message_size), (False, 1024))
 
     def test_refusals(self) -> None:
         """Paths, switches, unknown keys, bad values, rubbish: nothing of the request is applied."""
         for body, code, part in (
-    (b"traceOn=false\nlistenPort=1", 16, "listenPort can not be changed"),
-    (b"traceOn=false\nrocketmqHome=/tmp", 16, "black list"),
-    (b"traceOn=false\nbrokerConfigPath=/tmp", 16, "black list"), (b"configBlackList=", 16, "black list"),
+    (b"longPollingEnable=false\nlistenPort=1", 16, "listenPort can not be changed"),
+    (b"longPollingEnable=false\nrocketmqHome=/tmp", 16, "black list"),
+    (b"longPollingEnable=false\nbrokerConfigPath=/tmp", 16, "black list"), (b"configBlackList=", 16, "black list"),
     (b"configUpdateEnable=true", 16, "can not be changed"), (b"filterServerNums=1", 16, "can not be changed"),
-    (b"traceOn=false\nmaxMessageSize=-1", 1, "maxMessageSize='-1' is refused, allowed is a whole number"),
-    (rb"traceOn=\u00", 1, "hexadecimal"),
+    (b"longPollingEnable=false\nmaxMessageSize=-1", 1, "maxMessageSize='-1' is refused, allowed is a whole number"),
+    (rb"longPollingEnable=\u00", 1, "hexadecimal"),
         ):  # fmt: skip
             self.refused(body, code, part)
 
     def test_own_black_list(self) -> None:
         """An operator may forbid live keys too."""
-        self.config = broker("configUpdateEnable=true\nconfigBlackList=traceOn;maxMessageSize")
-        self.refused(b"traceOn=false", 16, "black list")
+        self.config = broker("configUpdateEnable=true\nconfigBlackList=longPollingEnable;maxMessageSize")
+        self.refused(b"longPollingEnable=false", 16, "black list")
 
     def test_rules_between_keys_hold(self) -> None:
         """An update must not make what the start would refuse."""
@@ -267,7 +267,7 @@ class UpdateTests(unittest.TestCase):
     def test_off_by_default(self) -> None:
         """Whatever is asked."""
         self.config = broker()
-        self.refused(b"traceOn=false", 16, "configUpdateEnable=true")
+        self.refused(b"longPollingEnable=false", 16, "configUpdateEnable=true")
 
 
 class TableTests(unittest.TestCase):
@@ -320,7 +320,7 @@ class TableTests(unittest.TestCase):
         """GET_BROKER_CONFIG's body: every key of the file, sorted."""
         lines = describe(broker("brokerName=x")).decode().splitlines()
         self.assertEqual(lines, sorted(lines, key=lambda line: line.partition("=")[0]))
-        for line in ("brokerName=x", "flushDiskType=ASYNC_FLUSH", "traceOn=true", "brokerIP1=127.0.0.1"):
+        for line in ("brokerName=x", "flushDiskType=ASYNC_FLUSH", "useServerSideResetOffset=true", "brokerIP1=127.0.0.1"):
             self.assertIn(line, lines)
 
     def test_described_configuration_loads_again(self) -> None:

@@ -141,7 +141,7 @@ class Pulls:
 
     def _accepts(
         self, command: Command, pull: _Pull, group: SubscriptionGroupConfig
-    ) -> Callable[[int], bool] | None | Answer:
+    ) -> Callable[[int], bool] | Answer | None:
         """The tag filter, or the answer that says why there is none."""
         fields = command.fields
         if pull.sys_flag & SUBSCRIPTION:

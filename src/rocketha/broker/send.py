@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import ipaddress
 import random
-import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-import orjson
-
 from rocketha.broker import names
-from rocketha.broker.acknowledgements import Acknowledgements, Waiting
+from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.message_rules import MessageRules
+from rocketha.broker.send_answer import SendAnswers
 from rocketha.broker.send_header import SendHeader, parse
 from rocketha.broker.state import BrokerState
 from rocketha.broker.stored_properties import StoredProperties, in_java_order
@@ -35,7 +33,7 @@ from rocketha.wire.codes import ResponseCode
 from rocketha.wire.java_text import string_hash, utf16_length
 from rocketha.wire.properties import parse_text
 from rocketha.wire.record import Record
-from rocketha.wire.remoting import VERSION, Answer, Command, encode_answer
+from rocketha.wire.remoting import Answer, Command, encode_answer
 
 COMPRESSED, MULTI_TAGS, TRANSACTION_BITS, BORN_V6, STORE_V6, NEED_UNWRAP, INNER_BATCH = (
     0x1,
@@ -57,7 +55,6 @@ _SPECIAL = frozenset(
 _RECORD_GROWTH = 94
 """Bytes by which a record with IPv6 hosts is longer than a packed message of a batch, the topic apart."""
 
-_PREFIX = struct.Struct(">iI")
 
 
 class Connection(Protocol):
@@ -116,17 +113,13 @@ class Sends:
         self._store = store
         self._rules = rules
         self._delays = delays
-        self._acknowledgements = acknowledgements
         self._unique_id = unique_id
         self._chance = chance
         self._store_host = store_host
         self._store_flag = STORE_V6 if len(store_host) == 20 else 0
-        self._message_id_prefix = store_host.hex().upper().encode()
         self._region_fields = {"MSG_REGION": rules.region_id, "TRACE_ON": "true" if rules.trace_on else "false"}
         self._layout = StoredProperties({**self._region_fields, "CLUSTER": rules.cluster_name})
-        region = orjson.dumps(self._region_fields)[1:-1]
-        self._answer_head = b'"extFields":{' + region + b',"msgId":"'
-        self._answer_tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+        self._answers = SendAnswers(rules, acknowledgements, store_host, self._region_fields)
         self._targets: dict[str, _Target] = {}
         self._born_hosts: dict[int, tuple[bytes, int]] = {}
         self._staged: list[_Staged] = []
@@ -428,7 +421,9 @@ class Sends:
             counters.put_bytes += size
             counters.put_times += 1
             if entry.opaque is not None:
-                self._acknowledge(entry, entry.opaque, placed, now_ms)
+                self._answers.stored(
+                    entry.connection, entry.opaque, entry.queue_id, entry.unique_key, entry.wait, placed, now_ms
+                )
             elif entry.done is not None:
                 entry.done(placed[0])
         return arrived
@@ -447,37 +442,6 @@ class Sends:
                 entry.connection.write(encode_answer(entry.opaque, answer))
             elif entry.done is not None:
                 entry.done(None)
-
-    def _acknowledge(self, entry: _Staged, opaque: int, placed: Sequence[PutResult], now_ms: int) -> None:
-        first = placed[0]
-        prefix = self._message_id_prefix
-        if len(placed) == 1 and entry.unique_key:
-            message_ids = b"%b%016X" % (prefix, first.physical_offset)
-        else:
-            message_ids = b",".join([b"%b%016X" % (prefix, result.physical_offset) for result in placed])
-        key = entry.unique_key
-        safe = key.encode() if key.isalnum() and key.isascii() else orjson.dumps(key)[1:-1]
-        rest = b'%b%b","queueId":"%d","queueOffset":"%d"%b},"flag":1,"language":"PYTHON","opaque":%d%b' % (
-            self._answer_head,
-            message_ids,
-            entry.queue_id,
-            first.queue_offset,
-            b',"transactionId":"%b"' % safe if key else b"",
-            opaque,
-            self._answer_tail,
-        )
-        if self._rules.sync_flush and entry.wait:
-            last = placed[-1]
-            deadline = now_ms + self._rules.sync_flush_timeout_ms
-            end = last.physical_offset + last.size
-            self._acknowledgements.add(Waiting(end, deadline, entry.connection, lambda code: _frame(code, rest)))
-        else:
-            entry.connection.write(_frame(0, rest))
-
-
-def _frame(code: int, rest: bytes) -> bytes:
-    header = b'{"code":%d,%b' % (code, rest)
-    return _PREFIX.pack(4 + len(header), len(header)) + header
 
 
 def _keys(values: dict[str, str], unique_key: str | None, tags: str | None) -> tuple[str, ...]:

@@ -38,6 +38,35 @@ def exception_of(result: Any) -> Exception | None:
     return result.value if isinstance(result.value, Exception) else RuntimeError(result.getErrorMessage())
 
 
+class Underway:
+    """The work that was begun and has not ended."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._waiting: list[defer.Deferred[None]] = []
+
+    def add(self, running: defer.Deferred[Any]) -> None:
+        """Count one in; it may end well or not, what it yields passes through."""
+        self._count += 1
+        running.addBoth(self._ended)
+
+    def _ended(self, result: Any) -> Any:
+        self._count -= 1
+        if not self._count:
+            waiting, self._waiting = self._waiting, []
+            for waiter in waiting:
+                waiter.callback(None)
+        return result
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when nothing is under way."""
+        if not self._count:
+            return defer.succeed(None)
+        waiter: defer.Deferred[None] = defer.Deferred()
+        self._waiting.append(waiter)
+        return waiter
+
+
 class Worker:
     """One thread of its own."""
 

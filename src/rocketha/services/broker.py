@@ -18,7 +18,6 @@ import functools
 import itertools
 import os
 import random
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,9 +26,7 @@ from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
 from rocketha.broker import effects as wanted
-from rocketha.broker import names
 from rocketha.broker.acknowledgements import Acknowledgements
-from rocketha.broker.data_version import DataVersion
 from rocketha.broker.delay_levels import DelayLevels, parse_levels
 from rocketha.broker.delayed_delivery import DelayedDelivery
 from rocketha.broker.hold import HeldPull, HeldPulls
@@ -46,13 +43,16 @@ from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, Turn
-from rocketha.services import broker_metrics, config_views
-from rocketha.services.blocking import BlockingWork, Worker, exception_of
+from rocketha.services import broker_metrics, config_views, fast_port
+from rocketha.services.blocking import BlockingWork, Underway, Worker, exception_of
+from rocketha.services.broker_effects import BrokerEffects
 from rocketha.services.broker_files import BrokerFiles
-from rocketha.services.config import BrokerConfig, all_texts, update
+from rocketha.services.config import BrokerConfig
+from rocketha.services.fast_port import unsupported
 from rocketha.services.fatal import end_process
 from rocketha.services.flusher import Flusher
-from rocketha.services.proxied_calls import ProxiedCalls
+from rocketha.services.live_config import LiveConfig, apply_config
+from rocketha.services.local_time import local_utc_offset_ms, month_start_ms
 from rocketha.services.registration import Registration
 from rocketha.store.disk import Disk
 from rocketha.store.message_store import MessageStore
@@ -61,75 +61,7 @@ from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.unique_id import UniqueIds
 
-_PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-_NOT_SUPPORTED = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-FAST_PORT_BELOW = 2
-
 Responder = Callable[[Any, Command, int], Answer | None]
-
-
-class LiveConfig:
-    """GET_ and UPDATE_BROKER_CONFIG act on the configuration in use.
-
-    :param changed: called after a change, so that what was derived from the configuration follows.
-    """
-
-    def __init__(self, config: BrokerConfig, changed: Callable[[], None]) -> None:
-        self._config = config
-        self._changed = changed
-        self.version = DataVersion()
-
-    def texts(self) -> dict[str, str]:
-        """Every key with its present value."""
-        return all_texts(self._config)
-
-    def change(self, changes: Any, now_ms: int) -> None:
-        """Change live keys, all or none.
-
-        :raises ConfigError: a key may not change, or its value is refused.
-        """
-        for value in changes.values():
-            if "\n" in value or "\r" in value:
-                raise ConfigError("a value holds a line break")
-        body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
-        try:
-            if update(self._config, body):
-                self.version.next(now_ms, 0)
-                self._changed()
-        except RequestRefused as refusal:
-            raise ConfigError(refusal.remark) from None
-
-
-class FastPort:
-    """The second port (listenPort - 2): everything but pulls, so that they cannot hold up the rest.
-
-    In Java it has a thread pool of its own; here it exists because slaves and tools use it.
-    """
-
-    def __init__(self, broker: BrokerService) -> None:
-        self._broker = broker
-
-    def connected(self, connection: RemotingProtocol) -> None:
-        """As on the main port."""
-        self._broker.connected(connection)
-
-    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
-        """As on the main port."""
-        self._broker.disconnected(connection, reason)
-
-    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
-        """As on the main port, without pulls."""
-        if command.code in _PULLS:
-            return _unsupported(command)
-        return self._broker.request(connection, command)
-
-    def turn_ended(self) -> None:
-        """As on the main port."""
-        self._broker.turn_ended()
-
-
-def _unsupported(command: Command) -> Answer:
-    return Answer(_NOT_SUPPORTED, f" request type {command.code} not supported")
 
 
 class BrokerService(service.MultiService):
@@ -180,7 +112,7 @@ class BrokerService(service.MultiService):
         self._second: task.LoopingCall | None = None
         self._flush_clock: task.LoopingCall | None = None
         self._deadline: Any = None
-        self._maintaining = 0
+        self._maintenance = Underway()
         self._seconds_run = 0
         self.factories: list[RemotingFactory] = []
         self.registration: Registration | None = None
@@ -189,11 +121,10 @@ class BrokerService(service.MultiService):
 
     def _build(self) -> None:
         config, keys = self.config, self.config.store
-        now_ms = self._now()
         root = keys.store_path_root_dir
         store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
         self.store = MessageStore(self._disk, root, config_views.store_config(config), store_host)
-        self.stats = BrokerStats(now_ms, config_views.local_utc_offset_ms())
+        self.stats = BrokerStats(self._now(), local_utc_offset_ms())
         self.rules = MessageRules()
         self.delays = DelayLevels(parse_levels(keys.message_delay_level))
         self.state = BrokerState(
@@ -206,17 +137,17 @@ class BrokerService(service.MultiService):
                 cluster_topic=config.cluster_topic_enable,
                 broker_topic=config.broker_topic_enable,
             ),
-            config=LiveConfig(config, self._apply_config),
-            runtime_facts=self._runtime_facts,
+            config=LiveConfig(config, lambda: apply_config(config, self.state.rules, self.rules)),
+            runtime_facts=lambda now: broker_metrics.runtime_facts(self),
             delay_offsets=lambda: self.delays.dump(),
         )
-        self._apply_config()
+        apply_config(config, self.state.rules, self.rules)
         self.held = HeldPulls()
         self.waiting = Acknowledgements()
         ids = UniqueIds(store_host[:-4], os.getpid(), self._chance.getrandbits(32))
         self.sends = Sends(
             self.state, self.store, self.rules, self.delays, self.waiting, store_host,
-            lambda ms: ids.next(ms - _month_start_ms(ms)), self._chance,
+            lambda ms: ids.next(ms - month_start_ms(ms)), self._chance,
         )  # fmt: skip
         self.pulls = Pulls(self.state, self.store, self.rules, self.held)
         self.delayed = DelayedDelivery(self.state, self.store, self.delays, self.sends)
@@ -245,47 +176,7 @@ class BrokerService(service.MultiService):
         self._file_work = self._work(self._reactor, "rocketha-files")
         self._turn = Turn()
         self.flusher = Flusher(self.store, self.waiting, self._log_work, self._turn.end)
-        self._proxied = ProxiedCalls(self._connection)
-
-    def _apply_config(self) -> None:
-        """What handlers obey follows the configuration."""
-        config, keys, rules, own = self.config, self.config.store, self.state.rules, self.rules
-        rules.auto_create_topic = config.auto_create_topic_enable
-        rules.auto_create_group = config.auto_create_subscription_group
-        rules.default_topic_queue_nums = config.default_topic_queue_nums
-        rules.validate_system_topic = config.validate_system_topic_when_update_topic
-        rules.notify_consumer_ids_changed = config.notify_consumer_ids_changed_enable
-        rules.server_side_reset_offset = config.use_server_side_reset_offset
-        rules.reject_pull_consumer = config.reject_pull_consumer_enable
-        own.cluster_name = config.broker_cluster_name
-        own.broker_ip = config.broker_ip1
-        own.region_id = config.region_id
-        own.trace_on = config.trace_on
-        own.permission = config.broker_permission
-        own.message_bytes_max = keys.max_message_size
-        own.batch_bytes_max = keys.mapped_file_size_commit_log - 8  # room for the blank record
-        own.sync_flush = keys.flush_disk_type == "SYNC_FLUSH"
-        own.sync_flush_timeout_ms = keys.sync_flush_timeout
-        own.long_polling = config.long_polling_enable
-        own.short_polling_ms = config.short_polling_time_mills
-        own.transfer_bytes_max = keys.max_transfer_bytes_on_message_in_memory
-        own.transfer_count_max = keys.max_transfer_count_on_message_in_memory
-        own.query_max = keys.default_query_max_num
-
-    def _runtime_facts(self, now_ms: int) -> dict[str, str]:
-        """Keys of GET_BROKER_RUNTIME_INFO that only the service knows."""
-        ratio = self.store.used_ratio
-        facts = {
-            "commitLogDiskRatio": repr(ratio),
-            f"commitLogDiskRatio_{self.config.store.store_path_commit_log}": repr(ratio),
-            "consumeQueueDiskRatio": repr(ratio),
-            "startAcceptSendRequestTimeStamp": str(self.config.start_accept_send_request_time_stamp),
-        }
-        for level in range(1, self.delays.highest + 1):
-            high = self.store.max_offset(names.SCHEDULE_TOPIC, level - 1)
-            if high:
-                facts[f"scheduleMessageOffset_{level}"] = f"{self.delays.offsets.get(level, 0)},{high}"
-        return facts
+        self.effects = BrokerEffects(self.state, self.factories, self.files, self._file_work, self._topics_changed)
 
     # --- start
 
@@ -318,8 +209,8 @@ class BrokerService(service.MultiService):
         for description in self._endpoints(self.config.listen_port):
             self._open(description, self, "main")
         if self.config.fast_port_enable and not self._listen:
-            for description in self._endpoints(self.config.listen_port - FAST_PORT_BELOW):
-                self._open(description, FastPort(self), "fast")
+            for description in self._endpoints(self.config.listen_port - fast_port.BELOW):
+                self._open(description, fast_port.FastPort(self), "fast")
         self._serve(began)
 
     def _endpoints(self, port: int) -> tuple[str, ...]:
@@ -391,8 +282,7 @@ class BrokerService(service.MultiService):
         if self._starting is not None:
             yield self._starting
             yield self.flusher.idle()
-            while self._maintaining:
-                yield task.deferLater(self._reactor, 0.01)
+            yield self._maintenance.idle()
             yield self.files.idle()
         if was_serving:
             yield self._log_work.run(self._close)
@@ -424,7 +314,7 @@ class BrokerService(service.MultiService):
         for change in self.state.clients.disconnected(connection.id):
             self.state.notify(change)
         if self.state.effects:
-            self._carry_out()
+            self.effects.carry_out()
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         """Answer or stage one request.
@@ -433,15 +323,15 @@ class BrokerService(service.MultiService):
         """
         handler = self._handlers.get(command.code)
         if handler is None:
-            return _unsupported(command)
+            return unsupported(command)
         try:
             answer = handler(connection, command, self._now())
         except RequestRefused:
             if self.state.effects:
-                self._carry_out()
+                self.effects.carry_out()
             raise
         if self.state.effects:
-            unsaved = self._carry_out()
+            unsaved = self.effects.carry_out()
             if unsaved is not None and answer is not None:
                 raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the change could not be saved: {unsaved}")
         return answer
@@ -451,7 +341,7 @@ class BrokerService(service.MultiService):
         if self.sends.staged:
             now_ms = self._now()
             if self.state.topics.dirty:  # an acknowledged message must not lose its topic in a crash
-                unsaved = self._save("topics")
+                unsaved = self.effects.save("topics")
                 if unsaved is not None:
                     self.sends.abandon(unsaved)
             arrived = self.sends.commit(now_ms)
@@ -481,6 +371,15 @@ class BrokerService(service.MultiService):
         if answer is not None:
             connection.answer(command.opaque, answer)
 
+    def _topics_changed(self, topics: Sequence[str]) -> None:
+        """Tell the nameservers, and let every pull of these topics run again: it may get another answer now."""
+        if self.registration is not None:
+            self.registration.register()
+        now_ms = self._now()
+        for topic in topics:
+            for pull in self.held.topic_changed(topic):
+                self._pull_again(pull, now_ms)
+
     def _as_turn(self, work: Callable[[], None]) -> None:
         """Do the work of a timer as one turn."""
         self._turn.active = True
@@ -489,59 +388,6 @@ class BrokerService(service.MultiService):
             self.turn_ended()
         finally:
             self._turn.end()
-
-    # --- effects
-
-    def _connection(self, connection_id: int) -> RemotingProtocol | None:
-        for factory in self.factories:
-            found = factory.connections.get(connection_id)
-            if found is not None and not found.closed:
-                return found
-        return None
-
-    def _carry_out(self) -> DiskFailure | None:
-        """Carry out the effects of a handler; the failure when a table could not be saved (it is tried again)."""
-        failed: DiskFailure | None = None
-        for effect in self.state.take_effects():
-            if isinstance(effect, wanted.NotifyClient):
-                connection = self._connection(effect.connection_id)
-                if connection is not None:
-                    connection.notify(effect.code, effect.fields, effect.body)
-            elif isinstance(effect, wanted.SaveConfig):
-                failed = self._save(effect.which) or failed
-            elif isinstance(effect, wanted.RegisterTopics):
-                if self.registration is not None:
-                    self.registration.register()
-                for topic in effect.topics or ():
-                    self._wake_topic(topic)
-            elif isinstance(effect, wanted.CallClients):
-                self._proxied.call(effect)
-            elif isinstance(effect, wanted.CloseConnection):
-                connection = self._connection(effect.connection_id)
-                if connection is not None:
-                    self.log.info("closing {peer}: {why}", peer=connection.peer, why=effect.reason)
-                    connection.close()
-            elif isinstance(effect, wanted.Audit):
-                self.log.info(
-                    "{event} by {peer}: {details}", event=effect.event, peer=effect.peer, details=effect.details
-                )
-        return failed
-
-    def _wake_topic(self, topic: str) -> None:
-        now_ms = self._now()
-        for pull in self.held.topic_changed(topic):
-            self._pull_again(pull, now_ms)
-
-    def _save(self, which: str) -> DiskFailure | None:
-        if which == "offsets":  # frequent, and a consumer can live with older ones
-            self.files.save_later(which, self._file_work)
-            return None
-        try:
-            self.files.save(which)
-        except DiskFailure as failure:
-            emit(self.log, events.DiskFailed(failure.path, failure.operation, failure.message))
-            return failure
-        return None
 
     # --- time
 
@@ -602,9 +448,9 @@ class BrokerService(service.MultiService):
                 self.state.effects.append(wanted.CloseConnection(connection_id, "no heartbeat for 120 s"))
             self.state.locks.expire(now_ms)
         if self.state.effects:
-            self._carry_out()
+            self.effects.carry_out()
         for which in ("topics", "groups"):
-            self._save(which)
+            self.effects.save(which)
         if self._seconds_run % max(1, config.flush_consumer_offset_interval // 1000) == 0:
             self.files.save_later("offsets", self._file_work)
             self.files.save_later("delays", self._file_work)
@@ -612,10 +458,7 @@ class BrokerService(service.MultiService):
             self._maintain(job)
 
     def _maintain(self, job: Any) -> None:
-        self._maintaining += 1
-
         def done(result: Any) -> None:
-            self._maintaining -= 1
             failure = exception_of(result)
             self.store.finished(job, failure)
             if isinstance(failure, DiskFailure):
@@ -623,7 +466,7 @@ class BrokerService(service.MultiService):
             elif isinstance(result, Failure):
                 self.log.error("{kind}: {trace}", kind=job.kind, trace=result.getTraceback())
 
-        self._file_work.run(job.run).addBoth(done)
+        self._maintenance.add(self._file_work.run(job.run).addBoth(done))
 
     # --- for people and machines
 
@@ -646,14 +489,3 @@ class BrokerService(service.MultiService):
 
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-@functools.lru_cache(maxsize=4)
-def _month_start(year: int, month: int) -> int:
-    return int(time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1))) * 1000
-
-
-def _month_start_ms(now_ms: int) -> int:
-    """The start of the local month, as ``MessageClientIDSetter`` counts from it."""
-    local = time.localtime(now_ms / 1000)
-    return _month_start(local.tm_year, local.tm_mon)

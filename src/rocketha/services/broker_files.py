@@ -17,7 +17,7 @@ from twisted.internet import defer
 
 from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.observe.logging import make_logger
-from rocketha.services.blocking import BlockingWork
+from rocketha.services.blocking import BlockingWork, Underway
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk
 
@@ -45,7 +45,8 @@ class BrokerFiles:
         self._directory = f"{root}/config"
         self._tables = tables
         self._log = make_logger()
-        self._saving: dict[str, defer.Deferred[Any]] = {}
+        self._saving: set[str] = set()
+        self._underway = Underway()
 
     def load(self) -> None:
         """Read every file.
@@ -103,25 +104,15 @@ class BrokerFiles:
         table.dirty = False
 
         def done(result: Any) -> None:
-            del self._saving[which]
+            self._saving.discard(which)
             if result is not None:
                 table.dirty = True
                 self._log.error("{path} could not be saved: {why}", path=path, why=result.getErrorMessage())
 
         write: Callable[[], None] = lambda: atomic_file.save(self._disk, path, data)  # noqa: E731
-        self._saving[which] = work.run(write)
-        self._saving[which].addBoth(done)
+        self._saving.add(which)
+        self._underway.add(work.run(write).addBoth(done))
 
-    def idle(self) -> defer.Deferred[Any]:
+    def idle(self) -> defer.Deferred[None]:
         """Fires when nothing is being written."""
-        waiting = []
-        for running in self._saving.values():
-            waiter: defer.Deferred[None] = defer.Deferred()
-            running.addBoth(_tell, waiter)
-            waiting.append(waiter)
-        return defer.DeferredList(waiting)
-
-
-def _tell(result: Any, waiter: defer.Deferred[None]) -> Any:
-    waiter.callback(None)
-    return result
+        return self._underway.idle()

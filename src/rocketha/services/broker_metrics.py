@@ -1,10 +1,13 @@
-"""What the broker tells Prometheus: values that it keeps anyway, asked when they are read."""
+"""What the broker tells Prometheus and ``mqadmin brokerStatus``: values that it keeps anyway, asked when they are
+read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rocketha.broker import names
 from rocketha.observe.metrics import Registry
 
 if TYPE_CHECKING:
@@ -59,3 +62,19 @@ def install(metrics: Registry, broker: BrokerService) -> None:
     metrics.ask_series(
         "rocketha_group_messages_out_total", "Messages given to groups.", ("topic", "group"), groups, count
     )
+
+
+def runtime_facts(broker: BrokerService) -> dict[str, str]:
+    """Keys of GET_BROKER_RUNTIME_INFO that only the service knows."""
+    ratio = repr(broker.store.used_ratio)
+    facts = {
+        "commitLogDiskRatio": ratio,
+        f"commitLogDiskRatio_{broker.config.store.store_path_commit_log}": ratio,
+        "consumeQueueDiskRatio": ratio,
+        "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
+    }
+    for level in range(1, broker.delays.highest + 1):
+        high = broker.store.max_offset(names.SCHEDULE_TOPIC, level - 1)
+        if high:
+            facts[f"scheduleMessageOffset_{level}"] = f"{broker.delays.offsets.get(level, 0)},{high}"
+    return facts

@@ -93,12 +93,12 @@ class StoreSettings(Section):
     max_message_size: int = number(
         4 << 20, "Longest message body accepted.", low=1, high=15 << 20, unit="bytes", live=True
     )
-    delete_when: str = text("04", "Hours of the day at which expired files are deleted.", check=check_hours, live=True)
+    delete_when: str = text("04", "Hours of the day at which expired files are deleted.", check=check_hours)
     file_reserved_time: int = number(
-        72, "Age at which a commit log file may be deleted.", low=1, high=24 * 366 * 100, unit="hours", live=True
+        72, "Age at which a commit log file may be deleted.", low=1, high=24 * 366 * 100, unit="hours"
     )
     disk_max_used_space_ratio: int = number(
-        75, "Disk use from which expired files are deleted at any hour.", low=10, high=95, unit="percent", live=True
+        75, "Disk use from which expired files are deleted at any hour.", low=10, high=95, unit="percent"
     )
     disk_space_clean_forcibly_ratio: int = number(
         85, "Disk use from which the oldest files are deleted although not expired.", low=10, high=99, unit="percent"
@@ -291,7 +291,7 @@ class BrokerConfig(Section):
         no_effect="the trace topic is created by its first message, as any other",
     )
     region_id: str = text("DefaultRegion", "Put into the properties of each message as MSG_REGION.", check=check_name)
-    trace_on: bool = flag(True, "Put into the properties of each message as TRACE_ON.", live=True)
+    trace_on: bool = flag(True, "Put into the properties of each message as TRACE_ON.")
     flush_consumer_offset_interval: int = number(5000, "How often consumerOffset.json is saved.", low=100, unit="ms")
     long_polling_enable: bool = flag(True, "Whether a pull that finds nothing waits as long as it asks.", live=True)
     short_polling_time_mills: int = number(

@@ -5,11 +5,10 @@ Knows both sides' names; decides nothing but their correspondence and units.
 
 from __future__ import annotations
 
-import time
-
 from rocketha.broker.delay_levels import parse_levels
 from rocketha.protocols.remoting import Limits
 from rocketha.services.config_keys import BrokerConfig, RemotingConfig
+from rocketha.services.local_time import local_utc_offset_ms
 from rocketha.store.config import StoreConfig
 
 
@@ -43,11 +42,6 @@ def store_config(config: BrokerConfig, utc_offset_ms: int | None = None) -> Stor
     )
     store.check()
     return store
-
-
-def local_utc_offset_ms() -> int:
-    """The host's local time minus UTC, now."""
-    return time.localtime().tm_gmtoff * 1000
 
 
 def limits(keys: RemotingConfig) -> Limits:

@@ -1,0 +1,91 @@
+"""The answer to a send that was stored: laid out by hand, now or when the disk has it.
+
+Pure.  Under SYNC_FLUSH the answer of a message that waits for the disk is handed to :class:`Acknowledgements`, as a
+function of the code that the disk's fate decides.
+
+Java: ``SendMessageResponseHeader``, ``SendMessageProcessor.handlePutMessageResult``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+from rocketha.broker.acknowledgements import Acknowledgements, Waiting, Writer
+from rocketha.broker.message_rules import MessageRules
+from rocketha.store.messages import PutResult
+from rocketha.wire.remoting import VERSION
+
+_PREFIX = struct.Struct(">iI")
+
+
+class SendAnswers:
+    """Answers stored sends.
+
+    :param store_host: the broker's address as in records: the first part of message ids.
+    :param region_fields: MSG_REGION and TRACE_ON; Java clients read them without a check.
+    """
+
+    def __init__(
+        self,
+        rules: MessageRules,
+        acknowledgements: Acknowledgements,
+        store_host: bytes,
+        region_fields: Mapping[str, str],
+    ) -> None:
+        self._rules = rules
+        self._acknowledgements = acknowledgements
+        self._id_prefix = store_host.hex().upper().encode()
+        region = orjson.dumps(region_fields)[1:-1]
+        self._head = b'"extFields":{' + region + b',"msgId":"'
+        self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+
+    def stored(
+        self,
+        connection: Writer,
+        opaque: int,
+        queue_id: int,
+        unique_key: str,
+        wait: bool,
+        placed: Sequence[PutResult],
+        now_ms: int,
+    ) -> None:
+        """Answer a send whose messages lie at ``placed``.
+
+        :param queue_id: the queue that was asked for; a delayed message lies elsewhere.
+        :param unique_key: the transactionId; empty for a batch.
+        :param wait: whether the producer wants to wait for the disk.
+        """
+        first, prefix = placed[0], self._id_prefix
+        if len(placed) == 1:
+            message_ids = b"%b%016X" % (prefix, first.physical_offset)
+        else:
+            message_ids = b",".join([b"%b%016X" % (prefix, result.physical_offset) for result in placed])
+        safe = unique_key.encode() if unique_key.isalnum() and unique_key.isascii() else _escaped(unique_key)
+        rest = b'%b%b","queueId":"%d","queueOffset":"%d"%b},"flag":1,"language":"PYTHON","opaque":%d%b' % (
+            self._head,
+            message_ids,
+            queue_id,
+            first.queue_offset,
+            b',"transactionId":"%b"' % safe if safe else b"",
+            opaque,
+            self._tail,
+        )
+        if self._rules.sync_flush and wait:
+            last = placed[-1]
+            deadline = now_ms + self._rules.sync_flush_timeout_ms
+            end = last.physical_offset + last.size
+            self._acknowledgements.add(Waiting(end, deadline, connection, lambda code: _frame(code, rest)))
+        else:
+            connection.write(_frame(0, rest))
+
+
+def _escaped(text: str) -> bytes:
+    return orjson.dumps(text)[1:-1]
+
+
+def _frame(code: int, rest: bytes) -> bytes:
+    header = b'{"code":%d,%b' % (code, rest)
+    return _PREFIX.pack(4 + len(header), len(header)) + header

@@ -1,0 +1,88 @@
+"""Carries out what the broker's request handlers want done.
+
+Theory of operation: the service calls :meth:`BrokerEffects.carry_out` after each handler and before its answer is
+written, because Java clients see NOTIFY_CONSUMER_IDS_CHANGED before the answer to the heartbeat that caused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rocketha.broker import effects as wanted
+from rocketha.broker.state import BrokerState
+from rocketha.errors import DiskFailure
+from rocketha.observe import events
+from rocketha.observe.logging import emit, make_logger
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.services.blocking import BlockingWork
+from rocketha.services.broker_files import BrokerFiles
+from rocketha.services.proxied_calls import ProxiedCalls
+
+
+class BrokerEffects:
+    """The hands of one broker.
+
+    :param factories: its ports; a list that grows while it starts.
+    :param topics_changed: told the topics that were made, changed or deleted (none named: any).
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        factories: Sequence[RemotingFactory],
+        files: BrokerFiles,
+        file_work: BlockingWork,
+        topics_changed: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._state = state
+        self._factories = factories
+        self._files = files
+        self._file_work = file_work
+        self._topics_changed = topics_changed
+        self._proxied = ProxiedCalls(self.connection)
+        self._log = make_logger()
+
+    def connection(self, connection_id: int) -> RemotingProtocol | None:
+        """An open connection by its id."""
+        for factory in self._factories:
+            found = factory.connections.get(connection_id)
+            if found is not None and not found.closed:
+                return found
+        return None
+
+    def carry_out(self) -> DiskFailure | None:
+        """Carry out the effects of a handler; the failure when a table could not be saved (it is tried again)."""
+        failed: DiskFailure | None = None
+        for effect in self._state.take_effects():
+            if isinstance(effect, wanted.NotifyClient):
+                connection = self.connection(effect.connection_id)
+                if connection is not None:
+                    connection.notify(effect.code, effect.fields, effect.body)
+            elif isinstance(effect, wanted.SaveConfig):
+                failed = self.save(effect.which) or failed
+            elif isinstance(effect, wanted.RegisterTopics):
+                self._topics_changed(effect.topics or ())
+            elif isinstance(effect, wanted.CallClients):
+                self._proxied.call(effect)
+            elif isinstance(effect, wanted.CloseConnection):
+                connection = self.connection(effect.connection_id)
+                if connection is not None:
+                    self._log.info("closing {peer}: {why}", peer=connection.peer, why=effect.reason)
+                    connection.close()
+            elif isinstance(effect, wanted.Audit):
+                self._log.info(
+                    "{event} by {peer}: {details}", event=effect.event, peer=effect.peer, details=effect.details
+                )
+        return failed
+
+    def save(self, which: str) -> DiskFailure | None:
+        """Save a table; the failure when the disk refused."""
+        if which == "offsets":  # frequent, and a consumer can live with older ones
+            self._files.save_later(which, self._file_work)
+            return None
+        try:
+            self._files.save(which)
+        except DiskFailure as failure:
+            emit(self._log, events.DiskFailed(failure.path, failure.operation, failure.message))
+            return failure
+        return None

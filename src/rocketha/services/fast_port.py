@@ -1,0 +1,47 @@
+"""The broker's second port (listenPort - 2): everything but pulls.
+
+In Java it has a thread pool of its own, so that pulls cannot hold up the rest; here it exists because slaves and
+tools use it.
+
+Java: ``BrokerController.initializeRemotingServer`` (fastRemotingServer).
+"""
+
+from __future__ import annotations
+
+from rocketha.protocols.remoting import RemotingProtocol, RequestService
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+_PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+BELOW = 2
+"""How far below the main port it is."""
+
+
+def unsupported(command: Command) -> Answer:
+    """The answer to a code that nobody serves, in Java's words."""
+    return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
+
+
+class FastPort:
+    """Passes on to the main port's service what is no pull."""
+
+    def __init__(self, broker: RequestService) -> None:
+        self._broker = broker
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """As on the main port."""
+        self._broker.connected(connection)
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """As on the main port."""
+        self._broker.disconnected(connection, reason)
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """As on the main port, without pulls."""
+        if command.code in _PULLS:
+            return unsupported(command)
+        return self._broker.request(connection, command)
+
+    def turn_ended(self) -> None:
+        """As on the main port."""
+        self._broker.turn_ended()
