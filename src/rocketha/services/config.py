@@ -204,7 +204,7 @@ def _own_address(wildcard: str) -> str:
 
 
 def _check_broker(config: BrokerConfig, name: str) -> None:
-    """Rules between keys.
+    """Rules between keys.  None of these keys is live: an update could break the rule.
 
     :raises ConfigError: one of them is broken.
     """
@@ -273,20 +273,13 @@ def update(config: BrokerConfig | NamesrvConfig, body: bytes) -> dict[str, tuple
             _NO_PERMISSION,
             "changing the configuration by request is off; set configUpdateEnable=true and restart to allow it",
         )
-    changed: list[tuple[Section, str, str, Value]] = []
+    changed: dict[str, tuple[str, str]] = {}
     for section, attribute, key, value in _changes(config, body):
         old = getattr(section, attribute)
         if old != value:
             setattr(section, attribute, value)
-            changed.append((section, attribute, key, old))
-    try:
-        if isinstance(config, BrokerConfig):
-            _check_broker(config, "request")
-    except ConfigError as error:
-        for section, attribute, _, old in reversed(changed):
-            setattr(section, attribute, old)
-        raise RequestRefused(_SYSTEM_ERROR, str(error)) from None
-    return {key: (show(old), show(getattr(section, attribute))) for section, attribute, key, old in changed}
+            changed[key] = (show(old), show(value))
+    return changed
 
 
 def _changes(config: BrokerConfig | NamesrvConfig, body: bytes) -> list[tuple[Section, str, str, Value]]:

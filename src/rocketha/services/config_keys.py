@@ -91,7 +91,7 @@ class StoreSettings(Section):
     max_hash_slot_num: int = number(5_000_000, "Hash slots of one index file.", low=1, high=100_000_000)
     max_index_num: int = number(20_000_000, "Entries of one index file.", low=2, high=100_000_000)
     max_message_size: int = number(
-        4 << 20, "Longest message body accepted.", low=1, high=15 << 20, unit="bytes", live=True
+        4 << 20, "Longest message body accepted.", low=1, high=15 << 20, unit="bytes"
     )
     delete_when: str = text("04", "Hours of the day at which expired files are deleted.", check=check_hours)
     file_reserved_time: int = number(
