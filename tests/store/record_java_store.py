@@ -1,8 +1,8 @@
 """Records ``tests/store/data/java-5.5.0-*.tar.gz``: store directories written by a real Java 5.5.0 broker.
 
-Run from the repository: ``python -m tests.store.record_java_store``.  Needs a JDK and the harness's jars.  Small files, so that every
-kind rolls: log files of 32 KiB, queue files of 50 entries, index files of 100 slots and 200 units.  Two directories: after a
-clean stop, and after kill -9 of the broker that went on with the same directory.
+Run from the repository: ``python -m tests.store.record_java_store``.  Needs a JDK and the harness's jars.  Small
+files, so that every kind rolls: log files of 32 KiB, queue files of 50 entries, index files of 100 slots and 200
+units.  Two directories: after a clean stop, and after kill -9 of the broker that went on with the same directory.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def main() -> int:
         broker.kill()
         namesrv.kill()
     for path in sorted(DATA.glob("*.tar.gz")):
-        print(path.name, path.stat().st_size)
+        sys.stdout.write(f"{path.name} {path.stat().st_size}\n")
     return 0
 
 

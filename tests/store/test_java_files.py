@@ -1,4 +1,5 @@
-"""Store directories of a real Java 5.5.0 broker (``data/``, made by ``record_java_store.py``): read, continued, and written alike.
+"""Store directories of a real Java 5.5.0 broker (``data/``, made by ``record_java_store.py``): read, continued, and
+written alike.
 
 Source: the recorded files; facts/store.md 1-8 and 12.  What needs a running Java is in tests/interop/test_drop_in.py.
 """
@@ -114,7 +115,8 @@ class JavaFilesTests(unittest.TestCase):
         self.assertEqual(verify(store), [])
 
     def test_the_same_messages_make_the_same_files(self) -> None:
-        """Java's records, put through our append with Java's times and hosts: log, queues and index equal byte for byte."""
+        """Java's records, put through our append with Java's times and hosts: log, queues and index equal byte for
+        byte."""
         for name in ("stopped", "killed"):
             with self.subTest(name=name):
                 self.compare(self.unpack(name), self.folder / f"{name}-ours")

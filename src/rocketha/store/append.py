@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import cast
 
 from rocketha.errors import InvariantBroken, ensure
 from rocketha.store.commitlog import CommitLog, Run
 from rocketha.store.config import StoreConfig
-from rocketha.store.consume_queue import ConsumeQueue, pack_unit
+from rocketha.store.consume_queue import UNIT, ConsumeQueue, pack_unit
 from rocketha.store.dispatch import SCHEDULE_TOPIC, deliver_time_ms
 from rocketha.store.index import KeyIndex
-from rocketha.store.messages import PutMessage, PutResult
+from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage, PutResult
 from rocketha.store.queue_table import QueueTable
 from rocketha.wire.properties import LENGTH_MAX as PROPERTIES_BYTES_MAX
 from rocketha.wire.record import (
@@ -35,8 +36,11 @@ BLANK_BYTES = 8
 _KEEP_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 _TOPICS_MAX = 10_000
 
-_Entry = tuple[PutMessage, ConsumeQueue, bool, PutResult, int]
-"""message, its queue, whether it gets an entry there, its place, its tags code"""
+_Entry = tuple[PutMessage, ConsumeQueue, bool, PutResult, int] | tuple[PutBatch, ConsumeQueue, bool, PlacedBatch, int]
+"""message or batch, its queue, whether it gets an entry there, its place, its tags code (0 for a batch)"""
+
+Group = Sequence[PutMessage] | PutBatch
+"""What lies in one file."""
 
 
 class Appender:
@@ -56,7 +60,7 @@ class Appender:
         self._topics: dict[str, tuple[int, bytes]] = {}
         self.last_timestamp_ms = 0
 
-    def append(self, groups: Sequence[Sequence[PutMessage]], now_ms: int) -> list[list[PutResult]]:
+    def append(self, groups: Sequence[Group], now_ms: int) -> list[list[PutResult] | PlacedBatch]:
         """Store a turn; each group lies in one file.
 
         :raises DiskFailure: nothing was stored.
@@ -70,7 +74,7 @@ class Appender:
         runs: list[Run] = []
         start, parts = position, []  # type: int, list[bytes]
         entries: list[_Entry] = []
-        results: list[list[PutResult]] = []
+        results: list[list[PutResult] | PlacedBatch] = []
         try:
             for group in groups:
                 parts_mark, entries_mark = len(parts), len(entries)
@@ -89,7 +93,10 @@ class Appender:
                             f"a batch of {after - position} bytes does not fit a file of {segment_size}"
                         )
                 position = after
-                results.append([entry[3] for entry in entries[entries_mark:]])
+                if type(group) is PutBatch:
+                    results.append(cast(PlacedBatch, entries[-1][3]))
+                else:
+                    results.append([cast(PutResult, entry[3]) for entry in entries[entries_mark:]])
             runs.append(Run(start, parts))
             log.write(runs)
         except BaseException:
@@ -99,9 +106,9 @@ class Appender:
         self.last_timestamp_ms = now_ms
         return results
 
-    def _encode(
-        self, group: Sequence[PutMessage], position: int, now_ms: int, parts: list[bytes], entries: list[_Entry]
-    ) -> int:
+    def _encode(self, group: Group, position: int, now_ms: int, parts: list[bytes], entries: list[_Entry]) -> int:
+        if isinstance(group, PutBatch):
+            return self._encode_batch(group, position, now_ms, parts, entries)
         store_host, store_bit = self._store_host, self._store_bit
         queues, topics = self._queues.queues, self._topics
         crc32, layouts, add_part, add_entry = zlib.crc32, HEAD_LAYOUTS, parts.extend, entries.append
@@ -162,6 +169,43 @@ class Appender:
             position += size
         return position
 
+    def _encode_batch(
+        self, batch: PutBatch, position: int, now_ms: int, parts: list[bytes], entries: list[_Entry]
+    ) -> int:
+        """The same for a batch: what its messages share is looked up once."""
+        topic, queue_id, born_host = batch.topic, batch.queue_id, batch.born_host
+        by_id = self._queues.queues.get(topic)
+        queue = by_id.get(queue_id) if by_id is not None else None
+        if queue is None:
+            queue = self._queues.get_or_make(topic, queue_id)
+        magic, topic_bytes = self._topics.get(topic) or self._remember_topic(topic)
+        sys_flag = batch.sys_flag & _KEEP_FLAGS | self._store_bit
+        ensure(not sys_flag & TRANSACTION_BITS, "a batch takes no part in transactions")
+        if len(born_host) != 8:
+            ensure(len(born_host) == 20, "a born host is IP and port, 8 or 20 bytes")
+            sys_flag |= BORN_HOST_V6
+        layout = HEAD_LAYOUTS[sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)]
+        pack, crc32, add_part, fixed = layout.pack, zlib.crc32, parts.extend, layout.size + len(topic_bytes) + 2
+        store_host, born_ms, times = self._store_host, batch.born_timestamp_ms, batch.reconsume_times
+        first = queue_offset = queue.next_offset
+        offsets: list[int] = []
+        for flag, body, properties in zip(batch.flags, batch.bodies, batch.properties, strict=True):
+            body_bytes, properties_bytes = len(body), len(properties)
+            size = fixed + body_bytes + properties_bytes
+            if size > self._record_max or properties_bytes > PROPERTIES_BYTES_MAX:
+                raise InvariantBroken(f"a record of {size} bytes with {properties_bytes} of properties")
+            head = pack(
+                size, magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, position, sys_flag, born_ms, born_host,
+                now_ms, store_host, times, 0, body_bytes,
+            )  # fmt: skip
+            add_part((head, body, topic_bytes, properties_bytes.to_bytes(2, "big"), properties))
+            offsets.append(position)
+            queue_offset += 1
+            position += size
+        queue.next_offset = queue_offset
+        entries.append((batch, queue, True, PlacedBatch(first, offsets, position), 0))
+        return position
+
     def _code(self, message: PutMessage, now_ms: int) -> int:
         if message.topic == SCHEDULE_TOPIC:
             return deliver_time_ms(message.delay_level, now_ms, self._config.delay_levels_ms)
@@ -175,20 +219,31 @@ class Appender:
 
     def _dispatch(self, entries: list[_Entry], now_ms: int) -> None:
         queues, pack = self._queues, pack_unit
-        for _, queue, queued, (_, physical_offset, size), code in entries:
-            if queued:
-                queue.tail += pack(physical_offset, size, code)
-                if not queue.dirty:
-                    queues.mark(queue)
-        if self._index is not None:
-            keyed = [
-                (message.topic, message.keys, place[1])
-                for message, _, _, place, _ in entries
-                if message.keys and message.sys_flag & TRANSACTION_BITS != TRANSACTION_ROLLBACK
-            ]
-            if keyed:
-                self._index.put_all(keyed, now_ms)
-        queues.pending_bytes += 20 * len(entries)
+        keyed: list[tuple[str, tuple[str, ...], int]] = []
+        for message, queue, queued, place, code in entries:
+            if isinstance(place, PlacedBatch):
+                self._dispatch_batch(cast(PutBatch, message), queue, place, keyed)
+            else:
+                _, physical_offset, size = place
+                if queued:
+                    queue.tail += pack(physical_offset, size, code)
+                    queues.pending_bytes += UNIT
+                if message.keys and message.sys_flag & TRANSACTION_BITS != TRANSACTION_ROLLBACK:
+                    keyed.append((message.topic, cast(PutMessage, message).keys, physical_offset))
+            if queued and not queue.dirty:
+                queues.mark(queue)
+        if keyed and self._index is not None:
+            self._index.put_all(keyed, now_ms)
+
+    def _dispatch_batch(
+        self, batch: PutBatch, queue: ConsumeQueue, place: PlacedBatch, keyed: list[tuple[str, tuple[str, ...], int]]
+    ) -> None:
+        offsets, pack, topic = place.physical_offsets, pack_unit, batch.topic
+        ends = [*offsets[1:], place.end]
+        rows = zip(offsets, ends, batch.tags_codes, strict=True)
+        queue.tail += b"".join([pack(offset, end - offset, code) for offset, end, code in rows])
+        self._queues.pending_bytes += UNIT * len(offsets)
+        keyed += [(topic, keys, offset) for keys, offset in zip(batch.keys, offsets, strict=True) if keys]
 
 
 def _give_back(entries: list[_Entry], mark: int) -> None:

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.segment import SegmentedFile
-from rocketha.wire.record import RECORD_BYTES_MAX, Blank, Record, decode_any
+from rocketha.wire.record import RECORD_BYTES_MAX, Blank, Record, decode, decode_any
 
 CHUNK = 1 << 20
-"""Bytes read at a time."""
+"""Bytes a walk reads at a time."""
+FIRST_READ = 4096
+"""Bytes read of a single record before its size is known."""
 
 
 class LogWalk:
@@ -70,17 +72,16 @@ class LogWalk:
 
 
 def record_at(segments: SegmentedFile, offset: int) -> Record | None:
-    """The record at an offset, None if there is no good one."""
+    """The record at an offset, None if there is no good one; reads little more than the record."""
     if offset < 0 or not segments.has(offset):
         return None
-    return next(iter(LogWalk(segments, offset)), None) if not _is_blank(segments, offset) else None
-
-
-def _is_blank(segments: SegmentedFile, offset: int) -> bool:
-    """Whether the walk would leave this offset for the next file."""
     room = segments.file_size - offset % segments.file_size
-    data = segments.read(offset, min(8, room))
+    data = segments.read(offset, min(FIRST_READ, room))
+    total = int.from_bytes(data[:4], "big")
+    if len(data) < total <= min(room, RECORD_BYTES_MAX):
+        data = segments.read(offset, total)
     try:
-        return isinstance(decode_any(data), Blank)
+        record = decode(data)
     except RemoteProtocolError:
-        return False
+        return None
+    return record if record.physical_offset == offset else None

@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 
 from rocketha.errors import DiskFailure, ensure
 from rocketha.store import atomic_file, checkpoint, expiry
-from rocketha.store.append import Appender
+from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk, Lock
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job, run_here
 from rocketha.store.log_walk import record_at
-from rocketha.store.messages import GetResult, PutMessage, PutResult, RecoveryReport
+from rocketha.store.messages import GetResult, PlacedBatch, PutResult, RecoveryReport
 from rocketha.store.queue_table import QueueTable
 from rocketha.store.reading import Reader
 from rocketha.store.recovery import Recovery
@@ -191,7 +191,7 @@ class MessageStore:
 
     # Writing
 
-    def append(self, groups: Sequence[Sequence[PutMessage]], now_ms: int) -> list[list[PutResult]]:
+    def append(self, groups: Sequence[Group], now_ms: int) -> list[list[PutResult] | PlacedBatch]:
         """Store the messages of a turn; each group lies in one file (a client's batch).
 
         Readable at once; durable when :attr:`flushed_offset` has passed them.
@@ -201,8 +201,11 @@ class MessageStore:
         """
         ensure(self._loaded, "append before load or after close")
         results = self._appender.append(groups, now_ms)
-        if results and results[-1]:
-            self._last_record = (results[-1][-1].physical_offset, now_ms)
+        last = results[-1] if results else None
+        if isinstance(last, PlacedBatch):
+            self._last_record = (last.physical_offsets[-1], now_ms)
+        elif last:
+            self._last_record = (last[-1].physical_offset, now_ms)
         return results
 
     def unwritable_reason(self, now_ms: int) -> str | None:
@@ -388,6 +391,41 @@ class MessageStore:
             self._expiring = False
 
         return Job("expire", run, done, done)
+
+    def truncate(self, end: int) -> None:
+        """Cut log, queues and index at a log offset, the beginning of a record.  Blocking; no job may be out.
+
+        When it returns the cut part cannot come back, whatever happens.  Order: the checkpoint stops claiming what
+        will go; then the log is cut, its first bytes first; then what points at it.  A crash in between leaves a log
+        that is cut or whole.
+
+        :raises DiskFailure: part of it may be done; repeat it, or start again.
+        """
+        ensure(self.log.begin <= end <= self.log.end, f"cut at {end}, the log is [{self.log.begin}, {self.log.end}]")
+        self._queue_mark = self._index_mark = None
+        for queue in self.queues.all():
+            queue.truncate(end)
+            queue.correct_min(self.log.begin)
+        newest = max(self.queues.max_physical_offset(), 0)
+        time_ms = max(self._reader.store_time(newest), 0)
+        self._last_record = (newest, time_ms)
+        self._flushed_time_ms = min(self._flushed_time_ms, time_ms)
+        fields = self._checkpoint
+        if fields.logics_offset > newest or fields.index_timestamp_ms > time_ms:
+            self._checkpoint = fields._replace(
+                physic_timestamp_ms=min(fields.physic_timestamp_ms, time_ms),
+                logics_timestamp_ms=min(fields.logics_timestamp_ms, time_ms),
+                index_timestamp_ms=min(fields.index_timestamp_ms, time_ms),
+                logics_offset=min(fields.logics_offset, newest),
+            )
+            checkpoint.save(self._disk, self._checkpoint_path, self._checkpoint)
+            self._saved_checkpoint = self._checkpoint
+        self.log.truncate(end)
+        for queue in self.queues.all():
+            queue.clean_behind()
+        if self.index is not None:
+            self.index.truncate(end)
+            self._run_all([self._index_job(self.index)])
 
     # Reading
 

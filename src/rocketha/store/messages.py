@@ -7,6 +7,7 @@ Pure.  Java: ``MessageExtBrokerInner``, ``PutMessageResult``, ``GetMessageResult
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import attrs
@@ -38,6 +39,34 @@ class PutMessage:
     tags_code: int = 0
     keys: tuple[str, ...] = ()
     delay_level: int = 0
+
+
+@attrs.define
+class PutBatch:
+    """The messages of a client's batch, column by column: one queue, consecutive offsets, one file.
+
+    :ivar flags: and the other columns have an item each message; ``keys`` as in :class:`PutMessage`.
+    """
+
+    topic: str
+    queue_id: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: bytes
+    reconsume_times: int
+    flags: Sequence[int]
+    bodies: Sequence[bytes]
+    properties: Sequence[bytes]
+    tags_codes: Sequence[int]
+    keys: Sequence[tuple[str, ...]]
+
+
+class PlacedBatch(NamedTuple):
+    """Where a batch went: the first message's index in the queue, each one's place in the log, the end of the last."""
+
+    queue_offset: int
+    physical_offsets: list[int]
+    end: int
 
 
 class PutResult(NamedTuple):

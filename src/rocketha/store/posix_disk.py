@@ -86,6 +86,8 @@ class PosixFile:
                 os.fdatasync(self._fd)
         except OSError as error:
             _fail(self.path, "sync", error)
+        except ValueError as error:  # closed: Python refuses -1 itself
+            raise DiskFailure(self.path, "sync", errno.EBADF, os.strerror(errno.EBADF)) from error
 
     def size(self) -> int:
         """See :meth:`rocketha.store.disk.File.size`."""
