@@ -1,0 +1,95 @@
+"""Java's view of text.  Source: java.lang.String.hashCode (its documented polynomial), UtilAll.crc32."""
+
+from __future__ import annotations
+
+import unittest
+import zlib
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rocketha.wire import java_text
+from rocketha.wire.java_text import crc32_31, extend_hash, hash_units, string_hash, utf16_length
+
+any_text = st.text(st.characters(), max_size=60)
+
+
+def utf16_units(text: str) -> list[int]:
+    """char[] of a Java String, by the definition of UTF-16."""
+    units = []
+    for character in text:
+        code = ord(character)
+        if code < 0x10000:
+            units.append(code)
+        else:
+            units += [0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code - 0x10000 & 0x3FF)]
+    return units
+
+
+def naive_hash(text: str) -> int:
+    """h = 31 * h + char, in 32 bits."""
+    value = 0
+    for unit in utf16_units(text):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+class HashTests(unittest.TestCase):
+    """string_hash decides tag filters and index slots: Java's to the bit."""
+
+    def test_known(self) -> None:
+        """Values from running Java: the empty string, TagA, the golden traffic's tag, the classic collision, a
+        negative.
+        """
+        for text, wanted in (("", 0), ("a", 97), ("TagA", 2598919), ("prime", 106934911), ("Aa", 2112), ("BB", 2112)):
+            self.assertEqual(string_hash(text), wanted)
+        self.assertEqual(string_hash("polygenelubricants"), -(2**31))
+
+    @given(any_text)
+    @example("\U0001f680")
+    @example("a\ud800b")
+    @example("\udc00\ud83d")
+    @example("\U0010ffff" * 5 + "\uffff")
+    def test_any_text(self, text: str) -> None:
+        """Any text, surrogate pairs and lone surrogates included."""
+        self.assertEqual(string_hash(text), naive_hash(text))
+        self.assertEqual(utf16_length(text), len(utf16_units(text)))
+
+    def test_long_text(self) -> None:
+        """Around and beyond the precomputed powers, ASCII and not."""
+        for count in (1023, 1024, 1025, 5000):
+            for unit in ("a", "\u4e2d", "\U0001f680"):
+                with self.subTest(count, unit=unit):
+                    self.assertEqual(string_hash(unit * count), naive_hash(unit * count))
+
+    @given(st.binary(max_size=1100))
+    def test_units(self, units: bytes) -> None:
+        """Units that are numbers already, from bytes and views of them."""
+        wanted = naive_hash(units.decode("latin-1"))
+        self.assertEqual(hash_units(units), wanted)
+        self.assertEqual(hash_units(memoryview(units)), wanted)
+
+    @given(st.text(st.characters(max_codepoint=127), max_size=40), st.binary(max_size=900))
+    def test_extend(self, prefix: str, rest: bytes) -> None:
+        """The hash of a whole from its prefix's hash, as the index uses it for topic#key."""
+        self.assertEqual(extend_hash(string_hash(prefix), rest), naive_hash(prefix + rest.decode("latin-1")))
+
+    def test_extend_by_more_than_the_powers(self) -> None:
+        """A rest as long as the table of powers, and longer: the longest key of a message is 32 KiB of properties."""
+        for count in (java_text._POWERS_LIMIT - 1, java_text._POWERS_LIMIT, java_text._POWERS_LIMIT + 1, 32767):
+            with self.subTest(count):
+                self.assertEqual(extend_hash(string_hash("T#"), b"k" * count), naive_hash("T#" + "k" * count))
+
+
+class CrcTests(unittest.TestCase):
+    """UtilAll.crc32."""
+
+    @given(st.binary(max_size=200))
+    def test_sign_bit(self, data: bytes) -> None:
+        """CRC-32 without its sign bit, of bytes and views."""
+        self.assertEqual(crc32_31(data), zlib.crc32(data) & 0x7FFFFFFF)
+        self.assertEqual(crc32_31(memoryview(data)), crc32_31(data))
+
+    def test_known(self) -> None:
+        """The check value of CRC-32 (of 123456789) is 0xCBF43926; without the sign bit 0x4BF43926."""
+        self.assertEqual(crc32_31(b"123456789"), 0x4BF43926)
