@@ -58,6 +58,18 @@ class GroupTableTests(unittest.TestCase):
         self.assertRaises(CorruptStore, table.load, b'{"forbiddenTable":{"G":3}}')
 
 
+    def test_bits_are_set_and_cleared_one_by_one(self) -> None:
+        """Reading and writing are forbidden apart."""
+        table = GroupTable()
+        table.forbid("G", "T", 4, True, NOW_MS)
+        table.forbid("G", "T", 2, True, NOW_MS)
+        self.assertEqual(table.forbidden_bits("G", "T"), 6)
+        table.forbid("G", "T", 4, False, NOW_MS)
+        self.assertEqual(table.forbidden_bits("G", "T"), 2)
+        table.forbid("G", "T", 2, False, NOW_MS)
+        self.assertEqual(table.forbidden, {})
+
+
 class AttributeTests(unittest.TestCase):
     """Changes to attributes."""
 

@@ -152,6 +152,10 @@ class RoundTripTests(unittest.TestCase):
         offsets, again = ConsumerOffsets(), ConsumerOffsets()
         for group, topic, queue_id, offset in commits:
             offsets.commit(group, topic, queue_id, offset, NOW_MS)
+        self.assertEqual(offsets.dump(), json_dialect.dumps_pretty(offsets.as_json()))
+        for group, topic, queue_id, offset in commits[::2]:
+            offsets.note_pull(group, topic + '"', queue_id, offset)
+        self.assertEqual(offsets.dump(), json_dialect.dumps_pretty(offsets.as_json()))
         again.load(offsets.dump())
         last = {(group, topic, queue_id): offset for group, topic, queue_id, offset in commits}
         for (group, topic, queue_id), offset in last.items():

@@ -160,9 +160,9 @@ class ClientRequests:
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
         store = self._state.store
-        if topic not in self._state.topics or store.min_offset(topic, queue_id) > 0:
+        if topic not in self._state.topics:
             return False
-        first = store.physical_offset(topic, queue_id, 0)
+        first = store.physical_offset(topic, queue_id, 0)  # -1 when there never was one, or it was deleted
         return first >= 0 and store.max_physical_offset - first <= self._state.rules.in_memory_bytes
 
     def update_offset(self, connection: Peer, command: Command, now_ms: int) -> Answer:

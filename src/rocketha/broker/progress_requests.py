@@ -99,9 +99,10 @@ class ProgressRequests:
         only_ordered = fields.flag(command.fields, "isOrder")
         state, rows = self._state, []
         behind = inflight = 0
+        topics = state.offsets.topics_by_group()
         for group in state.groups.table:
             stats = []
-            for topic in self._subscribed(group, state.offsets.topics_of(group)):
+            for topic in self._subscribed(group, sorted(topics.get(group, ()))):
                 config = state.topics.get(topic)
                 if config is None or (only_ordered and not config.order):
                     continue
