@@ -150,7 +150,7 @@ class ConsumerOffsets:
     def dump(self) -> bytes:
         """The text of config/consumerOffset.json.
 
-        It is written every few seconds while consumers are at work, so its tables are laid out here, in half the time of
+        It is written every few seconds while consumers are at work, so its tables are laid out here in half the time of
         :func:`~rocketha.wire.json_dialect.dumps_pretty`, whose text this is.
         """
         value = self.as_json()
