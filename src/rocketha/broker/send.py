@@ -13,11 +13,12 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from rocketha.broker import names
 from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels
+from rocketha.broker.message_keys import batch_keys, index_keys
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.send_answer import SendAnswers
 from rocketha.broker.send_header import SendHeader, parse
@@ -25,8 +26,9 @@ from rocketha.broker.state import BrokerState
 from rocketha.broker.stored_properties import StoredProperties, in_java_order
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
+from rocketha.store.append import Group
 from rocketha.store.message_store import MessageStore
-from rocketha.store.messages import PutMessage, PutResult
+from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage, PutResult
 from rocketha.wire import batch
 from rocketha.wire import properties as names_of
 from rocketha.wire.codes import ResponseCode
@@ -56,7 +58,6 @@ _RECORD_GROWTH = 94
 """Bytes by which a record with IPv6 hosts is longer than a packed message of a batch, the topic apart."""
 
 
-
 class Connection(Protocol):
     """What a send needs of the connection it came on."""
 
@@ -82,7 +83,7 @@ class _Staged(NamedTuple):
 
     connection: Connection
     opaque: int | None  # None: oneway
-    messages: Sequence[PutMessage]
+    messages: Group
     queue_id: int
     unique_key: str
     wait: bool
@@ -155,7 +156,7 @@ class Sends:
             queue_id = self._chance.randrange(target.config.write_queue_nums)
         if header.sys_flag & TRANSACTION_BITS:
             raise _not_supported("transaction messages are")
-        messages: Sequence[PutMessage]
+        messages: Group
         if header.batch:
             messages, unique_key, wait = self._batch(connection, command, header, target, queue_id, now_ms)
         else:
@@ -228,14 +229,14 @@ class Sends:
             body,
             block,
             string_hash(tags) if tags else 0,
-            _keys(values, unique_key, tags),
+            index_keys(values, unique_key, tags),
             level,
         )
         return message, unique_key, values.get("WAIT") != "false"
 
     def _batch(
         self, connection: Connection, command: Command, header: SendHeader, target: _Target, queue_id: int, now_ms: int
-    ) -> tuple[list[PutMessage], str, bool]:
+    ) -> tuple[PutBatch, str, bool]:
         if target.retry_group is not None:
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
@@ -243,12 +244,13 @@ class Sends:
         if len(command.body) > self._rules.message_bytes_max:
             raise self._illegal()
         try:
-            parts = batch.split(command.body)
+            flags, bodies, blocks = batch.columns(command.body)
+            tags_codes, keys = batch_keys(blocks)
         except RemoteProtocolError as problem:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, str(problem)) from None
-        if not parts:
+        if not bodies:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch has no message")
-        if len(command.body) + len(parts) * (_RECORD_GROWTH + len(header.topic)) > self._rules.batch_bytes_max:
+        if len(command.body) + len(bodies) * (_RECORD_GROWTH + len(header.topic)) > self._rules.batch_bytes_max:
             raise self._illegal()  # its records must lie in one file
         if target.config.attributes.get("queue.type") == "BatchCQ":
             raise _not_supported("topics of queue type BatchCQ are")
@@ -260,21 +262,10 @@ class Sends:
         sys_flag = (header.sys_flag & ~(BORN_V6 | STORE_V6)) | born_flag | self._store_flag
         if target.config.topic_filter_type == "MULTI_TAG":
             sys_flag |= MULTI_TAGS
-        topic, born_ms, reconsumed = header.topic, header.born_timestamp_ms, header.reconsume_times
-        messages = []
-        for flag, body, block in parts:
-            try:
-                values = parse_text(block.decode("utf-8"))
-            except UnicodeDecodeError:
-                raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "properties are not UTF-8") from None
-            tags = values.get("TAGS")
-            tags_code = string_hash(tags) if tags else 0
-            keys = _keys(values, values.get("UNIQ_KEY"), tags)
-            messages.append(
-                PutMessage(
-                    topic, queue_id, flag, sys_flag, born_ms, born_host, reconsumed, 0, body, block, tags_code, keys
-                )
-            )
+        messages = PutBatch(
+            header.topic, queue_id, sys_flag, header.born_timestamp_ms, born_host, header.reconsume_times,
+            flags, bodies, blocks, tags_codes, keys,
+        )  # fmt: skip
         return messages, "", outer.get("WAIT") != "false"
 
     def _retry(
@@ -384,7 +375,7 @@ class Sends:
             origin.body,
             block,
             string_hash(tags) if tags else 0,
-            _keys(values, values.get("UNIQ_KEY"), tags),
+            index_keys(values, values.get("UNIQ_KEY"), tags),
             max(0, level),
         )
 
@@ -395,7 +386,7 @@ class Sends:
         """Sends that wait for :meth:`commit`."""
         return len(self._staged)
 
-    def commit(self, now_ms: int) -> list[PutMessage]:
+    def commit(self, now_ms: int) -> list[PutMessage | PutBatch]:
         """Append what was staged as one write and answer it.
 
         :return: the messages now readable, for whoever waits for them.
@@ -408,25 +399,35 @@ class Sends:
         except DiskFailure as failure:
             self._fail(staged, failure)
             return []
-        stats = self._state.stats
-        arrived: list[PutMessage] = []
+        arrived: list[PutMessage | PutBatch] = []
         for entry, placed in zip(staged, results, strict=True):
             messages = entry.messages
-            arrived += messages
-            size = placed[0].size if len(placed) == 1 else sum([result.size for result in placed])
-            stats.put_messages += len(placed)
-            stats.put_bytes += size
-            counters = stats.topic(messages[0].topic)
-            counters.put_messages += len(placed)
-            counters.put_bytes += size
-            counters.put_times += 1
+            offsets: Sequence[int]
+            if isinstance(placed, PlacedBatch):
+                offset, offsets, end = placed
+                arrived.append(cast(PutBatch, messages))
+                topic = cast(PutBatch, messages).topic
+            else:
+                (result,), (message,) = placed, cast(tuple[PutMessage], messages)
+                offset, physical_offset, size = result
+                offsets, end, topic = (physical_offset,), physical_offset + size, message.topic
+                arrived.append(message)
+            self._count(topic, len(offsets), end - offsets[0])
             if entry.opaque is not None:
-                self._answers.stored(
-                    entry.connection, entry.opaque, entry.queue_id, entry.unique_key, entry.wait, placed, now_ms
-                )
+                connection, _, _, queue_id, unique_key, wait, _ = entry
+                self._answers.stored(connection, entry.opaque, queue_id, unique_key, wait, offset, offsets, end, now_ms)
             elif entry.done is not None:
-                entry.done(placed[0])
+                entry.done(result)
         return arrived
+
+    def _count(self, topic: str, messages: int, size: int) -> None:
+        stats = self._state.stats
+        stats.put_messages += messages
+        stats.put_bytes += size
+        counters = stats.topic(topic)
+        counters.put_messages += messages
+        counters.put_bytes += size
+        counters.put_times += 1
 
     def abandon(self, failure: DiskFailure) -> None:
         """Refuse what was staged: something it needs (its topic's configuration) could not be saved."""
@@ -442,19 +443,6 @@ class Sends:
                 entry.connection.write(encode_answer(entry.opaque, answer))
             elif entry.done is not None:
                 entry.done(None)
-
-
-def _keys(values: dict[str, str], unique_key: str | None, tags: str | None) -> tuple[str, ...]:
-    """What the index holds of a message (5.5: the tag too)."""
-    keys = values.get("KEYS")
-    if keys is None and unique_key is not None:
-        return (unique_key, "T#" + tags) if tags else (unique_key,)
-    result = [unique_key] if unique_key is not None else []
-    if keys:
-        result += keys.split()
-    if tags:
-        result.append("T#" + tags)
-    return tuple(result)
 
 
 def _not_supported(what: str) -> RequestRefused:

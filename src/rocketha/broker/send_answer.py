@@ -15,7 +15,6 @@ import orjson
 
 from rocketha.broker.acknowledgements import Acknowledgements, Waiting, Writer
 from rocketha.broker.message_rules import MessageRules
-from rocketha.store.messages import PutResult
 from rocketha.wire.remoting import VERSION
 
 _PREFIX = struct.Struct(">iI")
@@ -49,34 +48,35 @@ class SendAnswers:
         queue_id: int,
         unique_key: str,
         wait: bool,
-        placed: Sequence[PutResult],
+        queue_offset: int,
+        physical_offsets: Sequence[int],
+        end: int,
         now_ms: int,
     ) -> None:
-        """Answer a send whose messages lie at ``placed``.
+        """Answer a send whose messages lie at ``physical_offsets`` in the log, the last up to ``end``.
 
         :param queue_id: the queue that was asked for; a delayed message lies elsewhere.
         :param unique_key: the transactionId; empty for a batch.
+        :param queue_offset: of the first message.
         :param wait: whether the producer wants to wait for the disk.
         """
-        first, prefix = placed[0], self._id_prefix
-        if len(placed) == 1:
-            message_ids = b"%b%016X" % (prefix, first.physical_offset)
+        prefix = self._id_prefix
+        if len(physical_offsets) == 1:
+            message_ids = b"%b%016X" % (prefix, physical_offsets[0])
         else:
-            message_ids = b",".join([b"%b%016X" % (prefix, result.physical_offset) for result in placed])
+            message_ids = ((prefix + b"%016X,") * len(physical_offsets) % tuple(physical_offsets))[:-1]
         safe = unique_key.encode() if unique_key.isalnum() and unique_key.isascii() else _escaped(unique_key)
         rest = b'%b%b","queueId":"%d","queueOffset":"%d"%b},"flag":1,"language":"PYTHON","opaque":%d%b' % (
             self._head,
             message_ids,
             queue_id,
-            first.queue_offset,
+            queue_offset,
             b',"transactionId":"%b"' % safe if safe else b"",
             opaque,
             self._tail,
         )
         if self._rules.sync_flush and wait:
-            last = placed[-1]
             deadline = now_ms + self._rules.sync_flush_timeout_ms
-            end = last.physical_offset + last.size
             self._acknowledgements.add(Waiting(end, deadline, connection, lambda code: _frame(code, rest)))
         else:
             connection.write(_frame(0, rest))

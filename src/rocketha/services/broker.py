@@ -56,7 +56,7 @@ from rocketha.services.local_time import local_utc_offset_ms, month_start_ms
 from rocketha.services.registration import Registration
 from rocketha.store.disk import Disk
 from rocketha.store.message_store import MessageStore
-from rocketha.store.messages import PutMessage, RecoveryReport
+from rocketha.store.messages import PutBatch, PutMessage, RecoveryReport
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.unique_id import UniqueIds
@@ -351,13 +351,15 @@ class BrokerService(service.MultiService):
                 self.flusher.kick()
         self._arm_if_earlier()
 
-    def _arrived(self, messages: list[PutMessage], now_ms: int) -> None:
+    def _arrived(self, messages: list[PutMessage | PutBatch], now_ms: int) -> None:
         held = self.held
         for message in messages:
             if held.count:
-                for pull in held.arrived(message.topic, message.queue_id, message.tags_code):
-                    self._pull_again(pull, now_ms)
-            if message.delay_level:
+                codes = message.tags_codes if isinstance(message, PutBatch) else (message.tags_code,)
+                for code in codes:
+                    for pull in held.arrived(message.topic, message.queue_id, code):
+                        self._pull_again(pull, now_ms)
+            if isinstance(message, PutMessage) and message.delay_level:
                 self.delayed.arrived(message.queue_id + 1, now_ms)
 
     def _pull_again(self, pull: HeldPull, now_ms: int) -> None:

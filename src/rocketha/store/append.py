@@ -195,8 +195,8 @@ class Appender:
             if size > self._record_max or properties_bytes > PROPERTIES_BYTES_MAX:
                 raise InvariantBroken(f"a record of {size} bytes with {properties_bytes} of properties")
             head = pack(
-                size, magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, position, sys_flag, born_ms, born_host,
-                now_ms, store_host, times, 0, body_bytes,
+                size, magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, position, sys_flag, born_ms,
+                born_host, now_ms, store_host, times, 0, body_bytes,
             )  # fmt: skip
             add_part((head, body, topic_bytes, properties_bytes.to_bytes(2, "big"), properties))
             offsets.append(position)

@@ -7,7 +7,8 @@ checked.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from rocketha.errors import RemoteProtocolError
@@ -19,6 +20,9 @@ MESSAGES_MAX = 65536
 """Messages in one batch; a 4 MiB body of Java's smallest messages (22 bytes) would hold more, no client sends so
 many.
 """
+
+_ALIKE_MAX = 1024
+"""Messages alike that are read at once: the layout's size follows their number."""
 
 _HEAD = struct.Struct(">iiiii")
 _PROPERTIES_LENGTH = struct.Struct(">h")
@@ -33,31 +37,81 @@ class BatchMessage(NamedTuple):
     properties: bytes
 
 
+class Columns(NamedTuple):
+    """The messages of a batch, column by column."""
+
+    flags: Sequence[int]
+    bodies: Sequence[bytes]
+    properties: Sequence[bytes]
+
+
 def split(data: bytes) -> list[BatchMessage]:
+    """The messages of a batch body, row by row; see :func:`columns`."""
+    return list(map(BatchMessage, *columns(data)))
+
+
+def columns(data: bytes) -> Columns:
     """The messages of a batch body.
 
     :raises RemoteProtocolError: when lengths do not add up, or there are more than :data:`MESSAGES_MAX`.
     """
-    messages: list[BatchMessage] = []
+    return _alike(data) or _any(data)
+
+
+def _alike(data: bytes) -> Columns | None:
+    """Messages that all have the first one's sizes, as a producer of one kind of message sends them: read by one
+    ``struct``.  None when they are not alike (or the first is broken).
+    """
+    end = len(data)
+    if end < _FRAMING:
+        return None
+    total, _, _, _, body_bytes = _HEAD.unpack_from(data, 0)
+    properties_bytes = total - _FRAMING - body_bytes
+    if not 0 <= body_bytes < end or not 0 <= properties_bytes <= properties.LENGTH_MAX or end % total:
+        return None
+    count = end // total
+    if count > _ALIKE_MAX:
+        return None
+    layout = _layout(count, body_bytes, properties_bytes)
+    values = layout.unpack(data)
+    alike = (
+        values[0::8].count(total) == count
+        and values[4::8].count(body_bytes) == count
+        and values[6::8].count(properties_bytes) == count
+    )
+    return Columns(values[3::8], values[5::8], values[7::8]) if alike else None
+
+
+@lru_cache(maxsize=64)
+def _layout(count: int, body_bytes: int, properties_bytes: int) -> struct.Struct:
+    return struct.Struct(">" + f"iiiii{body_bytes}sh{properties_bytes}s" * count)
+
+
+def _any(data: bytes) -> Columns:
+    flags: list[int] = []
+    bodies: list[bytes] = []
+    blocks: list[bytes] = []
     at, end = 0, len(data)
     unpack_head, unpack_length = _HEAD.unpack_from, _PROPERTIES_LENGTH.unpack_from
     while at < end:
         if end - at < _FRAMING:
-            raise RemoteProtocolError(f"batch message {len(messages)}: {end - at} bytes left, {_FRAMING} wanted")
+            raise RemoteProtocolError(f"batch message {len(flags)}: {end - at} bytes left, {_FRAMING} wanted")
         total, _magic, _crc, flag, body_length = unpack_head(data, at)
         body_at = at + 20
         if body_length < 0 or body_length > end - body_at - 2:
-            raise RemoteProtocolError(f"batch message {len(messages)}: body of {body_length} bytes")
+            raise RemoteProtocolError(f"batch message {len(flags)}: body of {body_length} bytes")
         body_stop = body_at + body_length
         length = unpack_length(data, body_stop)[0]
         stop = body_stop + 2 + length
         if length < 0 or stop > end or stop - at != total:
-            raise RemoteProtocolError(f"batch message {len(messages)}: total {total}, properties of {length} bytes")
-        messages.append(BatchMessage(flag, data[body_at:body_stop], data[body_stop + 2 : stop]))
-        if len(messages) > MESSAGES_MAX:
+            raise RemoteProtocolError(f"batch message {len(flags)}: total {total}, properties of {length} bytes")
+        flags.append(flag)
+        bodies.append(data[body_at:body_stop])
+        blocks.append(data[body_stop + 2 : stop])
+        if len(flags) > MESSAGES_MAX:
             raise RemoteProtocolError(f"a batch of more than {MESSAGES_MAX} messages")
         at = stop
-    return messages
+    return Columns(flags, bodies, blocks)
 
 
 def join(messages: Iterable[BatchMessage]) -> bytes:

@@ -1,0 +1,64 @@
+"""Tags codes and index keys: the shortcut for members of a batch that are alike equals parsing each of them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.broker.message_keys import batch_keys, index_keys
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire import properties
+from rocketha.wire.java_text import string_hash
+
+_TEXT = st.text(alphabet="ab\x01\x02 é#", max_size=6)
+
+
+def one_by_one(blocks: list[bytes]) -> tuple[list[int], list[tuple[str, ...]]]:
+    """The plain way."""
+    codes, keys = [], []
+    for block in blocks:
+        values = properties.parse(block)
+        tags = values.get("TAGS")
+        codes.append(string_hash(tags) if tags else 0)
+        keys.append(index_keys(values, values.get("UNIQ_KEY"), tags))
+    return codes, keys
+
+
+class BatchKeysTests(SynchronousTestCase):
+    """The shortcut is only a shortcut."""
+
+    def check(self, blocks: list[bytes]) -> None:
+        codes, keys = batch_keys(blocks)
+        self.assertEqual((list(codes), list(keys)), one_by_one(blocks))
+
+    def test_alike(self) -> None:
+        """What a Java producer sends: equal but for UNIQ_KEY, wherever it stands."""
+        for text in (
+            "UNIQ_KEY\x01{}\x02WAIT\x01true\x02",
+            "TAGS\x01a\x02UNIQ_KEY\x01{}\x02KEYS\x01x y",
+            "a\x01b\x02UNIQ_KEY\x01{}",
+        ):
+            self.check([text.format(f"{i:032X}").encode() for i in range(5)])
+
+    def test_not_alike_after_all(self) -> None:
+        """Separators in a value, the name twice, the name inside another name or value, different lengths."""
+        self.check([b"UNIQ_KEY\x01AAAA\x02", b"UNIQ_KEY\x01A\x02KE\x02"])
+        self.check([b"UNIQ_KEY\x01AAAA\x02", b"UNIQ_KEY\x01A\x01KE\x02"])
+        self.check([b"UNIQ_KEY\x01A\x02UNIQ_KEY\x01B\x02", b"UNIQ_KEY\x01C\x02UNIQ_KEY\x01D\x02"])
+        self.check([b"xUNIQ_KEY\x01A\x02UNIQ_KEY\x01B\x02", b"xUNIQ_KEY\x01A\x02UNIQ_KEY\x01C\x02"])
+        self.check([b"k\x01UNIQ_KEY\x01A\x02UNIQ_KEY\x01A\x02", b"k\x01UNIQ_KEY\x01B\x02UNIQ_KEY\x01B\x02"])
+        self.check([b"UNIQ_KEY\x01A\x02TAGS\x01a\x02", b"UNIQ_KEY\x01B\x02TAGS\x01b\x02"])
+        self.check([b"UNIQ_KEY\x01AA\x02", b"UNIQ_KEY\x01B\x02"])
+        self.check([b"UNIQ_KEY\x01AA\x02", b""])
+        self.check([])
+
+    @given(st.lists(st.tuples(_TEXT, _TEXT, _TEXT), min_size=1, max_size=4))
+    def test_anything(self, rows: list[tuple[str, str, str]]) -> None:
+        """Whatever stands before, in and after the key."""
+        self.check([f"{before}UNIQ_KEY\x01{key}\x02{after}".encode() for before, key, after in rows])
+
+    def test_not_text(self) -> None:
+        """A block that is not UTF-8 costs the batch."""
+        for blocks in ([b"\xff"], [b"UNIQ_KEY\x01A\x02", b"UNIQ_KEY\x01\xff\x02"]):
+            self.assertRaises(RemoteProtocolError, batch_keys, blocks)
