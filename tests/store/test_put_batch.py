@@ -34,7 +34,8 @@ class PutBatchTests(SynchronousTestCase):
         return PutBatch(
             "T", chance.randrange(3), 0, NOW - 5, host, 0,
             [chance.randrange(10) for _ in bodies], bodies, [f"k\x01{i}\x02".encode() for i in range(count)],
-            [chance.randrange(-5, 5) for _ in bodies], [(f"key{i}", "T#x")[: chance.randrange(3)] for i in range(count)],
+            [chance.randrange(-5, 5) for _ in bodies],
+            [(f"key{i}", "T#x")[: chance.randrange(3)] for i in range(count)],
         )  # fmt: skip
 
     def rows(self, batch: PutBatch) -> list[PutMessage]:
