@@ -36,6 +36,7 @@ class _Nameserver:
         self.registered = False
         self.running = False
         self.again = False
+        self.complained = False
         self.retry: Any = None
         self.connection: RemotingProtocol | None = None
 
@@ -127,7 +128,7 @@ class Registration:
             return
         if not nameserver.registered:
             self._log.info("registered with nameserver {address}", address=nameserver.address)
-        nameserver.registered = True
+        nameserver.registered, nameserver.complained = True, False
         if nameserver.again:
             self._register(nameserver)
 
@@ -136,7 +137,8 @@ class Registration:
         if self._stopped:
             return
         text = why.getErrorMessage() if isinstance(why, Failure) else why
-        if nameserver.registered or nameserver.retry is None:
+        if not nameserver.complained:  # once, not every second
+            nameserver.complained = True
             self._log.warn(
                 "nameserver {address} did not take the registration: {why}", address=nameserver.address, why=text
             )
