@@ -73,7 +73,7 @@ def _queues(chance: Random) -> list[dict[str, Any]]:
     return [
         {
             "brokerName": filled(chance, "broker"),
-            "queueId": chance.choice((0, 1, -1)),
+            "queueId": chance.choice((0, 0, 1, 2, 3, 7, 0, 1, -1)),
             "topic": filled(chance, "topic"),
         }
         for _ in range(chance.choice((0, 1, 3)))
