@@ -17,7 +17,7 @@ from rocketha.broker.names import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX
 from rocketha.broker.offsets import ConsumerOffsets
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topics import TopicConfig, TopicTable
-from rocketha.errors import CorruptStore
+from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.wire import json_dialect
 from tests.broker.support import DATA, NOW_MS, Broker
 
@@ -172,3 +172,17 @@ class RoundTripTests(unittest.TestCase):
         lines = state.topics.dump().decode().split("\n")
         self.assertEqual(lines[:2], ["{", '\t"dataVersion":{'])
         self.assertEqual(json.loads(state.topics.dump()), state.topics.as_json())
+
+
+class LargeFileTests(unittest.TestCase):
+    """A broker with many groups has a large consumerOffset.json, with Java's unquoted keys."""
+
+    def test_beyond_the_bound_for_bodies(self) -> None:
+        """5 MiB of offsets are read at the start, although a peer's body of that size would be refused."""
+        rows = ",".join(f'"topic{number:06d}@group{number:06d}":{{0:{number},1:7}}' for number in range(120_000))
+        text = b'{"offsetTable":{' + rows.encode() + b"}}"
+        self.assertGreater(len(text), json_dialect.TOLERANT_BYTES_MAX)
+        offsets = ConsumerOffsets()
+        offsets.load(text)
+        self.assertEqual(offsets.query("group119999", "topic119999", 0), 119_999)
+        self.assertRaises(RemoteProtocolError, json_dialect.loads, text)

@@ -75,7 +75,7 @@ class DelayLevels:
         :raises CorruptStore: when it is no such file.
         """
         try:
-            value = json_dialect.loads(data)
+            value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
             table = value.get("offsetTable") if isinstance(value, dict) else None
             if table is None:
                 table = {}

@@ -213,7 +213,7 @@ class GroupTable:
         :raises CorruptStore: it is no such file.
         """
         try:
-            value = json_dialect.loads(data)
+            value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
             if not isinstance(value, dict):
                 raise RemoteProtocolError("no object")
             table, forbidden = value.get("subscriptionGroupTable") or {}, value.get("forbiddenTable") or {}

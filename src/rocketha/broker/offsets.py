@@ -166,7 +166,7 @@ class ConsumerOffsets:
         :raises CorruptStore: it is no such file.
         """
         try:
-            value = json_dialect.loads(data)
+            value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
             if not isinstance(value, dict):
                 raise RemoteProtocolError("no object")
             committed = _offset_table(value.get("offsetTable"))

@@ -286,7 +286,7 @@ class TopicTable:
         :raises CorruptStore: it is no such file, or a name in it could leave the store's directory.
         """
         try:
-            value = json_dialect.loads(data)
+            value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
             if not isinstance(value, dict):
                 raise RemoteProtocolError("no object")
             table = value.get("topicConfigTable") or {}

@@ -33,8 +33,14 @@ class ObjectKeyed:
     entries: tuple[tuple[Any, Any], ...]
 
 
-def loads(data: bytes | bytearray | memoryview | str) -> Any:
+FILE_BYTES_MAX = 256 * 1024 * 1024
+"""The same for our own files at the start, where Java's integer keys are the rule and waiting does no harm."""
+
+
+def loads(data: bytes | bytearray | memoryview | str, tolerant_bytes_max: int = TOLERANT_BYTES_MAX) -> Any:
     """The value of a text in fastjson's dialect.
+
+    :param tolerant_bytes_max: the largest text that is read when it is no plain JSON.
 
     :raises RemoteProtocolError: when it is not JSON even for the tolerant reader, too deep or too large.
     """
@@ -48,7 +54,7 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
                 text = bytes(data).decode("utf-8")
             except UnicodeDecodeError:
                 raise RemoteProtocolError("JSON is not UTF-8") from None
-        if len(text) > TOLERANT_BYTES_MAX:
+        if len(text) > tolerant_bytes_max:
             raise RemoteProtocolError(f"JSON: {problem}") from None
         return _Tolerant(text).document()
     if _too_deep(value, DEPTH_MAX):
