@@ -78,12 +78,14 @@ class KeyIndex:
     """The index files.
 
     :ivar end_offset: log offset of the last record indexed; -1 without any.
+    :ivar had_files: loading found files, whether or not it could believe them.
     """
 
     def __init__(self, disk: Disk, files: OpenFiles, directory: str, config: StoreConfig) -> None:
         self.directory = directory
         self.end_offset = -1
         self.files: list[IndexFile] = []
+        self.had_files = False
         self._disk = disk
         self._open_files = files
         self._config = config
@@ -211,6 +213,7 @@ class KeyIndex:
                 self._remove(file)
                 continue
             found.append(file)
+        self.had_files = bool(found)
         self.files = found if clean else self._trustworthy(found, trusted_ms, time_at)
         self._find_end()
         if not clean and self.end_offset >= 0:

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from rocketha.errors import DiskFailure, ensure
-from rocketha.store import atomic_file, checkpoint, expiry
+from rocketha.store import atomic_file, census, checkpoint, expiry
 from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
@@ -95,9 +95,11 @@ class MessageStore:
             notes: list[str] = []
             if self.index is not None:
                 notes = self.index.load(clean, self._checkpoint.index_timestamp_ms, self._time_at)
+            stopped = census.take(disk, self.root)
             self._write_abort(pid)
             recovery = Recovery(disk, self.config, self.log, self.queues, self.index, self._checkpoint)
-            report = recovery.run(clean)
+            report = recovery.run(clean, stopped)
+            census.remove(disk, self.root)
             self._recovered(recovery)
         except BaseException:
             self._release()
@@ -165,6 +167,7 @@ class MessageStore:
                 if self.log.broken is not None:
                     raise DiskFailure(self.log.segments.directory, "close", 0, self.log.broken)
                 ensure(self.log.flushed == self.log.end, "everything is on the disk before the abort file goes")
+                census.save(self._disk, self.root, self.log.end, self.queues)
                 self._disk.remove(self._abort_path)
                 self._disk.sync_dir(self.root)
         finally:

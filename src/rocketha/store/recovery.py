@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketha.store.census import UNKNOWN, Census
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import ConsumeQueue
@@ -67,9 +68,10 @@ class Recovery:
         self._holed: dict[ConsumeQueue, None] = {}
         self.last_record: Record | None = None
 
-    def run(self, clean: bool) -> RecoveryReport:
+    def run(self, clean: bool, census: Census = UNKNOWN) -> RecoveryReport:
         """Recover; ``log``, ``queues`` and ``index`` have found their files already.
 
+        :param census: what the queues were at the clean stop, see :mod:`rocketha.store.census`.
         :raises DiskFailure: the disk would not; starting again begins anew.
         """
         log, queues, index = self._log, self._queues, self._index
@@ -85,8 +87,10 @@ class Recovery:
             self.last_record = record
             self._dispatch(record)
         truncated = self._cut(walk)
-        for queue in self._holed:
-            self._rebuild(queue)
+        if clean and census[0] == log.end:
+            self._compare(census)
+        if self._holed:
+            self._rebuild()
         queues.correct_min(log.begin)
         self._settle(start)
         if index is not None:
@@ -132,7 +136,7 @@ class Recovery:
             return start
         if index.end_offset >= segments.begin and record_at(segments, index.end_offset) is not None:
             return index.end_offset
-        if index.files or fields.index_timestamp_ms == 0:
+        if index.had_files or fields.index_timestamp_ms == 0:
             return self._newest_file(lambda record: record.physical_offset <= index.end_offset)
         self._note("the index was there before the crash and is not now; it begins anew")
         return start
@@ -226,25 +230,42 @@ class Recovery:
         if self._dispatched * 20 % QUEUE_BYTES_MAX == 0:
             self._run(self._queues.write_job(thorough=False))
 
-    def _rebuild(self, queue: ConsumeQueue) -> None:
-        """Write a queue anew from the whole log; what the log lacks is padded so that later offsets keep their
+    def _compare(self, census: Census) -> None:
+        """Find the queues that are not what they were when the store stopped."""
+        self._queues.correct_min(self._log.begin)
+        for (topic, queue_id), (low, high) in sorted(census[1].items()):
+            if topic_problem(topic) is not None or not 0 <= queue_id < 1 << 31:
+                continue
+            queue = self._queues.get_or_make(topic, queue_id)
+            if (queue.min_offset, queue.next_offset) != (low, high):
+                self._note(
+                    f"queue {topic}/{queue_id} is [{queue.min_offset}, {queue.next_offset}), when the store stopped it was "
+                    f"[{low}, {high}): it is rebuilt"
+                )
+                self._holed[queue] = None
+
+    def _rebuild(self) -> None:
+        """Write queues anew from the whole log; what the log lacks is padded so that later offsets keep their
         meaning."""
-        queue.reset()
+        wanted = {(queue.topic, queue.queue_id): queue for queue in self._holed}
+        for queue in self._holed:
+            queue.reset()
         for record in LogWalk(self._log.segments, self._log.begin, self._log.end):
-            if record.topic != queue.topic or record.queue_id != queue.queue_id:
+            found = wanted.get((record.topic, record.queue_id))
+            if found is None:
                 continue
             dispatch = of_record(record, self._config.delay_levels_ms)
             if not dispatch.queued:
                 continue
-            if queue.next_offset == queue.first_held() and record.queue_offset:
-                queue.start_at(record.queue_offset)
+            if found.next_offset == found.first_held() and record.queue_offset:
+                found.start_at(record.queue_offset)
             elif record.queue_offset == 0:
-                queue.reset()
-            elif record.queue_offset < queue.next_offset:
+                found.reset()
+            elif record.queue_offset < found.next_offset:
                 continue
-            while queue.next_offset < record.queue_offset:
-                queue.put(record.physical_offset, PADDING_SIZE, 0)
-            self._put(queue, record, dispatch.tags_code)
+            while found.next_offset < record.queue_offset:
+                found.put(record.physical_offset, PADDING_SIZE, 0)
+            self._put(found, record, dispatch.tags_code)
 
     # Ending
 
