@@ -13,6 +13,7 @@ slots included, and the log is dispatched again from there (``recovery.py``).
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
@@ -42,7 +43,9 @@ class TopicHashes:
 
     __slots__ = ("_heads", "_prefix", "tags")
 
-    _pieces: ClassVar[dict[str, int]] = {}
+    _pieces: ClassVar[dict[str, int]] = {
+        "".join(digits): string_hash("".join(digits)) for digits in itertools.product("0123456789ABCDEF", repeat=_PIECE)
+    }
     """Hash of three ASCII characters: the same whatever the topic."""
 
     def __init__(self, topic: str) -> None:
