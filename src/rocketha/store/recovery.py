@@ -183,11 +183,14 @@ class Recovery:
     def _dispatch(self, record: Record) -> None:
         dispatch = of_record(record, self._config.delay_levels_ms, self._config.index_tags)
         if dispatch.queued:
-            problem = topic_problem(record.topic) or (None if record.queue_id >= 0 else "negative queue id")
-            if problem is not None:
-                self._note(f"the record at {record.physical_offset} gets no queue entry: {problem}")
-                return
-            self._enqueue(self._queues.get_or_make(record.topic, record.queue_id), record, dispatch.tags_code)
+            queue = self._queues.get(record.topic, record.queue_id)
+            if queue is None:
+                problem = topic_problem(record.topic) or (None if record.queue_id >= 0 else "negative queue id")
+                if problem is not None:
+                    self._note(f"the record at {record.physical_offset} gets no queue entry: {problem}")
+                    return
+                queue = self._queues.get_or_make(record.topic, record.queue_id)
+            self._enqueue(queue, record, dispatch.tags_code)
         index = self._index
         if index is not None and dispatch.keys and record.physical_offset > self._index_from:
             index.put(record.topic, dispatch.keys, record.physical_offset, record.store_timestamp_ms)
@@ -239,8 +242,8 @@ class Recovery:
             queue = self._queues.get_or_make(topic, queue_id)
             if (queue.min_offset, queue.next_offset) != (low, high):
                 self._note(
-                    f"queue {topic}/{queue_id} is [{queue.min_offset}, {queue.next_offset}), when the store stopped it was "
-                    f"[{low}, {high}): it is rebuilt"
+                    f"queue {topic}/{queue_id} is [{queue.min_offset}, {queue.next_offset}), when the store stopped it "
+                    f"was [{low}, {high}): it is rebuilt"
                 )
                 self._holed[queue] = None
 
