@@ -1,7 +1,7 @@
 """One store folder, two implementations: each serves and continues what the other wrote, byte for byte.
 
-Source: issue 3 "Shows" 4; facts/store.md 1-12. The harness's own reader (harness/disk.py) judges the files, and the Java client
-the service.
+Source: issue 3 "Shows" 4; facts/store.md 1-12. The harness's own reader (harness/disk.py) judges the files, and the
+Java client the service.
 """
 
 from __future__ import annotations
@@ -27,8 +27,16 @@ class _Stores(InteropCase):
         cls.client = cls.share(JavaClient(cls.namesrv.address, folder=cls.folder / "client"))
 
     def create_topic(self, broker: _Broker, topic: str, reads: int, writes: int) -> None:
-        fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(reads), "writeQueueNums": str(writes), "perm": "6"}
-        reply = remoting.call(broker.address, 17, {**fields, "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"})
+        fields = {
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "readQueueNums": str(reads),
+            "writeQueueNums": str(writes),
+            "perm": "6",
+        }
+        reply = remoting.call(
+            broker.address, 17, {**fields, "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+        )
         self.assertEqual(reply.code, 0, reply.remark)
 
     def config(self, broker: _Broker, name: str) -> dict[str, Any]:
@@ -47,23 +55,44 @@ class DropIn(_Stores):
         client.producer(who)
         if number == 0:
             self.create_topic(broker, TOPIC, reads=7, writes=5)
-        self.assertEqual(sorted(client.until_true(lambda: client.question("queues", TOPIC, producer=who)["queues"], "a route")), list(range(5)))
+        self.assertEqual(
+            sorted(client.until_true(lambda: client.question("queues", TOPIC, producer=who)["queues"], "a route")),
+            list(range(5)),
+        )
         seen_by_group = len(sent)
         if number:
             self.serves(broker, who, sent)
-        new = client.send(TOPIC, "sync", 150, prefix=f"{who}-sync", producer=who, tags=["A", "B"], props={"p": "v"}, max_size=3000, threads=4)
+        new = client.send(
+            TOPIC,
+            "sync",
+            150,
+            prefix=f"{who}-sync",
+            producer=who,
+            tags=["A", "B"],
+            props={"p": "v"},
+            max_size=3000,
+            threads=4,
+        )
         new += client.send(TOPIC, "batch", 96, prefix=f"{who}-batch", producer=who, tags=["A", "B"], max_size=300)
         client.consume(who, TOPIC, group=GROUP, persist_ms=200)
         expected = len(new) + (48 if number else 0)
         got = client.await_received(who, expected)
         client.stop_consumer(who)
-        self.assertEqual({m["key"] for m in client.received(who)}, {m["key"] for m in new} | {m["key"] for m in sent[seen_by_group - 48 :] if number})
+        self.assertEqual(
+            {m["key"] for m in client.received(who)},
+            {m["key"] for m in new} | {m["key"] for m in sent[seen_by_group - 48 :] if number},
+        )
         self.assertEqual(len(got), expected)
         totals = [0] * 7
         for message in sent + new:
             totals[message["q"]] += 1
         # committed, and on its way to the file: a kill may lose what was never saved, so wait until it is
-        wait_until("the group's offsets in consumerOffset.json", lambda: self.saved(broker)[:5] == totals[:5], 30, broker.running)
+        wait_until(
+            "the group's offsets in consumerOffset.json",
+            lambda: self.saved(broker)[:5] == totals[:5],
+            30,
+            broker.running,
+        )
         new += client.send(TOPIC, "sync", 48, prefix=f"{who}-unread", producer=who, tags=["A"])
         sent += new
         if kill:
@@ -100,7 +129,8 @@ class DropIn(_Stores):
             viewed = client.question("view", TOPIC, msg_id=old["offset_id"], producer=who)["message"]
             self.assertEqual((viewed["key"], viewed["sha"]), (old["key"], old["sha"]))
             found = client.until_true(
-                lambda key=old["key"]: client.question("query", TOPIC, key=key, producer=who)["messages"], f"the index to find {old['key']}"
+                lambda key=old["key"]: client.question("query", TOPIC, key=key, producer=who)["messages"],
+                f"the index to find {old['key']}",
             )
             self.assertEqual([m["sha"] for m in found], [old["sha"]])
 
@@ -109,7 +139,13 @@ class DropIn(_Stores):
         port, sent = None, []
         self.addCleanup(self.client.forget)
         for number, kind in enumerate(kinds):
-            broker = BROKERS[kind](folder / f"{number}-{kind}", self.namesrv, {"flushConsumerOffsetInterval": 500}, root=folder / "store", port=port)
+            broker = BROKERS[kind](
+                folder / f"{number}-{kind}",
+                self.namesrv,
+                {"flushConsumerOffsetInterval": 500},
+                root=folder / "store",
+                port=port,
+            )
             port = broker.port
             self.use(broker, start=False)
             self.life(number, broker, kill, sent)
@@ -148,7 +184,7 @@ class DropInOracle(DropIn):
 class SameBytes(_Stores):
     """The same messages, sent to Java's broker and to ours, make the same files."""
 
-    extra = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20 * 100}
+    extra = {"mappedFileSizeCommitLog": 1 << 20, "maxMessageSize": 1 << 19, "mappedFileSizeConsumeQueue": 20 * 100}
 
     def write(self, kind: str, port: int | None) -> _Broker:
         broker = BROKERS[kind](self.folder / f"bytes-{kind}", self.namesrv, self.extra, port=port)
@@ -160,9 +196,21 @@ class SameBytes(_Stores):
         self.create_topic(broker, "Bytes", reads=4, writes=4)
         client.until_true(lambda: client.question("queues", "Bytes", producer=name)["queues"], "a route")
         for queue in range(3):
-            client.send("Bytes", "sync", 220, prefix=f"q{queue}", queue=queue, seed=queue + 1, tags=["A", "Bé", "C"], flag=-5, max_size=5000,
+            client.send("Bytes", "sync", 220, prefix=f"q{queue}", queue=queue, seed=queue + 1, tags=["A", "Bé", "C"],
+                        flag=-5, max_size=5000,
                         props={"user": "ü", "a": "1", "Z": "2", "zz": "3", "ключ": "4"}, **common)  # fmt: skip
-            client.send("Bytes", "batch", 100, prefix=f"b{queue}", queue=queue, seed=queue + 11, tags=["A", "B"], batch=20, props={"u": "v"}, **common)
+            client.send(
+                "Bytes",
+                "batch",
+                100,
+                prefix=f"b{queue}",
+                queue=queue,
+                seed=queue + 11,
+                tags=["A", "B"],
+                batch=20,
+                props={"u": "v"},
+                **common,
+            )
             client.send("Bytes", "sync", 20, prefix=f"n{queue}", queue=queue, seed=queue + 21, **common)
         client.send("Bytes", "sync", 2, prefix="later", queue=1, seed=31, delay_level=1, tags=["D"], **common)
         client.consume(f"c-{kind}", "Bytes", group="bytes-readers", persist_ms=200)
@@ -171,7 +219,9 @@ class SameBytes(_Stores):
             asked = {"consumerGroup": "bytes-readers", "topic": "Bytes", "queueId": str(queue)}
             wait_until(
                 "the group's offset at the broker",
-                lambda asked=asked, offset=offset: remoting.call(broker.address, 14, asked).fields.get("offset") == str(offset),
+                lambda asked=asked, offset=offset: (
+                    remoting.call(broker.address, 14, asked).fields.get("offset") == str(offset)
+                ),
                 60,
             )
         client.stop_consumer(f"c-{kind}")
@@ -194,7 +244,10 @@ class SameBytes(_Stores):
         logs = [disk.check(broker.root) for broker in (java, ours)]
         for theirs, mine in zip(*logs, strict=False):
             # in words first: a differing field is easier to read than differing bytes
-            self.assertEqual((mine.at, mine.topic, mine.queue, mine.queue_offset, mine.properties), (theirs.at, theirs.topic, theirs.queue, theirs.queue_offset, theirs.properties))
+            self.assertEqual(
+                (mine.at, mine.topic, mine.queue, mine.queue_offset, mine.properties),
+                (theirs.at, theirs.topic, theirs.queue, theirs.queue_offset, theirs.properties),
+            )
             self.assertEqual(disk.masked(mine), disk.masked(theirs), f"record at {mine.at} of {mine.topic}")
         self.assertEqual(len(logs[1]), len(logs[0]))
         # what lies between the last record of a file and its end: the blank record, all of it
@@ -223,17 +276,29 @@ class SameBytes(_Stores):
                 self.assertEqual([u[:2] for u in mine[key].values()], [u[:2] for u in theirs[key].values()])
                 continue
             folders = [broker.root / "consumequeue" / topic / str(queue) for broker in (ours, java)]
-            files = [[(f.name, f.read_bytes()) for f in disk.segments(folder) if any(f.read_bytes())] for folder in folders]
+            files = [
+                [(f.name, f.read_bytes()) for f in disk.segments(folder) if any(f.read_bytes())] for folder in folders
+            ]
             self.assertEqual(files[0], files[1], key)
         self.assertGreaterEqual(len(files[0]), 1)
 
     def check_configuration(self, java: _Broker, ours: _Broker) -> None:
         mine, theirs = (self.config(b, "topics.json")["topicConfigTable"] for b in (ours, java))
-        for topic in ("Bytes", "%RETRY%bytes-readers", "TBW102", "SELF_TEST_TOPIC", "DefaultCluster", "broker-a", disk.SCHEDULE):
+        for topic in (
+            "Bytes",
+            "%RETRY%bytes-readers",
+            "TBW102",
+            "SELF_TEST_TOPIC",
+            "DefaultCluster",
+            "broker-a",
+            disk.SCHEDULE,
+        ):
             self.assertEqual(mine[topic], theirs[topic])
         for name, table in (("consumerOffset.json", "offsetTable"), ("delayOffset.json", "offsetTable")):
             self.assertEqual(self.config(ours, name)[table], self.config(java, name)[table], name)
-        groups = [self.config(b, "subscriptionGroup.json")["subscriptionGroupTable"]["bytes-readers"] for b in (ours, java)]
+        groups = [
+            self.config(b, "subscriptionGroup.json")["subscriptionGroupTable"]["bytes-readers"] for b in (ours, java)
+        ]
         self.assertEqual(groups[0], groups[1])
 
 

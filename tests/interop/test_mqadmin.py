@@ -1,7 +1,9 @@
-"""mqadmin, unmodified, against our servers: what it prints has the content it must have and the shape it has with Java's.
+"""mqadmin, unmodified, against our servers: what it prints has the content it must have and the shape it has with
+Java's.
 
-One scenario is run once on Java's nameserver and broker and once on each other pair; the texts are then compared with what is
-bound to differ (addresses, clocks, rates, ids of mqadmin's own messages) masked. Source: issue 3 "Shows" 2; facts/broker-requests.md 11.
+One scenario is run once on Java's nameserver and broker and once on each other pair; the texts are then compared with
+what is bound to differ (addresses, clocks, rates, ids of mqadmin's own messages) masked. Source: issue 3 "Shows" 2;
+facts/broker-requests.md 11.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ TOPIC = "AdminTopic"
 
 
 class Scenario:
-    """The commands in an order in which each has something to show, on a fresh cluster; `out` keeps what they printed."""
+    """The commands in an order in which each has something to show, on a fresh cluster; `out` keeps what they
+    printed."""
 
     def __init__(self, admin: Admin, client: JavaClient, broker_address: str) -> None:
         self.admin = admin
@@ -33,7 +36,9 @@ class Scenario:
 
     def until(self, name: str, expected: str, *arguments: str) -> None:
         """For what becomes true a moment later by itself, such as an index entry."""
-        wait_until(f"{name} to print {expected!r}", lambda: expected in self.say(name, *arguments), 30, self.admin.running)
+        wait_until(
+            f"{name} to print {expected!r}", lambda: expected in self.say(name, *arguments), 30, self.admin.running
+        )
 
     def run(self) -> dict[str, str]:
         try:
@@ -57,23 +62,43 @@ class Scenario:
     def messages(self) -> None:
         for queue in range(3):
             self.sent += self.client.send(
-                TOPIC, "sync", 4, prefix=f"q{queue}", queue=queue, broker="broker-a", tags=["TagA", "TagB"], text=True, seed=queue + 1, min_size=20,
+                TOPIC, "sync", 4, prefix=f"q{queue}", queue=queue, broker="broker-a", tags=["TagA", "TagB"], text=True,
+                seed=queue + 1, min_size=20,
                 max_size=20, fixed_ids=True, props={"user": "u"},
             )  # fmt: skip
-        self.say("sendMessage", "sendMessage", "-t", TOPIC, "-p", "hello from mqadmin", "-k", "adminKey", "-c", "TagC", "-b", "broker-a", "-i", "2")
+        self.say(
+            "sendMessage",
+            "sendMessage",
+            "-t",
+            TOPIC,
+            "-p",
+            "hello from mqadmin",
+            "-k",
+            "adminKey",
+            "-c",
+            "TagC",
+            "-b",
+            "broker-a",
+            "-i",
+            "2",
+        )
         self.say("topicStatus", "topicStatus", "-t", TOPIC)
         self.say("consumeMessage", "consumeMessage", "-t", TOPIC, "-b", "broker-a", "-i", "0", "-o", "1", "-c", "2")
         self.say("printMsg", "printMsg", "-t", TOPIC, "-d", "true", "-s", "TagA")
 
     def groups(self) -> None:
-        self.say("updateSubGroup", "updateSubGroup", "-c", "DefaultCluster", "-g", GROUP, "-q", "2", "-r", "5", "-d", "true")
+        self.say(
+            "updateSubGroup", "updateSubGroup", "-c", "DefaultCluster", "-g", GROUP, "-q", "2", "-r", "5", "-d", "true"
+        )
         self.client.consume("admin-consumer", {TOPIC: "*"}, group=GROUP, persist_ms=200)
         self.client.await_received("admin-consumer", 13)
         self.client.await_queues("admin-consumer", TOPIC, 3)
         self.say("consumerConnection", "consumerConnection", "-g", GROUP)
         self.say("producerConnection", "producerConnection", "-g", "interop-producers", "-t", TOPIC)
         self.client.stop_consumer("admin-consumer")
-        self.client.send(TOPIC, "sync", 2, prefix="late", queue=0, broker="broker-a", text=True, min_size=20, max_size=20)
+        self.client.send(
+            TOPIC, "sync", 2, prefix="late", queue=0, broker="broker-a", text=True, min_size=20, max_size=20
+        )
         self.say("consumerProgress", "consumerProgress", "-g", GROUP)
         self.say("consumerProgress all", "consumerProgress")
         self.say("consumerProgress unknown", "consumerProgress", "-g", "no-such-group")
@@ -114,7 +139,10 @@ def run_on(pair: tuple[str, str], folder: Path, processes: list[Process]) -> dic
     client.start()
     admin.start()
     client.producer()
-    return {k: v.replace(broker.address, "BROKER").replace(namesrv.address, "NAMESRV") for k, v in Scenario(admin, client, broker.address).run().items()}
+    return {
+        k: v.replace(broker.address, "BROKER").replace(namesrv.address, "NAMESRV")
+        for k, v in Scenario(admin, client, broker.address).run().items()
+    }
 
 
 @functools.cache
@@ -154,7 +182,6 @@ class Mqadmin(PairCase):
             for process in reversed(processes):
                 process.kill()
 
-
     def check_as_java(self, *names: str) -> None:
         for name in names:
             with self.subTest(name):
@@ -165,7 +192,10 @@ class Mqadmin(PairCase):
 
     def test_update_topic(self) -> None:
         """A topic is made by cluster, changed by broker address; bad and reserved names are refused with code 29."""
-        self.assertIn("create topic to BROKER success.\nTopicConfig [topicName=AdminTopic, readQueueNums=4", self.out["updateTopic"])
+        self.assertIn(
+            "create topic to BROKER success.\nTopicConfig [topicName=AdminTopic, readQueueNums=4",
+            self.out["updateTopic"],
+        )
         for name in ("updateTopic bad", "updateTopic system"):
             self.assertIn("CODE: 29", self.out[name])
         self.check_as_java("updateTopic", "updateTopic again")
@@ -178,17 +208,28 @@ class Mqadmin(PairCase):
 
     def test_topic_list(self) -> None:
         """All topics; those that only features we do not have own may be missing, none may be invented."""
-        ours, java = ({row[0] for row in map(str.split, text.splitlines()) if row} for text in (self.out["topicList"], self.java["topicList"]))
+        ours, java = (
+            {row[0] for row in map(str.split, text.splitlines()) if row}
+            for text in (self.out["topicList"], self.java["topicList"])
+        )
         self.assertIn(TOPIC, ours)
         self.assertEqual(ours - java, set())
-        others = {"RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"}
+        others = {
+            "RMQ_SYS_TRANS_HALF_TOPIC",
+            "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+            "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+            "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
+        }
         others |= {"rmq_sys_REVIVE_LOG_DefaultCluster", "DefaultCluster_REPLY_TOPIC", "rmq_sys_wheel_timer"}
         self.assertLessEqual(java - ours, others)
         self.assertIn(["DefaultCluster", TOPIC, GROUP], self.rows("topicList -c"))
 
     def test_topic_status(self) -> None:
         """Offsets of every queue, and when it was written."""
-        self.assertEqual([row[:4] for row in self.rows("topicStatus")[:3]], [["broker-a", "0", "0", "4"], ["broker-a", "1", "0", "4"], ["broker-a", "2", "0", "5"]])
+        self.assertEqual(
+            [row[:4] for row in self.rows("topicStatus")[:3]],
+            [["broker-a", "0", "0", "4"], ["broker-a", "1", "0", "4"], ["broker-a", "2", "0", "5"]],
+        )
         self.check_as_java("topicStatus")
 
     def test_send_message(self) -> None:
@@ -230,10 +271,16 @@ class Mqadmin(PairCase):
     def test_broker_status(self) -> None:
         """Every figure that Java's broker reports, under its name, and those that can be known are right."""
         ours, java = (
-            {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines()) if value}
+            {
+                key.strip(): value.strip()
+                for key, _, value in (line.partition(":") for line in text.splitlines())
+                if value
+            }
             for text in (self.out["brokerStatus"], self.java["brokerStatus"])
         )
-        self.assertEqual(sorted(key for key in java if key not in ours and not key.startswith("commitLogDiskRatio_")), [])
+        self.assertEqual(
+            sorted(key for key in java if key not in ours and not key.startswith("commitLogDiskRatio_")), []
+        )
         self.assertEqual(ours["commitLogMinOffset"], "0")
         self.assertEqual(ours["commitLogMaxOffset"], java["commitLogMaxOffset"])
         self.assertEqual(ours["msgPutTotalTodayNow"], "15")
@@ -243,7 +290,10 @@ class Mqadmin(PairCase):
     def test_configuration(self) -> None:
         """The settings that the processes were given."""
         ours = {row[0]: row[2] for row in self.rows("getBrokerConfig") if len(row) == 3}
-        self.assertEqual((ours["brokerName"], ours["brokerRole"], ours["mappedFileSizeCommitLog"]), ("broker-a", "ASYNC_MASTER", "16777216"))
+        self.assertEqual(
+            (ours["brokerName"], ours["brokerRole"], ours["mappedFileSizeCommitLog"]),
+            ("broker-a", "ASYNC_MASTER", "16777216"),
+        )
         self.assertIn("listenPort", self.out["getNamesrvConfig"])
 
     def test_delete(self) -> None:

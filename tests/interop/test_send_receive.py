@@ -1,19 +1,21 @@
 """What an unmodified Java producer sends is what unmodified Java consumers receive, whoever serves them.
 
-Each class runs on a pair (nameserver, broker); on (java, java) these tests show what RocketMQ itself does, and so prove the
-tests. Sources: issue 3 "Shows" 1 and 3; facts/broker-requests.md 2-7.
+Each class runs on a pair (nameserver, broker); on (java, java) these tests show what RocketMQ itself does, and so
+prove the tests. Sources: issue 3 "Shows" 1 and 3; facts/broker-requests.md 2-7.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import Any
 
 from . import harness
 from .harness import FULL, JavaClient, PairCase, for_pairs, remoting
 
 Event = dict[str, Any]
-# "Aa" and "BB" have the same String.hashCode: a broker, which compares hashes only, passes both, and the client drops one
+# "Aa" and "BB" have the same String.hashCode: a broker, which compares hashes only, passes both, and the client
+# drops one
 TAGS = ["TagA", "TagB", "Aa", "BB"]
 CONTENT = ("topic", "key", "tags", "flag", "size", "sha", "props", "id")
 
@@ -57,7 +59,15 @@ class SendReceive(_Checks):
         client.send(topic, "sync", 4, prefix="first", tags=["none"])
         client.consume(f"live-{mode}", topic)
         sent = client.send(
-            topic, mode, count, prefix=mode, tags=TAGS, props={"colour": "grün", "n": "x"}, flag=77, max_size=600, **options
+            topic,
+            mode,
+            count,
+            prefix=mode,
+            tags=TAGS,
+            props={"colour": "grün", "n": "x"},
+            flag=77,
+            max_size=600,
+            **options,
         )
         self.assertEqual(len(sent), count)
         if mode == "oneway":
@@ -91,7 +101,9 @@ class SendReceive(_Checks):
     def check_order(self, received: list[Event]) -> None:
         latest: dict[int, int] = {}
         for message in received:
-            self.assertEqual(message["off"], latest.get(message["q"], -1) + 1, "an orderly consumer was given messages out of order")
+            self.assertEqual(
+                message["off"], latest.get(message["q"], -1) + 1, "an orderly consumer was given messages out of order"
+            )
             latest[message["q"]] = message["off"]
 
     def count(self) -> int:
@@ -106,7 +118,8 @@ class SendReceive(_Checks):
         self.ways("async", self.count())
 
     def test_oneway(self) -> None:
-        """Nothing is answered, and yet nothing is lost while both ends live (a sync send behind them closes the run)."""
+        """Nothing is answered, and yet nothing is lost while both ends live (a sync send behind them closes the
+        run)."""
         self.ways("oneway", self.count())
 
     def test_batch(self) -> None:
@@ -121,8 +134,19 @@ class Messages(_Checks):
         """A body of 4 MiB passes whole, one of a byte more is refused with MESSAGE_ILLEGAL (13) and not stored."""
         client, topic = self.client, "Largest"
         client.producer("big", "big", max_message_size=8 << 20)
-        sent = client.send(topic, "sync", 3, prefix="big", producer="big", min_size=4 << 20, max_size=4 << 20, tags=["T"])
-        client.send(topic, "sync", 1, prefix="bigger", producer="big", min_size=(4 << 20) + 1, max_size=(4 << 20) + 1, allow_errors=True)
+        sent = client.send(
+            topic, "sync", 3, prefix="big", producer="big", min_size=4 << 20, max_size=4 << 20, tags=["T"]
+        )
+        client.send(
+            topic,
+            "sync",
+            1,
+            prefix="bigger",
+            producer="big",
+            min_size=(4 << 20) + 1,
+            max_size=(4 << 20) + 1,
+            allow_errors=True,
+        )
         self.assertEqual([(e["i"], e.get("code")) for e in client.send_errors("bigger")], [(0, 13)])
         client.consume("big-reader", topic)
         self.check_same(sent, client.await_received("big-reader", 3))
@@ -133,22 +157,37 @@ class Messages(_Checks):
         """A body that the client compresses is stored as it came and arrives inflated."""
         client, topic = self.client, "Compressed"
         client.producer("zip", "zip", compress_over=4096)
-        sent = client.send(topic, "sync", 5, prefix="zip", producer="zip", min_size=1 << 20, max_size=1 << 20, text=True)
+        sent = client.send(
+            topic, "sync", 5, prefix="zip", producer="zip", min_size=1 << 20, max_size=1 << 20, text=True
+        )
         client.consume("zip-reader", topic)
         got = client.await_received("zip-reader", 5)
         self.check_same(sent, got)
-        self.assertTrue(all(m["record"] < 100_000 for m in got), "the client's compressed body was not stored as it came")
+        self.assertTrue(
+            all(m["record"] < 100_000 for m in got), "the client's compressed body was not stored as it came"
+        )
         client.stop_consumer("zip-reader")
 
     def test_empty_body(self) -> None:
-        """The client refuses to send an empty body; a broker that gets one nevertheless refuses it and stores nothing."""
+        """The client refuses to send an empty body; a broker that gets one nevertheless refuses it and stores
+        nothing."""
         client, topic = self.client, "Empty"
         client.send(topic, "sync", 1, prefix="one", queue=0, broker="broker-a", allow_errors=True)
         client.send(topic, "sync", 4, prefix="some")
         client.send(topic, "sync", 1, prefix="empty", min_size=0, max_size=0, allow_errors=True)
         self.assertEqual([e["code"] for e in client.send_errors("empty")], [13])
         before = self.largest_offsets(topic)
-        fields = {"a": "g", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000", "h": "0", "i": "KEYS\1empty\2"}
+        fields = {
+            "a": "g",
+            "b": topic,
+            "c": "TBW102",
+            "d": "4",
+            "e": "0",
+            "f": "0",
+            "g": "1700000000000",
+            "h": "0",
+            "i": "KEYS\1empty\2",
+        }
         reply = remoting.call(self.broker.address, 310, fields)
         self.assertNotEqual(reply.code, 0)
         self.assertEqual(self.largest_offsets(topic), before)
@@ -176,13 +215,20 @@ class Messages(_Checks):
     def test_user_properties(self) -> None:
         """Names and values in any script, several keys, no tags, a waiting flag: what went in comes out."""
         client, topic = self.client, "Properties"
-        sent = client.send(topic, "sync", 8, prefix="props", props={"ключ": "значение", "empty?": "?", "=": "a=b&c d", "long": "v" * 3000})
+        sent = client.send(
+            topic,
+            "sync",
+            8,
+            prefix="props",
+            props={"ключ": "значение", "empty?": "?", "=": "a=b&c d", "long": "v" * 3000},
+        )
         client.consume("props-reader", topic)
         self.check_same(sent, client.await_received("props-reader", 8))
         client.stop_consumer("props-reader")
 
     def test_reconsume_later_and_dead_letters(self) -> None:
-        """RECONSUME_LATER comes back after its delay level, with the count, and ends in the DLQ after maxReconsumeTimes."""
+        """RECONSUME_LATER comes back after its delay level, with the count, and ends in the DLQ after
+        maxReconsumeTimes."""
         client, topic = self.client, "Retry"
         client.send(topic, "sync", 1, prefix="good-seed")  # a consumer of a topic that is not there talks to no broker
         client.consume("retry", topic, group="retry-group", fail_prefix="bad", retry_level=1, max_reconsume=2)
@@ -195,14 +241,21 @@ class Messages(_Checks):
         tries: dict[str, list[Event]] = defaultdict(list)
         for message in got:
             tries[message["key"]].append(message)
-        self.assertEqual({k: [m["again"] for m in ms] for k, ms in tries.items()}, {m["key"]: [0, 1, 2] for m in sent} | {m["key"]: [0] for m in good})
+        self.assertEqual(
+            {k: [m["again"] for m in ms] for k, ms in tries.items()},
+            {m["key"]: [0, 1, 2] for m in sent} | {m["key"]: [0] for m in good},
+        )
         for key, ms in tries.items():
             self.assertEqual(len({(m["sha"], m.get("tags"), m["props"].get("user"), m["id"]) for m in ms}), 1, key)
-            for earlier, later in zip(ms, ms[1:], strict=False):
-                # the copy is stored a moment before we print it: allow for a clock tick below, and for a busy machine above
+            for earlier, later in pairwise(ms):
+                # the copy is stored a moment before we print it: allow for a clock tick below, and for a busy
+                # machine above
                 self.assertGreaterEqual(later["at"] - earlier["at"], 900, key)
                 self.assertLess(later["at"] - earlier["at"], 10_000, key)
-        self.assertEqual(Counter((m["key"], m["sha"], m.get("tags")) for m in dead), Counter((m["key"], m["sha"], m.get("tags")) for m in sent))
+        self.assertEqual(
+            Counter((m["key"], m["sha"], m.get("tags")) for m in dead),
+            Counter((m["key"], m["sha"], m.get("tags")) for m in sent),
+        )
         self.assertEqual({m["all"]["RETRY_TOPIC"] for m in dead}, {topic})
         client.stop_consumer("retry")
         client.stop_consumer("dead")
@@ -228,7 +281,9 @@ class Messages(_Checks):
         client.consume("delayed", topic)
         sent = []
         for level in (3, 2, 1):
-            sent += client.send(topic, "sync", 3, prefix=f"level{level}", delay_level=level, tags=["T"], props={"p": str(level)})
+            sent += client.send(
+                topic, "sync", 3, prefix=f"level{level}", delay_level=level, tags=["T"], props={"p": str(level)}
+            )
         got = [m for m in client.await_received("delayed", 10, 40) if not m["key"].startswith("now")]
         by_key = {m["key"]: m for m in sent}
         for message in got:
@@ -236,7 +291,10 @@ class Messages(_Checks):
             took = message["at"] - message["born"]
             self.assertTrue(wait_ms - 50 <= took <= wait_ms + 4000, (message["key"], took))
             original = by_key[message["key"]]
-            self.assertEqual((message["sha"], message.get("tags"), message["props"].get("p")), (original["sha"], original.get("tags"), original["props"]["p"]))
+            self.assertEqual(
+                (message["sha"], message.get("tags"), message["props"].get("p")),
+                (original["sha"], original.get("tags"), original["props"]["p"]),
+            )
         self.assertEqual([m["key"][5] for m in got], ["1"] * 3 + ["2"] * 3 + ["3"] * 3)
         client.stop_consumer("delayed")
 
@@ -252,7 +310,9 @@ class Messages(_Checks):
             per_queue[message["q"]].append(message["off"])
         for offsets in per_queue.values():
             self.assertEqual(offsets, sorted(offsets))
-        self.assertEqual(Counter(m["key"] for m in got), Counter({m["key"]: 3 if m["key"].startswith("turn-1") else 1 for m in sent}))
+        self.assertEqual(
+            Counter(m["key"] for m in got), Counter({m["key"]: 3 if m["key"].startswith("turn-1") else 1 for m in sent})
+        )
         client.stop_consumer("orderly-retry")
 
     def test_offsets_survive_the_consumer(self) -> None:
@@ -270,7 +330,8 @@ class Messages(_Checks):
         self.check_same(second, client.received("resume2"))
 
     def test_two_share_and_one_takes_over(self) -> None:
-        """Two consumers of a group own two queues each; when one is killed (-9) the other owns all four within seconds."""
+        """Two consumers of a group own two queues each; when one is killed (-9) the other owns all four within
+        seconds."""
         client, topic = self.client, "Share"
         client.send(topic, "sync", 8, prefix="seed")
         one = self.use(JavaClient(self.namesrv.address, "one", rebalance_ms=20000))
@@ -279,7 +340,9 @@ class Messages(_Checks):
         two.consume("two", topic, group="sharers")
         for member in (one, two):
             member.await_queues(member.name, topic, 2)
-        self.assertEqual(sorted(one.queues_of("one", topic) + two.queues_of("two", topic)), [f"broker-a:{q}" for q in range(4)])
+        self.assertEqual(
+            sorted(one.queues_of("one", topic) + two.queues_of("two", topic)), [f"broker-a:{q}" for q in range(4)]
+        )
         sent = client.send(topic, "sync", 400, prefix="shared", threads=4)
 
         def seen(prefix: str) -> list[Event]:
@@ -294,26 +357,35 @@ class Messages(_Checks):
         # by the broker's notice: on its own the survivor looks only every 20 s
         one.await_queues("one", topic, 4, 10)
         after = client.send(topic, "sync", 400, prefix="after", threads=4)
-        one.until("the survivor to receive everything", lambda _: len([m for m in one.received("one") if m["key"].startswith("after")]) >= 400, 60)
+        one.until(
+            "the survivor to receive everything",
+            lambda _: len([m for m in one.received("one") if m["key"].startswith("after")]) >= 400,
+            60,
+        )
         self.check_same(after, [m for m in one.received("one") if m["key"].startswith("after")])
         one.stop()
 
     def test_queries(self) -> None:
-        """View by offset id, query by key and by unique key, largest, smallest and by-time offsets, as clients ask them."""
+        """View by offset id, query by key and by unique key, largest, smallest and by-time offsets, as clients ask
+        them."""
         client, topic = self.client, "Queries"
         sent = client.send(topic, "sync", 30, prefix="find", tags=["T"])
         wanted = sent[17]
         viewed = client.question("view", topic, msg_id=wanted["offset_id"])["message"]
         self.check_same([wanted], [viewed])
         self.check_same([wanted], client.question("view", topic, msg_id=wanted["id"])["message"] and [viewed])
-        found = client.until_true(lambda: client.question("query", topic, key=wanted["key"])["messages"], "the index to hold the key")
+        found = client.until_true(
+            lambda: client.question("query", topic, key=wanted["key"])["messages"], "the index to hold the key"
+        )
         self.check_same([wanted], found)
         queue = wanted["q"]
         mine = sorted((m for m in sent if m["q"] == queue), key=lambda m: m["off"])
         self.assertEqual(client.question("max", topic, queue=queue)["offset"], len(mine))
         self.assertEqual(client.question("min", topic, queue=queue)["offset"], 0)
         self.assertEqual(client.question("search", topic, queue=queue, time=1)["offset"], 0)
-        self.assertEqual(client.question("search", topic, queue=queue, time=viewed["stored"] + 3_600_000)["offset"], len(mine))
+        self.assertEqual(
+            client.question("search", topic, queue=queue, time=viewed["stored"] + 3_600_000)["offset"], len(mine)
+        )
         self.assertLessEqual(client.question("earliest", topic, queue=queue)["time"], viewed["stored"])
 
 

@@ -1,19 +1,20 @@
 """Real RocketMQ processes and ours for tests: what later tests import. See each module's own words.
 
-    jars       where Java comes from; skips where it cannot come
-    processes  one child process: log, signals, /proc, never left behind
-    ports      blocks of loopback ports
-    roles      JavaNamesrv, JavaBroker, JavaController, OurNamesrv, OurBroker, OurCluster
-    clients    JavaClient (producers and consumers), Admin, mqadmin(), records()
-    remoting   a bare request, independent of our wire code
-    disk       an independent reader of store folders, for comparisons
-    case       InteropCase, PairCase, for_pairs()
+jars       where Java comes from; skips where it cannot come
+processes  one child process: log, signals, /proc, never left behind
+ports      blocks of loopback ports
+roles      JavaNamesrv, JavaBroker, JavaController, OurNamesrv, OurBroker, OurCluster
+clients    JavaClient (producers and consumers), Admin, mqadmin(), records()
+remoting   a bare request, independent of our wire code
+disk       an independent reader of store folders, for comparisons
+case       InteropCase, PairCase, for_pairs()
 """
 
+from . import disk as disk
+from . import remoting as remoting
 from .case import FULL, PAIRS, InteropCase, PairCase, for_pairs
 from .clients import Admin, ClientError, JavaClient, mqadmin, records
 from .processes import NotReady, Process, scratch, wait_until
-from . import disk, remoting
 from .roles import BROKERS, NAMESRVS, JavaBroker, JavaController, JavaNamesrv, OurBroker, OurCluster, OurNamesrv, Role
 
 __all__ = [

@@ -1,7 +1,7 @@
 """The base of interop tests: which pair of nameserver and broker, how much of it, and logs beside a failure.
 
-``make test`` runs a sample; ``ROCKETHA_INTEROP_FULL=1`` (``make interop-full``) everything, including the tests on Java alone,
-which prove the tests themselves.
+``make test`` runs a sample; ``ROCKETHA_INTEROP_FULL=1`` (``make interop-full``) everything, including the tests on
+Java alone, which prove the tests themselves.
 """
 
 from __future__ import annotations

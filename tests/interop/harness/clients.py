@@ -1,8 +1,9 @@
 """The official Java client and mqadmin, driven from Python.
 
-`JavaClient` is one JVM (java/Client.java) that holds any number of producers and consumers and streams what happens as JSON
-lines: methods here send a command and wait for its answer; events are collected by a reader thread and awaited with
-`until()`. Use a second JavaClient where a consumer is to be killed. `Admin` runs mqadmin commands in one JVM, `mqadmin()` a process each.
+`JavaClient` is one JVM (java/Client.java) that holds any number of producers and consumers and streams what happens
+as JSON lines: methods here send a command and wait for its answer; events are collected by a reader thread and
+awaited with `until()`. Use a second JavaClient where a consumer is to be killed. `Admin` runs mqadmin commands in one
+JVM, `mqadmin()` a process each.
 """
 
 from __future__ import annotations
@@ -42,7 +43,12 @@ class LineProcess(Process):
     def command(self) -> list[str]:
         (self.folder / "home").mkdir(exist_ok=True)
         return jars.java_command(
-            self.main, heap_mb=self.heap_mb, home=self.folder / "home", quick=True, flags=self.flags, sources=jars.SOURCES
+            self.main,
+            heap_mb=self.heap_mb,
+            home=self.folder / "home",
+            quick=True,
+            flags=self.flags,
+            sources=jars.SOURCES,
         )
 
     def _stdin(self) -> int:
@@ -99,7 +105,8 @@ class LineProcess(Process):
         return self.answer(self.post(**command), timeout_s)
 
     def until(self, what: str, check: Callable[[list[Event]], Any], timeout_s: float) -> Any:
-        """Wait until `check(events so far)` is true, looked at whenever something arrived (at most ten times a second)."""
+        """Wait until `check(events so far)` is true, looked at whenever something arrived (at most ten times a
+        second)."""
         end = time.monotonic() + timeout_s
         while True:
             with self.changed:
@@ -111,7 +118,7 @@ class LineProcess(Process):
                     state = "it ended" if self.ended else f"not within {timeout_s:g} s"
                     raise NotReady(f"{self.name}: {state}: {what}; {len(self.events)} events so far\n{self.tail()}")
                 seen = len(self.events)
-                self.changed.wait_for(lambda: len(self.events) > seen or self.ended, min(left, 1))
+                self.changed.wait_for(lambda seen=seen: len(self.events) > seen or self.ended, min(left, 1))
                 # let a burst gather: checks may be linear in the events
                 self.changed.wait(min(0.05, max(left, 0)))
 
@@ -140,9 +147,11 @@ class ClientError(AssertionError):
 
 
 class JavaClient(LineProcess):
-    """One JVM with the official client. `serialize` is the header form (JSON or ROCKETMQ); `v1` sends code 10 instead of 310.
+    """One JVM with the official client. `serialize` is the header form (JSON or ROCKETMQ); `v1` sends code 10
+    instead of 310.
 
-    `rebalance_ms` is how often consumers look at their queues unasked: the client's own 20 s makes every test of a retry topic
+    `rebalance_ms` is how often consumers look at their queues unasked: the client's own 20 s makes every test of a
+    retry topic
     wait for it, so it is shorter here; give 20000 where being *told* of a change (code 40) is what is tested.
     """
 
@@ -168,13 +177,17 @@ class JavaClient(LineProcess):
     # ---- producing
 
     def producer(self, name: str = "p", group: str = "interop-producers", **options: Any) -> None:
-        """A producer. Options: timeout_ms, retries (0), queues (4), compress_over (never), max_message_size, poll_namesrv_ms."""
+        """A producer. Options: timeout_ms, retries (0), queues (4), compress_over (never), max_message_size,
+        poll_namesrv_ms."""
         self.ask(op="producer", name=name, group=group, namesrv=self.namesrv, **options)
 
-    def send(self, topic: str, mode: str = "sync", count: int = 1, *, prefix: str, producer: str = "p", **options: Any) -> list[Event]:
+    def send(
+        self, topic: str, mode: str = "sync", count: int = 1, *, prefix: str, producer: str = "p", **options: Any
+    ) -> list[Event]:
         """Send `count` messages "prefix-0".. and return their events (key, sha, props, q, off, id, offset_id ...).
 
-        Modes: sync, async, oneway, batch. Options: first, threads, batch, min_size, max_size, text, tags, props, flag, seed,
+        Modes: sync, async, oneway, batch. Options: first, threads, batch, min_size, max_size, text, tags, props,
+        flag, seed,
         delay_level, queue (with broker), fixed_ids, inflight. Any refusal fails the test unless allow_errors is given.
         """
         allow_errors = options.pop("allow_errors", False)
@@ -182,7 +195,9 @@ class JavaClient(LineProcess):
         number = self.post_send(topic, mode, count, prefix=prefix, producer=producer, **options)
         answer = self.answer(number, timeout_s)
         if answer["errors"] and not allow_errors:
-            raise AssertionError(f"{answer['errors']} of {count} {mode} sends failed, first: {self.send_errors(prefix)[:3]}")
+            raise AssertionError(
+                f"{answer['errors']} of {count} {mode} sends failed, first: {self.send_errors(prefix)[:3]}"
+            )
         return self.sent(prefix, topic)
 
     def post_send(self, topic: str, mode: str, count: int, *, prefix: str, producer: str = "p", **options: Any) -> int:
@@ -202,13 +217,31 @@ class JavaClient(LineProcess):
 
     # ---- consuming
 
-    def consume(self, name: str, topics: Mapping[str, str] | str, *, kind: str = "push", group: str | None = None, **options: Any) -> None:
-        """A consumer of kind push, orderly, broadcast or lite, from the first offset, of topics {topic: tag expression}.
+    def consume(
+        self,
+        name: str,
+        topics: Mapping[str, str] | str,
+        *,
+        kind: str = "push",
+        group: str | None = None,
+        **options: Any,
+    ) -> None:
+        """A consumer of kind push, orderly, broadcast or lite, from the first offset, of topics {topic: tag
+        expression}.
 
-        Options: threads, pull_batch, consume_batch, fail_prefix, fail_times, retry_level, max_reconsume, consume_ms, persist_ms, from_last.
+        Options: threads, pull_batch, consume_batch, fail_prefix, fail_times, retry_level, max_reconsume,
+        consume_ms, persist_ms, from_last.
         """
         wanted = {topics: "*"} if isinstance(topics, str) else dict(topics)
-        self.ask(op="consume", name=name, kind=kind, group=group or f"group-{name}", namesrv=self.namesrv, topics=wanted, **options)
+        self.ask(
+            op="consume",
+            name=name,
+            kind=kind,
+            group=group or f"group-{name}",
+            namesrv=self.namesrv,
+            topics=wanted,
+            **options,
+        )
 
     def received(self, name: str) -> list[Event]:
         with self.changed:
@@ -233,12 +266,18 @@ class JavaClient(LineProcess):
     def queues_of(self, name: str, topic: str) -> list[str]:
         """The queues ("broker:id") that the latest rebalance gave to consumer `name`."""
         with self.changed:
-            mine = [e["queues"] for e in self.events if e.get("ev") == "queues" and e["consumer"] == name and e["topic"] == topic]
+            mine = [
+                e["queues"]
+                for e in self.events
+                if e.get("ev") == "queues" and e["consumer"] == name and e["topic"] == topic
+            ]
         return mine[-1] if mine else []
 
     def await_queues(self, name: str, topic: str, count: int, timeout_s: float = 60) -> list[str]:
         """Wait until the rebalance has given `count` queues of `topic` to consumer `name`."""
-        self.until(f"{name} to own {count} queues of {topic}", lambda _: len(self.queues_of(name, topic)) == count, timeout_s)
+        self.until(
+            f"{name} to own {count} queues of {topic}", lambda _: len(self.queues_of(name, topic)) == count, timeout_s
+        )
         return self.queues_of(name, topic)
 
     def stop_consumer(self, name: str) -> None:
@@ -266,7 +305,9 @@ class JavaClient(LineProcess):
 
     # ---- questions of a producer
 
-    def question(self, what: str, topic: str, *, producer: str = "p", broker: str = "broker-a", **options: Any) -> Event:
+    def question(
+        self, what: str, topic: str, *, producer: str = "p", broker: str = "broker-a", **options: Any
+    ) -> Event:
         """view (msg_id), query (key), queues, max, min, search (time), earliest; see Client.java's ask()."""
         return self.ask(op="ask", what=what, topic=topic, producer=producer, broker=broker, **options)
 
@@ -289,10 +330,14 @@ class Admin(LineProcess):
 def mqadmin(namesrv: str, *arguments: str, timeout_s: float = 90) -> str:
     """What the unmodified ``mqadmin`` prints, in a process of its own."""
     folder = scratch("mqadmin")
-    command = jars.java_command("org.apache.rocketmq.tools.command.MQAdminStartup", heap_mb=128, home=folder, quick=True)
-    done = subprocess.run([*command, *arguments, "-n", namesrv], capture_output=True, text=True, timeout=timeout_s, cwd=folder)
+    command = jars.java_command(
+        "org.apache.rocketmq.tools.command.MQAdminStartup", heap_mb=128, home=folder, quick=True
+    )
+    done = subprocess.run(
+        [*command, *arguments, "-n", namesrv], capture_output=True, text=True, timeout=timeout_s, cwd=folder
+    )
     # logback reports its own configuration at every start
-    return "\n".join(line for line in (done.stdout + done.stderr).splitlines() if "|-INFO in" not in line)
+    return "\n".join(line for line in (done.stdout + done.stderr).splitlines() if "|-" not in line)
 
 
 def records(commitlog: Path) -> Iterable[Event]:

@@ -1,7 +1,7 @@
 """An independent reader of a store folder: what the files say, without our store's code and without Java's.
 
-Layout: facts of RocketMQ's CommitLog, ConsumeQueue and IndexFile, as docs/ describes them. Used to compare two folders, and to
-check that consume queues say exactly what the log says.
+Layout: facts of RocketMQ's CommitLog, ConsumeQueue and IndexFile, as docs/ describes them. Used to compare two
+folders, and to check that consume queues say exactly what the log says.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _parse(data: bytes, at: int) -> Record:
     if place + 2 + length != len(data):
         raise Bad(f"record at {at}: {len(data)} bytes, its parts {place + 2 + length}")
     pairs = (part.split("\x01", 1) for part in data[place + 2 :].decode().split("\x02") if "\x01" in part)
-    return Record(at, data, topic, queue, queue_offset, {k: v for k, v in pairs}, body, sys_flag, stored_ms)
+    return Record(at, data, topic, queue, queue_offset, dict(pairs), body, sys_flag, stored_ms)
 
 
 def segments(folder: Path) -> list[Path]:
@@ -78,7 +78,9 @@ def log(root: Path) -> Iterator[Record]:
             size, magic = struct.unpack_from(">iI", data, place)
             if magic == MAGIC_BLANK:
                 if place + size != len(data):
-                    raise Bad(f"{file.name}: the blank record at {place} ends at {place + size}, the file at {len(data)}")
+                    raise Bad(
+                        f"{file.name}: the blank record at {place} ends at {place + size}, the file at {len(data)}"
+                    )
                 break
             if magic not in (MAGIC_V1, MAGIC_V2):
                 return
@@ -95,7 +97,8 @@ class Unit(NamedTuple):
 
 
 def queues(root: Path) -> dict[tuple[str, int], dict[int, Unit]]:
-    """What the consume queue files say: {(topic, queue): {queue offset: unit}}; fillers and unwritten space left out."""
+    """What the consume queue files say: {(topic, queue): {queue offset: unit}}; fillers and unwritten space left
+    out."""
     found: dict[tuple[str, int], dict[int, Unit]] = {}
     base = root / "consumequeue"
     for topic in sorted(base.iterdir()) if base.is_dir() else []:
@@ -126,14 +129,18 @@ def expected_queues(records: list[Record]) -> dict[tuple[str, int], dict[int, Un
 
 
 def check(root: Path) -> list[Record]:
-    """The log is whole, and the consume queues equal a rebuild from it; the records. For a store that nobody has open."""
+    """The log is whole, and the consume queues equal a rebuild from it; the records. For a store that nobody has
+    open."""
     records = list(log(root))
     wanted, found = expected_queues(records), queues(root)
     for key in sorted(set(wanted) | set(found)):
         ours, theirs = wanted.get(key, {}), found.get(key, {})
         if sorted(ours) != sorted(theirs):
             missing, extra = sorted(set(ours) - set(theirs)), sorted(set(theirs) - set(ours))
-            raise Bad(f"consume queue {key}: lacks {missing[:5]} ({len(missing)}), has beyond the log {extra[:5]} ({len(extra)})")
+            raise Bad(
+                f"consume queue {key}: lacks {missing[:5]} ({len(missing)}), "
+                f"has beyond the log {extra[:5]} ({len(extra)})"
+            )
         if sorted(ours) != list(range(len(ours))):
             raise Bad(f"consume queue {key}: offsets are not 0..{len(ours) - 1}")
         for offset, unit in ours.items():
@@ -157,7 +164,8 @@ def masked(record: Record) -> bytes:
 
 
 class Index(NamedTuple):
-    """An index file without its times: (begin and end offset, slots, count), the slots in use, the units (hash, offset, chain)."""
+    """An index file without its times: (begin and end offset, slots, count), the slots in use, the units (hash,
+    offset, chain)."""
 
     header: tuple[int, int, int, int]
     slots: dict[int, int]

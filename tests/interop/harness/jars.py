@@ -1,7 +1,8 @@
 """Where the real RocketMQ comes from: its jars, our small Java programs compiled against them, and the flags of a JVM.
 
-The jars come by Maven from ``tests/interop/pom.xml`` into a cache outside the tree; the programs of ``tests/interop/java``
-(and of ``benchmarks/java``) are compiled once for each content of their sources. Nothing here starts RocketMQ.
+The jars come by Maven from ``tests/interop/pom.xml`` into a cache outside the tree; the programs of
+``tests/interop/java`` (and of ``benchmarks/java``) are compiled once for each content of their sources. Nothing here
+starts RocketMQ.
 
     python -m tests.interop.harness.jars        fetches and compiles, prints the two folders
 """
@@ -64,14 +65,24 @@ def jars() -> Path:
             if maven is None:
                 raise unittest.SkipTest(f"interop needs RocketMQ's jars in {folder}, and there is no mvn to fetch them")
             done = subprocess.run(
-                [maven, "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
+                [
+                    maven,
+                    "-q",
+                    "-B",
+                    "-f",
+                    str(HERE / "pom.xml"),
+                    "dependency:copy-dependencies",
+                    f"-DoutputDirectory={folder}",
+                ],
                 capture_output=True,
                 text=True,
                 timeout=1200,
             )
             if done.returncode != 0:
                 shutil.rmtree(folder, ignore_errors=True)
-                raise unittest.SkipTest(f"Maven could not fetch RocketMQ {VERSION}: {(done.stdout + done.stderr)[-800:]}")
+                raise unittest.SkipTest(
+                    f"Maven could not fetch RocketMQ {VERSION}: {(done.stdout + done.stderr)[-800:]}"
+                )
     finally:
         os.close(handle)
     return folder
@@ -91,7 +102,15 @@ def classes(sources: Path = SOURCES) -> Path:
         if not (folder / "done").exists():
             folder.mkdir(parents=True, exist_ok=True)
             javac = str(Path(java()).with_name("javac"))
-            command = [javac if Path(javac).exists() else "javac", "-nowarn", "-Xlint:none", "-cp", f"{lib}/*", "-d", str(folder)]
+            command = [
+                javac if Path(javac).exists() else "javac",
+                "-nowarn",
+                "-Xlint:none",
+                "-cp",
+                f"{lib}/*",
+                "-d",
+                str(folder),
+            ]
             subprocess.run([*command, *(str(f) for f in files if f.suffix == ".java")], check=True, timeout=300)
             for file in files:
                 if file.suffix == ".xml":
@@ -102,8 +121,17 @@ def classes(sources: Path = SOURCES) -> Path:
     return folder
 
 
-def java_command(main: str, *, heap_mb: int, home: Path, quick: bool = False, flags: tuple[str, ...] = (), sources: Path | None = None) -> list[str]:
-    """The command line that runs class `main`. `quick` asks for the fast compiler only: right for short-lived programs."""
+def java_command(
+    main: str,
+    *,
+    heap_mb: int,
+    home: Path,
+    quick: bool = False,
+    flags: tuple[str, ...] = (),
+    sources: Path | None = None,
+) -> list[str]:
+    """The command line that runs class `main`. `quick` asks for the fast compiler only: right for short-lived
+    programs."""
     path = f"{jars()}/*" if sources is None else f"{classes(sources)}:{jars()}/*"
     tuning = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if quick else []
     limits = [f"-Xms{min(heap_mb, 128)}m", f"-Xmx{heap_mb}m", "-XX:MaxDirectMemorySize=512m"]

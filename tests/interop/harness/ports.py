@@ -1,7 +1,8 @@
 """Loopback ports that no other test run on this machine is using.
 
-A broker takes four neighbours (listen-2 is Java's "fast" port, listen+1 replication), so ports are handed out in blocks of ten
-below the kernel's ephemeral range. A block belongs to whoever holds the lock on its file; locks end with the process.
+A broker takes four neighbours (listen-2 is Java's "fast" port, listen+1 replication), so ports are handed out in
+blocks of ten below the kernel's ephemeral range. A block belongs to whoever holds the lock on its file; locks end
+with the process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A process of the test bed: started in its own session and folder, awaited, signalled and ended by its pid, log kept.
 
-Nothing outlives the tests: each process is in a group of its own that is killed at the end of its test, at the interpreter's
-exit, and (on Linux, with setpriv) by the kernel should the interpreter itself be killed.
+Nothing outlives the tests: each process is in a group of its own that is killed at the end of its test, at the
+interpreter's exit, and (on Linux, with setpriv) by the kernel should the interpreter itself be killed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class NotReady(AssertionError):
     """A process did not become ready, or died first. The message holds the end of its log."""
 
 
-def wait_until(what: str, check: Callable[[], object], timeout_s: float, alive: Callable[[], object] = lambda: True) -> object:
+def wait_until(
+    what: str, check: Callable[[], object], timeout_s: float, alive: Callable[[], object] = lambda: True
+) -> object:
     """The first true value of `check`, asked again every few milliseconds; AssertionError after `timeout_s`.
 
     For states that send no event, such as a port that begins to accept. `alive` false ends the wait at once.
@@ -149,7 +151,7 @@ class Process:
                 continue
             lines = path.read_text(errors="replace")[-8 * TAIL :].splitlines()
             # logback's report on its own configuration is all that Java's servers print at start
-            text = "\n".join(line for line in lines if "|-INFO in" not in line)[-TAIL:].strip()
+            text = "\n".join(line for line in lines if "|-" not in line)[-TAIL:].strip()
             if text:
                 parts.append(f"--- {self.name} ({'running' if self.running() else 'ended'}) {path.name}:\n{text}")
         return "\n".join(parts)

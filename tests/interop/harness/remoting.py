@@ -22,7 +22,9 @@ class Reply(NamedTuple):
     body: bytes
 
 
-def frame(code: int, fields: dict[str, str] | None = None, body: bytes = b"", *, flag: int = 0, opaque: int | None = None) -> bytes:
+def frame(
+    code: int, fields: dict[str, str] | None = None, body: bytes = b"", *, flag: int = 0, opaque: int | None = None
+) -> bytes:
     """A whole request frame."""
     header = {
         "code": code,
@@ -56,7 +58,9 @@ def read_reply(sock: socket.socket) -> Reply:
     return Reply(header.get("code", 0), header.get("remark"), header.get("extFields") or {}, data[4 + size :])
 
 
-def call(host_port: str, code: int, fields: dict[str, str] | None = None, body: bytes = b"", timeout_s: float = 5) -> Reply:
+def call(
+    host_port: str, code: int, fields: dict[str, str] | None = None, body: bytes = b"", timeout_s: float = 5
+) -> Reply:
     """One request on a fresh connection. OSError when nobody listens or no answer comes in time."""
     host, port = host_port.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout_s) as sock:

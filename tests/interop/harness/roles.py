@@ -1,8 +1,9 @@
 """The servers: RocketMQ's and ours, with one face each for a nameserver, a broker, a controller and a whole cluster.
 
-A role has a folder (configuration, data, log), ports of its own and `start()`, `stop()`, `kill()`, `signal()` from Process. `start()`
-returns when the role has answered a real request; a broker only once its nameservers know it. Configuration is a dict
-in RocketMQ's own keys: both implementations read the same properties file, which is half of what is being proved.
+A role has a folder (configuration, data, log), ports of its own and `start()`, `stop()`, `kill()`, `signal()` from
+Process. `start()` returns when the role has answered a real request; a broker only once its nameservers know it.
+Configuration is a dict in RocketMQ's own keys: both implementations read the same properties file, which is half of
+what is being proved.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ class _Java:
     def command(self) -> list[str]:
         assert isinstance(self, Role)
         return [
-            *jars.java_command(self.main, heap_mb=self.heap_mb, home=self.folder / "home", quick=self.quick, flags=self.flags),
+            *jars.java_command(
+                self.main, heap_mb=self.heap_mb, home=self.folder / "home", quick=self.quick, flags=self.flags
+            ),
             "-c",
             str(self.config_file()),
         ]
@@ -276,7 +279,11 @@ class OurCluster(Role):
 
     def ready(self) -> object:
         reply = _answers(self.namesrv_address, GET_BROKER_CLUSTER_INFO)
-        return reply is not None and f'"{self.address}"'.encode() in reply.body and _answers(self.address, GET_BROKER_RUNTIME_INFO)
+        return (
+            reply is not None
+            and f'"{self.address}"'.encode() in reply.body
+            and _answers(self.address, GET_BROKER_RUNTIME_INFO)
+        )
 
 
 NAMESRVS: dict[str, type[_Namesrv]] = {"java": JavaNamesrv, "ours": OurNamesrv}

@@ -1,0 +1,213 @@
+"""Java's broker and ours with equal settings, each under a Java nameserver, driven in turn by the same Java load
+client.
+
+    make bench                                              everything, about half an hour
+    python -m benchmarks --rows sync16 --sizes 128 --repeat 1 --seconds 3 --warm 3        a quick look
+    python -m benchmarks --profile sync16                   where our broker spends its time
+
+Both brokers live through the whole run, so that both JVM and caches are warm; a row is measured on one, then on the
+other, and again. The load client shares the cores with the broker, so the CPU a message says more than the rate.
+"others" is what everybody else on the machine used meanwhile, in cores: a run with much of it is no anchor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import attrs
+from tests.interop.harness import JavaBroker, JavaNamesrv, OurBroker, Role, jars, scratch
+from tests.interop.harness.processes import end_all
+from tests.interop.harness.roles import twistd
+
+from . import report, rows
+from .machine import cpu_seconds, rss_bytes
+
+# RocketMQ's defaults where the test harness has others
+SETTINGS: dict[str, object] = {
+    "flushDiskType": "ASYNC_FLUSH",
+    "mappedFileSizeCommitLog": 1 << 30,
+    "mappedFileSizeConsumeQueue": 6_000_000,
+    "maxHashSlotNum": 5_000_000,
+    "maxIndexNum": 20_000_000,
+    "waitTimeMillsInSendQueue": 200,
+    "waitTimeMillsInPullQueue": 5000,
+    "osPageCacheBusyTimeOutMills": 1000,
+    "brokerFastFailureEnable": True,
+}
+
+
+class BenchJava(JavaBroker):
+    heap_mb = 1024
+
+
+class Profiled(OurBroker):
+    """Our broker under cProfile; the report is written when it stops."""
+
+    def command(self) -> list[str]:
+        whole = twistd("--profile", str(self.folder / "profile.txt"), "--profiler", "cprofile")
+        return [*whole, "rocketha-broker", "--config", str(self.config_file())]
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def options(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", default=",".join(rows.ROWS), help=f"of {','.join(rows.ROWS)}")
+    parser.add_argument("--sizes", default="128,1024", help="body bytes")
+    parser.add_argument("--sides", default="java,ours")
+    parser.add_argument("--repeat", type=int, default=3, help="measurements a row and side; medians are reported")
+    parser.add_argument("--seconds", type=float, default=10, help="measured part of a producing run")
+    parser.add_argument(
+        "--client-warmup", type=float, default=5, help="seconds each load client sends before it measures"
+    )
+    parser.add_argument(
+        "--warm", type=float, default=30, help="seconds of load on each broker before anything is measured"
+    )
+    parser.add_argument("--read", type=int, default=300_000, help="messages that the push row reads")
+    parser.add_argument("--starts", type=int, default=3, help="starts on an empty store for the start-to-ready time")
+    parser.add_argument(
+        "--idle", type=float, default=10, help="seconds of idling for idle CPU and RSS; 0 leaves both out"
+    )
+    parser.add_argument(
+        "--dir", type=Path, help="where the stores go (default: a temporary folder; needs about 20 GB for everything)"
+    )
+    parser.add_argument("--out", type=Path, help="JSON result file (default: build/bench-TIME.json)")
+    parser.add_argument(
+        "--profile", metavar="ROW", help="measure nothing: run one row against our broker under cProfile"
+    )
+    given = parser.parse_args(argv)
+    given.rows = given.rows.split(",")
+    given.sizes = [int(x) for x in given.sizes.split(",")]
+    given.sides = given.sides.split(",")
+    if unknown := set(given.rows) - set(rows.ROWS) or set(given.sides) - {"java", "ours"}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    return given
+
+
+class Side:
+    """One broker with a Java nameserver of its own."""
+
+    def __init__(self, name: str, folder: Path, kind: type[JavaBroker] | type[OurBroker]) -> None:
+        self.name = name
+        self.home = folder / "client"
+        self.home.mkdir(parents=True)
+        self.namesrv = JavaNamesrv("namesrv", folder / "namesrv")
+        self.folder = folder
+        self.kind = kind
+        self.broker: Role
+        self.filled: set[int] = set()
+
+    def new_broker(self, life: int) -> Role:
+        return self.kind(self.folder / f"broker{life}", self.namesrv, SETTINGS)
+
+    def start(self, starts: int, idle_s: float) -> dict[str, Any]:
+        """Start on an empty store several times, keep the last; start and idle figures."""
+        self.namesrv.start()
+        ready = []
+        for life in range(max(1, starts)):
+            if life:
+                self.broker.kill()
+            self.broker = self.new_broker(life).start()
+            ready.append(self.broker.ready_s)
+        figures: dict[str, Any] = {"ready_s": ready, "idle_rss_bytes": 0, "idle_cpu_percent": 0.0}
+        if idle_s:
+            time.sleep(2)  # what starting leaves to do is not idling
+            before, began = cpu_seconds(self.broker.pid), time.monotonic()
+            time.sleep(idle_s)
+            figures["idle_cpu_percent"] = (cpu_seconds(self.broker.pid) - before) / (time.monotonic() - began) * 100
+            figures["idle_rss_bytes"] = rss_bytes(self.broker.pid)
+        return figures
+
+    def measure(self, row: str, size: int, given: argparse.Namespace) -> rows.Result:
+        where = (self.name, self.broker, self.namesrv.address)
+        if row == "push":
+            if size not in self.filled:
+                rows.fill(*where, size, given.read, self.home)
+                self.filled.add(size)
+            return rows.push(*where, size, given.read, self.home)
+        return rows.produce(*where, row, size, given.seconds, given.client_warmup, self.home)
+
+    def warm(self, seconds: float) -> None:
+        """Sync and async load by turns, so that everything measured later has run."""
+        if seconds > 0:
+            for row in ("sync16", "async256", "batch32"):
+                rows.produce(self.name, self.broker, self.namesrv.address, row, 256, seconds / 3, 0, self.home)
+
+    def stop(self) -> None:
+        for process in (self.broker, self.namesrv):
+            process.kill()
+
+
+def profile(given: argparse.Namespace, folder: Path) -> int:
+    side = Side("ours", folder / "ours", Profiled)
+    side.start(1, 0)
+    result = side.measure(given.profile, given.sizes[0], given)
+    side.broker.stop()
+    side.namesrv.kill()
+    say(f"{given.profile}, {given.sizes[0]} bytes, under cProfile: {result.messages_per_s:,.0f} messages/s")
+    text = (side.broker.folder / "profile.txt").read_text()
+    say("\n".join(text.splitlines()[:60]))
+    return 0
+
+
+def compare(given: argparse.Namespace, folder: Path) -> int:
+    kinds: dict[str, type[JavaBroker] | type[OurBroker]] = {"java": BenchJava, "ours": OurBroker}
+    sides = [Side(name, folder / name, kinds[name]) for name in given.sides]
+    started = {}
+    for side in sides:
+        started[side.name] = side.start(given.starts, given.idle)
+        say(f"{side.name}: ready after {started[side.name]['ready_s'][-1]:.2f} s")
+    for side in sides:
+        side.warm(given.warm)
+    results: list[rows.Result] = []
+    for size in given.sizes:
+        for row in given.rows:
+            for _ in range(given.repeat):
+                for side in sides:
+                    result = side.measure(row, size, given)
+                    results.append(result)
+                    say(
+                        f"{row} {size} {side.name}: {result.messages_per_s:,.0f}/s, "
+                        f"{result.broker_cpu_s_per_million:.1f} CPU s/million, others {result.others_cpu_share:.0%}"
+                    )
+    for side in sides:
+        side.stop()
+    entries = report.summary(results)
+    out = given.out or Path("build") / time.strftime("bench-%Y%m%d-%H%M%S.json")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    facts = {
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg(),
+        "arguments": sys.argv[1:],
+        "settings": SETTINGS,
+    }
+    document = {"facts": facts, "start": started, "rows": entries, "runs": [attrs.asdict(r) for r in results]}
+    out.write_text(json.dumps(document, indent=1, default=str) + "\n")
+    say("\n" + report.table(entries) + "\n\n" + report.idle_table(started) + f"\n\nall figures: {out}")
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    given = options(argv)
+    jars.classes(rows.JAVA)
+    folder = scratch("bench") if given.dir is None else given.dir / time.strftime("bench-%H%M%S")
+    try:
+        return profile(given, folder) if given.profile else compare(given, folder)
+    finally:
+        end_all()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+"""Medians, ratios and a table of them; the figures that issue 3 asks for stand beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from .rows import Result
+
+# ours/Java, from issue 3: throughput at least, CPU a message at most
+THROUGHPUT_MIN = {"sync16": 1.3}
+CPU_MAX = {"sync16": 0.4, "async256": 0.4, "batch32": 0.4}
+READY_S_MAX, IDLE_RSS_MIB_MAX, IDLE_CPU_PERCENT_MAX = 1.5, 120, 1.0
+
+
+def _median(results: list[Result], what: Callable[[Result], float | None]) -> float | None:
+    values = [v for v in map(what, results) if v is not None]
+    return median(values) if values else None
+
+
+def summary(results: list[Result]) -> list[dict[str, Any]]:
+    """One entry a row and size: both sides' medians, and the ratios."""
+    found = []
+    for row, size in dict.fromkeys((r.row, r.body_bytes) for r in results):
+        sides: dict[str, dict[str, Any]] = {}
+        for side in ("java", "ours"):
+            mine = [r for r in results if (r.row, r.body_bytes, r.side) == (row, size, side)]
+            if mine:
+                names = (
+                    "messages_per_s",
+                    "p50_ms",
+                    "p99_ms",
+                    "p999_ms",
+                    "broker_cpu_s_per_million",
+                    "rss_bytes",
+                    "others_cpu_share",
+                    "client_cpu_share",
+                    "errors",
+                )
+                sides[side] = {name: _median(mine, lambda r, name=name: getattr(r, name)) for name in names}
+                sides[side]["runs"] = len(mine)
+                sides[side]["spread"] = [min(r.messages_per_s for r in mine), max(r.messages_per_s for r in mine)]
+        entry: dict[str, Any] = {"row": row, "body_bytes": size, **sides}
+        if len(sides) == 2:
+            entry["throughput_ratio"] = sides["ours"]["messages_per_s"] / sides["java"]["messages_per_s"]
+            java_cpu = sides["java"]["broker_cpu_s_per_million"]
+            entry["cpu_ratio"] = sides["ours"]["broker_cpu_s_per_million"] / java_cpu if java_cpu else None
+        found.append(entry)
+    return found
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def table(entries: list[dict[str, Any]]) -> str:
+    """For people. A ratio that misses its target is marked with !"""
+    lines = [
+        f"{'row':9} {'body':>5}  {'side':4} {'messages/s':>10} {'(least - most)':>17}  "
+        f"{'p50':>7} {'p99':>7} {'p99.9':>7} ms"
+        f"  {'CPU s/million':>13} {'RSS MiB':>8} {'client':>7} {'others':>7} {'errors':>6}"
+    ]
+    for entry in entries:
+        for side in ("java", "ours"):
+            if side not in entry:
+                continue
+            m = entry[side]
+            lines.append(
+                f"{entry['row']:9} {entry['body_bytes']:>5}  {side:4} {m['messages_per_s']:>10,.0f} "
+                f"{m['spread'][0]:>8,.0f} -{m['spread'][1]:>7,.0f}  "
+                f"{_ms(m['p50_ms']):>7} {_ms(m['p99_ms']):>7} {_ms(m['p999_ms']):>7}   "
+                f" {m['broker_cpu_s_per_million']:>13.1f} {m['rss_bytes'] / 2**20:>8.0f} "
+                f"{m['client_cpu_share']:>7.0%} {m['others_cpu_share']:>7.0%} {m['errors']:>6.0f}"
+            )
+        if "throughput_ratio" in entry:
+            least, most = THROUGHPUT_MIN.get(entry["row"], 1.0), CPU_MAX.get(entry["row"])
+            throughput, cpu = entry["throughput_ratio"], entry["cpu_ratio"]
+            mark = " " if throughput >= least else "!"
+            line = f"{'':9} {'':5}  ours/Java: messages/s {throughput:.2f}{mark} (at least {least:.1f})"
+            if cpu is not None:
+                line += f", CPU a message {cpu:.2f}" + (
+                    "" if most is None else f"{' ' if cpu <= most else '!'} (at most {most:.1f})"
+                )
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def idle_table(figures: dict[str, dict[str, Any]]) -> str:
+    """Start and idle figures of both sides."""
+    lines = [f"{'':4}  start to ready s (runs)        idle RSS MiB   idle CPU %"]
+    for side, f in figures.items():
+        runs = " ".join(f"{s:.2f}" for s in f["ready_s"])
+        marks = ["", "", ""]
+        if side == "ours":
+            limits = (READY_S_MAX, IDLE_RSS_MIB_MAX, IDLE_CPU_PERCENT_MAX)
+            values = (median(f["ready_s"]), f["idle_rss_bytes"] / 2**20, f["idle_cpu_percent"])
+            marks = [f"{'!' if v > limit else ''} (at most {limit:g})" for v, limit in zip(values, limits, strict=True)]
+        lines.append(
+            f"{side:4}  {median(f['ready_s']):.2f}{marks[0]} ({runs})   "
+            f"{f['idle_rss_bytes'] / 2**20:.0f}{marks[1]}   {f['idle_cpu_percent']:.2f}{marks[2]}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,127 @@
+"""The rows of the comparison, and one measurement of one row: the Java load client against a running broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import attrs
+from tests.interop.harness import jars
+from tests.interop.harness.roles import Role
+
+from .machine import Sampler
+
+JAVA = Path(__file__).parent / "java"
+# threads, requests in flight and batch sizes of issue 3's table
+LOADS: dict[str, list[str]] = {
+    "sync1": ["--mode", "sync", "--threads", "1"],
+    "sync16": ["--mode", "sync", "--threads", "16"],
+    "async256": ["--mode", "async", "--threads", "1", "--inflight", "256"],
+    "batch32": ["--mode", "batch", "--threads", "1", "--batch", "32"],
+}
+ROWS = (*LOADS, "push")
+
+
+@attrs.frozen
+class Result:
+    """One measurement. Latencies are of requests, in ms (a batch is one request); None where the row has none."""
+
+    side: str
+    row: str
+    body_bytes: int
+    messages: int
+    messages_per_s: float
+    p50_ms: float | None
+    p99_ms: float | None
+    p999_ms: float | None
+    errors: int
+    broker_cpu_s_per_million: float
+    broker_cpu_share: float
+    client_cpu_share: float
+    others_cpu_share: float
+    rss_bytes: int
+
+
+class LoadFailed(RuntimeError):
+    """The load client printed no result, or measured nothing."""
+
+
+def _run(
+    side: str, broker: Role, arguments: list[str], home: Path, timeout_s: float
+) -> tuple[dict[str, Any], Sampler, float, float]:
+    command = jars.java_command(arguments[0], heap_mb=512, home=home, sources=JAVA)
+    began = time.time()
+    complaints = home / "client.log"
+    with (
+        open(complaints, "wb") as log,
+        subprocess.Popen([*command, *arguments[1:]], stdout=subprocess.PIPE, stderr=log, text=True, cwd=home) as client,
+    ):
+        sampler = Sampler(broker.pid, client.pid)
+        try:
+            out, _ = client.communicate(timeout=timeout_s)
+        finally:
+            if client.poll() is None:
+                client.kill()
+            sampler.stop()
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    if not lines:
+        raise LoadFailed(f"{side}: {' '.join(arguments)}: {(out + complaints.read_text())[-1500:]}")
+    return json.loads(lines[-1]), sampler, began, time.time()
+
+
+def produce(
+    side: str, broker: Role, namesrv: str, row: str, size: int, seconds: float, warmup: float, home: Path
+) -> Result:
+    """Send for `seconds` after `warmup` (the client's own compiler needs some)."""
+    arguments = ["LoadProducer", "--namesrv", namesrv, "--topic", f"Load{size}", "--size", str(size), *LOADS[row]]
+    arguments += ["--warmup", str(warmup), "--duration", str(seconds)]
+    got, sampler, _, _ = _run(side, broker, arguments, home, seconds + warmup + 120)
+    begin = got["start_ms"] / 1000
+    cost = sampler.cost(begin, begin + got["seconds"])
+    if not got["msgs"]:
+        raise LoadFailed(f"{side} {row}: nothing was acknowledged: {got}")
+    latency = got["lat_ms"]
+    return Result(
+        side, row, size, got["msgs"], got["msgs_s"], latency["p50"], latency["p99"], latency["p99_9"], got["errors"]
+        + sum(got["not_ok"].values()),
+        cost.broker * 1e6 / (got["msgs_s"] * cost.seconds), cost.broker / cost.seconds, cost.client / cost.seconds,
+        cost.others / cost.seconds, cost.rss,
+    )  # fmt: skip
+
+
+def fill(side: str, broker: Role, namesrv: str, size: int, count: int, home: Path) -> None:
+    """Give the push row something to read: `count` messages in a topic of their own."""
+    arguments = ["LoadProducer", "--namesrv", namesrv, "--topic", f"Read{size}", "--size", str(size), "--prime", "0"]
+    arguments += [*LOADS["batch32"], "--warmup", "0", "--duration", "600", "--count", str(count)]
+    got, *_ = _run(side, broker, arguments, home, 700)
+    if got["acked_all"] < count:
+        raise LoadFailed(f"{side}: only {got['acked_all']} of {count} were stored: {got['errors_by']}")
+
+
+def push(side: str, broker: Role, namesrv: str, size: int, count: int, home: Path) -> Result:
+    """Read them all with a new group from the start; the rate runs from the first message to the last."""
+    arguments = [
+        "LoadConsumer",
+        "--namesrv",
+        namesrv,
+        "--topic",
+        f"Read{size}",
+        "--mode",
+        "push",
+        "--expect",
+        str(count),
+        "--idle",
+        "20",
+    ]
+    got, sampler, began, ended = _run(side, broker, arguments, home, 400)
+    if got["distinct"] < count:
+        raise LoadFailed(f"{side}: push received {got['distinct']} of {count}")
+    cost = sampler.cost(began, ended)
+    return Result(
+        side, "push", size, got["distinct"], got["msgs_s"], None, None, None, got["duplicates"],
+        cost.broker * 1e6 / got["distinct"], cost.broker / cost.seconds, cost.client / cost.seconds, cost.others /
+        cost.seconds, cost.rss,
+    )  # fmt: skip
