@@ -95,6 +95,11 @@ def crashes(note: dict[str, Any]) -> bytes:
     return struct.pack(">b", note["kind"]) + build_dict(note)
 
 
+def garbles(note: dict[str, Any]) -> bytes:
+    """A writer that leaves its last byte out."""
+    return build_dict(note)[:-1]
+
+
 def note_format(
     parse: Callable[[bytes], Any] = sound, writer: Callable[[Any], bytes] | None = build_dict, name: str = "note"
 ) -> Format:

@@ -17,7 +17,7 @@ from rocketha.wire import codec
 from rocketha.wire.fuzz import damage, json_text, requests
 from rocketha.wire.fuzz.case import CUT, HOSTILE, KINDS, MUTATED, VALID, Case
 from rocketha.wire.fuzz.fittings import FITTINGS, packed_header
-from rocketha.wire.fuzz.shape import CannotFit
+from rocketha.wire.fuzz.shape import CannotFit, bare
 from rocketha.wire.fuzz.spans import Span, SpanFinder
 from rocketha.wire.fuzz.walk import SpecWalker
 from rocketha.wire.spec.format import Format
@@ -52,8 +52,7 @@ class Generator:
         self._walker = SpecWalker(target.spec)
         self._finder = SpanFinder(target.spec)
         self._fitting = FITTINGS.get(target.name)
-        spec = target.spec
-        self._is_json = isinstance(getattr(spec, "subcon", spec), JsonText)
+        self._is_json = isinstance(bare(target.spec), JsonText)
 
     def case(self, index: int) -> Case:
         """Case ``index``."""

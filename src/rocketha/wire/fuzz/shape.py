@@ -72,7 +72,7 @@ def bare(spec: construct.Construct) -> construct.Construct:
 def is_integer(spec: construct.Construct) -> bool:
     """Whether a field holds a whole number."""
     return isinstance(spec, construct.BytesInteger) or (
-        isinstance(spec, construct.FormatField) and spec.fmtstr[1] not in "efd?"
+        isinstance(spec, construct.FormatField) and spec.fmtstr[1] not in "efd"
     )
 
 

@@ -147,11 +147,9 @@ class SpanFinder:
         stop = reading.data.find(spec.term, at, end)
         if stop < 0:
             raise CannotFit(f"{path}: no terminator")
-        after = stop + (len(spec.term) if spec.consume else 0)
-        value, _ = self._span(spec.subcon, reading, at, stop + (len(spec.term) if spec.include else 0), context, path)
-        if after > stop:
-            reading.take(stop, after - stop, end, f"{path}.end", "const")
-        return value, after
+        value, _ = self._span(spec.subcon, reading, at, stop, context, path)
+        reading.take(stop, len(spec.term), end, f"{path}.end", "const")
+        return value, stop + len(spec.term)
 
     def _span_greedy_range(
         self, spec: Any, reading: _Reading, at: int, end: int, context: Any, path: str
@@ -191,7 +189,9 @@ class SpanFinder:
         chosen = spec.thensubcon if evaluate(spec.condfunc, context) else spec.elsesubcon
         return self._span(chosen, reading, at, end, context, path)
 
-    def _span_enum(self, spec: Any, reading: _Reading, at: int, end: int, context: Any, path: str) -> tuple[Any, int]:
+    def _span_decoded(
+        self, spec: Any, reading: _Reading, at: int, end: int, context: Any, path: str
+    ) -> tuple[Any, int]:
         value, stop = self._span(spec.subcon, reading, at, end, context, path)
         return spec._decode(value, context, path), stop
 
@@ -227,8 +227,8 @@ _SPANS: Methods = {
     construct.Array: SpanFinder._span_array,
     construct.Switch: SpanFinder._span_switch,
     construct.IfThenElse: SpanFinder._span_condition,
-    construct.Enum: SpanFinder._span_enum,
-    construct.StringEncoded: SpanFinder._span_within,
+    construct.Enum: SpanFinder._span_decoded,
+    construct.StringEncoded: SpanFinder._span_decoded,
     construct.Adapter: SpanFinder._span_within,
     construct.Computed: SpanFinder._span_computed,
     construct.Const: SpanFinder._span_const,

@@ -110,8 +110,6 @@ class SpecWalker:
     def _value_format(self, spec: Any, chance: Random, size: int, context: Any) -> Any:
         if spec.fmtstr[1] in "efd":
             return chance.choice((0.0, -0.0, 1.5, -1.0, float("inf"), chance.random()))
-        if spec.fmtstr[1] == "?":
-            return chance.random() < 0.5
         return self._value_integer(spec, chance, size, context)
 
     def _value_bytes(self, spec: Any, chance: Random, size: int, context: Any) -> Any:
