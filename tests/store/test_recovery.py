@@ -460,12 +460,24 @@ class RandomHistoryTests(unittest.TestCase):
 
 
 TOP = Path(__file__).resolve().parents[2]
-PROGRAM = """ import sys sys.path[:0] = ["src", "."] from rocketha.store.message_store import MessageStore from
-rocketha.store.posix_disk import PosixDisk from tests.store.support import HOST, NOW_MS, SMALL, flush, message, upkeep
-store = MessageStore(PosixDisk(), sys.argv[1], SMALL, HOST) store.load(NOW_MS) number = int(sys.argv[2]) while True:
-store.append([[message(number + step, queue_id=step % 2, body=b"%d" % (number + step))] for step in range(5)], NOW_MS
-+ number) flush(store) number += 5 sys.stdout.write(f"{number}\\n") sys.stdout.flush() if number % 50 == 0:
-upkeep(store, NOW_MS + number * 100)
+PROGRAM = """
+import sys
+sys.path[:0] = ["src", "."]
+from rocketha.store.message_store import MessageStore
+from rocketha.store.posix_disk import PosixDisk
+from tests.store.support import HOST, NOW_MS, SMALL, flush, message, upkeep
+store = MessageStore(PosixDisk(), sys.argv[1], SMALL, HOST)
+store.load(NOW_MS)
+number = int(sys.argv[2])
+while True:
+    made = [message(number + step, queue_id=step % 2, body=b"%d" % (number + step)) for step in range(5)]
+    store.append([made], NOW_MS + number)
+    flush(store)
+    number += 5
+    sys.stdout.write(f"{number}\\n")
+    sys.stdout.flush()
+    if number % 50 == 0:
+        upkeep(store, NOW_MS + number * 100)
 """
 
 

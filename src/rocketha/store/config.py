@@ -38,7 +38,7 @@ class StoreConfig:
     preallocate: bool = False  # reserve the next segment's blocks ahead instead of making it sparse
     warm: bool = False  # warmMapedFileEnable: write the next segment full of zeros ahead
     flush_queue_interval_ms: int = 1 * SECOND  # flushIntervalConsumeQueue: queue tails are written
-    # flushConsumeQueueThoroughInterval: tails are synced and the checkpoint saved.  Java waits 60 s; what comes after the
+    # flushConsumeQueueThoroughInterval: tails are synced, the checkpoint saved.  Java waits 60 s; what comes after the
     # checkpoint has to be read again after a crash, about 10 us a message.
     flush_queue_thorough_interval_ms: int = 10 * SECOND
     flush_index_interval_ms: int = 30 * SECOND  # likewise; Java leaves the index to the kernel
