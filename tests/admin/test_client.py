@@ -91,6 +91,7 @@ class BodyTests(SynchronousTestCase):
         for body, flag, word in (
             (b"x", 0x101, "LZ4"),
             (b"garbage", 0x1, "compressed"),
+            (zlib.compress(b"x" * 5000)[:-8], 0x1, "too early"),
             (zlib.compress(bytes(BODY_BYTES_MAX + 1)), 0x1, "more than"),
         ):
             error = self.assertRaises(RemoteProtocolError, uncompressed, body, flag)

@@ -100,6 +100,8 @@ def uncompressed(body: bytes, sys_flag: int) -> bytes:
         raise RemoteProtocolError(f"a compressed body: {problem}") from None
     if inflater.unconsumed_tail:
         raise RemoteProtocolError(f"a body of more than {BODY_BYTES_MAX} bytes when inflated")
+    if not inflater.eof:
+        raise RemoteProtocolError("a compressed body that ends too early")
     return result
 
 
@@ -449,7 +451,12 @@ class Consumer:
             )
         if answer.code != ResponseCode.SUCCESS:
             return [], following
-        found = [received(queue, each) for _at, each in record.scan(answer.body)]
+        records = [each for _at, each in record.scan(answer.body)]
+        unread = len(answer.body) - sum(each.total for each in records)
+        if unread:
+            self.log.error("{queue}: {unread} bytes from {address} are no records", queue=str(queue), unread=unread,
+                           address=address)  # fmt: skip
+        found = [received(queue, each) for each in records]
         retried = queue.topic != self._wanted.topic
         return [each for each in found if retried or self._wanted.accepts(each.properties)], following
 
