@@ -16,8 +16,9 @@ import unittest
 from typing import Any
 from unittest import mock
 
-from rocketha.admin import fuzz, fuzz_port
-from rocketha.admin.fuzz_port import PortRun, alone, expect
+from rocketha.admin import fuzz, fuzz_port, fuzz_probe
+from rocketha.admin.fuzz_port import PortRun, expect
+from rocketha.admin.fuzz_probe import alone
 from rocketha.admin.fuzz_report import PortReport, code_name, resident_bytes
 from rocketha.wire import remoting
 from rocketha.wire.codes import ResponseCode
@@ -322,7 +323,7 @@ class PortTests(unittest.TestCase):
             self.assertIn("answered: 1", out)
             self.assertEqual(alone(server.address, case), "answered 3")
             self.assertRegex(alone(server.address, Case("remoting", 0, 0, "cut", "", b"\xff" * 8)), "^closed")
-            with mock.patch.object(fuzz_port, "ALONE_SECONDS", 0.1):
+            with mock.patch.object(fuzz_probe, "ALONE_SECONDS", 0.1):
                 self.assertEqual(alone(server.address, Case("remoting", 0, 0, "cut", "", b"\x00")), "silent")
 
 

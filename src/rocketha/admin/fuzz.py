@@ -23,7 +23,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from rocketha.admin.fuzz_meter import Meter
-from rocketha.admin.fuzz_port import CLOSE_SECONDS, LANES, PortRun, alone
+from rocketha.admin.fuzz_port import CLOSE_SECONDS, LANES, PortRun
+from rocketha.admin.fuzz_probe import alone
 from rocketha.admin.fuzz_report import GROWTH_MIB, PortReport
 from rocketha.wire.fuzz.case import KINDS, Case
 from rocketha.wire.fuzz.contract import Judgment

@@ -29,6 +29,7 @@ from typing import Literal
 
 import attrs
 
+from rocketha.admin.fuzz_probe import ANSWER_LIMIT, READ_BYTES, Probe
 from rocketha.admin.fuzz_report import READABLE_CLOSED, PortReport, resident_bytes
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import remoting
@@ -41,8 +42,6 @@ LANES = 24
 WINDOW = 48
 """Requests in flight on one lane."""
 
-READ_BYTES = 256 * 1024
-ANSWER_LIMIT = 256 * 1024 * 1024
 CLOSE_SECONDS = 5.0
 """How long an unreadable frame may go without a close before we end the connection ourselves."""
 
@@ -140,7 +139,7 @@ class PortRun:
         self._exhausted = False
         self._connections = 0
         self._recent: collections.deque[Case] = collections.deque(maxlen=SUSPECTS)
-        self._probe: _Probe | None = None
+        self._probe: Probe | None = None
         self._probe_due = 0.0
         self._refused_since: float | None = None
         self.stopped = False
@@ -155,7 +154,7 @@ class PortRun:
             if not self.stopped:
                 self._last_probe()
         finally:
-            for lane in sorted(self._lanes, key=id_of):
+            for lane in list(self._lanes):
                 self._drop(lane)
             if self._probe is not None:
                 self._probe.close()
@@ -176,7 +175,7 @@ class PortRun:
                 break
         for key, events in self._selector.select(0.05):
             lane = key.data
-            if isinstance(lane, _Probe):
+            if isinstance(lane, Probe):
                 self._probed(lane)
                 continue
             if lane not in self._lanes:
@@ -398,12 +397,12 @@ class PortRun:
     def _probe_step(self, now: float) -> None:
         """Begin a probe, or look after the one that is out."""
         if self._probe is None:
-            self._probe = _Probe(self._address, now)
+            self._probe = Probe(self._address, now)
             self._selector.register(self._probe.sock, selectors.EVENT_READ, self._probe)
         elif now - self._probe.since > 2 * PATIENCE_SECONDS:
             self._stop("hang", f"a plain request has no answer after {2 * PATIENCE_SECONDS:.0f} s")
 
-    def _probed(self, probe: _Probe) -> None:
+    def _probed(self, probe: Probe) -> None:
         answer = probe.poll(self._clock())
         if answer is None:
             return
@@ -417,7 +416,7 @@ class PortRun:
 
     def _last_probe(self) -> None:
         """The port must still serve when all is done."""
-        probe, answer = _Probe(self._address, self._clock()), None
+        probe, answer = Probe(self._address, self._clock()), None
         while answer is None and self._clock() - probe.since < 2 * PATIENCE_SECONDS:
             select.select([probe.sock], [], [], 0.1)
             answer = probe.poll(self._clock())
@@ -428,85 +427,3 @@ class PortRun:
             self._stop("crash", f"a plain request after the last case was not served: {answer.problem}")
         else:
             self._report.probe(answer.seconds, LATE_SECONDS)
-
-
-def id_of(lane: _Lane) -> int:
-    """An order for closing; any will do."""
-    return lane.sock.fileno()
-
-
-@attrs.frozen
-class _ProbeAnswer:
-    seconds: float | None
-    problem: str = ""
-
-
-PROBE_OPAQUE = 0x50524F42
-
-
-class _Probe:
-    """One plain request on a new connection: GET_ROUTEINFO_BY_TOPIC, which any server answers with something.
-
-    Its time includes the run's own work between two looks at the selector, a few milliseconds.
-    """
-
-    def __init__(self, address: tuple[str, int], now: float) -> None:
-        self.since = now
-        self._buffer = FrameBuffer(ANSWER_LIMIT)
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.sock = socket.socket(family, socket.SOCK_STREAM)
-        self._problem = ""
-        command = remoting.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"})
-        command.opaque = PROBE_OPAQUE
-        try:
-            self.sock.settimeout(PATIENCE_SECONDS)
-            self.sock.connect(address)
-            self.sock.sendall(remoting.encode(command))
-            self.sock.setblocking(False)
-        except OSError as problem:
-            self._problem = str(problem)
-
-    def poll(self, now: float) -> _ProbeAnswer | None:
-        """The answer, None while there is none."""
-        if self._problem:
-            return _ProbeAnswer(None, self._problem)
-        try:
-            data = self.sock.recv(READ_BYTES)
-        except BlockingIOError:
-            return None
-        except OSError as problem:
-            return _ProbeAnswer(None, str(problem))
-        if not data:
-            return _ProbeAnswer(None, "closed without an answer")
-        try:
-            commands = [remoting.decode(frame, ANSWER_LIMIT) for frame in self._buffer.feed(data)]
-        except RemoteProtocolError as problem:
-            return _ProbeAnswer(None, f"its answer is unreadable: {problem}")
-        if any(command.is_response and command.opaque == PROBE_OPAQUE for command in commands):
-            return _ProbeAnswer(now - self.since)
-        return None
-
-    def close(self) -> None:
-        """End its connection."""
-        self.sock.close()
-
-
-ALONE_SECONDS = 3.0
-
-
-def alone(address: tuple[str, int], case: Case) -> str:
-    """What one case gets on a connection of its own: ``answered CODE``, ``closed`` or ``silent``."""
-    with socket.create_connection(address, PATIENCE_SECONDS) as sock:
-        sock.settimeout(ALONE_SECONDS)
-        buffer = FrameBuffer(ANSWER_LIMIT)
-        try:
-            sock.sendall(case.data)
-            while data := sock.recv(READ_BYTES):
-                for frame in buffer.feed(data):
-                    if (command := remoting.decode(frame, ANSWER_LIMIT)).is_response:
-                        return f"answered {command.code}"
-        except TimeoutError:
-            return "silent"
-        except (OSError, RemoteProtocolError) as problem:
-            return f"closed ({problem})"
-        return "closed"
