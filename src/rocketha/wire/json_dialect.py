@@ -123,8 +123,7 @@ class _Tolerant:
 
     def _skip(self) -> None:
         found = _SPACE.match(self._text, self._at)
-        if found:
-            self._at = found.end()
+        self._at = found.end() if found else self._at
 
     def _peek(self) -> str:
         self._skip()
