@@ -83,7 +83,10 @@ class ProcessTests(unittest.TestCase):
             # twistd ends by the signal it was sent, so that a shell's loop stops too.
             self.assertIn(cluster.stop(number), (0, -number))
             self.assertFalse((self.data / "store" / "abort").exists())
-            self.assertIn("broker.stopped", [line.get("event") for line in cluster.logged()])
+            logged = cluster.logged()
+            self.assertIn("broker.stopped", [line.get("event") for line in logged])
+            # The nameserver was still there when the broker signed off.
+            self.assertTrue(any("unregistered" in str(line["message"]) for line in logged))
 
     def test_kill_9_is_told_at_the_next_start(self) -> None:
         """After kill -9 the messages are there again and the words say how they were recovered."""
