@@ -211,7 +211,7 @@ class GetTests(unittest.TestCase):
     def test_from_tail_and_files(self) -> None:
         """The same answer whether entries are in memory, half written, or in the files."""
         before = self.store.get("T", 1, 3, 32, 1 << 20)
-        job = self.store._queue_job(False)
+        job = self.store.upkeep.queue_job(thorough=False)
         assert job is not None
         self.store.append([[message(100, queue_id=1)]], NOW_MS)
         job.run()
@@ -507,7 +507,7 @@ class UpkeepTests(unittest.TestCase):
         store.append([[message(1), message(2, topic="Other")]], NOW_MS)
         upkeep(store, NOW_MS + 2000)
         store.append([[message(3)]], NOW_MS)
-        job = store._queue_job(True)
+        job = store.upkeep.queue_job(thorough=True)
         assert job is not None
         store.delete_topic("T")
         job.run()

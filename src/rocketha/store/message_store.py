@@ -9,11 +9,10 @@ Life: ``load`` (blocking) -> ``append`` / ``get`` / ... with ``flush_job`` and `
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 
 from rocketha.errors import DiskFailure, ensure
-from rocketha.store import atomic_file, census, checkpoint, expiry
+from rocketha.store import atomic_file, census
 from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
@@ -26,7 +25,7 @@ from rocketha.store.queue_table import QueueTable
 from rocketha.store.reading import Reader
 from rocketha.store.recovery import Recovery
 from rocketha.store.segment import OpenFiles
-from rocketha.wire.store_files import CheckpointFields
+from rocketha.store.upkeep import Upkeep
 
 _QUEUE_BYTES_LIMIT = 16
 """Queue tails may grow to this many times ``pending_queue_bytes_max`` while they cannot be written; then appends
@@ -62,16 +61,7 @@ class MessageStore:
         self._reader = Reader(self.log, self.index, config)
         self._lock: Lock | None = None
         self._loaded = False
-        self._checkpoint = checkpoint.NOTHING
-        self._saved_checkpoint = checkpoint.NOTHING
-        self._saving = False
-        self._expiring = False
-        self._queue_mark: tuple[int, int, int] | None = None  # record, its store time, end of the log: synced in queues
-        self._index_mark: tuple[int, int] | None = None  # store time, end of the log: synced in the index
-        self._last_record = (0, 0)  # offset and store time of the newest record
-        self._flushed_time_ms = 0
-        self._used_ratio = 0.0
-        self._next: dict[str, int] = {}
+        self.upkeep = Upkeep(disk, self.root, config, self.log, self.queues, self.index)
 
     # Starting and stopping
 
@@ -89,25 +79,22 @@ class MessageStore:
             clean = not disk.exists(self._abort_path)
             for directory in (self.log.segments.directory, self.queues.directory, f"{self.root}/index"):
                 atomic_file.make_dirs(disk, directory)
-            self._checkpoint = self._saved_checkpoint = checkpoint.load(disk, self._checkpoint_path)
+            fields = self.upkeep.load()
             self.log.segments.load()
             self.queues.load()
             notes: list[str] = []
             if self.index is not None:
-                notes = self.index.load(clean, self._checkpoint.index_timestamp_ms, self._time_at)
+                notes = self.index.load(clean, fields.index_timestamp_ms, self._time_at)
             stopped = census.take(disk, self.root)
             self._write_abort(pid)
-            recovery = Recovery(disk, self.config, self.log, self.queues, self.index, self._checkpoint)
+            recovery = Recovery(disk, self.config, self.log, self.queues, self.index, fields)
             report = recovery.run(clean, stopped)
             census.remove(disk, self.root)
-            self._recovered(recovery)
+            self.upkeep.recovered(recovery.last_record)
         except BaseException:
             self._release()
             raise
-        self._used_ratio = disk.used_ratio(self.root)
-        for kind in ("queues", "thorough", "index", "disk", "expire"):
-            self._next[kind] = now_ms + self._interval_ms(kind)
-        self._next["disk"] = 0
+        self.upkeep.begin(now_ms)
         self._loaded = True
         return report if not notes else _with_notes(report, notes)
 
@@ -127,28 +114,6 @@ class MessageStore:
                 file.close()
             self._disk.sync_dir(self.root)
 
-    def _recovered(self, recovery: Recovery) -> None:
-        fields = self._checkpoint
-        last = recovery.last_record
-        if last is not None:
-            self._last_record = (last.physical_offset, last.store_timestamp_ms)
-            self._flushed_time_ms = last.store_timestamp_ms
-            fields = fields._replace(
-                physic_timestamp_ms=last.store_timestamp_ms,
-                logics_timestamp_ms=last.store_timestamp_ms,
-                logics_offset=last.physical_offset,
-            )
-        else:  # nothing is in the log, so nothing may be claimed about it
-            fields = checkpoint.NOTHING._replace(
-                master_flushed_offset=fields.master_flushed_offset, confirm_offset=fields.confirm_offset
-            )
-        if self.index is not None:
-            fields = fields._replace(index_timestamp_ms=self.index.end_timestamp_ms)
-        self._checkpoint = fields
-        if fields != self._saved_checkpoint:
-            checkpoint.save(self._disk, self._checkpoint_path, fields)
-            self._saved_checkpoint = fields
-
     def close(self, now_ms: int) -> None:
         """Stop cleanly: write and sync everything, save the checkpoint, remove the abort file, release the lock.
         Blocking.
@@ -160,10 +125,10 @@ class MessageStore:
                 if self.log.broken is None:
                     self.log.check_writable()
                 self._run_all([self.flush_job()])
-                self._run_all([self._queue_job(True)])
-                self._run_all([self._index_job(self.index) if self.index is not None else None])
-                self._promote()
-                self._run_all([self._checkpoint_job()])
+                self._run_all([self.upkeep.queue_job(thorough=True)])
+                self._run_all([self.upkeep.index_job()])
+                self.upkeep.promote()
+                self._run_all([self.upkeep.checkpoint_job()])
                 if self.log.broken is not None:
                     raise DiskFailure(self.log.segments.directory, "close", 0, self.log.broken)
                 ensure(self.log.flushed == self.log.end, "everything is on the disk before the abort file goes")
@@ -188,10 +153,6 @@ class MessageStore:
     def _abort_path(self) -> str:
         return f"{self.root}/abort"
 
-    @property
-    def _checkpoint_path(self) -> str:
-        return f"{self.root}/checkpoint"
-
     # Writing
 
     def append(self, groups: Sequence[Group], now_ms: int) -> list[list[PutResult] | PlacedBatch]:
@@ -206,28 +167,20 @@ class MessageStore:
         results = self._appender.append(groups, now_ms)
         last = results[-1] if results else None
         if isinstance(last, PlacedBatch):
-            self._last_record = (last.physical_offsets[-1], now_ms)
+            self.upkeep.last_record = (last.physical_offsets[-1], now_ms)
         elif last:
-            self._last_record = (last[-1].physical_offset, now_ms)
+            self.upkeep.last_record = (last[-1].physical_offset, now_ms)
         return results
 
     def unwritable_reason(self, now_ms: int) -> str | None:
         """Why the store takes no messages now, in words for a remark; None while it does."""
         if self.log.broken is not None:
             return self.log.broken
-        if now_ms >= self._next.get("disk", 0):
-            self._next["disk"] = now_ms + self.config.disk_check_interval_ms
-            self._look_at_disk()
-        if expiry.is_full(self._used_ratio, self.config):
-            return f"the disk is {self._used_ratio:.0%} full"
+        if self.upkeep.is_disk_full(now_ms):
+            return f"the disk is {self.used_ratio:.0%} full"
         if self.queues.pending_bytes > _QUEUE_BYTES_LIMIT * self.config.pending_queue_bytes_max:
             return "the consume queues cannot be written"
         return None
-
-    def _look_at_disk(self) -> None:
-        """Ask how full the disk is; a disk that does not answer keeps its last figure, its writes will tell."""
-        with contextlib.suppress(DiskFailure):
-            self._used_ratio = self._disk.used_ratio(self.root)
 
     def writable(self, now_ms: int) -> bool:
         """Whether messages are taken: the disk guard, and no failed sync."""
@@ -236,7 +189,7 @@ class MessageStore:
     @property
     def used_ratio(self) -> float:
         """Used part of the disk, as last looked at."""
-        return self._used_ratio
+        return self.upkeep.used_ratio
 
     # Syncing and upkeep
 
@@ -245,16 +198,11 @@ class MessageStore:
 
         None when there is nothing to sync or such a job is out; ask again when it is finished.
         """
-        job = self.log.flush_job()
-        if job is None:
-            return None
-        time_ms = self._last_record[1]
+        return self.upkeep.flush_job()
 
-        def apply() -> None:
-            job.apply()
-            self._flushed_time_ms = time_ms
-
-        return Job(job.kind, job.run, apply, job.fail)
+    def maintenance(self, now_ms: int) -> list[Job]:
+        """The upkeep that is due: call it about once a second, run each job in a thread, then :meth:`finished`."""
+        return self.upkeep.maintenance(now_ms)
 
     def finished(self, job: Job, error: Exception | None) -> None:
         """A job's ``run`` returned or raised; called in the store's thread."""
@@ -264,136 +212,6 @@ class MessageStore:
             job.fail(error)
 
     flushed = finished
-
-    def maintenance(self, now_ms: int) -> list[Job]:
-        """The upkeep that is due: call it about once a second, run each job in a thread, then :meth:`finished`."""
-        self._promote()
-        jobs: list[Job | None] = []
-        thorough = self._due("thorough", now_ms)
-        full = self.queues.pending_bytes >= self.config.pending_queue_bytes_max
-        if thorough or full or self._due("queues", now_ms):
-            jobs.append(self._queue_job(thorough))
-            self._set_next("queues", now_ms)
-            if thorough:
-                self._set_next("thorough", now_ms)
-        index = self.index
-        if index is not None and (
-            self._due("index", now_ms) or index.pending_units >= self.config.pending_index_units_max
-        ):
-            jobs.append(self._index_job(index))
-            self._set_next("index", now_ms)
-        segment_size = self.config.segment_size
-        if self.log.end % segment_size > segment_size // 2:
-            jobs.append(self.log.segment_job(self.config.preallocate, self.config.warm))
-        if self._due("expire", now_ms):
-            jobs.append(self._expire_job(now_ms))
-            self._set_next("expire", now_ms)
-        jobs.append(self._checkpoint_job())
-        return [job for job in jobs if job is not None]
-
-    def _interval_ms(self, kind: str) -> int:
-        return {
-            "queues": self.config.flush_queue_interval_ms,
-            "thorough": self.config.flush_queue_thorough_interval_ms,
-            "index": self.config.flush_index_interval_ms,
-            "expire": self.config.expire_interval_ms,
-            "disk": self.config.disk_check_interval_ms,
-        }[kind]
-
-    def _due(self, kind: str, now_ms: int) -> bool:
-        return now_ms >= self._next.get(kind, 0)
-
-    def _set_next(self, kind: str, now_ms: int) -> None:
-        self._next[kind] = now_ms + self._interval_ms(kind)
-
-    def _queue_job(self, thorough: bool) -> Job | None:
-        job = self.queues.write_job(thorough)
-        if job is None or not thorough:
-            return job
-        mark = (*self._last_record, self.log.end)
-
-        def apply() -> None:
-            job.apply()
-            self._queue_mark = mark
-            self._promote()
-
-        return Job(job.kind, job.run, apply, job.fail)
-
-    def _index_job(self, index: KeyIndex) -> Job | None:
-        job = index.write_job()
-        if job is None:
-            return None
-        mark = (index.end_timestamp_ms, self.log.end)
-
-        def apply() -> None:
-            job.apply()
-            self._index_mark = mark
-            self._promote()
-
-        return Job(job.kind, job.run, apply, job.fail)
-
-    def _promote(self) -> None:
-        """Let the checkpoint claim queues and index once the log they point at is synced too."""
-        if self._queue_mark is not None and self.log.flushed >= self._queue_mark[2]:
-            offset, time_ms, _ = self._queue_mark
-            self._queue_mark = None
-            self._checkpoint = self._checkpoint._replace(logics_offset=offset, logics_timestamp_ms=time_ms)
-        if self._index_mark is not None and self.log.flushed >= self._index_mark[1]:
-            time_ms, _ = self._index_mark
-            self._index_mark = None
-            self._checkpoint = self._checkpoint._replace(index_timestamp_ms=time_ms)
-
-    def _checkpoint_job(self) -> Job | None:
-        saved = self._saved_checkpoint
-        if self._saving or (
-            self._checkpoint.logics_offset == saved.logics_offset
-            and self._checkpoint.index_timestamp_ms == saved.index_timestamp_ms
-        ):
-            return None
-        self._saving = True
-        fields: CheckpointFields = self._checkpoint._replace(physic_timestamp_ms=self._flushed_time_ms)
-
-        def apply() -> None:
-            self._saving = False
-            self._saved_checkpoint = fields
-
-        def fail(_: Exception) -> None:
-            self._saving = False
-
-        return Job("checkpoint", lambda: checkpoint.save(self._disk, self._checkpoint_path, fields), apply, fail)
-
-    def _expire_job(self, now_ms: int) -> Job | None:
-        segments = self.log.segments
-        if self._expiring:
-            return None
-        self._look_at_disk()
-        last_times = []
-        with contextlib.suppress(DiskFailure):  # a file that cannot be read is not deleted for that
-            for base in segments.bases[1 : self.config.delete_files_max + 1]:
-                if base > self.log.flushed or base >= self.log.end:
-                    break
-                record = record_at(segments, base)  # the next file's first record is younger than all of this one
-                last_times.append(record.store_timestamp_ms if record is not None else 0)
-        count = expiry.files_to_delete(last_times, now_ms, self._used_ratio, self.config)
-        if not count:
-            return None
-        paths = [segments.detach_first() for _ in range(count)]
-        paths += self.queues.expired_paths(self.log.begin)
-        if self.index is not None:
-            paths += self.index.expired_paths(self.log.begin)
-        self._expiring = True
-
-        def run() -> None:
-            for path in paths:
-                if self._disk.exists(path):
-                    self._disk.remove(path)
-            for directory in sorted({path.rpartition("/")[0] for path in paths}):
-                self._disk.sync_dir(directory)
-
-        def done(_: Exception | None = None) -> None:
-            self._expiring = False
-
-        return Job("expire", run, done, done)
 
     def truncate(self, end: int) -> None:
         """Cut log, queues and index at a log offset, the beginning of a record.  Blocking; no job may be out.
@@ -405,30 +223,17 @@ class MessageStore:
         :raises DiskFailure: part of it may be done; repeat it, or start again.
         """
         ensure(self.log.begin <= end <= self.log.end, f"cut at {end}, the log is [{self.log.begin}, {self.log.end}]")
-        self._queue_mark = self._index_mark = None
         for queue in self.queues.all():
             queue.truncate(end)
             queue.correct_min(self.log.begin)
         newest = max(self.queues.max_physical_offset(), 0)
-        time_ms = max(self._reader.store_time(newest), 0)
-        self._last_record = (newest, time_ms)
-        self._flushed_time_ms = min(self._flushed_time_ms, time_ms)
-        fields = self._checkpoint
-        if fields.logics_offset > newest or fields.index_timestamp_ms > time_ms:
-            self._checkpoint = fields._replace(
-                physic_timestamp_ms=min(fields.physic_timestamp_ms, time_ms),
-                logics_timestamp_ms=min(fields.logics_timestamp_ms, time_ms),
-                index_timestamp_ms=min(fields.index_timestamp_ms, time_ms),
-                logics_offset=min(fields.logics_offset, newest),
-            )
-            checkpoint.save(self._disk, self._checkpoint_path, self._checkpoint)
-            self._saved_checkpoint = self._checkpoint
+        self.upkeep.lower(newest, max(self._reader.store_time(newest), 0))
         self.log.truncate(end)
         for queue in self.queues.all():
             queue.clean_behind()
         if self.index is not None:
             self.index.truncate(end)
-            self._run_all([self._index_job(self.index)])
+            self._run_all([self.upkeep.index_job()])
 
     # Reading
 

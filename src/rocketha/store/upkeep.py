@@ -1,0 +1,274 @@
+"""Upkeep: which jobs are due, what the checkpoint may claim after them, what has expired, how full the disk is.
+
+Pure.  Java: the flush, checkpoint and clean services of ``DefaultMessageStore``, each a thread there.  Here the store
+asks once a second which jobs are due; at most one of a kind is out at a time.
+
+The claims.  A job that syncs queues or index notes how far they went (a mark).  The checkpoint takes a mark over only
+when the log below it is synced too: recovery believes the checkpoint, and a power cut may leave queues that point at
+records which are torn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from rocketha.errors import DiskFailure
+from rocketha.store import checkpoint, expiry
+from rocketha.store.commitlog import CommitLog
+from rocketha.store.config import StoreConfig
+from rocketha.store.disk import Disk
+from rocketha.store.index import KeyIndex
+from rocketha.store.jobs import Job
+from rocketha.store.log_walk import record_at
+from rocketha.store.queue_table import QueueTable
+from rocketha.wire.record import Record
+from rocketha.wire.store_files import CheckpointFields
+
+
+class Upkeep:
+    """The jobs of one store.
+
+    :ivar fields: what the checkpoint may claim now.
+    :ivar last_record: log offset and store time in ms of the newest record.
+    :ivar used_ratio: used part of the disk, as last looked at.
+    """
+
+    def __init__(
+        self, disk: Disk, root: str, config: StoreConfig, log: CommitLog, queues: QueueTable, index: KeyIndex | None
+    ) -> None:
+        self.fields = checkpoint.NOTHING
+        self.last_record = (0, 0)
+        self.used_ratio = 0.0
+        self._disk = disk
+        self._root = root
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._path = f"{root}/checkpoint"
+        self._saved = checkpoint.NOTHING
+        self._saving = False
+        self._expiring = False
+        self._queue_mark: tuple[int, int, int] | None = None  # record, its store time, end of the log: synced in queues
+        self._index_mark: tuple[int, int] | None = None  # store time, end of the log: synced in the index
+        self._flushed_time_ms = 0
+        self._next: dict[str, int] = {}
+
+    def load(self) -> CheckpointFields:
+        """Read the checkpoint."""
+        self.fields = self._saved = checkpoint.load(self._disk, self._path)
+        return self.fields
+
+    def begin(self, now_ms: int) -> None:
+        """The store is loaded: the intervals begin."""
+        self.used_ratio = self._disk.used_ratio(self._root)
+        for kind in ("queues", "thorough", "index", "expire"):
+            self._set_next(kind, now_ms)
+        self._next["disk"] = 0
+
+    def recovered(self, last: Record | None) -> None:
+        """Everything found is synced: claim it.
+
+        :param last: the newest record.
+        """
+        fields = self.fields
+        if last is not None:
+            self.last_record = (last.physical_offset, last.store_timestamp_ms)
+            self._flushed_time_ms = last.store_timestamp_ms
+            fields = fields._replace(
+                physic_timestamp_ms=last.store_timestamp_ms,
+                logics_timestamp_ms=last.store_timestamp_ms,
+                logics_offset=last.physical_offset,
+            )
+        else:  # nothing is in the log, so nothing may be claimed about it
+            fields = checkpoint.NOTHING._replace(
+                master_flushed_offset=fields.master_flushed_offset, confirm_offset=fields.confirm_offset
+            )
+        if self._index is not None:
+            fields = fields._replace(index_timestamp_ms=self._index.end_timestamp_ms)
+        self.fields = fields
+        if fields != self._saved:
+            checkpoint.save(self._disk, self._path, fields)
+            self._saved = fields
+
+    def look_at_disk(self) -> None:
+        """Ask how full the disk is; a disk that does not answer keeps its last figure, its writes will tell."""
+        with contextlib.suppress(DiskFailure):
+            self.used_ratio = self._disk.used_ratio(self._root)
+
+    def is_disk_full(self, now_ms: int) -> bool:
+        """Whether writes are refused; looks at the disk now and then."""
+        if self._due("disk", now_ms):
+            self._set_next("disk", now_ms)
+            self.look_at_disk()
+        return expiry.is_full(self.used_ratio, self._config)
+
+    def flush_job(self) -> Job | None:
+        """Sync the log up to here: group commit in synchronous mode, a timer's work in asynchronous mode.
+
+        None when there is nothing to sync or such a job is out; ask again when it is finished.
+        """
+        job = self._log.flush_job()
+        if job is None:
+            return None
+        time_ms = self.last_record[1]
+
+        def apply() -> None:
+            job.apply()
+            self._flushed_time_ms = time_ms
+
+        return Job(job.kind, job.run, apply, job.fail)
+
+    def maintenance(self, now_ms: int) -> list[Job]:
+        """The upkeep that is due: call it about once a second, run each job in a thread, then :meth:`finished`."""
+        self.promote()
+        jobs: list[Job | None] = []
+        thorough = self._due("thorough", now_ms)
+        full = self._queues.pending_bytes >= self._config.pending_queue_bytes_max
+        if thorough or full or self._due("queues", now_ms):
+            jobs.append(self.queue_job(thorough))
+            self._set_next("queues", now_ms)
+            if thorough:
+                self._set_next("thorough", now_ms)
+        index = self._index
+        if index is not None and (
+            self._due("index", now_ms) or index.pending_units >= self._config.pending_index_units_max
+        ):
+            jobs.append(self.index_job())
+            self._set_next("index", now_ms)
+        segment_size = self._config.segment_size
+        if self._log.end % segment_size > segment_size // 2:
+            jobs.append(self._log.segment_job(self._config.preallocate, self._config.warm))
+        if self._due("expire", now_ms):
+            jobs.append(self._expire_job(now_ms))
+            self._set_next("expire", now_ms)
+        jobs.append(self.checkpoint_job())
+        return [job for job in jobs if job is not None]
+
+    def _interval_ms(self, kind: str) -> int:
+        return {
+            "queues": self._config.flush_queue_interval_ms,
+            "thorough": self._config.flush_queue_thorough_interval_ms,
+            "index": self._config.flush_index_interval_ms,
+            "expire": self._config.expire_interval_ms,
+            "disk": self._config.disk_check_interval_ms,
+        }[kind]
+
+    def _due(self, kind: str, now_ms: int) -> bool:
+        return now_ms >= self._next.get(kind, 0)
+
+    def _set_next(self, kind: str, now_ms: int) -> None:
+        self._next[kind] = now_ms + self._interval_ms(kind)
+
+    def queue_job(self, thorough: bool) -> Job | None:
+        """Write the queues' tails; see :meth:`QueueTable.write_job`."""
+        job = self._queues.write_job(thorough)
+        if job is None or not thorough:
+            return job
+        mark = (*self.last_record, self._log.end)
+
+        def apply() -> None:
+            job.apply()
+            self._queue_mark = mark
+            self.promote()
+
+        return Job(job.kind, job.run, apply, job.fail)
+
+    def index_job(self) -> Job | None:
+        """Write and sync the index; None when there is nothing to do or such a job is out."""
+        index = self._index
+        job = index.write_job() if index is not None else None
+        if index is None or job is None:
+            return None
+        mark = (index.end_timestamp_ms, self._log.end)
+
+        def apply() -> None:
+            job.apply()
+            self._index_mark = mark
+            self.promote()
+
+        return Job(job.kind, job.run, apply, job.fail)
+
+    def promote(self) -> None:
+        """Let the checkpoint claim queues and index once the log they point at is synced too."""
+        if self._queue_mark is not None and self._log.flushed >= self._queue_mark[2]:
+            offset, time_ms, _ = self._queue_mark
+            self._queue_mark = None
+            self.fields = self.fields._replace(logics_offset=offset, logics_timestamp_ms=time_ms)
+        if self._index_mark is not None and self._log.flushed >= self._index_mark[1]:
+            time_ms, _ = self._index_mark
+            self._index_mark = None
+            self.fields = self.fields._replace(index_timestamp_ms=time_ms)
+
+    def checkpoint_job(self) -> Job | None:
+        """Save the checkpoint if it may claim more than it does; None otherwise."""
+        saved = self._saved
+        if self._saving or (
+            self.fields.logics_offset == saved.logics_offset
+            and self.fields.index_timestamp_ms == saved.index_timestamp_ms
+        ):
+            return None
+        self._saving = True
+        fields: CheckpointFields = self.fields._replace(physic_timestamp_ms=self._flushed_time_ms)
+
+        def apply() -> None:
+            self._saving = False
+            self._saved = fields
+
+        def fail(_: Exception) -> None:
+            self._saving = False
+
+        return Job("checkpoint", lambda: checkpoint.save(self._disk, self._path, fields), apply, fail)
+
+    def _expire_job(self, now_ms: int) -> Job | None:
+        segments = self._log.segments
+        if self._expiring:
+            return None
+        self.look_at_disk()
+        last_times = []
+        with contextlib.suppress(DiskFailure):  # a file that cannot be read is not deleted for that
+            for base in segments.bases[1 : self._config.delete_files_max + 1]:
+                if base > self._log.flushed or base >= self._log.end:
+                    break
+                record = record_at(segments, base)  # the next file's first record is younger than all of this one
+                last_times.append(record.store_timestamp_ms if record is not None else 0)
+        count = expiry.files_to_delete(last_times, now_ms, self.used_ratio, self._config)
+        if not count:
+            return None
+        paths = [segments.detach_first() for _ in range(count)]
+        paths += self._queues.expired_paths(self._log.begin)
+        if self._index is not None:
+            paths += self._index.expired_paths(self._log.begin)
+        self._expiring = True
+
+        def run() -> None:
+            for path in paths:
+                if self._disk.exists(path):
+                    self._disk.remove(path)
+            for directory in sorted({path.rpartition("/")[0] for path in paths}):
+                self._disk.sync_dir(directory)
+
+        def done(_: Exception | None = None) -> None:
+            self._expiring = False
+
+        return Job("expire", run, done, done)
+
+    def lower(self, newest: int, time_ms: int) -> None:
+        """Before the log is cut: the checkpoint stops claiming anything behind a record, on the disk too.
+
+        :param newest: log offset of the last record that stays.
+        :param time_ms: its store time.
+        """
+        self._queue_mark = self._index_mark = None
+        self.last_record = (newest, time_ms)
+        self._flushed_time_ms = min(self._flushed_time_ms, time_ms)
+        fields = self.fields
+        if fields.logics_offset > newest or fields.index_timestamp_ms > time_ms:
+            self.fields = fields._replace(
+                physic_timestamp_ms=min(fields.physic_timestamp_ms, time_ms),
+                logics_timestamp_ms=min(fields.logics_timestamp_ms, time_ms),
+                index_timestamp_ms=min(fields.index_timestamp_ms, time_ms),
+                logics_offset=min(fields.logics_offset, newest),
+            )
+            checkpoint.save(self._disk, self._path, self.fields)
+            self._saved = self.fields
