@@ -4,19 +4,42 @@ read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rocketha.broker import names
+from rocketha.broker.acknowledgements import Acknowledgements
+from rocketha.broker.delay_levels import DelayLevels
+from rocketha.broker.delayed_delivery import DelayedDelivery
+from rocketha.broker.hold import HeldPulls
+from rocketha.broker.state import BrokerState
+from rocketha.broker.stats import BrokerStats
 from rocketha.observe.metrics import Registry
-
-if TYPE_CHECKING:
-    from rocketha.services.broker import BrokerService
+from rocketha.protocols.remoting import RemotingFactory
+from rocketha.services.config import BrokerConfig
+from rocketha.services.flusher import Flusher
+from rocketha.store.message_store import MessageStore
 
 SERIES_MAX = 1000
 
 
-def install(metrics: Registry, broker: BrokerService) -> None:
+class RunningBroker(Protocol):
+    """The parts of a broker that are asked."""
+
+    config: BrokerConfig
+    stats: BrokerStats
+    store: MessageStore
+    state: BrokerState
+    held: HeldPulls
+    waiting: Acknowledgements
+    delays: DelayLevels
+    delayed: DelayedDelivery
+    flusher: Flusher
+    factories: list[RemotingFactory]
+
+
+def install(metrics: Registry, broker: RunningBroker) -> None:
     """Register the metrics of a broker."""
     stats, store = broker.stats, broker.store
     count, now = "counter", "gauge"
@@ -64,10 +87,13 @@ def install(metrics: Registry, broker: BrokerService) -> None:
     )
 
 
-def runtime_facts(broker: BrokerService) -> dict[str, str]:
+def runtime_facts(broker: RunningBroker) -> dict[str, str]:
     """Keys of GET_BROKER_RUNTIME_INFO that only the service knows."""
     ratio = repr(broker.store.used_ratio)
+    disk = os.statvfs(broker.config.store.store_path_commit_log)
+    total, free = (human_readable(blocks * disk.f_frsize) for blocks in (disk.f_blocks, disk.f_bfree))
     facts = {
+        "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
         "commitLogDiskRatio": ratio,
         f"commitLogDiskRatio_{broker.config.store.store_path_commit_log}": ratio,
         "consumeQueueDiskRatio": ratio,
