@@ -13,6 +13,7 @@ from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.delayed_delivery import DelayedDelivery
 from rocketha.broker.hold import HeldPulls
+from rocketha.broker.runtime_requests import readable_bytes
 from rocketha.broker.state import BrokerState
 from rocketha.broker.stats import BrokerStats
 from rocketha.observe.metrics import Registry
@@ -91,7 +92,7 @@ def runtime_facts(broker: RunningBroker) -> dict[str, str]:
     """Keys of GET_BROKER_RUNTIME_INFO that only the service knows."""
     ratio = repr(broker.store.used_ratio)
     disk = os.statvfs(broker.config.store.store_path_commit_log)
-    total, free = (human_readable(blocks * disk.f_frsize) for blocks in (disk.f_blocks, disk.f_bfree))
+    total, free = (readable_bytes(blocks * disk.f_frsize) for blocks in (disk.f_blocks, disk.f_bfree))
     facts = {
         "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
         "commitLogDiskRatio": ratio,
