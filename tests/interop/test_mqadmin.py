@@ -282,9 +282,7 @@ class Mqadmin(PairCase):
             for text in (self.out["brokerStatus"], self.java["brokerStatus"])
         )
         self.assertEqual(
-            sorted(
-                key for key in java if key not in ours and not key.startswith(("commitLogDiskRatio_", "putLatency"))
-            ),
+            sorted(k for k in java if k not in ours and not k.startswith(("commitLogDiskRatio_", "putLatency"))),
             [],
         )
         self.assertEqual(ours["commitLogMinOffset"], "0")
