@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from pathlib import Path
@@ -202,6 +203,7 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
 def main(argv: list[str]) -> int:
     given = options(argv)
     jars.classes(rows.JAVA)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended as well
     folder = scratch("bench") if given.dir is None else given.dir / time.strftime("bench-%H%M%S")
     try:
         return profile(given, folder) if given.profile else compare(given, folder)
