@@ -276,6 +276,23 @@ class FaultTests(unittest.TestCase):
         disk.crash()
         self.check(open_store(disk), run.promises.stored, run.promises.refused, "after the crash")
 
+    def test_a_refused_turn_never_comes_back(self) -> None:
+        """Its records reached the disk before the error; the next record has the size of its first one, so what is
+        left of it would continue the log at a crash.  Each is zeroed before anything else is written.
+        """
+        for seed in range(60):
+            disk = MemoryDisk(random.Random(seed))
+            store = open_store(disk)
+            disk.fail_at(1, errno.EIO, only=["write"])
+            with self.assertRaises(DiskFailure):
+                store.append([[message(number, body=b"refused%d" % number) for number in range(3)]], NOW_MS)
+            disk.heal()
+            store.append([[message(9, body=b"granted9")]], NOW_MS)
+            disk.kill()
+            with self.subTest(seed=seed):
+                seen = [record.body for record in read_all(open_store(disk))["T", 0]]
+                self.assertEqual(seen, [b"granted9"])
+
     def test_bit_rot_is_never_served(self) -> None:
         """Any flipped bit of a body is noticed when it is read; the other messages are served."""
         disk = MemoryDisk(random.Random(9))
