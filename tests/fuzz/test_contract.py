@@ -127,6 +127,8 @@ class AgreementTests(unittest.TestCase):
             ({"only": [1, 2]}, [1, 3], (2, [".1: '2' for construct, '3' for the reader"])),
             ([1], [1, 2], (1, ["value: 1 items for construct, 2 for the reader"])),
             ({"rows": [{"n": b"k", "v": b"1"}, {"n": b"k", "v": b"2"}]}, {"k": "2"}, (1, [])),
+            ({"rows": [{"n": b"k", "v": b"1"}, {"n": b"k", "v": b""}]}, {"k": "1"}, (1, [])),
+            ({"rows": [{"n": b"k", "v": b""}]}, {"k": ""}, (1, [])),
             ({"rows": [{"n": b"k", "v": b"1"}]}, {"z": "1"}, (0, ["['z'] is in no row of construct's"])),
             ({"rows": [{"n": b"k"}]}, {"k": "1"}, (0, [])),
             ({"a": b"x"}, {"a": "x"}, (1, [])),

@@ -121,7 +121,8 @@ def _pairs(oracle: list[Any], value: Mapping[Any, Any], path: str, differences: 
         columns = [item for name, item in row.items() if not str(name).startswith("_")]
         if len(columns) != 2:
             return 0
-        last[columns[0]] = columns[1]
+        # Readers that skip rows without a value keep an earlier one of that name.
+        last[columns[0]] = columns[1] or last.get(columns[0], columns[1])
     compared = 0
     for name, item in value.items():
         key = name.encode("utf-8", "surrogatepass") if isinstance(name, str) else name
