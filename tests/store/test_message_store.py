@@ -589,6 +589,16 @@ class ConfigTests(unittest.TestCase):
         for topic in ("", ".", "..", "a/b", "/", "a\\b", "a\0", "a\n", "x" * 256, "é" * 128):
             self.assertIsNotNone(topic_problem(topic))
 
+    def test_batch_queues_are_refused(self) -> None:
+        """A Java store with BatchCQ topics: said at the start, not found out by a consumer."""
+        disk = memory_disk()
+        open_store(disk).close(NOW_MS)
+        disk.make_dirs(f"{ROOT}/batchconsumequeue")
+        open_store(disk).close(NOW_MS)
+        disk.make_dirs(f"{ROOT}/batchconsumequeue/T/0")
+        with self.assertRaisesRegex(CorruptStore, "BatchCQ"):
+            open_store(disk)
+
     def test_foreign_files_are_named(self) -> None:
         """A file that is none of ours in the log's directory stops the start with its path, as Java would fail too."""
         disk = memory_disk()

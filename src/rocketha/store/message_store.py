@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rocketha.errors import DiskFailure, ensure
+from rocketha.errors import CorruptStore, DiskFailure, ensure
 from rocketha.store import atomic_file, census
 from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
@@ -79,6 +79,9 @@ class MessageStore:
             clean = not disk.exists(self._abort_path)
             for directory in (self.log.segments.directory, self.queues.directory, f"{self.root}/index"):
                 atomic_file.make_dirs(disk, directory)
+            batch_queues = f"{self.root}/batchconsumequeue"
+            if disk.is_dir(batch_queues) and disk.list(batch_queues):
+                raise CorruptStore(batch_queues, 0, "topics with queue type BatchCQ are not supported")
             fields = self.upkeep.load()
             self.log.segments.load()
             self.queues.load()
