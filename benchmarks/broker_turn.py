@@ -98,7 +98,8 @@ def batch_frames(count: int, size: int, members: int) -> list[bytes]:
             )
         fields = {
             "a": "load-producer", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
-            "g": "1795256860020", "h": "0", "i": "WAIT\x01true\x02", "j": "0", "k": "false", "m": "true", "n": "broker-a",
+            "g": "1795256860020", "h": "0", "i": "WAIT\x01true\x02", "j": "0", "k": "false",
+            "m": "true", "n": "broker-a",
         }  # fmt: skip
         command = request(320, fields, batch.join(parts))
         command.opaque = index

@@ -11,7 +11,10 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import RequestRefused
-from rocketha.protocols.remoting import Limits, RemotingFactory, RemotingProtocol, eager_write
+from rocketha.protocols.eager import eager_write
+from rocketha.protocols.remoting import COMPLAINTS_MAX, Limits, RemotingFactory, RemotingProtocol
+from rocketha.services import config_views
+from rocketha.services.config import load_broker
 from rocketha.wire.framing import FrameBuffer
 from rocketha.wire.remoting import Answer, Command, decode, encode, request
 
@@ -181,6 +184,16 @@ class HostileTests(RemotingCase):
         """The peer gets what it is owed before the connection closes, and nothing after the bad frame is read."""
         transport = self.assert_closed(frame(1, 1) + struct.pack(">iI", 6, 7 << 24 | 2) + b"{}" + frame(1, 2))
         self.assertEqual([c.opaque for c in frames_of(transport.value())], [1])
+
+    def test_complaints_are_counted_not_all_logged(self) -> None:
+        """A peer that opens and breaks connections as fast as it can fills a counter, not the log."""
+        said: list[str] = []
+        self.factory.log = type("Log", (), {"warn": lambda _, text, **values: said.append(text)})()
+        for _ in range(1000):
+            self.assert_closed(b"\x00\x00\x00\x00")
+        self.assertEqual((len(said), self.factory.refused), (COMPLAINTS_MAX, 1000))
+        self.advance(1)
+        self.assertEqual(said[-1], "{count} more complaints in this second")
 
     def test_an_answer_to_nothing_is_dropped(self) -> None:
         """A response whose opaque nobody waits for is no request and no error (facts: remoting 4)."""
@@ -360,3 +373,39 @@ class EagerWriteTests(SynchronousTestCase):
         eager_write(part, b"ghi")
         self.assertEqual(part._tempDataBuffer, [b"def", b"ghi"])
         self.assertEqual(len(part.sent), 1)
+
+
+class UnsentTests(RemotingCase):
+    """A large answer is no reason to close, a client that never reads is."""
+
+    limits = Limits(queued_bytes=100_000, queued_bytes_all=250_000)
+
+    def ask_for(self, size: int, waiting: int, port: int = 1) -> tuple[RemotingProtocol, Transport]:
+        protocol, transport = self.connect(port=port)
+        transport.dataBuffer, transport.offset = b"", 0  # type: ignore[attr-defined]
+        transport._tempDataBuffer, transport._tempDataLen = [b""], waiting  # type: ignore[attr-defined]
+        transport.connected = True  # type: ignore[misc]
+        protocol.dataReceived(frame(1, 1, b"x" * size))
+        return protocol, transport
+
+    def test_what_waits_decides(self) -> None:
+        """Only bytes that wait in the transport count, not those of the answer at hand."""
+        self.assertFalse(self.ask_for(500_000, 100_000)[1].aborted)
+        self.assertTrue(self.ask_for(500_000, 100_001)[1].aborted)
+
+    def test_all_together(self) -> None:
+        """Many slow readers share a bound; who drained or went away gives its part back."""
+        first, _ = self.ask_for(10, 90_000, 1)
+        second, _ = self.ask_for(10, 90_000, 2)
+        self.assertEqual(self.factory.unsent, 180_000)
+        self.assertTrue(self.ask_for(10, 90_000, 3)[1].aborted)
+        self.assertFalse(self.ask_for(10, 60_000, 4)[1].aborted)
+        first.resumeProducing()
+        second.connectionLost()
+        self.assertEqual(self.factory.unsent, 150_000)
+
+    def test_the_broker_leaves_room_for_its_largest_answers(self) -> None:
+        """Several messages of 4 MiB wait for a slow reader without harm (4 MiB was the bound, and did not do)."""
+        loaded = load_broker(b"", environment={}, host_name="h")
+        room = config_views.limits(loaded.config.remoting).queued_bytes
+        self.assertGreaterEqual(room, 8 * (loaded.config.store.max_message_size + (64 << 10)))

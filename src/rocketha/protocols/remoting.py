@@ -33,12 +33,16 @@ from zope.interface import implementer
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
+from rocketha.protocols.eager import eager_write, queued_bytes
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FRAME_LIMIT, FrameBuffer
 from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, decode, encode, encode_answer
 from rocketha.wire.remoting import request as make_request
 
 OPAQUE_MAX = (1 << 31) - 1
+
+COMPLAINTS_MAX = 20
+"""Lines a second that one port logs about peers that break the protocol."""
 
 
 class RequestService(Interface):
@@ -72,6 +76,7 @@ class Limits:
     connections_per_address: int = 64
     unfinished_bytes: int = 256 * 1024 * 1024
     queued_bytes: int = 64 * 1024 * 1024
+    queued_bytes_all: int = 256 * 1024 * 1024
 
 
 class Turn:
@@ -89,32 +94,6 @@ class Turn:
         self.active = False
         for connection in speakers:
             connection.flush()
-
-
-def eager_write(transport: Any, data: bytes) -> None:
-    """Write to the socket now when nothing waits before it; what the socket does not take is queued as usual.
-
-    Falls back to ``transport.write`` for anything that is not a plain TCP transport (TLS, tests).
-    """
-    if getattr(transport, "_tempDataBuffer", True) or transport.dataBuffer or not transport.connected:
-        transport.write(data)
-        return
-    if transport.disconnecting:
-        return
-    sent = transport.writeSomeData(data)
-    if isinstance(sent, int):
-        if sent < len(data):
-            transport.write(data[sent:] if sent else data)
-    else:
-        # The connection is gone: let the reactor find out by its own write, which calls connectionLost.
-        transport.write(data)
-
-
-def queued_bytes(transport: Any) -> int:
-    """Bytes that wait in a plain TCP transport's own buffers (0 for other transports)."""
-    if not hasattr(transport, "_tempDataLen"):
-        return 0
-    return len(transport.dataBuffer) - int(transport.offset) + int(transport._tempDataLen)
 
 
 @attrs.define
@@ -151,6 +130,7 @@ class RemotingProtocol(Protocol):
         self._opaque = 0
         self._closed = False
         self._held = 0
+        self._unsent = 0
         # Ticks of the factory's sweep, one a second.
         self._opened_tick = self.active_tick = factory.tick
         self._frame_tick: int | None = None
@@ -166,7 +146,8 @@ class RemotingProtocol(Protocol):
         self.peer = f"{self.peer_host}:{self.peer_port}"
         refusal = self.factory.admit(self)
         if refusal:
-            self.factory.log.warn("connection of {peer} refused: {reason}", peer=self.peer, reason=refusal)
+            self.factory.refused += 1
+            self.factory.complain("connection of {peer} refused: {reason}", peer=self.peer, reason=refusal)
             self._closed = True
             self.transport.abortConnection()
             return
@@ -181,6 +162,7 @@ class RemotingProtocol(Protocol):
         self._closed = True
         self._out.clear()
         self._hold(0)
+        self._count_unsent(0)
         pending, self._pending = self._pending, {}
         for entry in pending.values():
             entry.timeout.cancel()
@@ -251,7 +233,7 @@ class RemotingProtocol(Protocol):
 
     def _refuse(self, problem: RemoteProtocolError) -> None:
         self.factory.refused += 1
-        self.factory.log.warn("closing {peer}: {problem}", peer=self.peer, problem=str(problem))
+        self.factory.complain("closing {peer}: {problem}", peer=self.peer, problem=str(problem))
         self.close()
 
     def _hold(self, held: int) -> None:
@@ -287,9 +269,22 @@ class RemotingProtocol(Protocol):
         out.clear()
         self.active_tick = self.factory.tick
         self.factory.bytes_out += len(data)
-        eager_write(self.transport, data)
-        if len(data) > 65536 and queued_bytes(self.transport) > self.factory.limits.queued_bytes:
-            self.factory.log.warn("closing {peer}: it does not read its answers", peer=self.peer)
+        if not eager_write(self.transport, data):
+            self._count_unsent(queued_bytes(self.transport))
+
+    def _count_unsent(self, waiting: int) -> None:
+        """What waits for a peer that reads slowly is bounded, for each and for all of them."""
+        factory = self.factory
+        factory.unsent += waiting - self._unsent
+        self._unsent = waiting
+        limits = factory.limits
+        if waiting > limits.queued_bytes or (waiting > 65536 and factory.unsent > limits.queued_bytes_all):
+            factory.complain(
+                "closing {peer}: it does not read its answers ({waiting} bytes wait, {all} on this port)",
+                peer=self.peer,
+                waiting=waiting,
+                all=factory.unsent,
+            )
             self.abort()
 
     def answer(self, opaque: int, answer: Answer) -> None:
@@ -376,6 +371,7 @@ class RemotingProtocol(Protocol):
 
     def resumeProducing(self) -> None:
         """Twisted: it has drained."""
+        self._count_unsent(0)
         if not self._closed:
             self.transport.resumeProducing()
 
@@ -416,7 +412,10 @@ class RemotingFactory(ServerFactory):
         self.frames_in = self.bytes_in = self.bytes_out = self.refused = 0
         # Invariant: the sum over all connections of the bytes held in their unfinished frames.
         self.unfinished = 0
+        # Likewise of the bytes that wait to be sent, as of each connection's last write.
+        self.unsent = 0
         self._by_address: dict[str, int] = {}
+        self._complaints = 0  # of this second
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self.numbers = itertools.count(1) if numbers is None else numbers
         self._sweeper: task.LoopingCall | None = None
@@ -470,9 +469,18 @@ class RemotingFactory(ServerFactory):
         if connection.id in self.connections:
             self._closing[connection.id] = (connection, self.tick)
 
+    def complain(self, text: str, **values: Any) -> None:
+        """Log what a peer did wrong; at most so often a second, so that nobody fills the disk with our log."""
+        self._complaints += 1
+        if self._complaints <= COMPLAINTS_MAX:
+            self.log.warn(text, **values)
+
     def sweep(self) -> None:
         """Once a second: end what missed a deadline."""
         self.tick += 1
+        if self._complaints > COMPLAINTS_MAX:
+            self.log.warn("{count} more complaints in this second", count=self._complaints - COMPLAINTS_MAX)
+        self._complaints = 0
         tick = self.tick
         for connection in list(self.connections.values()):
             if not connection.closed:

@@ -231,13 +231,13 @@ class RemotingConfig(Section):
     frame_timeout_seconds: int = number(
         30, "How long a begun frame may take to arrive.", low=1, high=3600, unit="s", ours=True
     )
-    write_buffer_high_water_mark: int = number(
-        4 << 20,
-        "Unsent bytes of a connection from which we stop reading from it.",
-        low=1,
+    unsent_bytes_max: int = number(
+        64 << 20,
+        "A connection with more bytes unsent than this is closed: its client asks and does not read.",
+        low=32 << 20,
         high=1 << 30,
         unit="bytes",
-        java_default="0 (Netty's 64 KiB)",
+        ours=True,
     )
 
 

@@ -30,8 +30,9 @@ IGNORED: dict[str, str] = {
         clientOnewaySemaphoreValue clientAsyncSemaphoreValue clientPooledByteBufAllocatorEnable disableCallbackExecutor
         disableNettyWorkerGroup clientRequestThreadPoolNums defaultThreadPoolNums clientRequestThreadPoolQueueCapacity
         defaultThreadPoolQueueCapacity serverSocketSndBufSize serverSocketRcvBufSize clientSocketSndBufSize
-        clientSocketRcvBufSize writeBufferLowWaterMark asyncSendEnable useReentrantLockWhenPutMessage topicQueueLockNum
-        spinLockCollisionRetreatOptimalDegree useABSLock dispatchCqThreads dispatchCqCacheNum
+        clientSocketRcvBufSize writeBufferLowWaterMark writeBufferHighWaterMark asyncSendEnable
+        useReentrantLockWhenPutMessage topicQueueLockNum spinLockCollisionRetreatOptimalDegree
+        useABSLock dispatchCqThreads dispatchCqCacheNum
         enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums compactionThreadNum enableAsyncReput
         dispatchFromSenderThread maxAsyncPutMessageRequests putMsgIndexHightWater enableFastChannelEventProcess
         recoverConcurrently enableAcceleratedRecovery""",

@@ -53,7 +53,7 @@ def limits(keys: RemotingConfig) -> Limits:
         idle_s=keys.server_channel_max_idle_time_seconds,
         connections=keys.connections_max,
         connections_per_address=keys.connections_per_address_max,
-        queued_bytes=keys.write_buffer_high_water_mark,
+        queued_bytes=keys.unsent_bytes_max,
     )
 
 

@@ -1,0 +1,37 @@
+"""Writing to a socket now instead of in the reactor's next turn.
+
+``transport.write`` queues the bytes and asks epoll to say when the socket is writable: two system calls and a turn of
+the reactor for bytes that the socket would have taken at once.  This is the one place that looks inside Twisted's TCP
+transport (docs/adr/0003).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def eager_write(transport: Any, data: bytes) -> bool:
+    """Write to the socket now when nothing waits before it; what the socket does not take is queued as usual.
+
+    :return: whether all of it went out, so that nothing waits.
+
+    Falls back to ``transport.write`` for anything that is not a plain TCP transport (TLS, tests).
+    """
+    if getattr(transport, "_tempDataBuffer", True) or transport.dataBuffer or not transport.connected:
+        transport.write(data)
+        return False
+    if transport.disconnecting:
+        return True
+    sent = transport.writeSomeData(data)
+    if sent == len(data):
+        return True
+    # The rest is queued; where the connection is gone, the reactor finds out by its own write and calls connectionLost.
+    transport.write(data[sent:] if isinstance(sent, int) and sent else data)
+    return False
+
+
+def queued_bytes(transport: Any) -> int:
+    """Bytes that wait in a plain TCP transport's own buffers (0 for other transports)."""
+    if not hasattr(transport, "_tempDataLen"):
+        return 0
+    return len(transport.dataBuffer) - int(transport.offset) + int(transport._tempDataLen)
