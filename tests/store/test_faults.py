@@ -197,6 +197,11 @@ class FaultTests(unittest.TestCase):
                     run.promises.stored = set(run.promises.synced)
                     for _ in range(chance.randrange(40)):
                         run.step(store)
+                    if chance.random() < 0.3:  # the process dies first, and its successor has synced what it found
+                        disk.kill()
+                        store = open_store(disk, now_ms=run.now_ms)
+                        self.assertEqual(store.flushed_offset, store.max_physical_offset)
+                        run.promises.synced |= run.promises.stored
                     disk.crash()
                 store = open_store(disk, now_ms=run.now_ms)
                 self.check(store, run.promises.synced, set(), f"seed {seed}, end")

@@ -119,7 +119,8 @@ class QueueTable:
 
         :param thorough: sync everything written since the last thorough job too.
         """
-        if self._busy or not (self.dirty or (thorough and self._unsynced)):
+        unsynced = self._unsynced or self._unsynced_directories
+        if self._busy or not (self.dirty or (thorough and unsynced)):
             return None
         writes = [
             _Write(queue, queue.tail_from, bytes(queue.tail), frozenset(queue.files.bases)) for queue in self.dirty
@@ -202,6 +203,13 @@ class QueueTable:
             self.mark(write.queue)
             self.pending_bytes += len(write.data)
         self._remove_deleted()
+
+    def distrust_names(self) -> None:
+        """After a crash: let the next thorough job sync every directory, whoever made the names in it."""
+        self._unsynced_directories[self.directory] = None
+        for queue in self.all():
+            directory = queue.files.directory
+            self._unsynced_directories[directory.rpartition("/")[0]] = self._unsynced_directories[directory] = None
 
     # Removing
 

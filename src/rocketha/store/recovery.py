@@ -92,7 +92,7 @@ class Recovery:
         if self._holed:
             self._rebuild()
         queues.correct_min(log.begin)
-        self._settle(start)
+        self._settle(start, clean)
         if index is not None:
             index.truncate(log.end)
         self._write()
@@ -285,7 +285,7 @@ class Recovery:
             self._note(f"{behind} files behind {end} were removed")
         return erased
 
-    def _settle(self, start: int) -> None:
+    def _settle(self, start: int, clean: bool) -> None:
         """Drop queue entries behind the end of the log, in memory and on disk."""
         log = self._log
         for queue in self._queues.all():
@@ -298,6 +298,11 @@ class Recovery:
         for base in log.segments.bases:
             if base + log.segments.file_size > start:
                 log.segments.file(base).sync()
+        # The names too: the process that made these files may have died before it synced them.
+        log.segments.names_changed = True
+        log.segments.sync_names()
+        if not clean:
+            self._queues.distrust_names()
 
     def _write(self) -> None:
         self._run(self._queues.write_job(thorough=True))
