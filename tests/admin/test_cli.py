@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin import cli, receive, send
 from rocketha.admin.client import Queue
-from rocketha.admin.consumer import Received
+from rocketha.admin.received import Received
 from rocketha.errors import ConfigError
 
 

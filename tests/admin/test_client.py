@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, parse_route
-from rocketha.admin.consumer import BODY_BYTES_MAX, Subscription, share, uncompressed
+from rocketha.admin.received import BODY_BYTES_MAX, uncompressed
+from rocketha.admin.subscription import Subscription, share
 from rocketha.errors import RemoteProtocolError
 
 ROUTE = (

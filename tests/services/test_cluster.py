@@ -14,8 +14,10 @@ from twisted.internet import defer, reactor, task
 from twisted.trial.unittest import TestCase
 
 from rocketha.admin.client import Client, NoRoute, RequestFailed
-from rocketha.admin.consumer import Consumer, Received, Subscription
+from rocketha.admin.consumer import Consumer
 from rocketha.admin.producer import Message, Producer
+from rocketha.admin.received import Received
+from rocketha.admin.subscription import Subscription
 from rocketha.errors import RemoteProtocolError
 from rocketha.services import cluster_tap
 from rocketha.services.cluster import ClusterService

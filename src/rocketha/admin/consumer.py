@@ -4,30 +4,29 @@ What it must not know: the command line, what happens to a message.
 
 Theory of operation.  Each queue has its own loop: pull with long polling, hand the messages over one by one, move on.
 As a member of a group, a heartbeat says who we are and what we want; every 20 s, and whenever a broker says that the
-members changed, all members compute the same shares from the same sorted lists (:func:`share`). A queue that is not
+members changed, all members compute the same shares from the same sorted lists (``subscription.share``). A queue that is not
 ours any more is committed and let go. Offsets are committed every 5 s and at the end: a message may come twice after a
 crash, never not at all.
 
-Java: ``DefaultMQPushConsumerImpl``, ``RebalanceImpl``, ``AllocateMessageQueueAveragely``, ``PullAPIWrapper``.
+Java: ``DefaultMQPushConsumerImpl``, ``RebalanceImpl``, ``PullAPIWrapper``.
 """
 
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any
 
-import attrs
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.task import LoopingCall, deferLater
 
 from rocketha.admin.client import NETWORK_ERRORS, Client, Queue, RequestFailed, Route
+from rocketha.admin.received import Received, received
+from rocketha.admin.subscription import Subscription, share
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.observe.logging import make_logger
-from rocketha.wire import json_dialect, properties, record
+from rocketha.wire import json_dialect, record
 from rocketha.wire.codes import RequestCode, ResponseCode
-from rocketha.wire.java_text import string_hash
 from rocketha.wire.remoting import Command
 
 SUSPEND_MS = 15_000
@@ -36,128 +35,11 @@ RETRY_AFTER_S = 1.0
 HEARTBEAT_S = 30.0
 REBALANCE_S = 20.0
 COMMIT_S = 5.0
-BODY_BYTES_MAX = 64 * 1024 * 1024
 
 TOOLS_GROUP = "TOOLS_CONSUMER"
 """Who pulls without being a member of a group: every broker has it (``MixAll.TOOLS_CONSUMER_GROUP``)."""
 
 _COMMIT, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
-_COMPRESSED, _COMPRESSION_TYPE, _ZLIB = 0x1, 0x700, 0x300
-
-Item = TypeVar("Item")
-
-
-@attrs.frozen
-class Received:
-    """One message as it came.
-
-    :ivar body: uncompressed.
-    """
-
-    queue: Queue
-    queue_offset: int
-    born_timestamp_ms: int
-    store_timestamp_ms: int
-    reconsume_times: int
-    offset_message_id: str
-    body: bytes
-    properties: Mapping[str, str]
-
-    @property
-    def topic(self) -> str:
-        """The topic it was sent to, also when it comes again from a retry topic."""
-        return self.properties.get(properties.RETRY_TOPIC, self.queue.topic)
-
-
-def share(items: Sequence[Item], members: Sequence[str], member: str) -> list[Item]:
-    """The averaged share of one member: neighbours stay together, the first members get one more.
-
-    Every member computes it alone, so it must be Java's to the letter (``AllocateMessageQueueAveragely``).
-    """
-    ordered = sorted(set(members))
-    if member not in ordered:
-        return []
-    index = ordered.index(member)
-    size, extra = divmod(len(items), len(ordered))
-    start = index * size + min(index, extra)
-    return list(items[start : start + size + (index < extra)])
-
-
-def uncompressed(body: bytes, sys_flag: int) -> bytes:
-    """The body as it was given to the producer.
-
-    :raises RemoteProtocolError: compressed in a way this client does not know, or not what it says.
-    """
-    if not sys_flag & _COMPRESSED:
-        return body
-    kind = sys_flag & _COMPRESSION_TYPE
-    if kind not in (0, _ZLIB):
-        raise RemoteProtocolError(f"a body compressed with {({0x100: 'LZ4', 0x200: 'ZSTD'}).get(kind, hex(kind))}")
-    inflater = zlib.decompressobj()
-    try:
-        result = inflater.decompress(body, BODY_BYTES_MAX)
-    except zlib.error as problem:
-        raise RemoteProtocolError(f"a compressed body: {problem}") from None
-    if inflater.unconsumed_tail:
-        raise RemoteProtocolError(f"a body of more than {BODY_BYTES_MAX} bytes when inflated")
-    if not inflater.eof:
-        raise RemoteProtocolError("a compressed body that ends too early")
-    return result
-
-
-def received(queue: Queue, found: record.Record) -> Received:
-    """A stored record as a message."""
-    try:
-        body = uncompressed(found.body, found.sys_flag)
-    except RemoteProtocolError as problem:
-        body = f"({problem}; {len(found.body)} bytes)".encode()
-    return Received(
-        queue,
-        found.queue_offset,
-        found.born_timestamp_ms,
-        found.store_timestamp_ms,
-        found.reconsume_times,
-        record.make_message_id(found.store_host, found.physical_offset),
-        body,
-        properties.parse(found.properties),
-    )
-
-
-@attrs.frozen
-class Subscription:
-    """What is wanted of the topic.
-
-    :ivar group: None to read all queues without being a member of a group.
-    :ivar tags: empty for everything.
-    :ivar start: where a queue begins that has no committed offset: ``first``, ``last``, or a time in ms.
-    """
-
-    topic: str
-    group: str | None = None
-    tags: tuple[str, ...] = ()
-    start: str | int = "last"
-
-    @property
-    def expression(self) -> str:
-        """As it stands in requests."""
-        return " || ".join(self.tags) or "*"
-
-    def accepts(self, found: Mapping[str, str]) -> bool:
-        """The client's half of the tag filter: brokers compare hashes only."""
-        return not self.tags or found.get(properties.TAGS, "") in self.tags
-
-    def as_json(self, topic: str, version_ms: int) -> dict[str, Any]:
-        """``SubscriptionData`` of a heartbeat; a retry topic is always wanted whole."""
-        tags = self.tags if topic == self.topic else ()
-        return {
-            "classFilterMode": False,
-            "codeSet": sorted({string_hash(tag) for tag in tags}),
-            "expressionType": "TAG",
-            "subString": self.expression if tags else "*",
-            "subVersion": version_ms,
-            "tagsSet": list(tags),
-            "topic": topic,
-        }
 
 
 class _Reader:

@@ -14,8 +14,10 @@ from twisted.internet.defer import Deferred
 
 from rocketha.admin.cli import add_nameserver_argument, nameservers
 from rocketha.admin.client import Client
-from rocketha.admin.consumer import Consumer, Received, Subscription
+from rocketha.admin.consumer import Consumer
 from rocketha.admin.main_loop import Interrupted, run_coroutine
+from rocketha.admin.received import Received
+from rocketha.admin.subscription import Subscription
 from rocketha.errors import ConfigError
 from rocketha.wire import properties
 
