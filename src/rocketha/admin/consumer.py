@@ -4,9 +4,9 @@ What it must not know: the command line, what happens to a message.
 
 Theory of operation.  Each queue has its own loop: pull with long polling, hand the messages over one by one, move on.
 As a member of a group, a heartbeat says who we are and what we want; every 20 s, and whenever a broker says that the
-members changed, all members compute the same shares from the same sorted lists (``subscription.share``). A queue that is not
-ours any more is committed and let go. Offsets are committed every 5 s and at the end: a message may come twice after a
-crash, never not at all.
+members changed, all members compute the same shares from the same sorted lists (``subscription.share``). A queue that
+is not ours any more is committed and let go. Offsets are committed every 5 s and at the end: a message may come twice
+after a crash, never not at all.
 
 Java: ``DefaultMQPushConsumerImpl``, ``RebalanceImpl``, ``PullAPIWrapper``.
 """
@@ -39,7 +39,7 @@ COMMIT_S = 5.0
 TOOLS_GROUP = "TOOLS_CONSUMER"
 """Who pulls without being a member of a group: every broker has it (``MixAll.TOOLS_CONSUMER_GROUP``)."""
 
-_COMMIT, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+_SUSPEND, _SUBSCRIPTION = 2, 4
 
 
 class _Reader:
