@@ -177,7 +177,7 @@ class RecordTests(unittest.TestCase):
         data = bytearray(b"".join(parts))
         wanted, at = [], 1000
         for part in parts:
-            wanted.append((at, len(part)))
+            wanted.append((at, len(part), 0))
             at += len(part)
         self.assertEqual(record.take_intact(bytes(data), 1000, wanted), parts)
         if victim < len(values) and values[victim].body:
@@ -185,7 +185,9 @@ class RecordTests(unittest.TestCase):
             data[wanted[victim][0] - 1000 + head] ^= 0x80
             rest = parts[:victim] + parts[victim + 1 :]
             self.assertEqual(record.take_intact(bytes(data), 1000, wanted), rest)
-        self.assertEqual(record.take_intact(bytes(data), 1000, [(0, 91), (999, 100), (at, 91), (1000, 1)]), [])
+        self.assertEqual(
+            record.take_intact(bytes(data), 1000, [(0, 91, 0), (999, 100, 0), (at, 91, 0), (1000, 1, 0)]), []
+        )
 
 
 class MessageIdTests(unittest.TestCase):

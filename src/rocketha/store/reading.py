@@ -8,6 +8,7 @@ its CRC first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.commitlog import CommitLog
@@ -31,6 +32,7 @@ SPAN_BYTES_MAX = 1 << 20
 FIRST_READ = 4096
 _BORN_HOST_AT = 48
 _units = QUEUE_UNIT.layout.iter_unpack
+_size_of = itemgetter(1)
 
 
 class Reader:
@@ -92,21 +94,21 @@ class Reader:
         status = GetStatus.MESSAGE_WAS_REMOVING if wanted else GetStatus.NO_MATCHED_MESSAGE
         return GetResult(status, next_offset, low, high, damaged=damaged)
 
-    def _read(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The good ones of some records, given as (log offset, size)."""
+    def _read(self, wanted: Sequence[tuple[int, int, int]]) -> list[bytes]:
+        """The good ones of some records, given as queue entries."""
         parts: list[bytes] = []
         start = 0
         while start < len(wanted):
-            first, size = wanted[start]
+            first, size, _ = wanted[start]
             if not 0 < size <= RECORD_BYTES_MAX:
                 start += 1  # an entry that points nowhere
                 continue
             end, useful, stop = first + size, size, start + 1
-            last, last_size = wanted[-1]
+            last, last_size, _ = wanted[-1]
             if first < last < first + SMALL_SPAN_BYTES and 0 < last_size <= RECORD_BYTES_MAX:
                 end, stop = last + last_size, len(wanted)
             while stop < len(wanted):
-                offset, size = wanted[stop]
+                offset, size, _ = wanted[stop]
                 useful += size
                 span = offset + size - first
                 if (
@@ -122,7 +124,9 @@ class Reader:
             if self._config.verify_on_read:
                 parts += take_intact(data, first, part)
             else:
-                parts += [data[at - first : at - first + size] for at, size in part if at - first + size <= len(data)]
+                parts += [
+                    data[at - first : at - first + size] for at, size, _ in part if at - first + size <= len(data)
+                ]
             start = stop
         return parts
 
@@ -194,21 +198,21 @@ class Reader:
 
 def _choose(
     data: bytes, offset: int, max_messages: int, limit: int, accepts: Callable[[int], bool] | None
-) -> tuple[int, Sequence[tuple[int, int]]]:
+) -> tuple[int, Sequence[tuple[int, int, int]]]:
     """``(next offset, records to read)``: the first record always fits, as in Java.
 
     Entries that point nowhere are among the records; reading leaves them out and counts them.
     """
     units = list(_units(data))
-    if accepts is None and sum(unit[1] for unit in units) <= limit:
-        return offset + len(units), [unit[:2] for unit in units]
-    wanted: list[tuple[int, int]] = []
+    if accepts is None and sum(map(_size_of, units)) <= limit:
+        return offset + len(units), units
+    wanted: list[tuple[int, int, int]] = []
     total = 0
     for physical_offset, size, code in units:
         if wanted and (total + size > limit or len(wanted) >= max_messages):
             break
         offset += 1
         if accepts is None or accepts(code):
-            wanted.append((physical_offset, size))
+            wanted.append((physical_offset, size, code))
             total += size
     return offset, wanted

@@ -233,14 +233,15 @@ def is_intact(buffer: Buffer, offset: int, size: int) -> bool:
     return not body_length or zlib.crc32(buffer[body_at : body_at + body_length]) & 0x7FFFFFFF == crc
 
 
-def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
-    """The records, given as (log offset, size), of bytes that begin at log offset ``base``; damaged ones are left out.
+def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int, int]]) -> list[bytes]:
+    """The records, given as queue entries (log offset, size, tags code), of bytes that begin at log offset ``base``;
+    damaged ones are left out.
 
     The hot path of a pull: :func:`is_intact` for each, with the common case (v1, IPv4) spelled out.
     """
     taken: list[bytes] = []
     look, crc32, end = _LOOK.unpack_from, zlib.crc32, len(data)
-    for offset, size in wanted:
+    for offset, size, _ in wanted:
         at = offset - base
         if size < RECORD_BYTES_MIN or at + size > end or at < 0:
             continue
