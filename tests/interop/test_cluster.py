@@ -1,5 +1,5 @@
-"""``twistd rocketha-cluster``, which ``make run`` starts: one process, and a Java client, mqadmin and a restart find a
-whole RocketMQ.
+"""``twistd rocketha-cluster``, which ``make run`` starts: one process, and a Java client, mqadmin and a restart find
+a whole RocketMQ.
 
 Source: issue 3 "Build" 5 and the first of its "Shows".
 """

@@ -12,7 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import RequestRefused
 from rocketha.protocols.eager import eager_write
-from rocketha.protocols.remoting import COMPLAINTS_MAX, Limits, RemotingFactory, RemotingProtocol
+from rocketha.protocols.limits import Limits
+from rocketha.protocols.remoting import COMPLAINTS_MAX, RemotingFactory, RemotingProtocol
 from rocketha.services import config_views
 from rocketha.services.config import load_broker
 from rocketha.wire.framing import FrameBuffer
@@ -298,6 +299,45 @@ class LimitTests(RemotingCase):
         self.assertFalse(transport.aborted)
         self.advance(6)
         self.assertTrue(transport.aborted)
+
+
+class LargeAnswerTests(RemotingCase):
+    """One read of many requests for large answers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.protocol, self.transport = self.connect()
+        large = Answer(0, None, None, b"x" * 400_000)
+        self.service.request = lambda connection, command: large  # type: ignore[method-assign]
+        self.protocol.dataReceived(b"".join(frame(1, number) for number in range(10)))
+
+    def opaques(self) -> list[int]:
+        return [command.opaque for command in frames_of(self.transport.value())]
+
+    def test_a_turn_makes_a_bounded_answer(self) -> None:
+        """The first turn stops after about a MiB; reading stops with it, and goes on when all are answered."""
+        self.assertEqual(self.opaques(), [0, 1, 2])
+        self.assertEqual(self.transport.producerState, "paused")
+        self.clock.advance(0)
+        self.assertEqual(self.opaques(), list(range(10)))
+        self.assertEqual([len(said) // 400_000 for said in self.transport.writes], [3, 3, 3, 1])
+        self.assertEqual(self.transport.producerState, "producing")
+
+    def test_the_rest_waits_for_a_slow_reader(self) -> None:
+        """While the outbound buffer is over its mark nothing more is answered."""
+        self.protocol.pauseProducing()
+        self.clock.advance(1)
+        self.assertEqual(self.opaques(), [0, 1, 2])
+        self.protocol.resumeProducing()
+        for _ in range(3):
+            self.clock.advance(0)
+        self.assertEqual(self.opaques(), list(range(10)))
+
+    def test_gone_meanwhile(self) -> None:
+        """What waits of a connection that is gone is forgotten."""
+        self.protocol.connectionLost()
+        self.clock.advance(1)
+        self.assertEqual(self.opaques(), [0, 1, 2])
 
 
 class RequestTests(RemotingCase):

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rocketha.wire import java_text
-from rocketha.wire.java_text import crc32_31, extend_hash, hash_units, string_hash, utf16_length
+from rocketha.wire.java_text import crc32_31, hash_units, string_hash, utf16_length
 
 any_text = st.text(st.characters(), max_size=60)
 
@@ -68,17 +68,6 @@ class HashTests(unittest.TestCase):
         wanted = naive_hash(units.decode("latin-1"))
         self.assertEqual(hash_units(units), wanted)
         self.assertEqual(hash_units(memoryview(units)), wanted)
-
-    @given(st.text(st.characters(max_codepoint=127), max_size=40), st.binary(max_size=900))
-    def test_extend(self, prefix: str, rest: bytes) -> None:
-        """The hash of a whole from its prefix's hash, as the index uses it for topic#key."""
-        self.assertEqual(extend_hash(string_hash(prefix), rest), naive_hash(prefix + rest.decode("latin-1")))
-
-    def test_extend_by_more_than_the_powers(self) -> None:
-        """A rest as long as the table of powers, and longer: the longest key of a message is 32 KiB of properties."""
-        for count in (java_text._POWERS_LIMIT - 1, java_text._POWERS_LIMIT, java_text._POWERS_LIMIT + 1, 32767):
-            with self.subTest(count):
-                self.assertEqual(extend_hash(string_hash("T#"), b"k" * count), naive_hash("T#" + "k" * count))
 
 
 class CrcTests(unittest.TestCase):

@@ -34,12 +34,17 @@ from zope.interface import implementer
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.eager import eager_write, queued_bytes
+from rocketha.protocols.limits import Limits
+from rocketha.protocols.turn import Turn
 from rocketha.wire.codes import ResponseCode
-from rocketha.wire.framing import FRAME_LIMIT, FrameBuffer
-from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, decode, encode, encode_answer
+from rocketha.wire.framing import FrameBuffer
+from rocketha.wire.remoting import Answer, Command, decode, encode, encode_answer
 from rocketha.wire.remoting import request as make_request
 
 OPAQUE_MAX = (1 << 31) - 1
+
+TURN_BYTES_MAX = 1024 * 1024
+"""Bytes of answers to one connection in one turn, about: what one read of requests may cost in memory."""
 
 COMPLAINTS_MAX = 20
 """Lines a second that one port logs about peers that break the protocol."""
@@ -59,41 +64,6 @@ class RequestService(Interface):
 
     def turn_ended(self) -> None:
         """All frames of one read have been given to :meth:`request`."""
-
-
-@attrs.frozen
-class Limits:
-    """What one listening port allows; seconds and bytes.  Loopback is exempt from ``connections_per_address``: there
-    every client of this machine has the same address.
-    """
-
-    frame_bytes: int = FRAME_LIMIT
-    header_bytes: int = HEADER_LIMIT
-    first_frame_s: int = 10
-    whole_frame_s: int = 30
-    idle_s: int = 120
-    connections: int = 1024
-    connections_per_address: int = 64
-    unfinished_bytes: int = 256 * 1024 * 1024
-    queued_bytes: int = 64 * 1024 * 1024
-    queued_bytes_all: int = 256 * 1024 * 1024
-
-
-class Turn:
-    """The connections that have something to say at the end of the present read."""
-
-    __slots__ = ("active", "speakers")
-
-    def __init__(self) -> None:
-        self.active = False
-        self.speakers: list[RemotingProtocol] = []
-
-    def end(self) -> None:
-        """Every speaker says it."""
-        speakers, self.speakers = self.speakers, []
-        self.active = False
-        for connection in speakers:
-            connection.flush()
 
 
 @attrs.define
@@ -131,6 +101,9 @@ class RemotingProtocol(Protocol):
         self._closed = False
         self._held = 0
         self._unsent = 0
+        self._out_bytes = 0
+        self._paused = False  # our outbound buffer is over its mark
+        self._backlog: list[bytes] = []  # frames of a read that wait for the answers before them to be taken
         # Ticks of the factory's sweep, one a second.
         self._opened_tick = self.active_tick = factory.tick
         self._frame_tick: int | None = None
@@ -161,6 +134,7 @@ class RemotingProtocol(Protocol):
         known = self.factory.forget(self)
         self._closed = True
         self._out.clear()
+        self._backlog.clear()
         self._hold(0)
         self._count_unsent(0)
         pending, self._pending = self._pending, {}
@@ -188,6 +162,12 @@ class RemotingProtocol(Protocol):
         if not frames:
             return
         factory.frames_in += len(frames)
+        if self._backlog:  # a transport that delivers although it was paused
+            self._backlog += frames
+        else:
+            self._take(frames)
+
+    def _take(self, frames: list[bytes]) -> None:
         turn = self._turn
         if turn.active:  # a service that reads from inside a request; never with a real reactor
             self._frames(frames)
@@ -198,10 +178,25 @@ class RemotingProtocol(Protocol):
             self._service.turn_ended()
         finally:
             turn.end()
+        if self._backlog and not self._closed:
+            self.transport.pauseProducing()
+            self.factory.clock.callLater(0, self._take_up)
+
+    def _take_up(self) -> None:
+        """Go on with the requests that a turn left, unless the answers before them have not been taken."""
+        if self._backlog and not self._paused and not self._closed:
+            frames, self._backlog = self._backlog, []
+            self._take(frames)
+            if not self._backlog and not self._paused and not self._closed:
+                self.transport.resumeProducing()
 
     def _frames(self, frames: list[bytes]) -> None:
         service, header_limit = self._service, self.factory.limits.header_bytes
-        for frame in frames:
+        for number, frame in enumerate(frames, 1):
+            if self._out_bytes > TURN_BYTES_MAX:
+                # A read full of requests for large answers: the rest waits until these are taken.
+                self._backlog = frames[number - 1 :]
+                return
             try:
                 command = decode(frame, header_limit)
             except RemoteProtocolError as problem:
@@ -257,6 +252,7 @@ class RemotingProtocol(Protocol):
         if not out:
             self._turn.speakers.append(self)
         out.append(data)
+        self._out_bytes += len(data)
         if not self._turn.active:
             self._turn.end()
 
@@ -267,6 +263,7 @@ class RemotingProtocol(Protocol):
             return
         data = out[0] if len(out) == 1 else b"".join(out)
         out.clear()
+        self._out_bytes = 0
         self.active_tick = self.factory.tick
         self.factory.bytes_out += len(data)
         if not eager_write(self.transport, data):
@@ -367,12 +364,16 @@ class RemotingProtocol(Protocol):
 
     def pauseProducing(self) -> None:
         """Twisted: our outbound buffer is over its mark."""
+        self._paused = True
         self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
         """Twisted: it has drained."""
+        self._paused = False
         self._count_unsent(0)
-        if not self._closed:
+        if self._backlog:
+            self._take_up()
+        elif not self._closed:
             self.transport.resumeProducing()
 
     def stopProducing(self) -> None:

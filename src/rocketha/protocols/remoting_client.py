@@ -17,7 +17,8 @@ from twisted.internet.endpoints import HostnameEndpoint, connectProtocol
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError
-from rocketha.protocols.remoting import Limits, RemotingFactory, RemotingProtocol
+from rocketha.protocols.limits import Limits
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 

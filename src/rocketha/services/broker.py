@@ -42,7 +42,8 @@ from rocketha.errors import ConfigError, DiskFailure, RequestRefused
 from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
 from rocketha.observe.metrics import Registry
-from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, Turn
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.protocols.turn import Turn
 from rocketha.services import broker_metrics, config_views, fast_port
 from rocketha.services.blocking import BlockingWork, Underway, Worker, exception_of
 from rocketha.services.broker_effects import BrokerEffects

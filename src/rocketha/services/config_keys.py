@@ -137,7 +137,7 @@ class StoreSettings(Section):
         2, "Fewest dirty pages for which a consume queue is flushed.", unit="pages of 4096 bytes", no_effect=_FLUSH_ALL
     )
     flush_consume_queue_thorough_interval: int = number(
-        60_000, "How often every consume queue is flushed.", low=1, unit="ms"
+        10_000, "How often every consume queue is flushed.", low=1, unit="ms", java_default="60000"
     )
     sync_flush_timeout: int = number(
         5000, "How long a sender waits for the disk before FLUSH_DISK_TIMEOUT.", low=1, unit="ms", live=True

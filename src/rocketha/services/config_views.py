@@ -6,7 +6,7 @@ Knows both sides' names; decides nothing but their correspondence and units.
 from __future__ import annotations
 
 from rocketha.broker.delay_levels import parse_levels
-from rocketha.protocols.remoting import Limits
+from rocketha.protocols.limits import Limits
 from rocketha.services.config_keys import BrokerConfig, RemotingConfig
 from rocketha.services.local_time import local_utc_offset_ms
 from rocketha.store.config import StoreConfig

@@ -18,7 +18,8 @@ from twisted.python.failure import Failure
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.topics import TopicTable
 from rocketha.observe.logging import make_logger
-from rocketha.protocols.remoting import Limits, RemotingProtocol
+from rocketha.protocols.limits import Limits
+from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode

@@ -48,17 +48,6 @@ def _long_hash(units: bytes | memoryview) -> int:
     return value - 0x100000000 if value & 0x80000000 else value
 
 
-def extend_hash(prefix_hash: int, units: bytes) -> int:
-    """The hash of ``prefix + units`` from the prefix's hash, both ways signed: lets a caller keep the hash of
-    ``topic#``.
-    """
-    count = len(units)
-    # A client chooses how long its keys are.
-    power = _POWERS[count] if count < _POWERS_LIMIT else pow(31, count, 1 << 32)
-    value = (prefix_hash * power + hash_units(units)) & 0xFFFFFFFF
-    return value - 0x100000000 if value & 0x80000000 else value
-
-
 def utf16_length(text: str) -> int:
     """Java's ``String.length()``."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
