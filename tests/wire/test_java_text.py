@@ -8,7 +8,6 @@ import zlib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rocketha.wire import java_text
 from rocketha.wire.java_text import crc32_31, hash_units, string_hash, utf16_length
 
 any_text = st.text(st.characters(), max_size=60)
