@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -13,13 +14,17 @@ class Speaker(Protocol):
 
 
 class Turn:
-    """The connections that have something to say at the end of the present read."""
+    """The connections that have something to say at the end of the present read.
 
-    __slots__ = ("active", "speakers")
+    :ivar afterwards: called when all have said it: work that nobody waits for.
+    """
+
+    __slots__ = ("active", "afterwards", "speakers")
 
     def __init__(self) -> None:
         self.active = False
         self.speakers: list[Speaker] = []
+        self.afterwards: Callable[[], None] | None = None
 
     def end(self) -> None:
         """Every speaker says it."""
@@ -27,3 +32,5 @@ class Turn:
         self.active = False
         for connection in speakers:
             connection.flush()
+        if self.afterwards is not None:
+            self.afterwards()

@@ -176,6 +176,7 @@ class BrokerService(service.MultiService):
         self._log_work = self._work(self._reactor, "rocketha-log")
         self._file_work = self._work(self._reactor, "rocketha-files")
         self._turn = Turn()
+        self._turn.afterwards = self.store.settle
         self.flusher = Flusher(self.store, self.waiting, self._log_work, self._turn.end)
         self.effects = BrokerEffects(self.state, self.factories, self.files, self._file_work, self._topics_changed)
 

@@ -233,7 +233,7 @@ class Appender:
             if queued and not queue.dirty:
                 queues.mark(queue)
         if keyed and self._index is not None:
-            self._index.put_all(keyed, now_ms)
+            self._index.defer(keyed, now_ms)
 
     def _dispatch_batch(
         self, batch: PutBatch, queue: ConsumeQueue, place: PlacedBatch, keyed: list[tuple[str, tuple[str, ...], int]]

@@ -34,6 +34,13 @@ _PIECE_SHIFT = pow(31, _PIECE, 1 << 32)
 _TAIL_SHIFT = pow(31, _TAIL, 1 << 32)
 
 
+DEFERRED_MAX = 1024
+"""Turns whose records may wait to be indexed."""
+
+Keyed = tuple[str, tuple[str, ...], int]
+"""A record to index: topic, keys, log offset."""
+
+
 class TopicHashes:
     """Index hashes of one topic's keys, computed from remembered parts.
 
@@ -94,6 +101,7 @@ class KeyIndex:
         self._config = config
         self._topics: dict[str, TopicHashes] = {}
         self._busy = False
+        self._deferred: list[tuple[Sequence[Keyed], int]] = []
 
     @property
     def pending_units(self) -> int:
@@ -111,8 +119,22 @@ class KeyIndex:
         """Index a record that is in the log."""
         self.put_all([(topic, keys, physical_offset)], store_timestamp_ms)
 
-    def put_all(self, records: Sequence[tuple[str, tuple[str, ...], int]], store_timestamp_ms: int) -> None:
-        """Index records that are in the log, given as (topic, keys, log offset), in order of their offsets."""
+    def defer(self, records: Sequence[Keyed], store_timestamp_ms: int) -> None:
+        """Index these records at the next :meth:`settle`, which whoever asks the index brings about."""
+        self._deferred.append((records, store_timestamp_ms))
+        if len(self._deferred) > DEFERRED_MAX:
+            self.settle()
+
+    def settle(self) -> None:
+        """Do what was deferred: after the answers to the senders have left, as Java does it in another thread."""
+        if not self._deferred:
+            return
+        deferred, self._deferred = self._deferred, []
+        for records, store_timestamp_ms in deferred:
+            self.put_all(records, store_timestamp_ms)
+
+    def put_all(self, records: Sequence[Keyed], store_timestamp_ms: int) -> None:
+        """Index records that are in the log, in order of their offsets."""
         units: list[tuple[int, int]] = []
         known = None
         for topic, keys, physical_offset in records:
@@ -148,6 +170,7 @@ class KeyIndex:
 
     def write_job(self) -> Job | None:
         """Write and sync what is pending; None when nothing is or such a job is out."""
+        self.settle()
         pending = [file for file in self.files if file.pending_units or not file.written]
         if self._busy or not pending:
             return None
@@ -178,6 +201,7 @@ class KeyIndex:
 
     def find(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> list[int]:
         """Log offsets of records that may have the key, newest first: equal hashes are not equal keys."""
+        self.settle()
         wanted = key_hash(string_hash(f"{topic}#{key}"))
         found: list[int] = []
         for file in reversed(self.files):
@@ -258,6 +282,7 @@ class KeyIndex:
 
     def truncate(self, log_end: int) -> None:
         """Undo the units of records at or behind ``log_end``; in memory, the next job writes it."""
+        self.settle()
         while len(self.files) > 1 and (self.files[-1].unit_count <= 1 or self.files[-1].begin_offset >= log_end):
             self._remove(self.files.pop())
             self.files[-1].take_slots()
@@ -276,6 +301,7 @@ class KeyIndex:
 
     def units(self) -> Iterator[tuple[int, int]]:
         """``(key hash, log offset)`` of every unit, oldest first: for verification."""
+        self.settle()
         for file in self.files:
             yield from file.units()
 

@@ -264,14 +264,21 @@ class MessageStore:
         """Whole records that have a key (or UNIQ_KEY, or ``T#`` + tag), newest first."""
         return self._reader.query(topic, key, max_count, begin_ms, end_ms)
 
+    def settle(self) -> None:
+        """Do what the appends left for later (their index units): call it when the senders have their answers."""
+        if self.index is not None:
+            self.index.settle()
+
     @property
     def index_last_offset(self) -> int:
         """Log offset of the newest indexed record; 0 without an index."""
+        self.settle()
         return max(0, self.index.end_offset) if self.index is not None else 0
 
     @property
     def index_last_time(self) -> int:
         """Store time in ms of the newest indexed record; 0 without an index."""
+        self.settle()
         return self.index.end_timestamp_ms if self.index is not None else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:

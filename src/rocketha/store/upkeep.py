@@ -131,6 +131,8 @@ class Upkeep:
             if thorough:
                 self._set_next("thorough", now_ms)
         index = self._index
+        if index is not None:
+            index.settle()
         if index is not None and (
             self._due("index", now_ms) or index.pending_units >= self._config.pending_index_units_max
         ):
