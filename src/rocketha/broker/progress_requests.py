@@ -27,6 +27,10 @@ TOPIC_LIST_MAX = 4096
 _TOPIC_LIST_LENGTH_MAX = 64 * 1024
 
 
+BROKER_STATS_QUEUES_MAX = 10_000
+"""Queues of all groups and topics in one answer to 317."""
+
+
 class ProgressRequests:
     """Handlers of requests about consumer progress."""
 
@@ -98,7 +102,7 @@ class ProgressRequests:
         """
         only_ordered = fields.flag(command.fields, "isOrder")
         state, rows = self._state, []
-        behind = inflight = 0
+        behind = inflight = queues = 0
         topics = state.offsets.topics_by_group()
         for group in state.groups.table:
             stats = []
@@ -106,6 +110,12 @@ class ProgressRequests:
                 config = state.topics.get(topic)
                 if config is None or (only_ordered and not config.order):
                     continue
+                queues += config.write_queue_nums
+                if queues > BROKER_STATS_QUEUES_MAX:  # everybody else waits meanwhile
+                    raise refused(
+                        f"more than {BROKER_STATS_QUEUES_MAX} queues of all groups: ask for one group (consumerProgress)",
+                        ResponseCode.SYSTEM_ERROR,
+                    )
                 entries = self._queue_progress(group, config, config.write_queue_nums)
                 behind += sum(progress["brokerOffset"] - progress["consumerOffset"] for _, progress in entries)
                 inflight += sum(progress["pullOffset"] - progress["consumerOffset"] for _, progress in entries)
