@@ -113,7 +113,7 @@ class ProgressRequests:
                 queues += config.write_queue_nums
                 if queues > BROKER_STATS_QUEUES_MAX:  # everybody else waits meanwhile
                     raise refused(
-                        f"more than {BROKER_STATS_QUEUES_MAX} queues of all groups: ask for one group (consumerProgress)",
+                        f"more than {BROKER_STATS_QUEUES_MAX} queues of all groups: ask for one (consumerProgress)",
                         ResponseCode.SYSTEM_ERROR,
                     )
                 entries = self._queue_progress(group, config, config.write_queue_nums)
