@@ -66,7 +66,7 @@ class PullTests(BrokerCase):
         self.assertEqual(self.pull(client).code, ResponseCode.NO_PERMISSION)
 
     def test_subscription_newer_than_the_heartbeat(self) -> None:
-        """Java answers 25 for up to 30 s to a client whose heartbeat was skipped; we give all, and the client filters."""
+        """Java answers 25 for up to 30 s to a client whose heartbeat was skipped; it gets all and filters itself."""
         client = self.connect()
         for tag in "AB":
             self.send(client, tag.encode(), properties=TAGGED.format(tag))
