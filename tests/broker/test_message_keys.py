@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.broker.message_keys import batch_keys, index_keys
+from rocketha.broker.message_keys import batch_keys
 from rocketha.errors import RemoteProtocolError
+from rocketha.store.dispatch import index_keys
 from rocketha.wire import properties
 from rocketha.wire.java_text import string_hash
 
@@ -21,7 +22,7 @@ def one_by_one(blocks: list[bytes]) -> tuple[list[int], list[tuple[str, ...]]]:
         values = properties.parse(block)
         tags = values.get("TAGS")
         codes.append(string_hash(tags) if tags else 0)
-        keys.append(index_keys(values, values.get("UNIQ_KEY"), tags))
+        keys.append(index_keys(values))
     return codes, keys
 
 

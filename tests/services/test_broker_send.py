@@ -61,6 +61,15 @@ class SendTests(BrokerCase):
         for key in (KEY, "k1", "k2", "T#TagA"):
             self.assertEqual(len(self.broker.store.query("T", key, 10, 0, 1 << 60)), 1, key)
 
+    def test_only_blanks_part_keys(self) -> None:
+        """A tab is part of a key, live as after a recovery (and as in Java): one rule serves both."""
+        self.send(self.connect(), properties="KEYS\x01a\tb c\x02")
+        for key, found in (("a\tb", 1), ("c", 1), ("a", 0), ("b", 0)):
+            self.assertEqual(len(self.broker.store.query("T", key, 10, 0, 1 << 60)), found, key)
+        self.disk.kill()
+        self.broker = self.start()
+        self.assertEqual(len(self.broker.store.query("T", "a\tb", 10, 0, 1 << 60)), 1)
+
     def test_long_names(self) -> None:
         """SEND_MESSAGE (10) carries the same under long names."""
         long_names = {

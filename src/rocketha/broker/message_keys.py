@@ -8,27 +8,14 @@ Java: ``CommitLog.checkMessageAndReturnSize`` (tags code), ``IndexService.buildI
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire.java_text import string_hash
+from rocketha.store.dispatch import index_keys, tags_code
 from rocketha.wire.properties import parse_text
 
 _UNIQUE = b"UNIQ_KEY\x01"
 _NOTHING: tuple[list[int], list[tuple[str, ...]]] = ([], [])
-
-
-def index_keys(values: Mapping[str, str], unique_key: str | None, tags: str | None) -> tuple[str, ...]:
-    """The keys under which the index finds a message: UNIQ_KEY, each word of KEYS, ``T#`` and the tag."""
-    keys = values.get("KEYS")
-    if keys is None and unique_key is not None:
-        return (unique_key, "T#" + tags) if tags else (unique_key,)
-    result = [unique_key] if unique_key is not None else []
-    if keys:
-        result += keys.split()
-    if tags:
-        result.append("T#" + tags)
-    return tuple(result)
 
 
 def batch_keys(blocks: Sequence[bytes]) -> tuple[Sequence[int], Sequence[tuple[str, ...]]]:
@@ -43,16 +30,14 @@ def batch_keys(blocks: Sequence[bytes]) -> tuple[Sequence[int], Sequence[tuple[s
     if unique_key is not None and len(blocks) > 1:
         values = _alike(blocks, unique_key.encode())
         if values is not None:
-            tags = first.get("TAGS")
-            code, rest = string_hash(tags) if tags else 0, index_keys(first, None, tags)
+            code, rest = tags_code(first), index_keys(first)[1:]  # its own UNIQ_KEY comes first
             return [code] * len(blocks), [(value, *rest) for value in values]
     codes: list[int] = []
     keys: list[tuple[str, ...]] = []
     for block in blocks:
         found = _parse(block)
-        tags = found.get("TAGS")
-        codes.append(string_hash(tags) if tags else 0)
-        keys.append(index_keys(found, found.get("UNIQ_KEY"), tags))
+        codes.append(tags_code(found))
+        keys.append(index_keys(found))
     return codes, keys
 
 

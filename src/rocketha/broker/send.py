@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, cast
 from rocketha.broker import names
 from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels
-from rocketha.broker.message_keys import batch_keys, index_keys
+from rocketha.broker.message_keys import batch_keys
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.send_answer import SendAnswers
 from rocketha.broker.send_header import SendHeader, parse
@@ -27,12 +27,13 @@ from rocketha.broker.stored_properties import StoredProperties, in_java_order
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
 from rocketha.store.append import Group
+from rocketha.store.dispatch import index_keys, tags_code
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage, PutResult
 from rocketha.wire import batch
 from rocketha.wire import properties as names_of
 from rocketha.wire.codes import ResponseCode
-from rocketha.wire.java_text import string_hash, utf16_length
+from rocketha.wire.java_text import utf16_length
 from rocketha.wire.properties import parse_text
 from rocketha.wire.record import Record
 from rocketha.wire.remoting import Answer, Command, encode_answer
@@ -192,7 +193,7 @@ class Sends:
         if len(text) > names_of.LENGTH_MAX and utf16_length(text) > names_of.LENGTH_MAX:
             raise self._illegal()
         values = parse_text(text)
-        topic, config, tags = header.topic, target.config, values.get("TAGS")
+        topic, config = header.topic, target.config
         if target.retry_group is not None:
             topic, queue_id = self._retry(command, header, target, values, queue_id, now_ms)
         unique_key = values.get("UNIQ_KEY")
@@ -228,8 +229,8 @@ class Sends:
             0,
             body,
             block,
-            string_hash(tags) if tags else 0,
-            index_keys(values, unique_key, tags),
+            tags_code(values),
+            index_keys(values),
             level,
         )
         return message, unique_key, values.get("WAIT") != "false"
@@ -356,7 +357,6 @@ class Sends:
 
         :raises RequestRefused: 13, the properties have become too long.
         """
-        tags = values.get("TAGS")
         level = min(delay_level, self._delays.highest)
         if level > 0:
             topic, queue_id = self._delayed(values, topic, queue_id, level)
@@ -374,8 +374,8 @@ class Sends:
             0,
             origin.body,
             block,
-            string_hash(tags) if tags else 0,
-            index_keys(values, values.get("UNIQ_KEY"), tags),
+            tags_code(values),
+            index_keys(values),
             max(0, level),
         )
 
