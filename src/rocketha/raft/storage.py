@@ -1,0 +1,55 @@
+"""The log as the core sees it: what is stored, and how it is read.  Writing is the driver's.
+
+Pure.  ``store/raft_log.py`` is the real one, ``raft/memory_storage.py`` the one of tests and of the simulator's models.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rocketha.errors import RockethaError
+from rocketha.raft.messages import Entry, HardState, Members, SnapshotMeta
+
+
+class Compacted(RockethaError):
+    """The entry is part of the snapshot: it cannot be read any more."""
+
+
+class Unavailable(RockethaError):
+    """The entry is beyond the stored log."""
+
+
+class LogStorage(Protocol):
+    """What was saved (synced or not): all reads see every ``save`` before them."""
+
+    def initial(self) -> tuple[HardState, Members]:
+        """The saved hard state, and the members as of the snapshot (as configured at first start if there is none).
+
+        Membership entries after the snapshot are found by the core, which reads the log once at its start.
+        """
+
+    def first_index(self) -> int:
+        """The first entry that can be read: one after the snapshot's."""
+
+    def last_index(self) -> int:
+        """The last entry stored; ``first_index() - 1`` if there is none."""
+
+    def term(self, index: int) -> int:
+        """The term of an entry; also of ``first_index() - 1``, the snapshot's (0 for index 0).
+
+        :raises Compacted: before that.
+        :raises Unavailable: after ``last_index()``.
+        """
+
+    def entries(self, low: int, high: int, max_bytes: int) -> list[Entry]:
+        """Entries from ``low`` to before ``high``: at least one, then no more than ``max_bytes`` of data.
+
+        :raises Compacted: when ``low`` is before ``first_index()``.
+        :raises Unavailable: when ``high`` is after ``last_index() + 1``.
+        """
+
+    def snapshot(self) -> SnapshotMeta:
+        """The newest snapshot; index and term are 0 if there is none."""
+
+    def read_snapshot(self, offset: int, size: int) -> bytes:
+        """Bytes of the newest snapshot from ``offset``: ``size`` of them, fewer only at its end."""
