@@ -1,7 +1,7 @@
 """The values the core speaks in: entries, members, snapshots' descriptions, messages, and what a turn hands out.
 
-Pure.  The values that go through codecs are declared in ``wire/raft_values.py`` (codecs may not import the core) and
-named here; :class:`Ready` and :class:`ReadState` are between the core and its driver only.
+Pure.  The values that go through codecs are declared in ``wire`` (codecs may not import the core) and named
+here; :class:`Ready` and :class:`ReadState` are between the core and its driver only.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import attrs
 
-from rocketha.wire.raft_values import Entry as Entry
-from rocketha.wire.raft_values import EntryKind as EntryKind
-from rocketha.wire.raft_values import HardState as HardState
+from rocketha.wire.raft_entries import Entry as Entry
+from rocketha.wire.raft_entries import EntryKind as EntryKind
+from rocketha.wire.raft_entries import HardState as HardState
+from rocketha.wire.raft_entries import Members as Members
+from rocketha.wire.raft_entries import SnapshotMeta as SnapshotMeta
 from rocketha.wire.raft_values import Kind as Kind
-from rocketha.wire.raft_values import Members as Members
 from rocketha.wire.raft_values import Message as Message
-from rocketha.wire.raft_values import SnapshotMeta as SnapshotMeta
 
 FORCED = 1
 """``context`` of a VOTE that the leader itself asked for: it is not refused out of loyalty to that leader."""

@@ -7,16 +7,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rocketha.errors import RockethaError
 from rocketha.raft.messages import Entry, HardState, Members, SnapshotMeta
-
-
-class Compacted(RockethaError):
-    """The entry is part of the snapshot: it cannot be read any more."""
-
-
-class Unavailable(RockethaError):
-    """The entry is beyond the stored log."""
+from rocketha.wire.raft_entries import Compacted as Compacted
+from rocketha.wire.raft_entries import Unavailable as Unavailable
 
 
 class LogStorage(Protocol):
@@ -29,13 +22,13 @@ class LogStorage(Protocol):
         """
 
     def first_index(self) -> int:
-        """The first entry that can be read: one after the snapshot's."""
+        """The first entry that can be read: at most one after the snapshot's; ``last_index() + 1`` if there is none."""
 
     def last_index(self) -> int:
         """The last entry stored; ``first_index() - 1`` if there is none."""
 
     def term(self, index: int) -> int:
-        """The term of an entry; also of ``first_index() - 1``, the snapshot's (0 for index 0).
+        """The term of an entry; also of ``first_index() - 1`` (0 for index 0).
 
         :raises Compacted: before that.
         :raises Unavailable: after ``last_index()``.
@@ -51,5 +44,8 @@ class LogStorage(Protocol):
     def snapshot(self) -> SnapshotMeta:
         """The newest snapshot; index and term are 0 if there is none."""
 
-    def read_snapshot(self, offset: int, size: int) -> bytes:
-        """Bytes of the newest snapshot from ``offset``: ``size`` of them, fewer only at its end."""
+    def read_snapshot(self, offset: int, size: int, index: int | None = None) -> bytes:
+        """Bytes of a snapshot (the newest, or that of ``index``) from ``offset``: ``size``, fewer only at its end.
+
+        :raises Compacted: when that one is no longer kept.
+        """
