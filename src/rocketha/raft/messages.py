@@ -37,11 +37,11 @@ class Ready:
     """What the driver has to do now.  In this order:
 
     1. ``messages_now`` may leave at any time from here on.
-    2. Save ``hard_state`` (atomically, on disk before the next step if term or vote changed), then install ``snapshot``
-       in place of log and state machine and call ``RaftNode.persisted_snapshot``, then write ``entries`` (the stored log
-       is cut before ``entries[0].index`` first).  All this before the next Ready is taken.
-    3. Sync, if ``must_sync``; call ``RaftNode.persisted(last index, its term)`` when that is done.  Syncs may run beside
-       later Readys; one sync may cover several.
+    2. Save ``hard_state`` (atomically, on disk before the next step if term or vote changed), then install
+       ``snapshot`` in place of log and state machine and call ``RaftNode.persisted_snapshot``, then write ``entries``
+       (the stored log is cut before ``entries[0].index`` first).  All this before the next Ready is taken.
+    3. Sync, if ``must_sync``; call ``RaftNode.persisted(last index, its term)`` when that is done.  Syncs may run
+       beside later Readys; one sync may cover several.
     4. Send ``messages_after_sync``.
     5. Apply ``committed`` (in order; NO_OP and MEMBERSHIP entries too) and call ``RaftNode.applied_to``.
 

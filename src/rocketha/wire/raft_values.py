@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from rocketha.wire.raft_entries import MEMBERS_BYTES_MAX as MEMBERS_BYTES_MAX
 from rocketha.wire.raft_entries import Entry as Entry
 from rocketha.wire.raft_entries import EntryKind as EntryKind
 from rocketha.wire.raft_entries import HardState as HardState
