@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from rocketha.wire import record
-from rocketha.wire.fuzz import requests, values
+from rocketha.wire.fuzz import raft_fittings, requests, values
 from rocketha.wire.spec import commitlog, remoting
 
 Fitting = Callable[[Random, Any], Any]
@@ -114,4 +114,5 @@ FITTINGS: dict[str, Fitting] = {
     "properties": _properties,
     "commitlog-record": _record,
     "commitlog-blank": _blank,
+    **raft_fittings.FITTINGS,
 }

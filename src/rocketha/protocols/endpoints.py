@@ -1,0 +1,61 @@
+"""Addresses of peers: texts to endpoints.
+
+What it must not know: what is spoken there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
+
+from rocketha.errors import ConfigError
+from rocketha.protocols.remoting_client import split_address
+
+
+def client_endpoint(reactor: Any, address: str, timeout_s: float) -> Any:
+    """What connects to ``host:port``; an IP address (version 6 in brackets) is not looked up anywhere.
+
+    :raises ConfigError: when it is no address.
+    """
+    host, port = split_address(address)
+    try:
+        version = ipaddress.ip_address(host.partition("%")[0]).version
+    except ValueError:
+        return HostnameEndpoint(reactor, host, port, timeout=timeout_s)
+    kind = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
+    return kind(reactor, host, port, timeout=timeout_s)
+
+
+def literal_host(address: str) -> str | None:
+    """The IP address in ``host:port``, normalised; None where the host is a name or the text no address."""
+    try:
+        return str(ipaddress.ip_address(split_address(address)[0].partition("%")[0]))
+    except (ValueError, ConfigError):
+        return None
+
+
+def parse_peers(text: str) -> Mapping[str, str]:
+    """``n0-host:port;n1-host:port`` as id -> ``host:port``, in the order of the text.
+
+    The id is what stands before the first dash, so host names may have dashes (as ``controllerDLegerPeers`` since
+    5.0); peers may be of different lengths; IPv6 hosts are in brackets.
+
+    :raises ConfigError: a peer without an id or address, or an id or address that comes twice.
+    """
+    found: dict[str, str] = {}
+    for peer in filter(None, (item.strip() for item in text.split(";"))):
+        name, separator, address = peer.partition("-")
+        if not separator or not name.strip():
+            raise ConfigError(f"{peer!r} is no peer: id-host:port is wanted, such as n0-127.0.0.1:9878")
+        split_address(address)
+        if name.strip() in found:
+            raise ConfigError(f"two peers have the id {name.strip()!r} in {text!r}")
+        if address.strip() in found.values():
+            raise ConfigError(f"two peers have the address {address.strip()} in {text!r}")
+        found[name.strip()] = address.strip()
+    if not found:
+        raise ConfigError("no peers: id-host:port is wanted, separated by semicolons")
+    return found

@@ -1,0 +1,154 @@
+"""What two members of a Raft group say to each other: construct declarations only.
+
+Ours: no Java counterpart (DLedger's JSON dialect is another encoding of the same messages).  A connection begins with
+:data:`MAGIC`, then frames.  Who dials says HELLO and waits for WELCOME (or ERROR, after which the connection ends);
+then the dialer sends messages and PING, the other end only PONG and ERROR: each member dials each other member.  All
+integers are big-endian; terms, indexes and rounds are below 2**63.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from construct import (
+    Bytes,
+    FocusedSeq,
+    GreedyBytes,
+    GreedyRange,
+    Int8ub,
+    Int16ub,
+    Int32sb,
+    Int32ub,
+    Int64ub,
+    Prefixed,
+    Rebuild,
+    Struct,
+    Terminated,
+    len_,
+    this,
+)
+
+MAGIC = b"RHRA"
+"""The first bytes of a connection.  A remoting frame cannot begin so: its length word would be over a gigabyte."""
+
+VERSION = 1
+"""Of everything below; another one in a HELLO is answered by an ERROR."""
+
+HELLO, WELCOME, ERROR, PING, PONG = 64, 65, 66, 67, 68
+"""Kinds of frames that are no message of the algorithm (those are 1 to 13, ``Kind``)."""
+
+REJECT, DONE = 1, 2
+"""Bits of ``flags``."""
+
+FRAME = "raft-frame" / Struct(
+    "length" / Rebuild(Int32sb, 4 + len_(this.message)),  # bytes after this word
+    "crc" / Rebuild(Int32ub, lambda context: zlib.crc32(context["message"])),  # CRC-32 of the message
+    "message" / Bytes(this.length - 4),  # its first byte is its kind
+    Terminated,
+)
+
+HELLO_FIXED = "raft-hello-fixed" / Struct(
+    "kind" / Int8ub,  # HELLO, or WELCOME in the answer
+    "version" / Int16ub,  # VERSION of the sender
+    "incarnation" / Int64ub,  # drawn when the process began: tells a restart from a second process
+)
+
+HELLO_MESSAGE = "raft-hello" / Struct(
+    "kind" / Int8ub,  # HELLO, or WELCOME in the answer
+    "version" / Int16ub,  # VERSION of the sender
+    "incarnation" / Int64ub,  # drawn when the process began: tells a restart from a second process
+    "group" / Prefixed(Int8ub, GreedyBytes),  # UTF-8, at most 120 bytes; both must have the same
+    "sender" / Prefixed(Int8ub, GreedyBytes),  # id of the member who speaks, UTF-8, 1 to 64 bytes
+    "receiver" / Prefixed(Int8ub, GreedyBytes),  # id of the member who is meant
+    "address" / Prefixed(Int16ub, GreedyBytes),  # host:port of the sender in its own list, at most 300 bytes
+    Terminated,
+)
+
+ERROR_MESSAGE = "raft-error" / Struct(
+    "kind" / Int8ub,  # ERROR
+    "code" / Int8ub,  # RefusalCode
+    "text" / Prefixed(Int16ub, GreedyBytes),  # for a person, UTF-8, at most 1,000 bytes
+    Terminated,
+)
+
+PING_MESSAGE = "raft-ping" / Struct(
+    "kind" / Int8ub,  # PING, or PONG in the answer
+    "number" / Int64ub,  # of the ping; the answer repeats it
+)
+
+HEAD = "raft-message-head" / Struct(
+    "kind" / Int8ub,  # Kind, 1 to 13
+    "flags" / Int8ub,  # REJECT, DONE
+    "term" / Int64ub,  # of the sender, or the one asked for (PRE_VOTE)
+    "index" / Int64ub,  # of the entry before the first (APPEND), matched (its answer), last of the log (VOTE)
+    "log_term" / Int64ub,  # term of the entry at index
+    "commit" / Int64ub,  # index up to which the sender knows entries committed
+    "hint_index" / Int64ub,  # where the logs may agree (an APPEND refused)
+    "hint_term" / Int64ub,  # term of the entry there
+    "context" / Int64ub,  # number of a read round, or why a vote is asked for
+)
+
+PLAIN = "raft-message" / Struct(
+    "kind" / Int8ub,  # any Kind but APPEND and SNAPSHOT
+    "flags" / Int8ub,  # REJECT, DONE
+    "term" / Int64ub,  # of the sender, or the one asked for (PRE_VOTE)
+    "index" / Int64ub,  # matched (APPEND_ANSWER), last of the log (votes), readable (READ_INDEX_ANSWER)
+    "log_term" / Int64ub,  # term of the entry at index
+    "commit" / Int64ub,  # index up to which the sender knows entries committed
+    "hint_index" / Int64ub,  # where the logs may agree (APPEND_ANSWER with REJECT)
+    "hint_term" / Int64ub,  # term of the entry there
+    "context" / Int64ub,  # number of a read round, or why a vote is asked for
+    Terminated,
+)
+
+ENTRY_HEAD = "raft-entry-head" / Struct(
+    "kind" / Int8ub,  # EntryKind: 1 normal, 2 no-op, 3 membership
+    "term" / Int64ub,  # of the leader that made it
+    "length" / Int32ub,  # bytes
+)
+
+ENTRY = "raft-entry" / Struct(
+    "kind" / Int8ub,  # EntryKind: 1 normal, 2 no-op, 3 membership
+    "term" / Int64ub,  # of the leader that made it
+    "length" / Rebuild(Int32ub, len_(this.data)),  # bytes
+    "data" / Bytes(this.length),  # the state machine's, or raft-members
+)
+
+APPEND_MESSAGE = "raft-append" / Struct(
+    "kind" / Int8ub,  # Kind.APPEND
+    "flags" / Int8ub,  # 0
+    "term" / Int64ub,  # of the leader
+    "index" / Int64ub,  # of the entry before the first one here
+    "log_term" / Int64ub,  # term of that entry
+    "commit" / Int64ub,  # index up to which entries are committed
+    "hint_index" / Int64ub,  # 0
+    "hint_term" / Int64ub,  # 0
+    "context" / Int64ub,  # 0
+    # FocusedSeq with Terminated: a bare GreedyRange would drop a stray partial entry without a word.
+    "entries" / FocusedSeq("rows", "rows" / GreedyRange(ENTRY), Terminated),
+)
+
+SNAPSHOT_FIXED = "raft-snapshot-fixed" / Struct(
+    "snapshot_index" / Int64ub,  # of the last entry it holds
+    "snapshot_term" / Int64ub,  # of that entry
+    "offset" / Int64ub,  # bytes of the snapshot before this piece
+    "members_length" / Int32ub,  # bytes
+)
+
+SNAPSHOT_MESSAGE = "raft-snapshot" / Struct(
+    "kind" / Int8ub,  # Kind.SNAPSHOT
+    "flags" / Int8ub,  # DONE in the last piece
+    "term" / Int64ub,  # of the leader
+    "index" / Int64ub,  # 0
+    "log_term" / Int64ub,  # 0
+    "commit" / Int64ub,  # index up to which entries are committed
+    "hint_index" / Int64ub,  # 0
+    "hint_term" / Int64ub,  # 0
+    "context" / Int64ub,  # 0
+    "snapshot_index" / Int64ub,  # of the last entry it holds
+    "snapshot_term" / Int64ub,  # of that entry
+    "offset" / Int64ub,  # bytes of the snapshot before this piece
+    "members_length" / Rebuild(Int32ub, len_(this.members)),  # bytes
+    "members" / Bytes(this.members_length),  # the group's members as of that entry
+    "data" / GreedyBytes,  # this piece
+)
