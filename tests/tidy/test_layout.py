@@ -24,8 +24,8 @@ RANKS = {
     "observe": 3,
     "protocols": 4,
     "services": 5,
-    "admin": 6,
     "simulation": 6,
+    "admin": 7,
 }
 MACHINES_RANK = 2
 
