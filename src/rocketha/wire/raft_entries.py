@@ -15,6 +15,7 @@ import attrs
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.wire import codec
 from rocketha.wire.spec import raft_log as spec
+from rocketha.wire.spec.format import Format
 
 MEMBERS_MAX = 255
 """Nodes of one group, learners included."""
@@ -56,7 +57,7 @@ class Entry(NamedTuple):
     :ivar data: what was proposed; for MEMBERSHIP, :meth:`Members.encode`'s bytes.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # tuple.index, which nobody calls
     term: int
     kind: int
     data: bytes
@@ -136,8 +137,17 @@ class Members:
             raise error(f"raft-members: version {parsed.version}, this is {spec.VERSION}")
         nodes = list(parsed.nodes)
         _check_nodes(nodes, error)
-        sets = [frozenset(node["id"] for node in nodes if node["roles"] & bit) for bit in (1, 2, 4, 8)]
-        return Members(*sets, {node["id"]: node["address"] for node in nodes if node["address"]})
+
+        def having(role: int) -> frozenset[str]:
+            return frozenset(node["id"] for node in nodes if node["roles"] & role)
+
+        return Members(
+            having(spec.MEMBER_VOTER),
+            having(spec.MEMBER_OUTGOING),
+            having(spec.MEMBER_LEARNER),
+            having(spec.MEMBER_LEARNER_NEXT),
+            {node["id"]: node["address"] for node in nodes if node["address"]},
+        )
 
 
 def _check_nodes(nodes: list[Any], error: Callable[[str], RockethaError]) -> None:
@@ -177,3 +187,15 @@ class SnapshotMeta:
     index: int = 0
     term: int = 0
     members: Members = attrs.field(factory=Members)
+
+
+FORMATS = (
+    Format(
+        name="raft-members",
+        spec=spec.MEMBERS,
+        parse=Members.decode,
+        build=Members.encode,
+        bound=MEMBERS_BYTES_MAX,
+        doc="Who belongs to a Raft group: the data of a membership entry, and a part of states and snapshots (ours).",
+    ),
+)

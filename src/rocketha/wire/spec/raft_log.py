@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from construct import (
     Bytes,
-    Check,
     GreedyBytes,
     Int8ub,
     Int16ub,
@@ -32,8 +31,9 @@ SNAPSHOT_MAGIC = b"RHRSNAP\n"
 RECORD_MARK = b"RLE"
 """Begins what a record's CRC covers: what a search for records behind a damaged one looks for."""
 
-SEGMENT_HEADER_BYTES = 1024
-"""Where the first record of a segment begins; the header is filled up with zeros."""
+SEGMENT_HEADER_BYTES_MAX = 1024
+SNAPSHOT_HEADER_BYTES_MAX = 192 * 1024
+"""A header's length word is believed up to here."""
 
 MEMBER_VOTER = 1
 MEMBER_OUTGOING = 2
@@ -81,7 +81,8 @@ RECORD = "raft-record" / Struct(
 
 SEGMENT_HEADER = "raft-segment-header" / Struct(
     "magic" / Bytes(8),  # SEGMENT_MAGIC
-    "crc" / Int32ub,  # CRC-32 of all that follows
+    "crc" / Int32ub,  # CRC-32 of all that follows in the header
+    "header_bytes" / Int32ub,  # bytes of the header: where the first record begins
     "version" / Int8ub,  # VERSION
     "base" / Int8ub,  # 1: the log begins here, behind a snapshot (or nothing); older segments are dead
     "sequence" / Int64ub,  # number of the segment, rising; it replaces what older segments hold from first_index on
@@ -121,7 +122,8 @@ PROGRESS_SLOT_BYTES = 4096
 
 SNAPSHOT_HEADER = "raft-snapshot-header" / Struct(
     "magic" / Bytes(8),  # SNAPSHOT_MAGIC
-    "crc" / Int32ub,  # CRC-32 of all that follows
+    "crc" / Int32ub,  # CRC-32 of all that follows in the header
+    "header_bytes" / Int32ub,  # bytes of the header: where the first block begins
     "version" / Int8ub,  # VERSION
     "index" / Int64ub,  # of the last entry whose effects are in the data
     "term" / Int64ub,  # of that entry
@@ -133,13 +135,9 @@ SNAPSHOT_HEADER = "raft-snapshot-header" / Struct(
     Terminated,
 )
 
-SNAPSHOT_HEADER_BYTES = 96 * 1024
-"""Where the first block of a snapshot begins; the header is filled up with zeros."""
-
 SNAPSHOT_BLOCK = "raft-snapshot-block" / Struct(
-    "crc" / Int32ub,  # CRC-32 of the data, begun with the number of the block
+    "crc" / Int32ub,  # CRC-32 of the data, begun with that of the snapshot's index and term and the block's number
     "data" / GreedyBytes,  # SNAPSHOT_BLOCK_BYTES, fewer in the last block
-    Check(lambda context: 0 < len(context["data"]) <= SNAPSHOT_BLOCK_BYTES),
 )
 
 SNAPSHOT_BLOCK_BYTES = 64 * 1024

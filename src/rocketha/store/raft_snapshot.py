@@ -1,0 +1,250 @@
+"""The snapshots of a Raft node: one file each, ``snapshot-<index>-<term>``, of which the two newest are kept.
+
+Pure.  It must not know the log.  A file is written beside, synced, renamed and its directory synced, so one with its
+real name is whole; what another start finds with ``.tmp`` behind its name is removed.  The data stand in blocks with a
+checksum each, so that a part can be read, and is checked, without the rest; the header has the checksum of all.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import attrs
+
+from rocketha.errors import CorruptStore, RemoteProtocolError
+from rocketha.store.disk import Disk, File
+from rocketha.store.raft_state import check_owner
+from rocketha.wire import raft_records
+from rocketha.wire.raft_entries import Compacted, Members, SnapshotMeta
+from rocketha.wire.raft_records import PREFIX_BYTES, SnapshotHeader
+from rocketha.wire.spec.raft_log import SNAPSHOT_BLOCK_BYTES, SNAPSHOT_HEADER_BYTES_MAX
+
+KEPT = 2
+"""Snapshots kept: a transfer of the older one can end while a newer one is made, and one may rot."""
+
+SNAPSHOT_BYTES_MAX = 1 << 34
+"""Data bytes of a snapshot."""
+
+PREFIX = "snapshot-"
+_NAME = re.compile(r"snapshot-\d{20}-\d{20}")
+
+
+@attrs.frozen
+class SnapshotFile:
+    """A snapshot on the disk.
+
+    :ivar meta: what it is about.
+    :ivar length: bytes of data.
+    :ivar data_crc: CRC-32 of the data.
+    :ivar blocks_at: where the first block begins.
+    """
+
+    path: str
+    meta: SnapshotMeta
+    length: int
+    data_crc: int
+    blocks_at: int
+
+    def read(self, disk: Disk, offset: int, size: int) -> bytes:
+        """Data bytes from ``offset``: ``size``, fewer only at the end.
+
+        :raises CorruptStore: a block is damaged; it is not served.
+        """
+        size = min(size, self.length - offset)
+        if offset < 0 or size <= 0:
+            return b""
+        first, last = offset // SNAPSHOT_BLOCK_BYTES, (offset + size - 1) // SNAPSHOT_BLOCK_BYTES
+        file = disk.open(self.path)
+        try:
+            data = b"".join(self._block(file, number) for number in range(first, last + 1))
+        finally:
+            file.close()
+        start = offset - first * SNAPSHOT_BLOCK_BYTES
+        return data[start : start + size]
+
+    def check(self, disk: Disk) -> None:
+        """Read it all.
+
+        :raises CorruptStore: it is damaged.
+        """
+        file = disk.open(self.path)
+        crc = 0
+        try:
+            blocks = -(-self.length // SNAPSHOT_BLOCK_BYTES)
+            for number in range(blocks):
+                crc = zlib.crc32(self._block(file, number), crc)
+            wanted = self.blocks_at + blocks * 4 + self.length
+            if file.size() != wanted:
+                raise CorruptStore(self.path, file.size(), f"the file has {file.size()} bytes, {wanted} were written")
+        finally:
+            file.close()
+        if crc != self.data_crc:
+            raise CorruptStore(self.path, self.blocks_at, "the checksum of the data does not match")
+
+    def _block(self, file: File, number: int) -> bytes:
+        at = self.blocks_at + number * (4 + SNAPSHOT_BLOCK_BYTES)
+        size = min(SNAPSHOT_BLOCK_BYTES, self.length - number * SNAPSHOT_BLOCK_BYTES)
+        block = file.read(at, 4 + size)
+        if len(block) != 4 + size:
+            raise CorruptStore(self.path, at, f"the file ends within block {number}")
+        seed = raft_records.block_seed(self.meta.index, self.meta.term, number)
+        return raft_records.parse_block(block, seed, lambda reason: CorruptStore(self.path, at, reason))
+
+
+class SnapshotWriter:
+    """A snapshot that comes in parts, in order; it is none before :meth:`finish`."""
+
+    def __init__(self, disk: Disk, path: str, meta: SnapshotMeta, owner: tuple[str, str]) -> None:
+        self._disk = disk
+        self._path = path
+        self._meta = meta
+        self._header = SnapshotHeader(meta.index, meta.term, 0, 0, *owner, meta.members.encode())
+        self._at = len(raft_records.build_snapshot_header(self._header))
+        self._blocks_at = self._at
+        self._number = 0
+        self._rest = bytearray()
+        self._crc = 0
+        self.offset = 0
+        """Data bytes written so far: where the next part begins."""
+        temporary = f"{path}.tmp"
+        if disk.exists(temporary):
+            disk.remove(temporary)
+        self._file = disk.create(temporary, 0)
+
+    def write(self, offset: int, data: bytes) -> None:
+        """The next part.
+
+        :raises RemoteProtocolError: it does not begin at :attr:`offset`, or all is too long.
+        """
+        if offset != self.offset or offset + len(data) > SNAPSHOT_BYTES_MAX:
+            raise RemoteProtocolError(f"snapshot data at {offset} ({len(data)} bytes) where {self.offset} was to come")
+        self._crc = zlib.crc32(data, self._crc)
+        self.offset += len(data)
+        self._rest += data
+        whole = len(self._rest) // SNAPSHOT_BLOCK_BYTES * SNAPSHOT_BLOCK_BYTES
+        if whole:
+            self._put(memoryview(bytes(self._rest[:whole])))
+            del self._rest[:whole]
+
+    def _put(self, data: memoryview) -> None:
+        blocks = []
+        for start in range(0, len(data), SNAPSHOT_BLOCK_BYTES):
+            seed = raft_records.block_seed(self._meta.index, self._meta.term, self._number)
+            blocks.append(raft_records.build_block(data[start : start + SNAPSHOT_BLOCK_BYTES], seed))
+            self._number += 1
+        self._file.write(self._at, blocks)
+        self._at += sum(map(len, blocks))
+
+    def finish(self, crc: int | None = None) -> SnapshotFile:
+        """All parts are there: the snapshot is on the disk, under its name, when this returns.
+
+        :param crc: CRC-32 that the data must have; None when nobody said.
+        :raises RemoteProtocolError: they have another; nothing was made.
+        """
+        if crc is not None and crc != self._crc:
+            self.abandon()
+            raise RemoteProtocolError(f"the snapshot at {self._meta.index} has the CRC {self._crc}, {crc} was wanted")
+        try:
+            if self._rest:
+                self._put(memoryview(bytes(self._rest)))
+            header = self._header._replace(length=self.offset, data_crc=self._crc)
+            self._file.write(0, [raft_records.build_snapshot_header(header)])
+            self._file.sync()
+        finally:
+            self._file.close()
+        self._disk.rename(f"{self._path}.tmp", self._path)
+        self._disk.sync_dir(self._path.rpartition("/")[0])
+        return SnapshotFile(self._path, self._meta, self.offset, self._crc, self._blocks_at)
+
+    def close(self) -> None:
+        """Give the descriptor back; what was written is removed by the next writer or start."""
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Forget what was written."""
+        self._file.close()
+        if self._disk.exists(f"{self._path}.tmp"):
+            self._disk.remove(f"{self._path}.tmp")
+
+
+class Snapshots:
+    """The snapshots of a directory.
+
+    :ivar files: good ones, oldest first.
+    :ivar problems: what was wrong with the others.
+    """
+
+    def __init__(self, disk: Disk, directory: str, owner: tuple[str, str]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._owner = owner
+        self.files: list[SnapshotFile] = []
+        self.problems: list[CorruptStore] = []
+
+    @property
+    def newest(self) -> SnapshotFile | None:
+        """The newest good one."""
+        return self.files[-1] if self.files else None
+
+    def load(self, names: list[str]) -> None:
+        """Find and check the snapshots among these names.
+
+        :raises ConfigError: one is another node's.
+        """
+        for name in sorted(names):
+            if _NAME.fullmatch(name):
+                try:
+                    self.files.append(self._open(f"{self._directory}/{name}"))
+                except CorruptStore as problem:
+                    self.problems.append(problem)
+
+    def _open(self, path: str) -> SnapshotFile:
+        def refuse(reason: str) -> CorruptStore:
+            return CorruptStore(path, 0, reason)
+
+        file = self._disk.open(path)
+        try:
+            prefix = file.read(0, PREFIX_BYTES)
+            data = file.read(0, raft_records.header_bytes(prefix, SNAPSHOT_HEADER_BYTES_MAX, refuse))
+        finally:
+            file.close()
+        header = raft_records.parse_snapshot_header(data, refuse)
+        check_owner(path, (header.group, header.node), self._owner)
+        meta = SnapshotMeta(header.index, header.term, Members.decode(header.members, refuse))
+        if path != self._path(meta):
+            raise refuse(f"the snapshot is that of {header.index} in term {header.term}")
+        found = SnapshotFile(path, meta, header.length, header.data_crc, header.header_bytes)
+        found.check(self._disk)
+        return found
+
+    def writer(self, meta: SnapshotMeta) -> SnapshotWriter:
+        """Begin a snapshot."""
+        return SnapshotWriter(self._disk, self._path(meta), meta, self._owner)
+
+    def add(self, file: SnapshotFile) -> None:
+        """A snapshot that was written is the newest now; older ones than the last two are removed."""
+        self.files = [each for each in self.files if each.path != file.path] + [file]
+        keep = {each.path for each in self.files[-KEPT:]}
+        for name in self._disk.list(self._directory):
+            path = f"{self._directory}/{name}"
+            if _NAME.fullmatch(name) and path not in keep and path < file.path:
+                self._disk.remove(path)
+        self.files = self.files[-KEPT:]
+
+    def get(self, index: int | None) -> SnapshotFile:
+        """The newest one, or that of ``index``.
+
+        :raises Compacted: it is not there.
+        """
+        for file in reversed(self.files):
+            if index is None or file.meta.index == index:
+                return file
+        raise Compacted(f"there is no snapshot at {index}" if index is not None else "there is no snapshot yet")
+
+    def read(self, offset: int, size: int, index: int | None) -> bytes:
+        """Data of one; see :meth:`SnapshotFile.read`."""
+        return self.get(index).read(self._disk, offset, size)
+
+    def _path(self, meta: SnapshotMeta) -> str:
+        return f"{self._directory}/{PREFIX}{meta.index:020d}-{meta.term:020d}"
