@@ -78,7 +78,9 @@ class ClusterTestCase(TestCase):
         # Small files, so that a test does not preallocate a gigabyte.
         small = ["--set", "mappedFileSizeCommitLog=8388608", "--set", "maxMessageSize=1048576"]
         options.parseOptions(["--data", self.data, *ports, *small, *more])
-        cluster: Any = cluster_tap.makeService(options)
+        whole: Any = cluster_tap.makeService(options)
+        cluster = whole.getServiceNamed("cluster")
+        cluster.disownServiceParent()  # without the clock of the process, which is the test runner's here
         cluster._tell = self.told.write
         cluster.privilegedStartService()
         cluster.startService()

@@ -75,6 +75,7 @@ class BrokerService(service.MultiService):
     :param reactor: the global one, taken at the start, where not given.
     :param chance: where producers leave the choice of a queue to the broker.
     :param work: makes the two threads for blocking work (log, files).
+    :param wall: seconds since 1970; the reactor's clock where not given.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class BrokerService(service.MultiService):
         reactor: Any = None,
         chance: random.Random | None = None,
         work: Callable[[Any, str], BlockingWork] = Worker,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         super().__init__()
         self.setName("broker")
@@ -108,6 +110,7 @@ class BrokerService(service.MultiService):
         self._reactor = reactor
         self._chance = chance or random.Random()
         self._work = work
+        self._wall = wall
         self._failed: str | None = None
         self._starting: defer.Deferred[Any] | None = None
         self._second: task.LoopingCall | None = None
@@ -397,7 +400,7 @@ class BrokerService(service.MultiService):
 
     def _now(self) -> int:
         """ms since 1970."""
-        return int(self._reactor.seconds() * 1000)
+        return int((self._wall or self._reactor.seconds)() * 1000)
 
     def _arm_if_earlier(self) -> None:
         due = self._next_due()

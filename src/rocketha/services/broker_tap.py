@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import time
+
 from twisted.application import service
 from twisted.python import usage
 
@@ -19,6 +21,7 @@ from rocketha.services.status import (
     install_process_metrics,
     use_log_level,
 )
+from rocketha.services.steady import SteadyClock
 from rocketha.store.posix_disk import PosixDisk
 
 KEY_OF_OPTION = {
@@ -104,11 +107,11 @@ def makeService(options: Options) -> service.IService:
     if loaded is None:
         raise usage.UsageError("the options were not parsed")
     use_log_level(options)
-    broker = BrokerService(loaded.config, PosixDisk(), listen=options.listen, warnings=loaded.warnings)
-    if options.status is None:
-        return broker
+    broker = BrokerService(loaded.config, PosixDisk(), options.listen, loaded.warnings, wall=time.time)
     whole = service.MultiService()
-    install_process_metrics(broker.metrics)
-    StatusService(options.status, broker.metrics, broker.healthy, broker.ready).setServiceParent(whole)
+    SteadyClock().setServiceParent(whole)
+    if options.status is not None:
+        install_process_metrics(broker.metrics)
+        StatusService(options.status, broker.metrics, broker.healthy, broker.ready).setServiceParent(whole)
     broker.setServiceParent(whole)
     return whole

@@ -25,6 +25,7 @@ from rocketha.services.status import (
     install_process_metrics,
     use_log_level,
 )
+from rocketha.services.steady import SteadyClock
 from rocketha.store.posix_disk import PosixDisk
 
 BROKER_NAME = "broker-a"
@@ -88,7 +89,7 @@ def makeService(options: Options) -> service.IService:
     namesrv = NameServerService(
         options.namesrv.config, disk, warnings=options.namesrv.warnings, seconds=time.monotonic
     )
-    broker = BrokerService(options.broker.config, disk, warnings=options.broker.warnings)
+    broker = BrokerService(options.broker.config, disk, warnings=options.broker.warnings, wall=time.time)
     status = None
     if options.status is not None:
         install_process_metrics(broker.metrics)
@@ -99,5 +100,7 @@ def makeService(options: Options) -> service.IService:
             broker.healthy,
             lambda: broker.ready() or namesrv_metrics.ready(namesrv),
         )
-    cluster: service.IService = ClusterService(namesrv, broker, os.path.relpath(options["data"]), status)
-    return cluster
+    whole = service.MultiService()
+    SteadyClock().setServiceParent(whole)
+    ClusterService(namesrv, broker, os.path.relpath(options["data"]), status).setServiceParent(whole)
+    return whole

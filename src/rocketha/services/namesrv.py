@@ -207,7 +207,7 @@ class NameServerService(service.MultiService):
     def _save_kv(self, data: bytes) -> None:
         path = self.config.kv_config_path
         if path:
-            self._disk.make_dirs(posixpath.dirname(path))
+            atomic_file.make_dirs(self._disk, posixpath.dirname(path))
             atomic_file.save(self._disk, path, data)
 
     # -- what connections say -------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from rocketha.services.status import (
     install_process_metrics,
     use_log_level,
 )
+from rocketha.services.steady import SteadyClock
 from rocketha.store.posix_disk import PosixDisk
 
 
@@ -105,13 +106,13 @@ def makeService(options: Options) -> service.IService:
         warnings=loaded.warnings,
         seconds=time.monotonic,
     )
-    if options.status is None:
-        return namesrv
     whole = service.MultiService()
-    metrics = Registry()
-    install_process_metrics(metrics)
-    namesrv_metrics.install(metrics, namesrv)
-    healthy, ready = lambda: None, lambda: namesrv_metrics.ready(namesrv)
-    StatusService(options.status, metrics, healthy, ready).setServiceParent(whole)
+    SteadyClock().setServiceParent(whole)
+    if options.status is not None:
+        metrics = Registry()
+        install_process_metrics(metrics)
+        namesrv_metrics.install(metrics, namesrv)
+        healthy, ready = lambda: None, lambda: namesrv_metrics.ready(namesrv)
+        StatusService(options.status, metrics, healthy, ready).setServiceParent(whole)
     namesrv.setServiceParent(whole)
     return whole
