@@ -53,7 +53,7 @@ class BrokerFiles:
 
         :raises CorruptStore: neither a file nor its backup can be read.
         """
-        self._disk.make_dirs(self._directory)
+        atomic_file.make_dirs(self._disk, self._directory)
         for name, table in self._tables.values():
             path = f"{self._directory}/{name}"
             damage: list[CorruptStore] = []
