@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from rocketha.wire import record
-from rocketha.wire.fuzz import raft_fittings, requests, values
+from rocketha.wire.fuzz import controller_fittings, raft_fittings, raft_log_fittings, requests, values
 from rocketha.wire.spec import commitlog, remoting
 
 Fitting = Callable[[Random, Any], Any]
@@ -114,5 +114,7 @@ FITTINGS: dict[str, Fitting] = {
     "properties": _properties,
     "commitlog-record": _record,
     "commitlog-blank": _blank,
+    **controller_fittings.FITTINGS,
     **raft_fittings.FITTINGS,
+    **raft_log_fittings.FITTINGS,
 }

@@ -1,0 +1,16 @@
+"""Request codes of our own, outside Java's ranges: answered only by our controllers."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class PrivateCode(IntEnum):
+    """11001 to 11005 are of one block with the controller's service."""
+
+    STATUS = 11001
+    DO_YOU_HEAR = 11002
+    WHY = 11003  # clusterName (may be absent), brokerName; the answer's body is audit.body
+    TRANSFER = 11004
+    MEMBERS = 11005
+    CONFIRM_MASTER = 11006  # clusterName, brokerName, brokerId, masterEpoch: see sync_state.confirm

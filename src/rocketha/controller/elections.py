@@ -1,0 +1,146 @@
+"""Who becomes master.
+
+Knows the group and the evidence of one entry; no clock, no liveness of its own.  Theory of operation, in this order:
+
+1. The entry is about another master or epoch than the present one: nothing.
+2. The group never had a master and a broker asks: that broker, alive or not (it is about to send its first heartbeat).
+3. The policy, first over the SyncStateSet and then, if the evidence allows unclean elections, over all members; of
+   those only who is alive in the evidence: the present master if it may stay; the designated broker or nobody; else
+   the largest (epoch, max offset), then the smallest election priority, then the smallest id.
+4. Nobody, and the last election was never heard of by its winner: the policy over the SyncStateSet before it.
+5. Nobody: when the controller asks, the group loses its master, once.
+
+Java classes: ``ReplicasInfoManager.electMaster``, ``DefaultElectPolicy``.  Differences are in docs/divergence.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rocketha.controller import answers
+from rocketha.controller.events import CONTROLLER, Alive, ElectMaster
+from rocketha.controller.group import (
+    ADOPTED_EPOCH_MARGIN,
+    BrokerGroup,
+    Confirmed,
+    Did,
+    Elected,
+    Unseated,
+)
+from rocketha.controller.verdict import Verdict
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Answer
+
+NOBODY = 0
+"""No broker has this id: they begin at 1."""
+
+
+def best(alive: Iterable[Alive]) -> int:
+    """The id of the replica that is ahead; NOBODY of none."""
+    order = sorted(
+        alive, key=lambda replica: (-replica.epoch, -replica.max_offset, replica.priority, replica.broker_id)
+    )
+    return order[0].broker_id if order else NOBODY
+
+
+def choose(candidates: Sequence[Alive], old_master: int, preferred: int) -> int:
+    """One pass of the policy.
+
+    :param candidates: who is alive of those that may win.
+    :param preferred: the designated broker, NOBODY if none is.
+    """
+    ids = [replica.broker_id for replica in candidates]
+    if old_master in ids and preferred in (NOBODY, old_master):
+        return old_master
+    if preferred != NOBODY:
+        return preferred if preferred in ids else NOBODY
+    return best(candidates)
+
+
+def elect(group: BrokerGroup | None, event: ElectMaster) -> Verdict:
+    """Judge an election."""
+    if group is None:
+        return Verdict(
+            answers.refusal(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "Broker hasn't been registered", {})
+        )
+    if event.expected_master and (event.expected_master, event.expected_epoch) != (group.master, group.master_epoch):
+        return Verdict(_overtaken(group, event))
+    asker, evidence = event.broker_id, event.evidence
+    if event.designate and asker not in group.members:
+        return Verdict(_failed())
+    alive = {replica.broker_id: replica for replica in evidence.alive if replica.broker_id in group.members}
+    if group.never_elected and not group.adopted and asker != CONTROLLER:
+        return _first(group, event, alive)
+    preferred = asker if event.designate else NOBODY
+    winner = choose(_those(alive, group.in_sync), group.master, preferred)
+    if winner == NOBODY and (evidence.unclean or (event.designate and group.adopted and group.never_elected)):
+        winner = choose(_those(alive, group.members), group.master, preferred)
+    if winner != NOBODY and winner == group.master:
+        knows = group.unconfirmed is not None and asker == group.master
+        return Verdict(answers.master_still_exists(group), Confirmed() if knows else None)
+    if winner != NOBODY:
+        return _elected(group, event, alive, winner, Did.ELECTED)
+    winner = _taken_back(group, event, alive, preferred)
+    if winner != NOBODY:
+        return _elected(group, event, alive, winner, Did.TAKEN_BACK)
+    if asker != CONTROLLER:
+        return Verdict(_failed())
+    unavailable = answers.refusal(
+        ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE, "Old master has down and failed to elect a new broker master", {}
+    )
+    return Verdict(unavailable, Unseated() if group.master else None)
+
+
+def _those(alive: Mapping[int, Alive], broker_ids: Iterable[int]) -> list[Alive]:
+    return [alive[broker_id] for broker_id in sorted(broker_ids) if broker_id in alive]
+
+
+def _first(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive]) -> Verdict:
+    """Java would seat any id, registered or not."""
+    if event.broker_id not in group.members:
+        remark = f"BrokerId: {event.broker_id} hasn't been registered in broker-set: {group.broker_name}"
+        return Verdict(answers.refusal(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, remark, {}))
+    return _elected(group, event, alive, event.broker_id, Did.ELECTED)
+
+
+def _taken_back(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive], preferred: int) -> int:
+    """Who wins if the last election is void, NOBODY if it is not.
+
+    It is void when its winner is gone and can not have acknowledged anything in its role: either it acknowledges
+    nothing before it is confirmed, and was not, or the leader vouches that it never heard of the election.  Then
+    everything acknowledged is still held by every member of the set before it.
+    """
+    void = group.unconfirmed
+    if void is None or void.winner in alive or group.master not in (NOBODY, void.winner):
+        return NOBODY
+    if not void.confirms and event.evidence.never_told != void.log_index:
+        return NOBODY
+    return choose(_those(alive, void.before), NOBODY, preferred)
+
+
+def _elected(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive], winner: int, did: Did) -> Verdict:
+    base = 0
+    if group.adopted and group.never_elected:
+        base = max([replica.epoch for replica in alive.values()], default=0) + ADOPTED_EPOCH_MARGIN
+    # Who asks learns of it from the answer; everybody else may die before hearing of it.
+    asked_itself = event.broker_id == winner and not event.designate
+    before = group.in_sync
+    if did is Did.TAKEN_BACK and group.unconfirmed is not None:
+        before = group.unconfirmed.before
+    confirms = winner in alive and alive[winner].confirms
+    unconfirmed = any(broker_id != winner for broker_id in before) and (confirms or not asked_itself)
+    change = Elected(winner, unconfirmed, before if unconfirmed else (), confirms, base, did)
+    master_epoch = max(group.master_epoch, base) + 1
+    return Verdict(answers.elected(group, winner, master_epoch, group.set_epoch + 1), change)
+
+
+def _failed() -> Answer:
+    return answers.refusal(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, "Failed to elect a new master", {})
+
+
+def _overtaken(group: BrokerGroup, event: ElectMaster) -> Answer:
+    remark = (
+        f"The election was about master {event.expected_master} in epoch {event.expected_epoch}, by now it is "
+        f"{group.master or 'none'} in epoch {group.master_epoch}"
+    )
+    return answers.refusal(ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH, remark, {})
