@@ -14,6 +14,7 @@ from rocketha.errors import ConfigError, RequestRefused
 from rocketha.services import config_unsupported, settings
 from rocketha.services.config import (
     BrokerConfig,
+    ControllerConfig,
     NamesrvConfig,
     RemotingConfig,
     StoreSettings,
@@ -26,7 +27,9 @@ from rocketha.services.config import (
 )
 from rocketha.services.config_views import endpoint, limits, store_config
 
-SECTIONS: tuple[type[settings.Section], ...] = (BrokerConfig, StoreSettings, RemotingConfig, NamesrvConfig)
+SECTIONS: tuple[type[settings.Section], ...] = (
+    BrokerConfig, StoreSettings, RemotingConfig, NamesrvConfig, ControllerConfig,
+)  # fmt: skip
 HOME = {"HOME": "/home/op"}
 
 
@@ -308,11 +311,11 @@ class TableTests(unittest.TestCase):
 
     def test_keys_are_read(self) -> None:
         """A key without a word to the contrary has an effect: some module other than the tables reads it."""
-        own = {"config_keys.py", "config_unsupported.py"}
+        own = {"config_keys.py", "config_controller.py", "config_unsupported.py"}
         source = "".join(p.read_text() for p in Path(rocketha.__file__).parent.rglob("*.py") if p.name not in own)
         for section in SECTIONS:
             for name, (attribute, key) in section.declared().items():
-                if not key.no_effect and "tools only" not in key.doc and name != "brokerRole":
+                if not key.no_effect and "tools only" not in key.doc and name not in ("brokerRole", "controllerType"):
                     self.assertIn(f".{attribute}", source, f"{name} is not read: honour it or give its no_effect")
 
     def test_keys_without_effect(self) -> None:

@@ -9,6 +9,7 @@ import argparse
 import pathlib
 from collections.abc import Iterator
 
+from rocketha.services.config_controller import ControllerConfig
 from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config_unsupported import IGNORED, REFUSED
 from rocketha.services.settings import Key, Section, show
@@ -17,7 +18,8 @@ SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
     ("Broker", "broker.conf", BrokerConfig),
     ("Store", "broker.conf", StoreSettings),
     ("Nameserver", "namesrv.conf", NamesrvConfig),
-    ("Ports", "broker.conf and namesrv.conf", RemotingConfig),
+    ("Controller", "controller.conf, or namesrv.conf with enableControllerInNamesrv", ControllerConfig),
+    ("Ports", "broker.conf, namesrv.conf and controller.conf", RemotingConfig),
 )
 
 HEAD = """Configuration
@@ -25,8 +27,8 @@ HEAD = """Configuration
 
 Written by ``rocketha keys --rst docs/configuration.rst`` from the declarations that the services read. Names and
 defaults are RocketMQ's; where a default differs, Java's is in the row. *Live* keys may be changed by ``mqadmin
-updateBrokerConfig`` or ``updateNamesrvConfig`` once ``configUpdateEnable`` is true. Keys of RocketMQ without effect,
-and those that stop the start, are at the end; why: `divergence.md <divergence.md>`_.
+updateBrokerConfig``, ``updateNamesrvConfig`` or ``updateControllerConfig`` once ``configUpdateEnable`` is true. Keys of
+RocketMQ without effect, and those that stop the start, are at the end; why: `divergence.md <divergence.md>`_.
 """
 
 

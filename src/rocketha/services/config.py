@@ -1,11 +1,12 @@
 """The configuration of a service: RocketMQ's property files, flags and environment, as typed values.
 
-``load_broker`` and ``load_namesrv`` take the bytes of a file, so an existing ``broker.conf`` starts our broker.
-Precedence: flag, then file, then environment, then the default.  What is wrong is a
+``load_broker``, ``load_namesrv`` and ``load_controller`` take the bytes of a file, so an existing ``broker.conf``
+starts our broker.  Precedence: flag, then file, then environment, then the default.  What is wrong is a
 :class:`~rocketha.errors.ConfigError` that names file, line, key and what is allowed; what has no effect is a warning in
 the result, which the service logs.
 
-Keys and defaults: :mod:`rocketha.services.config_keys`.  Must not start or open anything but the file it is given.
+Keys and defaults: :mod:`rocketha.services.config_keys`, :mod:`rocketha.services.config_controller`.
+Must not start or open anything but the file it is given.
 Java classes: ``MixAll.properties2Object``, ``Configuration``, and the option parsing of ``BrokerStartup`` and
 ``NamesrvStartup``.
 """
@@ -23,20 +24,22 @@ import attrs
 
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.services import properties_file
+from rocketha.services.config_controller import ControllerConfig, complete_controller
 from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings, check_name
 from rocketha.services.config_unsupported import IGNORED, REFUSED
 from rocketha.services.settings import INT_MAX, Key, Section, Value, clip, show
 
 __all__ = [
-    "BrokerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "StoreSettings", "all_texts", "describe",
-    "load_broker", "load_namesrv", "read_file", "update",
+    "BrokerConfig", "ControllerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "StoreSettings", "all_texts",
+    "describe", "load_broker", "load_controller", "load_namesrv", "read_file", "update",
 ]  # fmt: skip
 
 _SYSTEM_ERROR, _NO_PERMISSION = 1, 16
 _NEVER = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome", "brokerConfigPath"})
 _ROLES_LATER = ("SYNC_MASTER", "SLAVE")
 
-_S = TypeVar("_S", BrokerConfig, NamesrvConfig)
+Config = BrokerConfig | NamesrvConfig | ControllerConfig
+_S = TypeVar("_S", BrokerConfig, NamesrvConfig, ControllerConfig)
 
 
 @attrs.frozen(slots=True)
@@ -66,7 +69,12 @@ def load_broker(
     environment = os.environ if environment is None else environment
     defaults = {"namesrvAddr": environment.get("NAMESRV_ADDR"), "rocketmqHome": environment.get("ROCKETMQ_HOME")}
     texts, warnings = _collect(
-        data, name, flags or {}, defaults, (BrokerConfig, StoreSettings, RemotingConfig), NamesrvConfig
+        data,
+        name,
+        flags or {},
+        defaults,
+        (BrokerConfig, StoreSettings, RemotingConfig),
+        (NamesrvConfig, ControllerConfig),
     )
     _refuse_role(texts)
     config = BrokerConfig.from_texts(texts)
@@ -86,13 +94,54 @@ def load_namesrv(
     """Build the name server's configuration; arguments and errors as for :func:`load_broker`."""
     environment = os.environ if environment is None else environment
     defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
-    texts, warnings = _collect(data, name, flags or {}, defaults, (NamesrvConfig, RemotingConfig), BrokerConfig)
+    sections = (NamesrvConfig, RemotingConfig)
+    texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, ControllerConfig))
     config = NamesrvConfig.from_texts(texts)
     config.remoting = RemotingConfig.from_texts(texts)
+    if config.enable_controller_in_namesrv:
+        theirs = ControllerConfig.declared().keys() - NamesrvConfig.declared().keys()
+        warnings = [each for each in warnings if not _is_about(each, name, theirs)]
     home = os.path.join(environment.get("HOME") or os.path.expanduser("~"), "namesrv")
     config.kv_config_path = os.path.abspath(config.kv_config_path or os.path.join(home, "kvConfig.json"))
     config.config_store_path = config.config_store_path or os.path.join(home, "namesrv.properties")
     return Loaded(config, tuple(warnings))
+
+
+def load_controller(
+    data: bytes = b"",
+    name: str = "controller.conf",
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    embedded: bool = False,
+) -> Loaded[ControllerConfig]:
+    """Build the controller's configuration; arguments and errors as for :func:`load_broker`.
+
+    :param embedded: the file is that of the name server whose process the controller lives in: what is not a key of
+        the controller alone is the name server's affair.
+    """
+    environment = os.environ if environment is None else environment
+    defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
+    sections = (ControllerConfig, RemotingConfig)
+    texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, NamesrvConfig))
+    if embedded:
+        own = ControllerConfig.declared().keys() - NamesrvConfig.declared().keys()
+        warnings = [each for each in warnings if _is_about(each, name, own)]
+        texts.pop("listenPort", None)
+    config = ControllerConfig.from_texts(texts)
+    config.remoting = RemotingConfig.from_texts(texts)
+    home = environment.get("HOME") or os.path.expanduser("~")
+    config.controller_store_path = os.path.abspath(
+        config.controller_store_path or os.path.join(home, "DLedgerController")
+    )
+    config.config_store_path = config.config_store_path or os.path.join(home, "controller", "controller.properties")
+    complete_controller(config, name, warnings)
+    return Loaded(config, tuple(warnings))
+
+
+def _is_about(warning: str, name: str, keys: Iterable[str]) -> bool:
+    """Whether a warning of :func:`_collect` is about one of these keys of the file."""
+    key = warning.removeprefix(f"{name}, line ").partition(": ")[2].partition(" ")[0]
+    return key in keys
 
 
 def read_file(path: str) -> bytes:
@@ -113,7 +162,7 @@ def _collect(
     flags: Mapping[str, str],
     environment: Mapping[str, str | None],
     sections: Sequence[type[Section]],
-    other: type[Section],
+    others: Sequence[type[Section]],
 ) -> tuple[dict[str, tuple[str, str]], list[str]]:
     """Key to text and place, the strongest source last; and the warnings."""
     known: dict[str, Key] = {}
@@ -128,7 +177,7 @@ def _collect(
             warnings.append(f"{where}: {key} stands in line {seen[key]} too; this line counts")
         seen[key] = line
         if key not in known:
-            warnings.append(f"{where}: {_judge_unknown(key, value, where, known, other)}")
+            warnings.append(f"{where}: {_judge_unknown(key, value, where, known, others)}")
             continue
         reason = known[key].no_effect
         if reason and value.strip() != show(known[key].default):
@@ -136,12 +185,12 @@ def _collect(
         texts[key] = (value, where)
     for key, value in flags.items():
         if key not in known:
-            raise ConfigError(f"flag {key}: {_judge_unknown(key, value, 'flag', known, other)}")
+            raise ConfigError(f"flag {key}: {_judge_unknown(key, value, 'flag', known, others)}")
         texts[key] = (value, f"flag {key}")
     return texts, warnings
 
 
-def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], other: type[Section]) -> str:
+def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], others: Sequence[type[Section]]) -> str:
     if key in REFUSED:
         allowed, reason = REFUSED[key]
         if value.strip().lower() not in [word.lower() for word in allowed]:
@@ -150,7 +199,7 @@ def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], other
         return f"{key} has no effect: no other value is supported"
     if key in IGNORED:
         return f"{key} has no effect: {IGNORED[key]}"
-    if key in other.declared():
+    if any(key in other.declared() for other in others):
         return f"{key} has no effect: it is a key of another service"
     near = difflib.get_close_matches(key, list(known), n=1)
     return f"{clip(key)} is not a key of RocketMQ or rocketha" + (f"; did you mean {near[0]}?" if near else "")
@@ -242,11 +291,11 @@ def _check_broker(config: BrokerConfig, name: str) -> None:
         )
 
 
-def _sections(config: BrokerConfig | NamesrvConfig) -> list[Section]:
+def _sections(config: Config) -> list[Section]:
     return [config, config.store, config.remoting] if isinstance(config, BrokerConfig) else [config, config.remoting]
 
 
-def all_texts(config: BrokerConfig | NamesrvConfig) -> dict[str, str]:
+def all_texts(config: Config) -> dict[str, str]:
     """Every key and its present value."""
     texts: dict[str, str] = {}
     for section in _sections(config):
@@ -254,12 +303,12 @@ def all_texts(config: BrokerConfig | NamesrvConfig) -> dict[str, str]:
     return texts
 
 
-def describe(config: BrokerConfig | NamesrvConfig) -> bytes:
+def describe(config: Config) -> bytes:
     """The body of GET_BROKER_CONFIG (26) and GET_NAMESRV_CONFIG (319): sorted ``key=value`` lines."""
     return "".join(f"{key}={value}\n" for key, value in sorted(all_texts(config).items())).encode()
 
 
-def update(config: BrokerConfig | NamesrvConfig, body: bytes) -> dict[str, tuple[str, str]]:
+def update(config: Config, body: bytes) -> dict[str, tuple[str, str]]:
     """Apply the body of UPDATE_BROKER_CONFIG (25) or UPDATE_NAMESRV_CONFIG (318): all of it or nothing.
 
     Unlike Java's deny-list (CVE-2023-33246, CVE-2023-37582) this is an allow-list.
@@ -282,7 +331,7 @@ def update(config: BrokerConfig | NamesrvConfig, body: bytes) -> dict[str, tuple
     return changed
 
 
-def _changes(config: BrokerConfig | NamesrvConfig, body: bytes) -> list[tuple[Section, str, str, Value]]:
+def _changes(config: Config, body: bytes) -> list[tuple[Section, str, str, Value]]:
     """What a request wants changed, each key allowed and each value good."""
     try:
         wanted = {entry.key: entry.value for entry in properties_file.parse(body, "request")}

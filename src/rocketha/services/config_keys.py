@@ -90,9 +90,7 @@ class StoreSettings(Section):
     )
     max_hash_slot_num: int = number(5_000_000, "Hash slots of one index file.", low=1, high=100_000_000)
     max_index_num: int = number(20_000_000, "Entries of one index file.", low=2, high=100_000_000)
-    max_message_size: int = number(
-        4 << 20, "Longest message body accepted.", low=1, high=15 << 20, unit="bytes"
-    )
+    max_message_size: int = number(4 << 20, "Longest message body accepted.", low=1, high=15 << 20, unit="bytes")
     delete_when: str = text("04", "Hours of the day at which expired files are deleted.", check=check_hours)
     file_reserved_time: int = number(
         72, "Age at which a commit log file may be deleted.", low=1, high=24 * 366 * 100, unit="hours"
@@ -403,6 +401,9 @@ class NamesrvConfig(Section):
         unit="ms",
         ours=True,
         java_default="0",
+    )
+    enable_controller_in_namesrv: bool = flag(
+        False, "Whether a controller runs in the name server's process; its keys stand in the same file."
     )
     brokers_max: int = number(10_000, "Most registered broker addresses.", low=1, high=1_000_000, ours=True)
     topics_max: int = number(200_000, "Most topics.", low=1, high=10_000_000, ours=True)

@@ -3,7 +3,7 @@
 Two kinds.  ``IGNORED``: setting them is harmless, a warning says so and why.  ``REFUSED``: an operator who sets them to
 anything but the value given here expects a behaviour that we do not have and whose absence could cost data or safety,
 so the process does not start.  Names from ``BrokerConfig``, ``MessageStoreConfig``, ``NettyServerConfig``,
-``NettyClientConfig``, ``NamesrvConfig`` and ``AuthConfig`` of RocketMQ 5.3-5.5.
+``NettyClientConfig``, ``NamesrvConfig``, ``ControllerConfig``, ``JraftConfig`` and ``AuthConfig`` of RocketMQ 5.3-5.5.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ IGNORED: dict[str, str] = {
         useABSLock dispatchCqThreads dispatchCqCacheNum
         enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums compactionThreadNum enableAsyncReput
         dispatchFromSenderThread maxAsyncPutMessageRequests putMsgIndexHightWater enableFastChannelEventProcess
-        recoverConcurrently enableAcceleratedRecovery""",
+        recoverConcurrently enableAcceleratedRecovery controllerThreadPoolNums
+        controllerRequestThreadPoolQueueCapacity""",
     ),
     **_because(
         "the log is written with pwrite and read with pread, not through memory maps",
@@ -92,6 +93,10 @@ IGNORED: dict[str, str] = {
         accessMessageInMemoryHotRatio travelCqFileNumWhenGetMessage estimateAccumulation""",
     ),
     **_because(
+        "the controller's log has segments of its own size",
+        "mappedFileSize",
+    ),
+    **_because(
         "RocksDB is not used",
         """cleanRocksDBDirtyCQIntervalMin statRocksDBCQIntervalSec memTableFlushIntervalMs realTimePersistRocksDBConfig
         enableRocksDBLog rocksdbCQDoubleWriteEnable combineCQLoadingCQTypes combineCQPreferCQType
@@ -133,8 +138,9 @@ IGNORED: dict[str, str] = {
         compatibleWithOldNameSrv""",
     ),
     **_because(
-        "rocketha's embedded controller is not in this version",
-        "enableControllerInNamesrv",
+        "a rocketha controller has one Raft, on the port of its peer; jRaft's keys are not read",
+        "jRaftGroupId jRaftServerId jRaftInitConf jRaftControllerRPCAddr jRaftElectionTimeoutMs "
+        "jRaftSnapshotIntervalSecs jRaftScanWaitTimeoutMs",
     ),
     **_because(
         "TLS is chosen by the endpoint string (ssl:...)",
