@@ -1,0 +1,235 @@
+"""Which brokers this controller hears: the heartbeat table.
+
+Must not know a socket, a clock or who leads.  Each controller has a table of its own, because brokers send 904 to all
+of them; it is in no log except as evidence of an election.
+
+Theory of operation.  A heartbeat holds for the time that the broker announced in it (10 s where it announced none), or
+for the controller's own lease where that is shorter.  On one connection the epoch and the offset only move forward; a
+heartbeat that comes by another connection is taken as it is, since the broker may have come back with an empty disk.
+The table does not decide that anybody is dead: :mod:`rocketha.controller.suspicion` does, and says so by :meth:`died`.
+A port that answered a probe counts as a sign of life (:meth:`proved`), but not as a heartbeat.
+
+All times are milliseconds of *attended* time (:class:`AttendedClock`): while this process stood still nobody could be
+heard, so nobody is blamed for that time.
+
+Java: ``DefaultBrokerHeartbeatManager``, ``BrokerLiveInfo``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import attrs
+
+TIMEOUT_MS = 10_000
+"""How long a heartbeat holds that does not say."""
+
+REPLICAS_MAX = 200_000
+"""Most replicas in the table; a heartbeat of one more takes the place of the one heard longest ago."""
+
+PRIORITY_LOWEST = 2**31 - 1
+
+_NEVER_MS = -(10**15)
+
+
+class ReplicaKey(NamedTuple):
+    """One broker process of one set: clusters may have sets of the same name (regression B5)."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.broker_name}:{self.broker_id}"
+
+
+class Heartbeat(NamedTuple):
+    """What a broker says of itself in a 904.
+
+    :ivar max_offset: end of its commit log, bytes.
+    :ivar timeout_ms: how long the controller may believe it alive.
+    :ivar priority: the smaller wins an election.
+    :ivar confirms: once elected it acknowledges nothing before the controller confirmed its role (not Java's).
+    """
+
+    address: str
+    epoch: int = -1
+    max_offset: int = -1
+    confirm_offset: int = -1
+    timeout_ms: int = TIMEOUT_MS
+    priority: int = PRIORITY_LOWEST
+    confirms: bool = False
+
+
+@attrs.define(slots=True)
+class _Entry:
+    """``connection`` None: the one by which the last heartbeat came is closed.  ``dead``: proven, until it is heard."""
+
+    last: Heartbeat
+    connection: int | None
+    heard_ms: int
+    proved_ms: int
+    dead: bool = False
+
+
+class AttendedClock:
+    """Time without the spells in which this process did not run.
+
+    To be read more often than ``tick_ms``; a longer gap between two readings than ``gap_ms`` is a standstill (stopped,
+    suspended, starved), of which all but one tick is taken out.
+
+    :ivar stood_still_ms: taken out so far.
+    """
+
+    def __init__(self, tick_ms: int, gap_ms: int) -> None:
+        self._tick_ms = tick_ms
+        self._gap_ms = gap_ms
+        self._last_ms: int | None = None
+        self.stood_still_ms = 0
+
+    def read(self, now_ms: int) -> int:
+        """Attended time for a time of a clock that never goes back."""
+        if self._last_ms is not None and now_ms - self._last_ms > self._gap_ms:
+            self.stood_still_ms += now_ms - self._last_ms - self._tick_ms
+        self._last_ms = now_ms
+        return now_ms - self.stood_still_ms
+
+
+class Liveness:
+    """The table.
+
+    :param lease_ms: a heartbeat holds no longer than this, whatever it announces; 0 is no such limit.
+    """
+
+    def __init__(self, lease_ms: int = 0, replicas_max: int = REPLICAS_MAX) -> None:
+        self._lease_ms = lease_ms
+        self._replicas_max = replicas_max
+        # Invariant: ordered by heard_ms, the one heard longest ago first.
+        self._entries: dict[ReplicaKey, _Entry] = {}
+        # Those that ran out long ago, and those known by their port only: out of the way of silent().
+        self._lost: dict[ReplicaKey, _Entry] = {}
+        # Invariant: a key is in the set of the connection that its entry names, and in no other.
+        self._by_connection: dict[int, set[ReplicaKey]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[ReplicaKey]:
+        return iter(self._entries)
+
+    # -- what is heard --------------------------------------------------------------------------------------------
+
+    def heard(self, key: ReplicaKey, beat: Heartbeat, connection: int, now_ms: int) -> None:
+        """A heartbeat came."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            entry = self._lost.pop(key, None)
+        if entry is None:
+            if len(self._entries) + len(self._lost) >= self._replicas_max:
+                self._forget_one()
+            entry = _Entry(beat, None, now_ms, now_ms)
+        if entry.connection == connection:
+            entry.last = _forward(entry.last, beat)
+        else:
+            self._leave(key, entry)
+            entry.last, entry.connection = beat, connection
+            self._by_connection.setdefault(connection, set()).add(key)
+        entry.heard_ms = entry.proved_ms = now_ms
+        entry.dead = False
+        self._entries[key] = entry
+
+    def proved(self, key: ReplicaKey, now_ms: int) -> None:
+        """Its own port answered a probe: it is alive although its heartbeats do not come."""
+        entry = self._find(key)
+        if entry is None:
+            entry = self._lost[key] = _Entry(Heartbeat(""), None, _NEVER_MS, now_ms)
+        entry.proved_ms = max(entry.proved_ms, now_ms)
+        entry.dead = False
+
+    def died(self, key: ReplicaKey) -> None:
+        """It is known to be dead, whatever its last heartbeat announced."""
+        entry = self._find(key)
+        if entry is not None:
+            entry.dead = True
+
+    def connection_lost(self, connection: int) -> tuple[ReplicaKey, ...]:
+        """A connection ended; the replicas whose last heartbeat came by it, sorted."""
+        keys = self._by_connection.pop(connection, set())
+        for key in sorted(keys):
+            entry = self._find(key)
+            if entry is not None:
+                entry.connection = None
+        return tuple(sorted(keys))
+
+    # -- what is known --------------------------------------------------------------------------------------------
+
+    def alive(self, key: ReplicaKey, now_ms: int) -> bool:
+        """Whether it was heard, or its port answered, within the time that its last heartbeat holds."""
+        entry = self._find(key)
+        if entry is None or entry.dead:
+            return False
+        return now_ms <= max(entry.heard_ms, entry.proved_ms) + self.holds_ms(key)
+
+    def last(self, key: ReplicaKey) -> Heartbeat | None:
+        """Its newest heartbeat, however old."""
+        entry = self._find(key)
+        return None if entry is None or entry.heard_ms == _NEVER_MS else entry.last
+
+    def holds_ms(self, key: ReplicaKey) -> int:
+        """How long its last heartbeat holds; of one never heard, how long to wait for the first."""
+        entry = self._find(key)
+        announced = TIMEOUT_MS if entry is None else entry.last.timeout_ms
+        return min(announced, self._lease_ms) if self._lease_ms else announced
+
+    def age_ms(self, key: ReplicaKey, now_ms: int) -> int | None:
+        """Since its last heartbeat; None where there was none."""
+        entry = self._find(key)
+        return None if entry is None or entry.heard_ms == _NEVER_MS else now_ms - entry.heard_ms
+
+    def connected(self, key: ReplicaKey) -> bool:
+        """Whether the connection of its last heartbeat is open."""
+        entry = self._find(key)
+        return entry is not None and entry.connection is not None
+
+    def silent(self, longer_than_ms: int, now_ms: int) -> list[ReplicaKey]:
+        """Those whose last heartbeat is older, oldest first, up to those that ran out: they are set aside here."""
+        found = []
+        for key, entry in list(self._entries.items()):
+            if now_ms - entry.heard_ms <= longer_than_ms:
+                break
+            found.append(key)
+            if now_ms - entry.heard_ms > 2 * self.holds_ms(key):
+                self._lost[key] = self._entries.pop(key)
+        return found
+
+    def forget(self, key: ReplicaKey) -> None:
+        """It is no replica any more (its metadata was cleaned)."""
+        entry = self._entries.pop(key, None) or self._lost.pop(key, None)
+        if entry is not None:
+            self._leave(key, entry)
+
+    # -- within ---------------------------------------------------------------------------------------------------
+
+    def _find(self, key: ReplicaKey) -> _Entry | None:
+        return self._entries.get(key) or self._lost.get(key)
+
+    def _leave(self, key: ReplicaKey, entry: _Entry) -> None:
+        if entry.connection is not None:
+            keys = self._by_connection.get(entry.connection, set())
+            keys.discard(key)
+            if not keys:
+                self._by_connection.pop(entry.connection, None)
+
+    def _forget_one(self) -> None:
+        for table in (self._lost, self._entries):
+            for key in table:
+                self.forget(key)
+                return
+
+
+def _forward(old: Heartbeat, new: Heartbeat) -> Heartbeat:
+    """The new heartbeat, but an epoch and offsets that only move forward."""
+    if new.epoch > old.epoch or (new.epoch == old.epoch and new.max_offset >= old.max_offset):
+        return new
+    return new._replace(epoch=old.epoch, max_offset=old.max_offset, confirm_offset=old.confirm_offset)

@@ -1,0 +1,494 @@
+"""Whether a broker that fell silent is dead: the machine that decides when the controller elects by itself.
+
+Must not know a socket, a clock, a log or how an election chooses.  The service feeds it what happened and carries out
+the effects it returns; nothing else changes its state.
+
+Theory of operation.  **A closed connection or a missed heartbeat is a suspicion, not a death** (regression A24: Java's
+controllers elect on any closed connection, and messages are lost).  A suspicion goes in rounds.  A round begins by
+asking, all at once, the suspect's own port (a request that the broker itself must answer: a frozen process still takes
+connections), the other controllers whether they hear its heartbeats, and, when it is the master of its set, the other
+members of the set: whether their replication link to it moves, and whether they could follow it.  Then
+
+========= ================================================== =========================================================
+its port  and                                                verdict
+========= ================================================== =========================================================
+refuses   its port was reachable before                      dead, at once
+refuses   never yet reachable: a majority answers that it    dead, at once
+          does not hear it either
+answers   that it leads nothing, although it did in this     dead, at once: it was restarted.  Told that it still is
+          epoch, or registers                                the master, it would write its old epoch anew with
+                                                             another start, and its replicas would truncate
+answers   anything else                                      alive: no election; asked again until heartbeats return
+silent    a majority of the controllers hears it             alive: no election (regression B3)
+silent    another controller, or a replica, hears it         no election before its lease ran out
+silent    nobody hears it, a member of its set answers, and  dead, at the end of the round
+          a majority of the controllers answered
+silent    nobody answers anything                            that is our own deafness: no election before its lease
+                                                             ran out
+========= ================================================== =========================================================
+
+``refuses`` counts as silence where the port was found unreachable although heartbeats came: then the address that the
+broker advertises is wrong, and a refusal says nothing.  A heartbeat ends a suspicion in any state.
+
+A dead master is followed by one :class:`Elect`, with the members that answered in this round as its evidence: a replica
+that is itself dead or frozen but not yet missed must not be chosen.  While a set has no live master and one of its
+members is alive, the election is tried again.  Slaves are suspected too, since the dead may not be elected, but that
+elects nobody (regression B4).
+
+Only a leader suspects.  Having just become one it believes its own table, which it kept as a follower; a master that
+this process never heard is suspected only when it had a whole lease to be heard (regressions B3, D3).
+
+Java has no such thing: ``BrokerHeartbeatManager`` fires, ``ControllerManager`` elects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+import attrs
+
+from rocketha.controller.events import Saw, Seen, Why
+from rocketha.controller.liveness import Liveness, ReplicaKey
+from rocketha.controller.suspicion_effects import (
+    AskControllers,
+    Cleared,
+    Died,
+    Effect,
+    Elect,
+    Held,
+    Probe,
+    Reading,
+    Suspected,
+    Verdict,
+)
+from rocketha.controller.watched import Group, Groups, Times, master_key
+
+CLOSED_MAX = 3
+"""A port that so often in one round takes a connection and closes it unanswered belongs to a living process."""
+
+
+class State(Enum):
+    """Where a suspicion stands."""
+
+    ASKING = "asking"
+    HELD = "held"  # not confirmed; the next round begins after a pause
+    CHOOSING = "choosing"  # dead; the set's other members are given a moment to answer
+    DEAD = "dead"  # until it is heard
+
+
+@attrs.define(slots=True)
+class _Suspicion:
+    """One replica's.  ``voices``: other controller -> whether it hears the suspect."""
+
+    replica: ReplicaKey
+    why: str
+    state: State
+    question: int
+    due_ms: int  # the end of the round, the pause, or the choosing
+    again_ms: int | None = None  # when the replicas' links and the controllers are asked a second time
+    kind: Why = Why.REQUESTED  # of the election, once it is dead
+    registers: bool = False
+    refused: bool = False
+    closed: int = 0
+    voices: dict[str, bool] = attrs.Factory(dict)
+    links: dict[int, Reading] = attrs.Factory(dict)  # members that answered, with the newest reading
+    moving: set[int] = attrs.Factory(set)
+    absent: set[int] = attrs.Factory(set)  # members whose port refused
+    asked: tuple[int, ...] = ()  # members asked in this round
+
+    def seen(self) -> tuple[Seen, ...]:
+        """What this round brought to light, for the log entry."""
+        own = self.replica.broker_id
+        port = Saw.PORT_REFUSED if self.refused else Saw.PORT_SILENT
+        found = [Seen(own, port, self.why)]
+        for node, hears in sorted(self.voices.items()):
+            found.append(Seen(own, Saw.CONTROLLER_HEARS if hears else Saw.CONTROLLER_DOES_NOT_HEAR, node))
+        for number in sorted(self.links):
+            saw = Saw.REPLICA_HEARS if number in self.moving else Saw.REPLICA_DOES_NOT_HEAR
+            found.append(Seen(own, saw, f"broker {number}"))
+        return (*found, *(Seen(number, Saw.PORT_REFUSED) for number in sorted(self.absent)))
+
+
+class Suspicions:
+    """All suspicions of one controller.
+
+    :param liveness: shared with the service, which records the heartbeats in it.
+    :param unclean: whether a replica outside the in-sync set may be elected.
+    """
+
+    def __init__(self, groups: Groups, liveness: Liveness, times: Times, unclean: bool = False) -> None:
+        self._groups = groups
+        self._liveness = liveness
+        self._times = times
+        self.unclean = unclean
+        self.controllers = 1
+        """How many vote, this one included; kept by the service."""
+        self._led_ms: int | None = None
+        self._open: dict[ReplicaKey, _Suspicion] = {}
+        self._by_question: dict[int, ReplicaKey] = {}
+        self._question = 0
+        # Master address -> whether its port was reachable while it was heard.
+        self._reachable: dict[str, bool] = {}
+        # (cluster, broker name) -> when its next election may be tried.
+        self._elections: dict[tuple[str, str], int] = {}
+
+    # -- what the service asks ------------------------------------------------------------------------------------
+
+    @property
+    def leading(self) -> bool:
+        """Whether this controller suspects anybody."""
+        return self._led_ms is not None
+
+    def states(self) -> dict[ReplicaKey, State]:
+        """Every open suspicion, for the status page."""
+        return {key: suspicion.state for key, suspicion in self._open.items()}
+
+    def settled(self, key: ReplicaKey) -> bool:
+        """Whether there is nothing to wait for before acting on whether this replica is alive."""
+        suspicion = self._open.get(key)
+        return suspicion is None or suspicion.state in (State.HELD, State.DEAD)
+
+    # -- what happened --------------------------------------------------------------------------------------------
+
+    def led(self, now_ms: int) -> list[Effect]:
+        """This controller became leader: suspect every master whose connection is closed."""
+        self._led_ms = now_ms
+        effects: list[Effect] = []
+        for group in self._groups.groups():
+            key = master_key(group)
+            if key is not None and self._liveness.last(key) is not None and not self._liveness.connected(key):
+                effects += self._suspect(key, "its connection was closed when this controller became leader", now_ms)
+        return effects
+
+    def deposed(self) -> None:
+        """It leads no more: whoever does has suspicions of its own."""
+        self._led_ms = None
+        self._open.clear()
+        self._by_question.clear()
+        self._reachable.clear()
+        self._elections.clear()
+
+    def heard(self, key: ReplicaKey) -> list[Effect]:
+        """A heartbeat of a suspect came (the table has it already)."""
+        suspicion = self._open.pop(key, None)
+        if suspicion is None:
+            return []
+        self._by_question.pop(suspicion.question, None)
+        return [Cleared(key, suspicion.state is State.DEAD)]
+
+    def connection_closed(self, key: ReplicaKey, now_ms: int) -> list[Effect]:
+        """The connection of its heartbeats ended (the table knows already)."""
+        if self._led_ms is None:
+            return []
+        return self._suspect(key, "its connection closed", now_ms)
+
+    def doubt(self, key: ReplicaKey, why: str, now_ms: int) -> list[Effect]:
+        """Somebody asked for what only the death of this replica would allow: find out before acting."""
+        if self._led_ms is None or self._liveness.alive(key, now_ms):
+            return []
+        return self._suspect(key, why, now_ms)
+
+    def registered(self, key: ReplicaKey, now_ms: int) -> list[Effect]:
+        """It registers (1003), as a starting process does.  If it is the master, does it still lead?"""
+        if self._led_ms is None or self._led_group(key) is None:
+            return []
+        suspicion = self._open.get(key)
+        if suspicion is None:
+            effects = self._suspect(key, "it registers anew", now_ms)
+        elif suspicion.state is State.HELD:
+            effects = self._begin(suspicion, now_ms)
+        else:
+            effects = []
+        if key in self._open:
+            self._open[key].registers = True
+        return effects
+
+    def reachable(self, address: str, reached: bool) -> None:
+        """What came of a connection to a master's port while it was heard."""
+        self._reachable[address] = reached
+
+    def port_answered(
+        self, question: int, key: ReplicaKey, verdict: Verdict, reading: Reading, now_ms: int
+    ) -> list[Effect]:
+        """What came of a :class:`Probe`."""
+        suspicion = self._asked(question)
+        if suspicion is None:
+            return []
+        if key != suspicion.replica:
+            return self._member_answered(suspicion, key.broker_id, verdict, reading, now_ms)
+        if suspicion.state is not State.ASKING:
+            return []
+        if verdict is Verdict.CLOSED:
+            suspicion.closed += 1
+            if suspicion.closed < CLOSED_MAX:
+                return self._probe(suspicion, [key.broker_id])
+            verdict = Verdict.ANSWERED
+        if verdict is Verdict.ANSWERED:
+            if reading.leads is False and self._had_led(suspicion):
+                why = "its port answers, but as a new process that leads nothing"
+                return self._die(suspicion, Why.PORT_REFUSED, why, now_ms)
+            self._liveness.proved(key, now_ms)
+            return self._hold(suspicion, "its port answers", now_ms)
+        if verdict is Verdict.REFUSED:
+            suspicion.refused = True
+            return self._weigh_refusal(suspicion, now_ms)
+        return []
+
+    def controller_answered(
+        self, question: int, node: str, connected: bool, heard_ms_ago: int | None, now_ms: int
+    ) -> list[Effect]:
+        """Another controller answered :class:`AskControllers`."""
+        suspicion = self._asked(question)
+        if suspicion is None or suspicion.state is not State.ASKING:
+            return []
+        hears = connected and heard_ms_ago is not None and heard_ms_ago <= self._times.hears
+        suspicion.voices[node] = suspicion.voices.get(node, False) or hears
+        return self._weigh_refusal(suspicion, now_ms)
+
+    def election_ended(self, cluster: str, broker_name: str, now_ms: int) -> None:
+        """An :class:`Elect` was applied or failed: where there is still no live master it may be tried again."""
+        group = self._groups.group(cluster, broker_name)
+        key = None if group is None else master_key(group)
+        if group is None or (key is not None and self._liveness.alive(key, now_ms)):
+            self._elections.pop((cluster, broker_name), None)
+        elif self._led_ms is not None:
+            self._elections[cluster, broker_name] = now_ms + self._times.retry
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Begin suspicions of the silent and end rounds; to be called every 100 ms or so."""
+        if self._led_ms is None:
+            return []
+        effects: list[Effect] = []
+        for key in self._liveness.silent(self._times.silence, now_ms):
+            if key not in self._open and self._address(key) is not None:
+                effects += self._suspect(key, f"nothing heard for {self._times.silence} ms", now_ms)
+        for suspicion in list(self._open.values()):
+            effects += self._move(suspicion, now_ms)
+        return effects
+
+    def scan(self, now_ms: int) -> list[Effect]:
+        """Find the sets without a live master; to be called every second or so.
+
+        A master that nobody suspects because this process never heard it is suspected once it had its lease; a set
+        whose master is known to be dead, or that has none, is given one as soon as a member is alive.
+        """
+        effects: list[Effect] = []
+        if self._led_ms is None:
+            return effects
+        for gone in [key for key in self._open if self._address(key) is None]:
+            self._by_question.pop(self._open.pop(gone).question, None)
+        for group in self._groups.groups():
+            key = master_key(group)
+            if key is not None:
+                if self._liveness.last(key) is None and now_ms - self._led_ms > self._liveness.holds_ms(key):
+                    effects += self._suspect(key, "never heard since this controller leads", now_ms)
+                suspicion = self._open.get(key)
+                if suspicion is None or suspicion.state is not State.DEAD:
+                    continue
+            alive = tuple(number for number in self._electable(group) if self._alive(group, number, now_ms))
+            if alive:
+                why = "the set has no master" if key is None else "its master is dead"
+                why = f"{why}, and {_text(alive)} alive"
+                effects += self._elect(group, Why.MASTER_MISSING, why, (), alive, now_ms)
+        return effects
+
+    # -- the machine ----------------------------------------------------------------------------------------------
+
+    def _suspect(self, key: ReplicaKey, why: str, now_ms: int) -> list[Effect]:
+        """Open a suspicion, or begin a new round of one that is held."""
+        suspicion = self._open.get(key)
+        if suspicion is not None and suspicion.state is not State.HELD:
+            return []
+        if self._address(key) is None:
+            return []
+        if suspicion is not None:
+            return self._begin(suspicion, now_ms)
+        suspicion = self._open[key] = _Suspicion(key, why, State.ASKING, 0, now_ms)
+        return [Suspected(key, why), *self._begin(suspicion, now_ms)]
+
+    def _begin(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+        """A round: ask everybody at once."""
+        self._by_question.pop(suspicion.question, None)
+        self._question += 1
+        self._by_question[self._question] = suspicion.replica
+        suspicion.state, suspicion.question = State.ASKING, self._question
+        suspicion.due_ms = now_ms + self._times.round
+        suspicion.again_ms = now_ms + self._times.round // 2
+        suspicion.refused, suspicion.closed, suspicion.asked = False, 0, ()
+        for answers in (suspicion.voices, suspicion.links, suspicion.moving, suspicion.absent):
+            answers.clear()
+        effects = self._probe(suspicion, [suspicion.replica.broker_id])
+        group = self._led_group(suspicion.replica)
+        if group is None:
+            suspicion.again_ms = None
+            return effects
+        others = [number for number in self._electable(group) if number != suspicion.replica.broker_id]
+        suspicion.asked = tuple(number for number in others if self._alive(group, number, now_ms))
+        return effects + self._probe(suspicion, suspicion.asked) + self._ask_controllers(suspicion)
+
+    def _move(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+        """Time passed."""
+        if suspicion.state is State.ASKING:
+            effects: list[Effect] = []
+            if suspicion.again_ms is not None and now_ms >= suspicion.again_ms:
+                suspicion.again_ms = None
+                effects = self._probe(suspicion, sorted(suspicion.links)) + self._ask_controllers(suspicion)
+            if now_ms >= suspicion.due_ms:
+                effects += self._judge(suspicion, now_ms)
+            return effects
+        if now_ms < suspicion.due_ms:
+            return []
+        if suspicion.state is State.HELD:
+            return self._begin(suspicion, now_ms)
+        if suspicion.state is State.CHOOSING:
+            return self._choose(suspicion, now_ms)
+        return []
+
+    def _weigh_refusal(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+        """Its port refused: is that enough?"""
+        if not suspicion.refused:
+            return []
+        reached = self._reachable.get(self._address(suspicion.replica) or "")
+        if reached is False:
+            return []
+        against = sum(not hears for hears in suspicion.voices.values())
+        slave = self._led_group(suspicion.replica) is None
+        if reached or slave or self._is_majority(1 + against):
+            return self._die(suspicion, Why.PORT_REFUSED, "its port refuses connections", now_ms)
+        return []
+
+    def _judge(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+        """The round is over and its port said nothing that settles the matter."""
+        key = suspicion.replica
+        age_ms = self._liveness.age_ms(key, now_ms)
+        ran_out = not self._liveness.alive(key, now_ms)
+        group = self._led_group(key)
+        if group is None:
+            if ran_out:
+                return self._die(suspicion, Why.LEASE_EXPIRED, "silent, and its lease ran out", now_ms)
+            return self._hold(suspicion, "its lease runs", now_ms)
+        hearing = sorted(node for node, hears in suspicion.voices.items() if hears)
+        if self._is_majority(len(hearing)):
+            return self._hold(suspicion, f"controllers {', '.join(hearing)} hear it", now_ms)
+        silent = "silent" if age_ms is None else f"silent for {age_ms} ms"
+        if ran_out:
+            kind = Why.UNHEARD_SINCE_START if age_ms is None else Why.LEASE_EXPIRED
+            return self._die(suspicion, kind, f"{silent}, and its lease ran out", now_ms)
+        if hearing:
+            return self._hold(suspicion, f"controller {', '.join(hearing)} hears it; its lease runs", now_ms)
+        if suspicion.moving:
+            return self._hold(suspicion, f"its link to {_text(suspicion.moving)} moves; its lease runs", now_ms)
+        if not suspicion.links or not self._is_majority(1 + len(suspicion.voices)):
+            return self._hold(suspicion, "too few others answer, it may be us; its lease runs", now_ms)
+        return self._die(suspicion, Why.NOBODY_HEARS_IT, f"{silent}, and nobody hears it", now_ms)
+
+    def _hold(self, suspicion: _Suspicion, why: str, now_ms: int) -> list[Effect]:
+        suspicion.state = State.HELD
+        suspicion.due_ms = now_ms + self._times.pause
+        return [Held(suspicion.replica, why)]
+
+    def _die(self, suspicion: _Suspicion, kind: Why, why: str, now_ms: int) -> list[Effect]:
+        key = suspicion.replica
+        self._liveness.died(key)
+        suspicion.kind = kind
+        suspicion.why = f"{suspicion.why}; {why}"
+        suspicion.state = State.CHOOSING if self._led_group(key) is not None else State.DEAD
+        suspicion.due_ms = now_ms + self._times.choose
+        effects: list[Effect] = [Died(key, suspicion.why)]
+        if suspicion.state is State.CHOOSING:
+            effects += self._choose_when_all_answered(suspicion, now_ms)
+        return effects
+
+    def _member_answered(
+        self, suspicion: _Suspicion, number: int, verdict: Verdict, reading: Reading, now_ms: int
+    ) -> list[Effect]:
+        """A member of the suspect's set answered, or could not."""
+        if verdict is Verdict.ANSWERED:
+            before = suspicion.links.get(number)
+            suspicion.links[number] = reading
+            if before is not None and reading.moved(before):
+                suspicion.moving.add(number)
+        elif verdict is Verdict.REFUSED:
+            suspicion.absent.add(number)
+            suspicion.links.pop(number, None)
+        return self._choose_when_all_answered(suspicion, now_ms)
+
+    def _choose_when_all_answered(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+        if suspicion.state is not State.CHOOSING:
+            return []
+        waiting = set(suspicion.asked) - suspicion.absent - set(suspicion.links)
+        return [] if waiting else self._choose(suspicion, now_ms)
+
+    def _choose(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+        """The master is dead, and whoever of its set answers in time has answered."""
+        suspicion.state = State.DEAD
+        group = self._led_group(suspicion.replica)
+        if group is None:
+            return []
+        answered = tuple(sorted(set(suspicion.links) - suspicion.absent))
+        hoped = tuple(number for number in suspicion.asked if number not in suspicion.absent)
+        found = suspicion.kind, suspicion.why, suspicion.seen()
+        return self._elect(group, *found, answered or hoped, now_ms)
+
+    def _elect(
+        self, group: Group, kind: Why, why: str, seen: tuple[Seen, ...], alive: tuple[int, ...], now_ms: int
+    ) -> list[Effect]:
+        name = (group.cluster, group.broker_name)
+        if now_ms < self._elections.get(name, now_ms):
+            return []
+        # The service says when it ended; should it never do so, the scan tries again.
+        self._elections[name] = now_ms + 5 * self._times.retry
+        return [Elect(group.cluster, group.broker_name, group.master_id, group.master_epoch, alive, kind, why, seen)]
+
+    # -- within ---------------------------------------------------------------------------------------------------
+
+    def _had_led(self, suspicion: _Suspicion) -> bool:
+        """Whether a master that leads nothing now has led in this epoch: then its process has been replaced.
+
+        It has not when it was elected a moment ago and does not know yet.
+        """
+        group, last = self._led_group(suspicion.replica), self._liveness.last(suspicion.replica)
+        if group is None:
+            return False
+        return suspicion.registers or (last is not None and last.epoch >= group.master_epoch)
+
+    def _asked(self, question: int) -> _Suspicion | None:
+        """The suspicion whose present round asked this; an answer to an older one is void."""
+        key = self._by_question.get(question)
+        return None if key is None else self._open.get(key)
+
+    def _led_group(self, key: ReplicaKey) -> Group | None:
+        """The set whose master this replica is."""
+        group = self._groups.group(key.cluster, key.broker_name)
+        return group if group is not None and group.master_id == key.broker_id else None
+
+    def _address(self, key: ReplicaKey) -> str | None:
+        group = self._groups.group(key.cluster, key.broker_name)
+        return None if group is None else group.addresses.get(key.broker_id)
+
+    def _electable(self, group: Group) -> list[int]:
+        return sorted(group.addresses) if self.unclean else sorted(set(group.in_sync) & set(group.addresses))
+
+    def _alive(self, group: Group, number: int, now_ms: int) -> bool:
+        return self._liveness.alive(ReplicaKey(group.cluster, group.broker_name, number), now_ms)
+
+    def _is_majority(self, count: int) -> bool:
+        return 2 * count > self.controllers
+
+    def _probe(self, suspicion: _Suspicion, numbers: Iterable[int]) -> list[Effect]:
+        cluster, name, _ = suspicion.replica
+        keys = [ReplicaKey(cluster, name, number) for number in numbers]
+        addresses = [(key, self._address(key)) for key in keys]
+        return [
+            Probe(suspicion.question, key, address, self._times.round)
+            for key, address in addresses
+            if address is not None
+        ]
+
+    def _ask_controllers(self, suspicion: _Suspicion) -> list[Effect]:
+        return [AskControllers(suspicion.question, suspicion.replica)] if self.controllers > 1 else []
+
+
+def _text(numbers: Iterable[int]) -> str:
+    return "broker " + ", ".join(str(number) for number in sorted(numbers))

@@ -1,0 +1,65 @@
+"""What the suspicion machine may see of the controller's state, and its timing.
+
+``state.ControllerState`` fits these protocols; a test gives its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+import attrs
+
+from rocketha.controller.liveness import ReplicaKey
+
+
+class Group(Protocol):
+    """One broker set."""
+
+    @property
+    def cluster(self) -> str: ...
+    @property
+    def broker_name(self) -> str: ...
+    @property
+    def master_id(self) -> int | None: ...
+    @property
+    def master_epoch(self) -> int: ...
+    @property
+    def in_sync(self) -> Collection[int]: ...
+    @property
+    def addresses(self) -> Mapping[int, str]: ...
+
+
+class Groups(Protocol):
+    """All of them."""
+
+    def groups(self) -> Iterable[Group]: ...
+    def group(self, cluster: str, broker_name: str) -> Group | None: ...
+
+
+def master_key(group: Group) -> ReplicaKey | None:
+    """The replica that is the set's master."""
+    return None if group.master_id is None else ReplicaKey(group.cluster, group.broker_name, group.master_id)
+
+
+@attrs.frozen
+class Times:
+    """All in milliseconds.
+
+    :ivar silence: a broker not heard for so long is suspected (heartbeats come once a second).
+    :ivar round: how long a round waits for answers.
+    :ivar pause: between the rounds of a suspicion that was not confirmed.
+    :ivar choose: how long a dead master's election waits for the members of the set that did not answer yet.
+    :ivar retry: between elections of a set that stays without a master.
+    """
+
+    silence: int = 1600
+    round: int = 600
+    pause: int = 500
+    choose: int = 100
+    retry: int = 1000
+
+    @property
+    def hears(self) -> int:
+        """A controller hears a broker when its last heartbeat is no older: one heartbeat and some delay."""
+        return self.silence * 3 // 4

@@ -1,0 +1,158 @@
+"""The heartbeat table (facts: Java's DefaultBrokerHeartbeatManager) and attended time."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.controller.liveness import AttendedClock, Heartbeat, Liveness, ReplicaKey
+
+ONE = ReplicaKey("C", "broker-a", 1)
+TWO = ReplicaKey("C", "broker-a", 2)
+
+
+def beat(epoch: int = 1, max_offset: int = 100, timeout_ms: int = 10_000, confirm: int = 0) -> Heartbeat:
+    """What a broker says."""
+    return Heartbeat("10.0.0.1:10911", epoch, max_offset, confirm, timeout_ms)
+
+
+class LivenessTests(SynchronousTestCase):
+    """Alive, dead, and how old the news is."""
+
+    def setUp(self) -> None:
+        self.table = Liveness()
+
+    def test_never_heard(self) -> None:
+        """Not alive, nothing known, and its first heartbeat is waited for as long as a default one holds."""
+        found = (
+            self.table.alive(ONE, 0), self.table.last(ONE), self.table.age_ms(ONE, 0), self.table.connected(ONE),
+            self.table.holds_ms(ONE),
+        )  # fmt: skip
+        self.assertEqual(found, (False, None, None, False, 10_000))
+
+    def test_holds_as_long_as_it_announced(self) -> None:
+        """Up to and including the last millisecond, as Java's."""
+        self.table.heard(ONE, beat(timeout_ms=3000), 7, 1000)
+        self.assertEqual([self.table.alive(ONE, now) for now in (1000, 4000, 4001)], [True, True, False])
+        self.assertEqual(self.table.age_ms(ONE, 1500), 500)
+
+    def test_own_lease_may_be_shorter_but_not_longer(self) -> None:
+        """The controller's lease caps what the broker announces."""
+        table = Liveness(lease_ms=5000)
+        table.heard(ONE, beat(timeout_ms=10_000), 7, 0)
+        table.heard(TWO, beat(timeout_ms=2000), 8, 0)
+        self.assertEqual([table.holds_ms(ONE), table.holds_ms(TWO)], [5000, 2000])
+        self.assertEqual([table.alive(ONE, 5001), table.alive(TWO, 2001)], [False, False])
+
+    def test_same_name_in_two_clusters(self) -> None:
+        """Regression B5."""
+        self.table.heard(ONE, beat(), 7, 0)
+        self.assertFalse(self.table.alive(ONE._replace(cluster="D"), 0))
+
+    def test_offsets_move_forward_on_one_connection(self) -> None:
+        """An older heartbeat renews the lease but takes nothing back."""
+        self.table.heard(ONE, beat(2, 500, confirm=400), 7, 0)
+        self.table.heard(ONE, beat(1, 900, 3000), 7, 10)
+        self.assertEqual(self.table.last(ONE), beat(2, 500, 3000, 400))
+        self.table.heard(ONE, beat(2, 499), 7, 20)
+        self.assertEqual(self.table.last(ONE), beat(2, 500, confirm=400))
+        self.table.heard(ONE, beat(3, 10), 7, 30)
+        self.assertEqual(self.table.last(ONE), beat(3, 10))
+
+    def test_new_connection_is_believed(self) -> None:
+        """The broker came back with an empty disk: it must not be elected for what it no longer has."""
+        self.table.heard(ONE, beat(5, 900), 7, 0)
+        self.table.heard(ONE, beat(-1, 0), 8, 10)
+        self.assertEqual(self.table.last(ONE), beat(-1, 0))
+
+    def test_connection_lost(self) -> None:
+        """Names those that were last heard by it; nobody dies of it (regression A24)."""
+        self.table.heard(TWO, beat(), 7, 0)
+        self.table.heard(ONE, beat(), 7, 0)
+        self.assertEqual(self.table.connection_lost(7), (ONE, TWO))
+        self.assertEqual((self.table.alive(ONE, 1), self.table.connected(ONE)), (True, False))
+        self.assertEqual(self.table.connection_lost(7), ())
+
+    def test_old_connection_closing_means_nothing(self) -> None:
+        """The broker reconnected before the old connection was seen to close (Java keeps the first: a quirk)."""
+        self.table.heard(ONE, beat(), 7, 0)
+        self.table.heard(ONE, beat(), 8, 10)
+        self.assertEqual(self.table.connection_lost(7), ())
+        self.assertTrue(self.table.connected(ONE))
+        self.assertEqual(self.table.connection_lost(8), (ONE,))
+
+    def test_proven_dead_until_heard(self) -> None:
+        """Whatever its heartbeat announced."""
+        self.table.heard(ONE, beat(), 7, 0)
+        self.table.died(ONE)
+        self.assertFalse(self.table.alive(ONE, 1))
+        self.table.heard(ONE, beat(), 7, 2)
+        self.assertTrue(self.table.alive(ONE, 2))
+
+    def test_port_that_answers_keeps_it_alive(self) -> None:
+        """But is no heartbeat: its age goes on."""
+        self.table.heard(ONE, beat(timeout_ms=1000), 7, 0)
+        self.table.proved(ONE, 900)
+        self.assertEqual((self.table.alive(ONE, 1800), self.table.age_ms(ONE, 1800)), (True, 1800))
+
+    def test_port_that_answers_of_one_never_heard(self) -> None:
+        """Alive for the default time, with nothing known of its log."""
+        self.table.proved(ONE, 100)
+        self.assertEqual(
+            (self.table.alive(ONE, 10_100), self.table.alive(ONE, 10_101), self.table.last(ONE)), (True, False, None)
+        )
+        self.assertEqual((self.table.age_ms(ONE, 200), self.table.silent(0, 200)), (None, []))
+
+    def test_silent_ones_oldest_first(self) -> None:
+        """By their last heartbeat, not by their first."""
+        self.table.heard(ONE, beat(), 7, 0)
+        self.table.heard(TWO, beat(), 8, 10)
+        self.table.heard(ONE, beat(), 7, 20)
+        self.assertEqual(self.table.silent(100, 110), [])
+        self.assertEqual(self.table.silent(100, 111), [TWO])
+        self.assertEqual(self.table.silent(100, 121), [TWO, ONE])
+
+    def test_long_gone_ones_are_named_once_and_remembered(self) -> None:
+        """A thousand dead brokers do not cost every tick; their age is still known, and they may come back."""
+        self.table.heard(ONE, beat(timeout_ms=1000), 7, 0)
+        self.assertEqual(self.table.silent(100, 2001), [ONE])
+        self.assertEqual((self.table.silent(100, 2002), len(self.table)), ([], 0))
+        self.assertEqual((self.table.age_ms(ONE, 3000), self.table.last(ONE)), (3000, beat(timeout_ms=1000)))
+        self.table.heard(ONE, beat(), 7, 4000)
+        self.assertEqual((self.table.alive(ONE, 4000), list(self.table)), (True, [ONE]))
+
+    def test_table_is_bounded(self) -> None:
+        """The one heard longest ago gives way."""
+        table = Liveness(replicas_max=2)
+        for number in range(5):
+            table.heard(ReplicaKey("C", "b", number), beat(), number, number)
+        self.assertEqual([key.broker_id for key in table], [3, 4])
+        self.assertEqual(table.connection_lost(0), ())
+
+    def test_forget(self) -> None:
+        """Metadata was cleaned."""
+        self.table.heard(ONE, beat(), 7, 0)
+        self.table.forget(ONE)
+        self.assertEqual((self.table.alive(ONE, 0), self.table.connection_lost(7)), (False, ()))
+
+
+class AttendedClockTests(SynchronousTestCase):
+    """Time in which this process did not run is nobody's fault."""
+
+    def test_runs_with_time(self) -> None:
+        """As long as it is read often enough."""
+        clock = AttendedClock(100, 300)
+        self.assertEqual([clock.read(now) for now in (1000, 1100, 1400, 1700)], [1000, 1100, 1400, 1700])
+
+    def test_standing_still_counts_as_one_tick(self) -> None:
+        """An hour in the freezer passes as 100 ms, from the very first reading after it."""
+        clock = AttendedClock(100, 300)
+        clock.read(1000)
+        self.assertEqual([clock.read(now) for now in (3_601_000, 3_601_050)], [1100, 1150])
+        self.assertEqual(clock.stood_still_ms, 3_599_900)
+
+    def test_no_broker_dies_of_our_pause(self) -> None:
+        """The whole lease passes while we are stopped; all are alive after it, and none is silent."""
+        clock, table = AttendedClock(100, 300), Liveness()
+        table.heard(ONE, beat(), 7, clock.read(0))
+        now_ms = clock.read(60_000)
+        self.assertEqual((table.alive(ONE, now_ms), table.silent(1600, now_ms)), (True, []))

@@ -1,0 +1,676 @@
+"""When the controller elects by itself: every transition of the suspicion machine, as an equality of effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.controller.events import Saw, Seen, Why
+from rocketha.controller.liveness import Heartbeat, Liveness, ReplicaKey
+from rocketha.controller.suspicion import State, Suspicions
+from rocketha.controller.suspicion_effects import (
+    AskControllers,
+    Cleared,
+    Died,
+    Effect,
+    Elect,
+    Held,
+    Probe,
+    Reading,
+    Suspected,
+    Verdict,
+)
+from rocketha.controller.watched import Times
+
+NAME = "broker-a"
+M, S, T = (ReplicaKey("C", NAME, number) for number in (1, 2, 3))
+ADDRESSES = {1: "h1:1", 2: "h2:2", 3: "h3:3"}
+CLOSED = "its connection closed"
+SAID_NOTHING = Reading()
+MUTE = "nothing heard for 1600 ms"
+
+
+@attrs.define
+class FakeGroup:
+    """A set with master 1, all three in sync."""
+
+    cluster: str = "C"
+    broker_name: str = NAME
+    master_id: int | None = 1
+    master_epoch: int = 5
+    in_sync: frozenset[int] = frozenset({1, 2, 3})
+    addresses: Mapping[int, str] = attrs.Factory(lambda: dict(ADDRESSES))
+
+
+class FakeGroups:
+    """The state."""
+
+    def __init__(self, *groups: FakeGroup) -> None:
+        self.all = list(groups)
+
+    def groups(self) -> Iterable[FakeGroup]:
+        return self.all
+
+    def group(self, cluster: str, broker_name: str) -> FakeGroup | None:
+        for group in self.all:
+            if (group.cluster, group.broker_name) == (cluster, broker_name):
+                return group
+        return None
+
+
+def probe(question: int, key: ReplicaKey) -> Probe:
+    return Probe(question, key, ADDRESSES[key.broker_id], 600)
+
+
+class SuspicionCase(SynchronousTestCase):
+    """A leader among three controllers; 1, 2 and 3 heartbeat at times 0, 1000, ... until told otherwise."""
+
+    controllers = 3
+
+    def setUp(self) -> None:
+        self.group = FakeGroup()
+        self.groups = FakeGroups(self.group)
+        self.liveness = Liveness()
+        self.machine = Suspicions(self.groups, self.liveness, Times())
+        self.machine.controllers = self.controllers
+        self.now_ms = 0
+        self.beats(M, S, T)
+        self.machine.led(0)
+        for address in ADDRESSES.values():
+            self.machine.reachable(address, True)
+
+    def beats(self, *keys: ReplicaKey, timeout_ms: int = 10_000) -> list[Effect]:
+        """Heartbeats of these, each by its own connection."""
+        effects: list[Effect] = []
+        for key in keys:
+            beat = Heartbeat(ADDRESSES[key.broker_id], 5, 100, 100, timeout_ms)
+            self.liveness.heard(key, beat, key.broker_id, self.now_ms)
+            effects += self.machine.heard(key)
+        return effects
+
+    def close(self, key: ReplicaKey) -> list[Effect]:
+        """The connection of a broker's heartbeats ends."""
+        effects: list[Effect] = []
+        for lost in self.liveness.connection_lost(key.broker_id):
+            effects += self.machine.connection_closed(lost, self.now_ms)
+        return effects
+
+    def at(self, now_ms: int) -> list[Effect]:
+        """A tick at this time."""
+        self.now_ms = now_ms
+        return self.machine.tick(now_ms)
+
+    def port(self, key: ReplicaKey, verdict: Verdict, link: Reading = SAID_NOTHING, question: int = 1) -> list[Effect]:
+        """What a probe found."""
+        return self.machine.port_answered(question, key, verdict, link, self.now_ms)
+
+    def voice(self, node: str, heard_ms_ago: int | None, connected: bool = True, question: int = 1) -> list[Effect]:
+        """What another controller says."""
+        return self.machine.controller_answered(question, node, connected, heard_ms_ago, self.now_ms)
+
+    def elect(self, alive: tuple[int, ...], kind: Why, why: str, seen: tuple[Seen, ...] = ()) -> Elect:
+        return Elect("C", NAME, 1, 5, alive, kind, why, seen)
+
+    def silence(self) -> list[Effect]:
+        """The master freezes at 0; the slaves are heard at 1000 and 2000."""
+        self.now_ms = 1000
+        self.beats(S, T)
+        return self.at(1601)
+
+    def members_answer(self, *readings: Reading | None, question: int = 1) -> None:
+        """Both slaves answer."""
+        for key, reading in zip((S, T), readings, strict=True):
+            self.assertEqual(self.port(key, Verdict.ANSWERED, reading or SAID_NOTHING, question), [])
+
+
+class BeginTests(SuspicionCase):
+    """What raises a suspicion, and what is asked."""
+
+    def test_closed_connection(self) -> None:
+        """Its port, the other members of its set, and the other controllers, all at once."""
+        self.assertEqual(
+            self.close(M), [Suspected(M, CLOSED), probe(1, M), probe(1, S), probe(1, T), AskControllers(1, M)]
+        )
+        self.assertEqual(self.machine.states(), {M: State.ASKING})
+        self.assertFalse(self.machine.settled(M))
+
+    def test_missed_heartbeat(self) -> None:
+        """After 1.6 s, not before."""
+        self.now_ms = 1000
+        self.beats(S, T)
+        self.assertEqual(self.at(1600), [])
+        self.assertEqual(
+            self.at(1601), [Suspected(M, MUTE), probe(1, M), probe(1, S), probe(1, T), AskControllers(1, M)]
+        )
+
+    def test_slave_is_asked_alone(self) -> None:
+        """Nobody else's word is needed: its death elects nobody (regression B4)."""
+        self.assertEqual(self.close(S), [Suspected(S, CLOSED), probe(1, S)])
+
+    def test_only_members_of_the_set_that_are_thought_alive_are_asked(self) -> None:
+        """Nobody else could be elected."""
+        self.group.in_sync = frozenset({1, 2})
+        self.assertEqual(self.close(M)[1:], [probe(1, M), probe(1, S), AskControllers(1, M)])
+
+    def test_unclean_asks_all(self) -> None:
+        """enableElectUncleanMaster."""
+        self.group.in_sync, self.machine.unclean = frozenset({1}), True
+        self.assertEqual(self.close(M)[1:4], [probe(1, M), probe(1, S), probe(1, T)])
+
+    def test_one_suspicion_at_a_time(self) -> None:
+        """A silent broker whose connection then closes is not asked twice."""
+        self.silence()
+        self.assertEqual(self.close(M), [])
+
+    def test_broker_of_no_set(self) -> None:
+        """It heartbeats but is not registered: nobody asks for it."""
+        stranger = ReplicaKey("C", "broker-x", 1)
+        self.liveness.heard(stranger, Heartbeat("h9:9"), 9, 0)
+        self.beats(M, S, T)
+        self.assertEqual(self.machine.connection_closed(stranger, 0), [])
+
+    def test_followers_suspect_nobody(self) -> None:
+        """Whoever leads asks them."""
+        self.machine.deposed()
+        self.assertEqual([self.close(M), self.at(60_000), self.machine.scan(60_000)], [[], [], []])
+
+
+class RefusedTests(SuspicionCase):
+    """Its process is gone."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.close(M)
+
+    def seen(self, *more: Seen) -> tuple[Seen, ...]:
+        return (Seen(1, Saw.PORT_REFUSED, f"{CLOSED}; its port refuses connections"), *more)
+
+    def test_elects_when_the_members_have_answered(self) -> None:
+        """At once: within the milliseconds that they take."""
+        self.members_answer(None, None)
+        why = f"{CLOSED}; its port refuses connections"
+        seen = self.seen(Seen(1, Saw.REPLICA_DOES_NOT_HEAR, "broker 2"), Seen(1, Saw.REPLICA_DOES_NOT_HEAR, "broker 3"))
+        self.assertEqual(self.port(M, Verdict.REFUSED), [Died(M, why), self.elect((2, 3), Why.PORT_REFUSED, why, seen)])
+        self.assertFalse(self.liveness.alive(M, self.now_ms))
+        self.assertEqual(self.machine.states(), {M: State.DEAD})
+
+    def test_waits_a_moment_for_the_members(self) -> None:
+        """Whoever is slow is left out when somebody answered; it may be dying too (regression A23)."""
+        (died,) = self.port(M, Verdict.REFUSED)
+        self.assertIsInstance(died, Died)
+        self.assertEqual(self.machine.states(), {M: State.CHOOSING})
+        self.port(T, Verdict.ANSWERED)
+        self.assertEqual(self.at(99), [])
+        (elect,) = self.at(100)
+        self.assertEqual((elect.alive, self.machine.states()), ((3,), {M: State.DEAD}))
+
+    def test_refusing_member_is_no_candidate(self) -> None:
+        """Regression A23: master and slave killed together."""
+        self.port(M, Verdict.REFUSED)
+        self.assertEqual(self.port(S, Verdict.REFUSED), [])
+        (elect,) = self.port(T, Verdict.ANSWERED)
+        self.assertEqual((elect.alive, elect.seen[-1]), ((3,), Seen(2, Saw.PORT_REFUSED)))
+
+    def test_no_member_answers(self) -> None:
+        """Then those not known to be dead may be elected, as their heartbeats hold."""
+        self.port(M, Verdict.REFUSED)
+        self.port(T, Verdict.REFUSED)
+        (elect,) = self.at(100)
+        self.assertEqual(elect.alive, (2,))
+
+    def test_all_dead(self) -> None:
+        """An election that finds nobody: the set has no master."""
+        self.port(S, Verdict.REFUSED)
+        self.port(T, Verdict.REFUSED)
+        _died, elect = self.port(M, Verdict.REFUSED)
+        self.assertEqual((elect.alive, elect.dead_id), ((), 1))
+
+    def test_address_that_was_never_reachable_proves_nothing(self) -> None:
+        """The broker advertises an address that refuses although its heartbeats come: as good as silence."""
+        self.machine.reachable(ADDRESSES[1], False)
+        self.members_answer(None, None)
+        self.assertEqual(self.port(M, Verdict.REFUSED), [])
+        self.voice("n1", 100)
+        self.voice("n2", 200)
+        self.at(300)
+        self.assertEqual(self.at(600), [Held(M, "controllers n1, n2 hear it")])
+
+    def test_slave(self) -> None:
+        """Dead, and nothing else happens (regression B4)."""
+        self.close(S)
+        why = f"{CLOSED}; its port refuses connections"
+        self.assertEqual(self.port(S, Verdict.REFUSED, question=2), [Died(S, why)])
+        self.assertFalse(self.liveness.alive(S, 0))
+
+
+class UnknownPortTests(SuspicionCase):
+    """A fresh leader that never reached the master's port itself."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine.deposed()
+        self.close(M)
+        self.begun = self.machine.led(0)
+        self.members_answer(None, None)
+
+    def test_closed_connection_is_looked_into_at_once(self) -> None:
+        """Leader and master killed together."""
+        why = "its connection was closed when this controller became leader"
+        self.assertEqual(self.begun[:2], [Suspected(M, why), probe(1, M)])
+
+    def test_refused_and_a_majority_does_not_hear_it(self) -> None:
+        """In whatever order the answers come."""
+        self.assertEqual(self.port(M, Verdict.REFUSED), [])
+        self.assertEqual([type(each) for each in self.voice("n1", 400, connected=False)], [Died, Elect])
+
+    def test_refusal_after_the_voices(self) -> None:
+        """The other order."""
+        self.assertEqual(self.voice("n1", 400, connected=False), [])
+        self.assertEqual([type(each) for each in self.port(M, Verdict.REFUSED)], [Died, Elect])
+
+    def test_refused_but_heard(self) -> None:
+        """The address is wrong; the broker is fine."""
+        self.port(M, Verdict.REFUSED)
+        self.assertEqual([self.voice("n1", 100), self.voice("n2", 900)], [[], []])
+        self.at(300)
+        self.assertEqual(self.at(600), [Held(M, "controllers n1, n2 hear it")])
+
+
+class AnsweredTests(SuspicionCase):
+    """Its port answers: alive, whatever happened to its connections (regression A24)."""
+
+    def test_no_election_and_watched_until_heard(self) -> None:
+        """Asked again after each pause; a heartbeat ends it."""
+        self.close(M)
+        self.assertEqual(self.port(M, Verdict.ANSWERED), [Held(M, "its port answers")])
+        self.assertTrue(self.machine.settled(M))
+        self.assertEqual(self.at(499), [])
+        self.assertEqual(self.at(500)[0], probe(2, M))
+        self.assertEqual(self.port(M, Verdict.ANSWERED, question=2), [Held(M, "its port answers")])
+        self.assertEqual(self.beats(M), [Cleared(M, False)])
+        self.assertEqual(self.at(1001), [])
+
+    def test_twenty_resets(self) -> None:
+        """Nobody is elected."""
+        for number in range(1, 21):
+            self.close(M)
+            self.assertEqual(self.port(M, Verdict.ANSWERED, question=number), [Held(M, "its port answers")])
+            self.beats(M)
+        self.assertTrue(self.liveness.alive(M, 0))
+
+    def test_stays_alive_without_heartbeats(self) -> None:
+        """Its lease is renewed by its port: 1001 of the same set must not find it dead."""
+        self.beats(M, timeout_ms=700)
+        self.close(M)
+        self.now_ms = 600
+        self.port(M, Verdict.ANSWERED)
+        self.assertTrue(self.liveness.alive(M, 1300))
+
+    def test_killed_while_held(self) -> None:
+        """The next round finds out."""
+        self.close(M)
+        self.port(M, Verdict.ANSWERED)
+        self.at(500)
+        self.members_answer(None, None, question=2)
+        self.assertEqual([type(each) for each in self.port(M, Verdict.REFUSED, question=2)], [Died, Elect])
+
+    def test_closed_again_while_held(self) -> None:
+        """A new round at once."""
+        self.close(M)
+        self.port(M, Verdict.ANSWERED)
+        self.assertEqual(self.machine.connection_closed(M, 10)[0], probe(2, M))
+
+    def test_port_that_closes_unanswered(self) -> None:
+        """A process that dies does that once; one that lives (TLS only, say) again and again."""
+        self.close(M)
+        self.assertEqual(self.port(M, Verdict.CLOSED), [probe(1, M)])
+        self.assertEqual(self.port(M, Verdict.CLOSED), [probe(1, M)])
+        self.assertEqual(self.port(M, Verdict.CLOSED), [Held(M, "its port answers")])
+
+    def test_closed_then_refused(self) -> None:
+        """It was dying."""
+        self.members_closed = self.close(M)
+        self.members_answer(None, None)
+        self.port(M, Verdict.CLOSED)
+        self.assertEqual([type(each) for each in self.port(M, Verdict.REFUSED)], [Died, Elect])
+
+    def test_late_answers_are_void(self) -> None:
+        """Of a round that is over, or of a suspicion that is."""
+        self.close(M)
+        self.port(M, Verdict.ANSWERED)
+        self.at(500)
+        self.assertEqual(self.port(M, Verdict.REFUSED, question=1), [])
+        self.beats(M)
+        self.assertEqual([self.port(M, Verdict.REFUSED, question=2), self.voice("n1", None, question=2)], [[], []])
+
+
+class SilentTests(SuspicionCase):
+    """It takes connections and says nothing: frozen, or cut from us."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.silence()
+
+    def nobody(self) -> None:
+        """The slaves' links stand still, the other controllers hear as little as we do."""
+        self.members_answer(Reading(False, 900, 100), Reading(False, 950, 100))
+        self.voice("n1", 1590)
+        self.voice("n2", 1610)
+
+    def test_frozen(self) -> None:
+        """Asked a second time half-way; dead at the end of the round: 2.2 s after its last heartbeat."""
+        self.nobody()
+        self.assertEqual(self.at(1901), [probe(1, S), probe(1, T), AskControllers(1, M)])
+        self.nobody()
+        self.now_ms = 2000
+        self.beats(S, T)
+        self.assertEqual(self.at(2200), [])
+        why = f"{MUTE}; silent for 2201 ms, and nobody hears it"
+        seen = (
+            Seen(1, Saw.PORT_SILENT, why),
+            Seen(1, Saw.CONTROLLER_DOES_NOT_HEAR, "n1"), Seen(1, Saw.CONTROLLER_DOES_NOT_HEAR, "n2"),
+            Seen(1, Saw.REPLICA_DOES_NOT_HEAR, "broker 2"), Seen(1, Saw.REPLICA_DOES_NOT_HEAR, "broker 3"),
+        )  # fmt: skip
+        self.assertEqual(self.at(2201), [Died(M, why), self.elect((2, 3), Why.NOBODY_HEARS_IT, why, seen)])
+
+    def test_frozen_slave_is_not_elected(self) -> None:
+        """Its heartbeats still hold, but it does not answer."""
+        self.port(T, Verdict.ANSWERED, Reading(False, 1, 1))
+        self.voice("n1", None)
+        self.at(1901)
+        _died = self.at(2201)
+        (elect,) = self.at(2301)
+        self.assertEqual(elect.alive, (3,))
+
+    def test_b3_a_majority_hears_it(self) -> None:
+        """The master is cut from the lead controller only: no election, ever."""
+        question = 1
+        for now_ms in range(1601, 60_000, 100):
+            self.now_ms = now_ms
+            if now_ms % 1000 < 100:
+                self.beats(S, T)
+            for effect in self.at(now_ms):
+                self.assertNotIsInstance(effect, Died)
+                question = getattr(effect, "question", question)
+            self.voice("n1", now_ms % 1000, question=question)
+            self.voice("n2", now_ms % 1000, question=question)
+            self.port(S, Verdict.ANSWERED, Reading(False, 0, 0), question)
+
+    def test_another_controller_hears_it(self) -> None:
+        """Held, but no longer than its lease."""
+        self.nobody()
+        self.voice("n1", 700)
+        self.at(1901)
+        self.assertEqual(self.at(2201), [Held(M, "controller n1 hears it; its lease runs")])
+        self.now_ms = 10_000
+        self.beats(S, T)
+        self.at(10_000)
+        self.members_answer(None, None, question=2)
+        self.voice("n1", 700, question=2)
+        self.at(10_300)
+        why = f"{MUTE}; silent for 10601 ms, and its lease ran out"
+        died, elect = self.at(10_601)
+        self.assertEqual((died, elect.kind), (Died(M, why), Why.LEASE_EXPIRED))
+
+    def test_a_heartbeat_kept_in_its_socket_is_not_hearing(self) -> None:
+        """The other controllers heard it as long ago as we did, give or take a beat."""
+        self.nobody()
+        self.voice("n1", 1201)
+        self.at(1901)
+        self.assertIsInstance(self.at(2201)[0], Died)
+
+    def test_closed_at_the_others_too(self) -> None:
+        """Their news may be fresh, but their connection is gone."""
+        self.nobody()
+        self.voice("n1", 700, connected=False)
+        self.at(1901)
+        self.assertIsInstance(self.at(2201)[0], Died)
+
+    def test_a_replica_hears_it(self) -> None:
+        """Its link moved between the two readings: by what was read, or by what was stored."""
+        for second in (Reading(False, 901, 100), Reading(False, 900, 101)):
+            self.setUp()
+            self.nobody()
+            self.at(1901)
+            self.port(S, Verdict.ANSWERED, second)
+            self.assertEqual(self.at(2201), [Held(M, "its link to broker 2 moves; its lease runs")])
+
+    def test_link_that_stands_still(self) -> None:
+        """Reading it twice is not moving; a clock set back is not either."""
+        self.nobody()
+        self.at(1901)
+        self.port(S, Verdict.ANSWERED, Reading(False, 800, 100))
+        self.assertIsInstance(self.at(2201)[0], Died)
+
+    def test_nobody_answers_us(self) -> None:
+        """Then it may be us: wait for the lease."""
+        self.at(1901)
+        self.assertEqual(self.at(2201), [Held(M, "too few others answer, it may be us; its lease runs")])
+
+    def test_only_members_answer(self) -> None:
+        """Without a majority of the controllers we may not even lead any more."""
+        self.members_answer(None, None)
+        self.at(1901)
+        self.assertEqual(self.at(2201), [Held(M, "too few others answer, it may be us; its lease runs")])
+
+    def test_only_controllers_answer(self) -> None:
+        """Nobody could be elected: no use in a death."""
+        self.voice("n1", None)
+        self.voice("n2", None)
+        self.at(1901)
+        self.assertEqual(self.at(2201), [Held(M, "too few others answer, it may be us; its lease runs")])
+
+    def test_heard_during_the_round(self) -> None:
+        """It was only late."""
+        self.nobody()
+        self.now_ms = 2100
+        self.assertEqual(self.beats(M, S, T), [Cleared(M, False)])
+        self.assertEqual(self.at(2300), [])
+
+    def test_thawed(self) -> None:
+        """It is heard again after it was replaced."""
+        self.nobody()
+        self.at(1901)
+        self.at(2201)
+        self.assertEqual(self.beats(M), [Cleared(M, True)])
+        self.assertTrue(self.liveness.alive(M, self.now_ms))
+
+    def test_slave(self) -> None:
+        """Silence alone never kills a slave before its lease."""
+        self.setUp()
+        self.now_ms = 9900
+        self.beats(M, T)
+        self.assertIn(Suspected(S, MUTE), self.at(9900))
+        self.assertIn(Held(S, "its lease runs"), self.at(10_500))
+        self.at(11_000)
+        found = self.at(11_600)
+        self.assertIn(Died(S, f"{MUTE}; silent, and its lease ran out"), found)
+        self.assertNotIn(Elect, [type(each) for each in found])
+
+
+class SingleControllerTests(SuspicionCase):
+    """There is nobody else to ask."""
+
+    controllers = 1
+
+    def test_asks_no_controllers(self) -> None:
+        """Only ports."""
+        self.assertEqual(self.close(M), [Suspected(M, CLOSED), probe(1, M), probe(1, S), probe(1, T)])
+
+    def test_frozen(self) -> None:
+        """The members' word is enough."""
+        self.silence()
+        self.members_answer(Reading(False, 1, 1), Reading(False, 1, 1))
+        self.at(1901)
+        self.assertEqual([type(each) for each in self.at(2201)], [Died, Elect])
+
+    def test_master_without_replicas(self) -> None:
+        """Silence elects nobody before the lease; then the set has no master."""
+        self.group.in_sync, self.group.addresses = frozenset({1}), {1: "h1:1"}
+        self.at(1601)
+        self.assertEqual(self.at(2201), [Held(M, "too few others answer, it may be us; its lease runs")])
+        self.at(9990)
+        died, elect = self.at(10_600)
+        self.assertEqual((type(died), elect.alive), (Died, ()))
+
+
+class LeaderTests(SuspicionCase):
+    """Becoming one, and scanning."""
+
+    def fresh(self) -> None:
+        """A controller that started a moment ago and became leader at 0."""
+        self.liveness = Liveness()
+        self.machine = Suspicions(self.groups, self.liveness, Times())
+        self.machine.controllers = 3
+        self.machine.led(0)
+
+    def test_d3_nobody_is_falsely_dead(self) -> None:
+        """The slaves are heard first; the master's lease must pass before it is even asked."""
+        self.fresh()
+        for now_ms in range(0, 10_001, 1000):
+            self.now_ms = now_ms
+            self.beats(S, T)
+            self.assertEqual([self.at(now_ms), self.machine.scan(now_ms)], [[], []])
+        self.assertEqual(self.machine.scan(10_001)[0], Suspected(M, "never heard since this controller leads"))
+
+    def test_never_heard_and_nobody_hears_it(self) -> None:
+        """The log says that this was its only sin."""
+        self.fresh()
+        self.now_ms = 10_001
+        self.beats(S, T)
+        self.machine.scan(10_001)
+        self.members_answer(None, None)
+        self.voice("n1", None)
+        self.at(10_301)
+        _died, elect = self.at(10_601)
+        self.assertEqual(elect.kind, Why.UNHEARD_SINCE_START)
+
+    def test_doubt(self) -> None:
+        """A broker asks for an election while the master is not heard: find out first."""
+        self.fresh()
+        self.beats(S, T)
+        self.assertEqual(self.machine.doubt(M, "broker 2 asks", 5)[:2], [Suspected(M, "broker 2 asks"), probe(1, M)])
+        self.assertFalse(self.machine.settled(M))
+        self.assertEqual(self.port(M, Verdict.ANSWERED), [Held(M, "its port answers")])
+        self.assertTrue(self.machine.settled(M))
+        self.assertTrue(self.liveness.alive(M, 5))
+
+    def test_doubt_of_a_live_one(self) -> None:
+        """Nothing to find out."""
+        self.assertEqual(self.machine.doubt(M, "broker 2 asks", 5), [])
+
+    def test_no_master(self) -> None:
+        """As soon as a member of the set is alive, and again if it failed."""
+        self.group.master_id = None
+        wanted = Elect(
+            "C", NAME, None, 5, (1, 2, 3), Why.MASTER_MISSING, "the set has no master, and broker 1, 2, 3 alive"
+        )
+        self.assertEqual(self.machine.scan(10), [wanted])
+        self.assertEqual(self.machine.scan(20), [])
+        self.machine.election_ended("C", NAME, 30)
+        self.assertEqual(self.machine.scan(1029), [])
+        self.assertEqual(self.machine.scan(1030), [wanted])
+
+    def test_lost_election_is_tried_again(self) -> None:
+        """Regression D1: the service never says how it ended."""
+        self.group.master_id = None
+        self.machine.scan(10)
+        self.assertEqual([len(self.machine.scan(now)) for now in (5009, 5010)], [0, 1])
+
+    def test_dead_master_and_a_member_comes_back(self) -> None:
+        """All were dead when it was decided; the first to return is elected."""
+        self.close(M)
+        for key in (S, T, M):
+            self.liveness.died(key)
+            self.port(key, Verdict.REFUSED)
+        self.machine.election_ended("C", NAME, 0)
+        self.assertEqual(self.machine.scan(2000), [])
+        self.now_ms = 2000
+        self.beats(T)
+        (elect,) = self.machine.scan(2000)
+        self.assertEqual((elect.alive, elect.why), ((3,), "its master is dead, and broker 3 alive"))
+
+    def test_second_master_dies_at_once(self) -> None:
+        """The election of its predecessor does not delay its own."""
+        self.close(M)
+        self.members_answer(None, None)
+        self.port(M, Verdict.REFUSED)
+        self.group.master_id, self.group.master_epoch, self.group.in_sync = 2, 6, frozenset({2, 3})
+        self.machine.election_ended("C", NAME, 0)
+        self.close(S)
+        self.port(T, Verdict.ANSWERED, question=2)
+        _died, elect = self.port(S, Verdict.REFUSED, question=2)
+        self.assertEqual((elect.dead_id, elect.master_epoch, elect.alive), (2, 6, (3,)))
+
+    def test_cleaned_set_is_forgotten(self) -> None:
+        """Its suspicions with it."""
+        self.close(M)
+        self.groups.all.clear()
+        self.machine.scan(10)
+        self.assertEqual(self.machine.states(), {})
+
+    def test_b5_two_clusters(self) -> None:
+        """The death of one set's master concerns no other set of its name."""
+        other = FakeGroup(cluster="D")
+        self.groups.all.append(other)
+        key = M._replace(cluster="D")
+        self.liveness.heard(key, Heartbeat("h1:1"), 77, 0)
+        self.close(M)
+        self.members_answer(None, None)
+        (_died, elect) = self.port(M, Verdict.REFUSED)
+        self.assertEqual((elect.cluster, self.liveness.alive(key, 0)), ("C", True))
+
+
+class RestartedTests(SuspicionCase):
+    """The master's process was replaced by a new one faster than it was missed."""
+
+    NEW = "its port answers, but as a new process that leads nothing"
+
+    def test_registers(self) -> None:
+        """It is asked whether it leads, and so are the others; one of them is elected."""
+        self.assertEqual(
+            self.machine.registered(M, 0),
+            [Suspected(M, "it registers anew"), probe(1, M), probe(1, S), probe(1, T), AskControllers(1, M)],
+        )
+        self.members_answer(Reading(False), Reading(False))
+        died, elect = self.port(M, Verdict.ANSWERED, Reading(False))
+        self.assertEqual(died, Died(M, f"it registers anew; {self.NEW}"))
+        self.assertEqual((elect.alive, elect.dead_id), ((2, 3), 1))
+
+    def test_alone(self) -> None:
+        """The set has no master for a moment; its own request for an election then gives it a new epoch."""
+        self.group.in_sync, self.group.addresses = frozenset({1}), {1: "h1:1"}
+        self.machine.registered(M, 0)
+        _died, elect = self.port(M, Verdict.ANSWERED, Reading(False))
+        self.assertEqual((elect.alive, elect.dead_id), ((), 1))
+
+    def test_registers_and_still_leads(self) -> None:
+        """Brokers do that when the controller answers that it does not know their set."""
+        self.machine.registered(M, 0)
+        self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(True)), [Held(M, "its port answers")])
+
+    def test_registers_while_held(self) -> None:
+        """Asked anew, not believed by an old answer."""
+        self.close(M)
+        self.port(M, Verdict.ANSWERED, Reading(True))
+        self.assertEqual(self.machine.registered(M, 10)[0], probe(2, M))
+
+    def test_found_by_a_probe(self) -> None:
+        """Killed and restarted before the probe came: who answers has led nothing, but its last heartbeat had."""
+        self.close(M)
+        self.members_answer(Reading(False), Reading(False))
+        self.assertEqual([type(each) for each in self.port(M, Verdict.ANSWERED, Reading(False))], [Died, Elect])
+
+    def test_elected_a_moment_ago(self) -> None:
+        """It does not lead yet, and nothing is wrong with that."""
+        self.group.master_epoch = 6
+        self.close(M)
+        self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(False)), [Held(M, "its port answers")])
+
+    def test_slave(self) -> None:
+        """Slaves come and go."""
+        self.assertEqual(self.machine.registered(S, 0), [])
+        self.close(S)
+        self.assertEqual(self.port(S, Verdict.ANSWERED, Reading(False)), [Held(S, "its port answers")])
