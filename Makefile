@@ -22,7 +22,7 @@ RUN_FLAGS ?=
 .PHONY: help
 help:
 	@sed -n '1,3s/^# //p' Makefile
-	@echo 'Longer:     make soak | make bench | make interop-full | make fuzz | make test-minimum | make coverage'
+	@echo 'Longer:     make soak | make bench | make bench-raft | make interop-full | make fuzz | make test-minimum | make coverage'
 	@echo 'Smaller:    make lint | make types | make trial | make tests/interop/fetch_jars | make format | make clean'
 
 # ---- the virtual environment. One stamp for each set of packages; the second waits for the first, so -j is safe.
@@ -80,7 +80,7 @@ tests/interop/fetch_jars: $(VENV)/.stamp-test
 
 # ---- longer
 
-.PHONY: soak bench interop-full fuzz coverage test-minimum
+.PHONY: soak bench bench-raft interop-full fuzz coverage test-minimum
 # kill -9 under load and the long disk fault loops
 soak: $(VENV)/.stamp-test tests/interop/fetch_jars
 	ROCKETHA_SOAK=1 $(BIN)/python -m pytest tests -m soak
@@ -88,6 +88,10 @@ soak: $(VENV)/.stamp-test tests/interop/fetch_jars
 # side by side with Java; ratios
 bench: $(VENV)/.stamp-test tests/interop/fetch_jars
 	$(BIN)/python -m benchmarks
+
+# our Raft against etcd and PySyncObj; about ten minutes
+bench-raft: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.raft_bench
 
 # every client and mqadmin case at full size
 interop-full: $(VENV)/.stamp-test tests/interop/fetch_jars
