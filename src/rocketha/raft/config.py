@@ -35,6 +35,7 @@ class RaftConfig:
     :ivar max_inflight_messages: APPENDs to one follower without an answer.
     :ivar max_inflight_bytes: their bytes of entries.
     :ivar max_uncommitted_bytes: ``propose`` is refused while more than this waits to be committed.
+    :ivar max_uncommitted_entries: the same, counted.
     :ivar max_committed_bytes: bytes of entries in one Ready's ``committed`` (one entry may be larger).
     :ivar snapshot_chunk_bytes: bytes of a snapshot in one message.
     :ivar max_snapshot_bytes: a larger one is not accepted.
@@ -54,6 +55,7 @@ class RaftConfig:
     max_inflight_messages: int = 64
     max_inflight_bytes: int = 4 << 20
     max_uncommitted_bytes: int = 16 << 20
+    max_uncommitted_entries: int = 100_000
     max_committed_bytes: int = 4 << 20
     snapshot_chunk_bytes: int = 256 << 10
     max_snapshot_bytes: int = 1 << 30

@@ -1,7 +1,8 @@
 """Who belongs to the group: changes, and which configuration holds at which place of the log.
 
 Pure.  Ongaro's thesis, 4.3: a configuration holds from the moment its entry is in the log, committed or not, and a cut
-of the log takes it back.  Each entry carries the whole configuration.
+of the log takes it back.  Each entry carries the whole configuration.  A change of voters goes through a joint
+configuration, which the leader leaves by itself once it is committed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
+
+from rocketha.raft.errors import MembersRefused
+from rocketha.raft.messages import Members
+
+MEMBERS_MAX = 64
+"""Members of a group, learners included."""
 
 
 @attrs.frozen
@@ -23,3 +30,91 @@ class MembersChange:
     add_voters: Mapping[str, str] = attrs.field(factory=dict)
     add_learners: Mapping[str, str] = attrs.field(factory=dict)
     remove: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
+
+
+def changed(members: Members, change: MembersChange) -> Members:
+    """The configuration to propose: joint if the voters change, else the new one.
+
+    :raises MembersRefused: when the change makes no sense.
+    """
+    if members.outgoing:
+        raise MembersRefused("a membership change is under way")
+    named = [*change.add_voters, *change.add_learners, *change.remove]
+    if len(set(named)) != len(named):
+        raise MembersRefused("an id is named twice in one change")
+    unknown = change.remove.difference(members.ids())
+    if unknown:
+        raise MembersRefused(f"not members: {', '.join(sorted(unknown))}")
+    voters = (members.voters | set(change.add_voters)) - set(change.add_learners) - change.remove
+    learners = (members.learners | set(change.add_learners)) - set(change.add_voters) - change.remove
+    if not voters:
+        raise MembersRefused("no voter would be left")
+    if len(voters) + len(learners) > MEMBERS_MAX:
+        raise MembersRefused(f"more than {MEMBERS_MAX} members")
+    addresses = {**members.addresses, **change.add_voters, **change.add_learners}
+    final = _named(Members(voters, frozenset(), learners, frozenset(), addresses))
+    if final == members:
+        raise MembersRefused("nothing would change")
+    if voters == members.voters:
+        return final
+    return _named(Members(voters, members.voters, learners - members.voters, learners & members.voters, addresses))
+
+
+def left(members: Members) -> Members:
+    """The configuration after a joint one."""
+    learners = members.learners | members.learners_next
+    return _named(Members(members.voters, frozenset(), learners, frozenset(), members.addresses))
+
+
+def _named(members: Members) -> Members:
+    """The same, with the addresses of its members only."""
+    ids = sorted(members.voters | members.outgoing | members.learners | members.learners_next)
+    return attrs.evolve(members, addresses={each: members.addresses.get(each, "") for each in ids})
+
+
+class MembershipHistory:
+    """The configurations of the log, as far as they can still be taken back or asked for.
+
+    :ivar current: the one in force, that of the last membership entry in the log.
+    :ivar index: that entry; 0 for the initial configuration, the snapshot's index for the snapshot's.
+    """
+
+    __slots__ = ("_earlier", "current", "index")
+
+    def __init__(self, members: Members, index: int) -> None:
+        self.current = members
+        self.index = index
+        self._earlier: list[tuple[int, Members]] = []
+
+    def appended(self, index: int, members: Members) -> None:
+        """A membership entry is in the log."""
+        self._earlier.append((self.index, self.current))
+        self.index, self.current = index, members
+
+    def cut(self, index: int) -> bool:
+        """The log is cut from ``index`` on; whether that took a configuration back."""
+        before = self.index
+        while self.index >= index and self._earlier:
+            self.index, self.current = self._earlier.pop()
+        return self.index != before
+
+    def at(self, index: int) -> Members:
+        """The configuration as of an entry that is not compacted."""
+        if index >= self.index:
+            return self.current
+        for since, members in reversed(self._earlier):
+            if index >= since:
+                return members
+        return self._earlier[0][1] if self._earlier else self.current
+
+    def compacted(self, index: int) -> None:
+        """Nothing before ``index`` will be asked for or taken back."""
+        while len(self._earlier) > 1 and self._earlier[1][0] <= index:
+            del self._earlier[0]
+        if self._earlier and self.index <= index:
+            self._earlier.clear()
+
+    def restored(self, index: int, members: Members) -> None:
+        """A snapshot replaces the log."""
+        self._earlier.clear()
+        self.index, self.current = index, members

@@ -29,7 +29,7 @@ class ReadState(NamedTuple):
     """A read that may be served once everything up to ``index`` is applied; ``context`` is the asker's number."""
 
     context: int
-    index: int
+    index: int  # type: ignore[assignment]
 
 
 @attrs.frozen

@@ -1,0 +1,104 @@
+"""What the parts of a node share: its term, vote and role, its log, and what it has to say.
+
+Pure.  ``node.py`` is the surface; ``elections.py`` holds every change of role, ``following.py`` what a follower does
+with a leader's messages, ``leadership.py`` what a leader does.  All of them read and write this.
+"""
+
+from __future__ import annotations
+
+import random
+
+from rocketha.raft.config import RaftConfig, Role
+from rocketha.raft.log import Log
+from rocketha.raft.membership import MembershipHistory
+from rocketha.raft.messages import Members, Message, ReadState
+from rocketha.raft.quorum import votes
+from rocketha.raft.storage import LogStorage
+
+
+class Core:
+    """State of one node.
+
+    :ivar term: the newest term seen; never falls.
+    :ivar vote: whom this node voted for in ``term``; changes at most once in a term.
+    :ivar leader_id: who leads in ``term``, "" if unknown; changes at most once from "" in a term.
+    :ivar leader_gone: the leader's port refused a connection since it was last heard.
+    :ivar sick: why this node may not lead ("" if it may).
+    :ivar matched: follower: entries up to here are the leader's of ``term``.
+    :ivar now: messages that promise nothing new.
+    :ivar after_sync: messages that promise what is being saved.
+    :ivar reads: reads that were answered.
+    :ivar lost_reads: reads that will not be.
+    :ivar forwarded: reads asked of the leader, not answered.
+    """
+
+    __slots__ = (
+        "after_sync",
+        "config",
+        "forwarded",
+        "id",
+        "leader_gone",
+        "leader_id",
+        "log",
+        "lost_reads",
+        "matched",
+        "membership",
+        "now",
+        "random",
+        "reads",
+        "role",
+        "sick",
+        "term",
+        "vote",
+    )
+
+    def __init__(self, config: RaftConfig, storage: LogStorage, chance: random.Random) -> None:
+        hard_state, members = storage.initial()
+        self.config = config
+        self.id = config.id
+        self.random = chance
+        self.term = hard_state.term
+        self.vote = hard_state.vote
+        self.leader_id = ""
+        self.leader_gone = False
+        self.sick = ""
+        self.matched = 0
+        self.log = Log(storage, hard_state.commit, config.cached_entries, config.cached_bytes)
+        self.membership = MembershipHistory(members, storage.snapshot().index)
+        for entry in self.log.stored_memberships():
+            self.membership.appended(entry.index, Members.decode(entry.data))
+        self.role = self.passive_role()
+        self.now: list[Message] = []
+        self.after_sync: list[Message] = []
+        self.reads: list[ReadState] = []
+        self.lost_reads: list[int] = []
+        self.forwarded: dict[int, None] = {}
+
+    @property
+    def members(self) -> Members:
+        """The configuration in force: the last one in the log."""
+        return self.membership.current
+
+    def passive_role(self) -> Role:
+        """FOLLOWER, or LEARNER for a node without a vote."""
+        return Role.FOLLOWER if votes(self.members, self.id) else Role.LEARNER
+
+    def peers(self) -> list[str]:
+        """The ids of the others, sorted."""
+        return [each for each in self.members.ids() if each != self.id]
+
+    def voting_peers(self) -> list[str]:
+        """The ids of the others that vote, sorted."""
+        members = self.members
+        return sorted((members.voters | members.outgoing) - {self.id})
+
+    @property
+    def electable(self) -> bool:
+        """Whether this node may stand for election."""
+        return votes(self.members, self.id) and not self.sick and self.log.installing is None
+
+    def lose_forwarded_reads(self) -> None:
+        """The leader changed: what was asked of it will not be answered."""
+        if self.forwarded:
+            self.lost_reads += self.forwarded
+            self.forwarded = {}

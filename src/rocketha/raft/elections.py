@@ -1,0 +1,234 @@
+"""Every change of role, the timer that starts elections, and votes.
+
+Pure.  ::
+
+               timer, a majority would vote            a majority votes
+    FOLLOWER ---------------------> PRE_CANDIDATE -> CANDIDATE -----------------> LEADER
+       ^  ^    (PRE_CANDIDATE asks)      |               |  timer: next term         |
+       |  +------- a leader is heard, a majority refuses-+                           |
+       +------------ a newer term, no majority heard, own disk sick, voted out ------+
+
+    LEARNER: a FOLLOWER without a vote in the configuration; never stands for election.
+
+**Loyalty**: whoever heard its leader within ``election_ticks`` refuses pre-votes and ignores votes, so that a node that
+was cut off, or voted out, disturbs nobody (D7).  It ends at once when the leader's port refuses a connection: the
+process is gone.  Then the followers campaign one after the other, in the order of their ids, some 30 ms apart.
+"""
+
+from __future__ import annotations
+
+from rocketha.raft.config import Role
+from rocketha.raft.core import Core
+from rocketha.raft.leadership import Leadership
+from rocketha.raft.messages import FORCED, Kind, Message
+from rocketha.raft.quorum import VoteResult, election
+
+REFUSED_DELAY_MS = 10
+REFUSED_RANK_MS = 30
+REFUSED_JITTER_MS = 10
+"""After a refused connection: 10-20 ms for the first id, 40-50 ms for the second, and so on."""
+
+HURRY_TICKS_MIN = 2
+HURRY_TICKS_MAX = 5
+"""An election that failed after a refused connection is tried again after so many ticks."""
+
+
+class Elections:
+    """The part of a node that changes its role.
+
+    :ivar leadership: what a leader does; None on others.
+    :ivar elapsed: ticks since a leader was heard, a vote given or a campaign begun.
+    :ivar timeout: the elapsed ticks at which to campaign.
+    """
+
+    __slots__ = ("_core", "_hurry", "_votes", "boot_guard", "elapsed", "leadership", "timeout")
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._votes: dict[str, bool] = {}
+        self._hurry = 0
+        self.leadership: Leadership | None = None
+        self.elapsed = 0
+        self.timeout = 0
+        # A node that restarts does not know whether it promised a leader its loyalty; that leader's lease counts on it.
+        self.boot_guard = core.config.election_ticks if core.config.lease_reads else 0
+        self.reset_timer()
+
+    def tick(self) -> None:
+        """One tick passed on a node that does not lead."""
+        core = self._core
+        self.elapsed += 1
+        self.boot_guard = max(self.boot_guard - 1, 0)
+        self._hurry = max(self._hurry - 1, 0)
+        if self.elapsed >= self.timeout:
+            if core.electable:
+                self.campaign(forced=False)
+            else:
+                self.reset_timer()
+
+    def reset_timer(self) -> None:
+        """Begin to wait anew, for a time drawn at random."""
+        chance, ticks = self._core.random, self._core.config.election_ticks
+        self.elapsed = 0
+        if self._hurry:
+            self.timeout = chance.randint(HURRY_TICKS_MIN, HURRY_TICKS_MAX)
+        else:
+            self.timeout = chance.randrange(ticks, 2 * ticks)
+
+    @property
+    def loyal(self) -> bool:
+        """Whether this node sticks to the leader that it has."""
+        core = self._core
+        if not core.config.check_quorum:
+            return False
+        if self.boot_guard:
+            return True
+        return core.leader_id != "" and not core.leader_gone and self.elapsed < core.config.election_ticks
+
+    # Changes of role
+
+    def become_follower(self, term: int, leader_id: str) -> None:
+        """Follow ``leader_id`` ("" if unknown) in ``term``, which is not below the own."""
+        core = self._core
+        was_passive = core.role in (Role.FOLLOWER, Role.LEARNER)
+        if self.leadership is not None:
+            self.leadership.resign()
+            self.leadership = None
+        if term > core.term:
+            core.term = term
+            core.vote = ""
+            core.matched = 0
+        if leader_id != core.leader_id:
+            core.lose_forwarded_reads()
+        core.leader_id = leader_id
+        core.leader_gone = False
+        core.role = core.passive_role()
+        if leader_id:
+            self._hurry = 0
+        if leader_id or not was_passive:
+            self.reset_timer()
+
+    def campaign(self, forced: bool) -> None:
+        """Stand for election.
+
+        :param forced: the leader asked for it: no pre-vote, and nobody stays loyal to that leader.
+        """
+        core = self._core
+        if core.role is Role.LEADER or not core.electable:
+            return
+        core.lose_forwarded_reads()
+        core.leader_id = ""
+        core.leader_gone = False
+        core.matched = 0
+        self._votes = {}
+        if core.config.pre_vote and not forced:
+            core.role = Role.PRE_CANDIDATE
+            self._ask(Kind.PRE_VOTE, core.term + 1, 0)
+        else:
+            core.role = Role.CANDIDATE
+            core.term += 1
+            core.vote = core.id
+            self._ask(Kind.VOTE, core.term, FORCED if forced else 0)
+
+    def _ask(self, kind: Kind, term: int, context: int) -> None:
+        """Vote for ourselves, and ask the others if that is not enough."""
+        core = self._core
+        role = core.role
+        self.reset_timer()
+        self._count(core.id, granted=True)
+        if core.role is not role:
+            return
+        for peer in core.voting_peers():
+            core.after_sync.append(
+                Message(kind, core.id, peer, term, core.log.last_index, core.log.last_term, context=context)
+            )
+
+    def _count(self, voter: str, granted: bool) -> None:
+        core = self._core
+        self._votes.setdefault(voter, granted)
+        result = election(core.members, self._votes)
+        if result is VoteResult.LOST:
+            self.become_follower(core.term, "")
+        elif result is VoteResult.WON and core.role is Role.PRE_CANDIDATE:
+            self._votes = {}
+            core.role = Role.CANDIDATE
+            core.term += 1
+            core.vote = core.id
+            self._ask(Kind.VOTE, core.term, 0)
+        elif result is VoteResult.WON:
+            self._become_leader()
+
+    def _become_leader(self) -> None:
+        core = self._core
+        core.role = Role.LEADER
+        core.leader_id = core.id
+        self._hurry = 0
+        self.elapsed = 0
+        self.leadership = Leadership(core)
+        self.leadership.begin()
+
+    # Messages
+
+    def refuses_out_of_loyalty(self, message: Message) -> bool:
+        """Whether a vote or pre-vote of a newer term is not even considered; a pre-vote is answered with a no."""
+        if message.context == FORCED or not self.loyal:
+            return False
+        if message.kind == Kind.PRE_VOTE:
+            self._answer(message, Kind.PRE_VOTE_ANSWER, self._core.term, granted=False)
+        return True
+
+    def asked(self, message: Message) -> None:
+        """VOTE of this node's term, or PRE_VOTE of this or a newer one."""
+        core, log = self._core, self._core.log
+        pre_vote = message.kind == Kind.PRE_VOTE
+        free = core.vote == message.sender or (core.vote == "" and core.leader_id == "")
+        if pre_vote:
+            free = free or message.term > core.term
+        # Electable is who has the last entry of the log itself, never of a counter beside it (A17).
+        granted = free and (message.log_term, message.index) >= (log.last_term, log.last_index)
+        if pre_vote:
+            self._answer(message, Kind.PRE_VOTE_ANSWER, message.term if granted else core.term, granted)
+            return
+        if granted:
+            core.vote = message.sender
+            self.elapsed = 0
+        self._answer(message, Kind.VOTE_ANSWER, core.term, granted)
+
+    def _answer(self, message: Message, kind: Kind, term: int, granted: bool) -> None:
+        core = self._core
+        core.after_sync.append(Message(kind, core.id, message.sender, term, reject=not granted))
+
+    def answered(self, message: Message) -> None:
+        """VOTE_ANSWER of this term, or PRE_VOTE_ANSWER for the next one (or a no)."""
+        core = self._core
+        if message.kind == Kind.VOTE_ANSWER:
+            if core.role is Role.CANDIDATE:
+                self._count(message.sender, not message.reject)
+        elif core.role is Role.PRE_CANDIDATE and (message.reject or message.term == core.term + 1):
+            self._count(message.sender, not message.reject)
+
+    def take_leadership(self, message: Message) -> None:
+        """The leader asks this node to succeed it at once."""
+        if message.sender == self._core.leader_id and self._core.role is Role.FOLLOWER:
+            self.campaign(forced=True)
+
+    def heard_leader(self, leader_id: str) -> None:
+        """A message of this term's leader came."""
+        core = self._core
+        if core.leader_id != leader_id or core.role not in (Role.FOLLOWER, Role.LEARNER):
+            self.become_follower(core.term, leader_id)
+        self.elapsed = 0
+        core.leader_gone = False
+
+    # The driver's knowledge of connections
+
+    def leader_refused(self) -> int:
+        """The leader's port refused a connection; the milliseconds after which to campaign, 0: not at all."""
+        core = self._core
+        if core.leader_gone or not core.electable or core.config.lease_reads:
+            return 0
+        core.leader_gone = True
+        self._hurry = core.config.election_ticks
+        rank = [each for each in sorted([*core.voting_peers(), core.id]) if each != core.leader_id].index(core.id)
+        self.timeout = min(self.timeout, self.elapsed + HURRY_TICKS_MIN + rank)  # should the driver's call not come
+        return REFUSED_DELAY_MS + REFUSED_RANK_MS * rank + core.random.randrange(REFUSED_JITTER_MS)

@@ -1,0 +1,309 @@
+"""A node's log: the stored part behind an interface, and the newest entries in memory.
+
+Pure.  What it must not know: roles, messages, who else there is.
+
+Theory of operation.  New entries are put into ``_tail``; the driver is given those it has not written yet
+(``take_unsaved``), tells which are synced (``persisted_to``) and gets the ones to apply (``take_committed``).  Entries
+stay in ``_tail`` after that for a while, so that sending and applying read slices of a list and not the disk.  Beside
+``_tail`` runs ``_ends``, the bytes of data up to each entry, so that "as many as fit into n bytes" is a bisection.
+
+Invariants: ``applied <= released <= commit <= last_index``; ``released <= persisted <= saved <= last_index`` (but while
+a received snapshot waits to be stored ``persisted`` is behind it); ``_base <= saved``; terms never fall.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from operator import itemgetter
+
+from rocketha.errors import ensure
+from rocketha.raft.messages import Entry, EntryKind, SnapshotMeta
+from rocketha.raft.storage import Compacted, LogStorage, Unavailable
+
+SCAN_BYTES = 1 << 20
+"""Bytes of entries read at once when a node starts."""
+
+_data = itemgetter(3)
+_term = itemgetter(1)
+
+
+class Log:
+    """The log of one node.
+
+    :ivar last_index: the newest entry, stored or not.
+    :ivar last_term: its term.
+    :ivar saved: handed to the driver up to here.
+    :ivar persisted: synced up to here.
+    :ivar commit: known to be committed up to here.
+    :ivar released: handed out to be applied up to here.
+    :ivar applied: applied up to here.
+    """
+
+    __slots__ = (
+        "_base",
+        "_cached_bytes",
+        "_cached_entries",
+        "_ends",
+        "_pending",
+        "_replaced",
+        "_storage",
+        "_tail",
+        "applied",
+        "commit",
+        "last_index",
+        "last_term",
+        "persisted",
+        "released",
+        "saved",
+    )
+
+    def __init__(self, storage: LogStorage, commit_hint: int, cached_entries: int, cached_bytes: int) -> None:
+        self._storage = storage
+        self._cached_entries = cached_entries
+        self._cached_bytes = cached_bytes
+        last = storage.last_index()
+        self._base = last  # the entry before _tail[0]
+        self._tail: list[Entry] = []
+        self._ends: list[int] = [0]  # _ends[i]: bytes before _tail[i]; one longer than _tail
+        self._pending: SnapshotMeta | None = None  # received, not yet stored: nothing before it can be read
+        self._replaced: set[tuple[int, int]] = set()  # (index, term) cut while their sync may still be under way
+        self.last_index = last
+        self.last_term = storage.term(last)
+        self.saved = self.persisted = last
+        self.applied = self.released = storage.snapshot().index
+        self.commit = max(self.applied, min(commit_hint, last))
+
+    # Reading
+
+    @property
+    def first_index(self) -> int:
+        """The first entry that can be read."""
+        return self._storage.first_index() if self._pending is None else self._pending.index + 1
+
+    @property
+    def installing(self) -> SnapshotMeta | None:
+        """A received snapshot that is not stored yet."""
+        return self._pending
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """Bytes of data after ``commit``, as far as they are in memory."""
+        return self._ends[-1] - self._ends[max(self.commit - self._base, 0)]
+
+    def term(self, index: int) -> int:
+        """The term of an entry, also of the last one compacted away.
+
+        :raises Compacted: before that.
+        :raises Unavailable: after the last entry.
+        """
+        if index > self._base:
+            if index > self.last_index:
+                raise Unavailable(f"entry {index} is after the last one, {self.last_index}")
+            return self._tail[index - self._base - 1].term
+        if self._pending is not None:
+            if index == self._pending.index:
+                return self._pending.term
+            raise Compacted(f"entry {index} is replaced by a snapshot up to {self._pending.index}")
+        return self._storage.term(index)
+
+    def matches(self, index: int, term: int) -> bool:
+        """Whether the entry is here, with that term."""
+        if index == self.last_index:
+            return term == self.last_term
+        if index > self.last_index:
+            return False
+        try:
+            return self.term(index) == term
+        except Compacted:
+            return False
+
+    def entries(self, low: int, high: int, max_bytes: int) -> Sequence[Entry]:
+        """Entries from ``low`` to before ``high``: at least one, then no more than fit; maybe fewer.
+
+        :raises Compacted: when ``low`` cannot be read any more.
+        """
+        base = self._base
+        if low <= base:
+            if self._pending is not None:
+                raise Compacted(f"entry {low} is replaced by a snapshot up to {self._pending.index}")
+            return self._storage.entries(low, min(high, base + 1), max_bytes)
+        start, stop, ends = low - base - 1, high - base - 1, self._ends
+        if ends[stop] - ends[start] > max_bytes:
+            stop = max(start + 1, bisect_right(ends, ends[start] + max_bytes, start, stop) - 1)
+        return self._tail[start:stop]
+
+    def size(self, entries: Sequence[Entry]) -> int:
+        """Bytes of data of some entries of this log."""
+        if not entries:
+            return 0
+        start = entries[0].index - self._base - 1
+        if start < 0:
+            return sum(map(len, map(_data, entries)))
+        return self._ends[start + len(entries)] - self._ends[start]
+
+    def last_with_term_at_most(self, index: int, term: int) -> int:
+        """The last entry not after ``index`` whose term is at most ``term``; the one before the first if none is."""
+        low, high = self.first_index - 1, min(index, self.last_index)
+        if low >= high:
+            return high
+        while low < high:  # the term at low is at most term, or low is the start
+            middle = (low + high + 1) // 2
+            if self.term(middle) <= term:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def stored_memberships(self) -> Iterator[Entry]:
+        """The membership entries of the stored log; used once, when a node starts."""
+        low, high = max(self._storage.snapshot().index + 1, self._storage.first_index()), self.saved + 1
+        while low < high:
+            batch = self._storage.entries(low, high, SCAN_BYTES)
+            yield from [entry for entry in batch if entry.kind == EntryKind.MEMBERSHIP]
+            low = batch[-1].index + 1
+
+    # Writing
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Add entries that follow the last one."""
+        ends = self._ends
+        self._tail += entries
+        ends += accumulate(map(len, map(_data, entries)), initial=ends.pop())
+        last = entries[-1]
+        self.last_index, self.last_term = last.index, last.term
+
+    def merge(self, entries: Sequence[Entry]) -> int:
+        """Add a leader's entries, the first of which follows one that matches; cut at the first that conflicts.
+
+        Entries that are here already stay, and so does what follows them: only a conflict cuts.
+        :returns: the first index that was cut, 0 if nothing was.
+        """
+        first = entries[0].index
+        if first > self.last_index:
+            self.append(entries)
+            return 0
+        for position, entry in enumerate(entries):
+            if entry.index > self.last_index:
+                self.append(entries[position:])
+                return 0
+            if entry.term != self.term(entry.index):
+                self._cut(entry.index)
+                self.append(entries[position:])
+                return entry.index
+        return 0
+
+    def _cut(self, index: int) -> None:
+        ensure(index > self.commit, f"a leader replaces entry {index}, and {self.commit} is committed here")
+        for lost in range(self.persisted + 1, min(self.saved, self.last_index) + 1):
+            if lost >= index:
+                self._replaced.add((lost, self.term(lost)))
+        if index <= self._base:
+            self._base = index - 1
+            self._tail, self._ends = [], [0]
+        else:
+            del self._tail[index - self._base - 1 :]
+            del self._ends[index - self._base :]
+        self.saved = min(self.saved, index - 1)
+        self.persisted = min(self.persisted, index - 1)
+        self.last_index = index - 1
+        self.last_term = self.term(index - 1)
+
+    def take_unsaved(self) -> tuple[Entry, ...]:
+        """The entries not handed to the driver yet; each is handed out once."""
+        taken = tuple(self._tail[self.saved - self._base :])
+        self.saved = self.last_index
+        return taken
+
+    def persisted_to(self, index: int, term: int) -> bool:
+        """Note that the entry and all before it are synced; False if that is no news, or about a replaced entry."""
+        if not self.persisted < index <= self.saved or index <= self._base or self._pending is not None:
+            return False
+        if self.term(index) != term or (index, term) in self._replaced:
+            return False
+        self.persisted = index
+        self._replaced = {each for each in self._replaced if each[0] > index}
+        return True
+
+    # Committing and applying
+
+    def commit_to(self, index: int) -> bool:
+        """Raise ``commit``, never above the log's end, never down; whether it moved."""
+        index = min(index, self.last_index)
+        if index <= self.commit:
+            return False
+        self.commit = index
+        return True
+
+    @property
+    def can_release(self) -> bool:
+        """Whether ``take_committed`` would return something."""
+        return self.released < min(self.commit, self.persisted) and self._pending is None
+
+    def take_committed(self, max_bytes: int) -> tuple[Entry, ...]:
+        """Committed entries that are synced here and not handed out yet, some of them."""
+        if not self.can_release:
+            return ()
+        taken = tuple(self.entries(self.released + 1, min(self.commit, self.persisted) + 1, max_bytes))
+        self.released = taken[-1].index
+        return taken
+
+    def applied_to(self, index: int) -> None:
+        """Entries up to ``index`` are applied; old ones may leave the memory."""
+        ensure(index <= self.released, f"entry {index} was applied, only {self.released} were handed out")
+        self.applied = max(self.applied, index)
+        cached, ends = len(self._tail), self._ends
+        if cached <= 2 * self._cached_entries and ends[-1] - ends[0] <= 2 * self._cached_bytes:
+            return
+        by_bytes = bisect_right(ends, ends[-1] - self._cached_bytes) - 1
+        excess = max(cached - self._cached_entries, by_bytes)
+        drop = min(excess, min(self.applied, self.persisted) - self._base)
+        if drop > 0:
+            del self._tail[:drop]
+            del ends[:drop]
+            self._base += drop
+
+    # Snapshots
+
+    def snapshot(self) -> SnapshotMeta:
+        """The newest stored snapshot."""
+        return self._storage.snapshot()
+
+    def read_snapshot(self, offset: int, size: int, index: int) -> bytes:
+        """Bytes of a stored snapshot.
+
+        :raises Compacted: when that one is no longer kept.
+        """
+        return self._storage.read_snapshot(offset, size, index)
+
+    def restore(self, meta: SnapshotMeta) -> None:
+        """Replace everything by a received snapshot, which is yet to be stored."""
+        ensure(meta.index > self.commit, f"a snapshot up to {meta.index} would undo what is committed, {self.commit}")
+        self._pending = meta
+        self._base = self.last_index = self.saved = self.released = meta.index
+        self.persisted = min(self.persisted, self.commit)
+        self.commit = meta.index
+        self.last_term = meta.term
+        self._tail, self._ends = [], [0]
+        self._replaced = set()
+
+    def restored(self, meta: SnapshotMeta) -> None:
+        """The received snapshot is stored and the state machine stands on it."""
+        if self._pending == meta:
+            self._pending = None
+            self.persisted = max(self.persisted, meta.index)
+            self.applied = max(self.applied, meta.index)
+
+
+def in_order(entries: Sequence[Entry], index: int, log_term: int, term: int) -> bool:
+    """Whether entries follow ``index`` without gaps, with terms that rise from ``log_term`` to at most ``term``."""
+    count = len(entries)
+    if entries[0].index != index + 1 or entries[-1].index != index + count:
+        return False
+    terms = list(map(_term, entries))
+    if terms[0] < log_term or terms[-1] > term:
+        return False
+    if count > 2:
+        return [entry[0] for entry in entries] == list(range(index + 1, index + count + 1)) and sorted(terms) == terms
+    return count == 1 or terms[0] <= terms[1]
