@@ -7,6 +7,9 @@ roles      JavaNamesrv, JavaBroker, JavaController, OurNamesrv, OurBroker, OurCl
 clients    JavaClient (producers and consumers), Admin, mqadmin(), records()
 remoting   a bare request, independent of our wire code
 disk       an independent reader of store folders, for comparisons
+controllers  Controllers (Java's or ours, alone or embedded) and ReplicaGroup, Java brokers in controller mode
+faults     what can be done to such a group; resets of connections
+ledger     Load, Watch and the checker: what was acknowledged and is lost, and why
 case       InteropCase, PairCase, for_pairs()
 """
 

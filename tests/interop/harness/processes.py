@@ -62,6 +62,7 @@ class Process:
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log_path = folder / f"{name}.log"
+        self.prefix: tuple[str, ...] = ()  # goes before the command, such as nsenter
         self.child: subprocess.Popen[bytes] | None = None
         self.started_at = 0.0
 
@@ -80,7 +81,7 @@ class Process:
     def spawn(self) -> None:
         """Start the process; returns at once."""
         assert self.child is None or self.child.poll() is not None, f"{self.name} runs already"
-        command = self.command()
+        command = [*self.prefix, *self.command()]
         setpriv = shutil.which("setpriv")
         if setpriv and threading.current_thread() is threading.main_thread():
             # the kernel sends this when the *thread* that forked ends, so only the main thread may ask for it

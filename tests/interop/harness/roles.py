@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from . import jars, ports, remoting
 from .processes import Process, wait_until
@@ -47,15 +48,30 @@ def _answers(address: str, code: int) -> remoting.Reply | None:
     return reply if reply.code == 0 else None
 
 
+class Host(NamedTuple):
+    """Where a role runs: its address there, and the command prefix that takes a process there."""
+
+    name: str = "loopback"
+    ip: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
+
+
+LOOPBACK = Host()
+
+
 class Role(Process):
     """A server that reads a property file. `extra` overrides any of its keys, before or between starts."""
 
     kind = ""
 
-    def __init__(self, name: str, folder: Path, extra: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, name: str, folder: Path, extra: Mapping[str, object] | None = None, *, host: Host = LOOPBACK
+    ) -> None:
         super().__init__(name, folder)
+        self.host = host
+        self.prefix = host.prefix
         self.port = ports.block()
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"{host.ip}:{self.port}"
         self.extra: dict[str, object] = dict(extra or {})
         self.ready_s = 0.0
 
@@ -64,6 +80,11 @@ class Role(Process):
 
     def ready(self) -> object:
         raise NotImplementedError
+
+    def move(self, port: int) -> None:
+        """Another port, from the next start on."""
+        self.port = port
+        self.address = f"{self.host.ip}:{port}"
 
     def config_file(self) -> Path:
         return write_properties(self.folder / f"{self.name}.conf", {**self.configuration(), **self.extra})
@@ -141,7 +162,7 @@ class OurNamesrv(_Namesrv):
         return twistd("rocketha-namesrv", "--config", str(self.config_file()))
 
     def configuration(self) -> dict[str, object]:
-        return {**super().configuration(), "bindAddress": "127.0.0.1"}
+        return {**super().configuration(), "bindAddress": self.host.ip}
 
     def environment(self) -> Mapping[str, str]:
         return our_environment()
@@ -164,11 +185,11 @@ class _Broker(Role):
         name: str = "broker-a",
         root: Path | None = None,
         port: int | None = None,
+        host: Host = LOOPBACK,
     ) -> None:
-        super().__init__(name, folder, extra)
+        super().__init__(name, folder, extra, host=host)
         if port is not None:
-            self.port = port
-            self.address = f"127.0.0.1:{port}"
+            self.move(port)
         self.namesrvs: list[Role] = [] if namesrv is None else [namesrv] if isinstance(namesrv, Role) else list(namesrv)
         self.root = root or folder / "store"
 
@@ -181,9 +202,9 @@ class _Broker(Role):
             "flushDiskType": "ASYNC_FLUSH",
             "listenPort": self.port,
             "haListenPort": self.port + 1,
-            "brokerIP1": "127.0.0.1",
-            "brokerIP2": "127.0.0.1",
-            "bindAddress": "127.0.0.1",
+            "brokerIP1": self.host.ip,
+            "brokerIP2": self.host.ip,
+            "bindAddress": self.host.ip,
             "namesrvAddr": ";".join(n.address for n in self.namesrvs),
             "storePathRootDir": self.root,
             "storePathCommitLog": self.root / "commitlog",
@@ -225,30 +246,90 @@ class OurBroker(_Broker):
         return our_environment()
 
 
-# ---- controller, cluster
+# ---- controllers
 
 
-class JavaController(_Java, Role):
-    """One of Java's controllers (DLedger); `peers` are all of the group including this one, set before start()."""
+class _Controller(Role):
+    """One controller; `peers` are all of the group including this one, set before start()."""
 
     kind = "controller"
-    main = "org.apache.rocketmq.controller.ControllerStartup"
-    quick = True
 
-    def __init__(self, name: str, folder: Path, extra: Mapping[str, object] | None = None) -> None:
-        super().__init__(name, folder, extra)
-        self.peers: list[Role] = [self]
+    def __init__(
+        self, name: str, folder: Path, extra: Mapping[str, object] | None = None, *, host: Host = LOOPBACK
+    ) -> None:
+        super().__init__(name, folder, extra, host=host)
+        self.peers: list[_Controller] = [self]
 
-    def configuration(self) -> dict[str, object]:
+    def group_configuration(self) -> dict[str, object]:
         return {
             "controllerDLegerGroup": "group1",
             "controllerDLegerPeers": ";".join(f"{p.name}-{p.address}" for p in self.peers),
             "controllerDLegerSelfId": self.name,
             "controllerStorePath": self.folder / "data",
+            # Java maps whole files of this size, three times
+            "mappedFileSize": 16 << 20,
         }
+
+    def configuration(self) -> dict[str, object]:
+        return self.group_configuration()
 
     def ready(self) -> object:
         return _answers(self.address, CONTROLLER_GET_METADATA_INFO)
+
+
+class JavaController(_Java, _Controller):
+    """Java's controller, DLedger variant."""
+
+    main = "org.apache.rocketmq.controller.ControllerStartup"
+    quick = True
+
+
+class OurController(_Controller):
+    """``twistd rocketha-controller`` on the same property file."""
+
+    def command(self) -> list[str]:
+        return twistd("rocketha-controller", "--config", str(self.config_file()))
+
+    def environment(self) -> Mapping[str, str]:
+        return our_environment()
+
+
+class _EmbeddedController(_Controller):
+    """A nameserver with a controller inside. `address` is the controller's; `namesrv` speaks for the nameserver."""
+
+    kind = "namesrv"
+
+    def __init__(
+        self, name: str, folder: Path, extra: Mapping[str, object] | None = None, *, host: Host = LOOPBACK
+    ) -> None:
+        super().__init__(name, folder, extra, host=host)
+        self.namesrv_port = self.port + 2
+        self.namesrv_address = f"{host.ip}:{self.namesrv_port}"
+
+    def configuration(self) -> dict[str, object]:
+        return {"listenPort": self.namesrv_port, "enableControllerInNamesrv": True, **self.group_configuration()}
+
+    def ready(self) -> object:
+        return _answers(self.namesrv_address, GET_BROKER_CLUSTER_INFO) and super().ready()
+
+
+class JavaEmbeddedController(_Java, _EmbeddedController):
+    main = "org.apache.rocketmq.namesrv.NamesrvStartup"
+    quick = True
+
+
+class OurEmbeddedController(_EmbeddedController):
+    def command(self) -> list[str]:
+        return twistd("rocketha-namesrv", "--config", str(self.config_file()))
+
+    def configuration(self) -> dict[str, object]:
+        return {**super().configuration(), "bindAddress": self.host.ip}
+
+    def environment(self) -> Mapping[str, str]:
+        return our_environment()
+
+
+# ---- a whole cluster
 
 
 class OurCluster(Role):
@@ -288,3 +369,8 @@ class OurCluster(Role):
 
 NAMESRVS: dict[str, type[_Namesrv]] = {"java": JavaNamesrv, "ours": OurNamesrv}
 BROKERS: dict[str, type[_Broker]] = {"java": JavaBroker, "ours": OurBroker}
+CONTROLLERS: dict[str, type[_Controller]] = {"java": JavaController, "ours": OurController}
+EMBEDDED_CONTROLLERS: dict[str, type[_EmbeddedController]] = {
+    "java": JavaEmbeddedController,
+    "ours": OurEmbeddedController,
+}

@@ -1,0 +1,171 @@
+"""What a test does to a running group: kills, stops, restarts, resets. Each returns when the group serves again.
+
+The faults know nothing of messages; harness/ledger.py does the counting.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable
+
+from . import ports
+from .controllers import GroupState, ReplicaBroker, ReplicaGroup
+from .ledger import Freeze
+from .processes import Process, wait_until
+
+
+@functools.cache
+def why_no_resets() -> str:
+    """Empty where ``ss -K`` can reset a connection; else what is missing (root, iproute2, INET_DIAG_DESTROY)."""
+    if shutil.which("ss") is None:
+        return "resetting connections needs ss (iproute2)"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
+        other, _ = server.accept()
+        with other:
+            _kill_connection(*one.getsockname(), *one.getpeername())
+            other.settimeout(1)
+            try:
+                other.recv(1)
+            except ConnectionError:
+                return ""
+            except TimeoutError:
+                pass
+    return "resetting connections needs root and a kernel with INET_DIAG_DESTROY"
+
+
+def _kill_connection(ip: str, port: int, peer_ip: str, peer_port: int) -> bool:
+    done = subprocess.run(
+        ["ss", "-K", "-tnH", "src", f"{ip}:{port}", "dst", f"{peer_ip}:{peer_port}"], capture_output=True, check=False
+    )
+    return done.returncode == 0 and bool(done.stdout.strip())
+
+
+def reset_connections(one: Process, others: Iterable[Process]) -> int:
+    """Reset every established TCP connection between `one` and `others`, whoever opened it; how many there were."""
+    listing = subprocess.run(["ss", "-tnpH", "state", "established"], capture_output=True, text=True, check=True)
+    owner: dict[tuple[str, str], int] = {}
+    for line in listing.stdout.splitlines():
+        match = re.match(r"\s*\d+\s+\d+\s+(\S+)\s+(\S+)\s+.*pid=(\d+)", line)
+        if match:
+            local, peer = (re.sub(r"^\[::ffff:(.*)\]", r"\1", text) for text in match.group(1, 2))
+            owner[local, peer] = int(match[3])
+    pids = {process.pid for process in others}
+    count = 0
+    for (local, peer), pid in owner.items():
+        if pid == one.pid and owner.get((peer, local)) in pids:
+            ip, port = local.rsplit(":", 1)
+            peer_ip, peer_port = peer.rsplit(":", 1)
+            count += _kill_connection(ip, int(port), peer_ip, int(peer_port))
+    return count
+
+
+class Faults:
+    """The faults of issue 8 on one group. `freezes` and `switches` are what the ledger asks for afterwards."""
+
+    def __init__(self, group: ReplicaGroup) -> None:
+        self.group = group
+        self.freezes: list[Freeze] = []
+        self.switch_s: list[tuple[str, float]] = []
+
+    def _epoch(self) -> int:
+        state = self.group.await_master()
+        return state.master_epoch
+
+    def _next_master(self, what: str, since: float, epoch: int, timeout_s: float = 60) -> GroupState:
+        state = self.group.await_master(lambda s: s.master_epoch > epoch, timeout_s)
+        self.switch_s.append((what, time.monotonic() - since))
+        return state
+
+    def kill_master(self) -> None:
+        """kill -9; another takes over; the killed one comes back as a slave."""
+        epoch, master = self._epoch(), self.group.master()
+        began = time.monotonic()
+        master.kill()
+        self._next_master("kill -9 of the master", began, epoch)
+        self._back(master)
+
+    def kill_slave(self) -> None:
+        """kill -9 of a slave: no switch; it comes back."""
+        epoch, slave = self._epoch(), self.group.slaves()[0]
+        slave.kill()
+        wait_until("the slave to leave the set", lambda: self._left(slave), 60)
+        self._back(slave)
+        if self._epoch() != epoch:
+            raise AssertionError("the death of a slave made a switch")
+
+    def _left(self, broker: ReplicaBroker) -> bool:
+        state = self.group.state()
+        return state is not None and state.ids[broker.address] not in state.in_sync
+
+    def kill_leader(self) -> None:
+        """kill -9 of the lead controller: no switch."""
+        epoch = self._epoch()
+        leader = self.group.controllers.await_leader()
+        began = time.monotonic()
+        leader.kill()
+        self.group.controllers.await_leader()
+        self.switch_s.append(("kill -9 of the lead controller", time.monotonic() - began))
+        leader.restart()
+        if self._epoch() != epoch:
+            raise AssertionError("the death of a controller made a switch")
+        self.group.await_whole()
+
+    def kill_leader_and_master(self) -> None:
+        epoch, master = self._epoch(), self.group.master()
+        leader = self.group.controllers.await_leader()
+        began = time.monotonic()
+        leader.kill()
+        master.kill()
+        self._next_master("kill -9 of the lead controller and the master", began, epoch, 120)
+        leader.restart()
+        self._back(master)
+
+    def freeze_master(self, thawed_after_s: float = 1.0) -> None:
+        """SIGSTOP until another is master and `thawed_after_s` more, then SIGCONT."""
+        epoch, master = self._epoch(), self.group.master()
+        began, began_ms = time.monotonic(), int(time.time() * 1000)
+        master.signal(signal.SIGSTOP)
+        try:
+            self._next_master("SIGSTOP of the master", began, epoch)
+            self.stay(thawed_after_s)
+        finally:
+            master.signal(signal.SIGCONT)
+        self.freezes.append(Freeze(master.address, began_ms, int(time.time() * 1000)))
+
+    def restart_all(self) -> None:
+        """kill -9 of every controller and broker, then all of them again."""
+        for process in [*self.group.controllers.nodes, *self.group.brokers]:
+            process.kill()
+        if any(not node.running() for node in self.group.controllers.nodes):
+            self.group.controllers.start()
+        for broker in self.group.brokers:
+            broker.spawn()
+        self.group.await_whole(180)
+
+    def move(self, broker: ReplicaBroker) -> None:
+        """Stop a replica, give it another port, start it again: the same id and place in the set."""
+        number = broker.broker_id()
+        broker.kill()
+        broker.move(ports.block())
+        broker.restart()
+        state = self.group.await_whole(120)
+        if dict(state.addresses).get(number) != broker.address:
+            raise AssertionError(f"replica {number} moved to {broker.address}, the controllers say {state}")
+
+    def reset_master(self) -> int:
+        """Reset all connections between the healthy master and the controllers; how many."""
+        return reset_connections(self.group.master(), self.group.controllers.nodes)
+
+    def stay(self, seconds: float) -> None:
+        """Let the load run on: not a wait for an event, but the time in which something must not happen."""
+        time.sleep(seconds)
+
+    def _back(self, broker: ReplicaBroker) -> None:
+        broker.restart()
+        self.group.await_whole(120)

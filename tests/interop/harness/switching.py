@@ -1,0 +1,146 @@
+"""The base of tests in which Java brokers are switched under load, by Java's controllers or by ours.
+
+A class starts one group on empty disks and shares it; each test leaves it whole. `storm()` runs a list of faults under
+load and gives the verdict over every message that was acknowledged meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .case import FULL, InteropCase
+from .controllers import GroupState, ReplicaGroup
+from .faults import Faults
+from .ledger import Load, Verdict, Watch, judge, shared_epochs
+from .processes import NotReady
+from .roles import LOOPBACK, ROOT, Host
+
+SIDES = (("ours", False), ("ours", True), ("java", False), ("java", True))
+# the controller comes in parts: as long as its plugin is missing, only the sides that exist are made
+OURS = "rocketha-controller" in (ROOT / "twisted" / "plugins" / "rocketha_plugins.py").read_text()
+
+
+class Storm(NamedTuple):
+    """What came of a list of faults."""
+
+    verdict: Verdict
+    switches: list[tuple[int, int, str]]  # (time, epoch, address) as the controllers said it
+    took_s: list[tuple[str, float]]
+    stuck: int  # replicas that did not come back into the set by themselves and were restarted
+    longest_gap_ms: int  # without any acknowledgement
+
+    def text(self) -> str:
+        by: dict[str, list[float]] = {}
+        for name, seconds in self.took_s:
+            by.setdefault(name, []).append(seconds)
+        times = "; ".join(
+            f"{name} x{len(values)}: median {sorted(values)[len(values) // 2]:.2f} s, worst {max(values):.2f} s"
+            for name, values in by.items()
+        )
+        return f"{self.verdict.text()}; {len(self.switches)} switches; {times}; {self.stuck} replicas restarted by hand"
+
+
+class SwitchingCase(InteropCase):
+    """`kind`: whose controllers; `embedded`: inside nameservers of that kind."""
+
+    kind = "java"
+    embedded = False
+    replicas = 3
+    controllers = 3
+    group: ReplicaGroup
+    load: Load
+    watch: Watch
+    extra: dict[str, object] = {}
+
+    @classmethod
+    def hosts(cls, name: str) -> Host:
+        return LOOPBACK
+
+    @classmethod
+    def prepare(cls) -> None:
+        cls.group = ReplicaGroup(
+            cls.kind,
+            cls.folder,
+            embedded=cls.embedded,
+            count=cls.replicas,
+            controllers=cls.controllers,
+            extra=cls.extra,
+            hosts=cls.hosts,
+        )
+        cls._shared.extend(cls.group.processes)
+        cls.group.start()
+        cls.load = cls.share(Load(cls.group.namesrv_addresses, cls.folder / "load", host=cls.hosts("client")))
+        cls.watch = Watch(cls.group.controllers).start()
+        cls.addClassCleanup(cls.watch.stop)
+
+    @classmethod
+    def say(cls, text: str) -> None:
+        sys.stderr.write(f"\n{cls.__name__}: {text}\n")
+
+    def settle(self, stuck: list[int] | None = None, patience_s: float = 60) -> GroupState:
+        """The group whole again. A replica that does not come back by itself in time is restarted, and counted."""
+        try:
+            return self.group.await_whole(patience_s)
+        except NotReady:
+            state = self.group.await_master()
+            for broker in self.group.brokers:
+                if broker.broker_id() not in state.in_sync or not broker.running():
+                    if stuck is not None:
+                        stuck.append(broker.broker_id())
+                    broker.kill()
+                    broker.restart()
+            return self.group.await_whole(120)
+
+    def storm(self, faults: Sequence[Callable[[Faults], Any]], *, rate: float = 400, patience_s: float = 60) -> Storm:
+        """Run each fault under load; between them the group becomes whole and messages flow."""
+        self.settle(patience_s=patience_s)
+        before = len(self.watch.masters())
+        ids = self.identities()
+        acting, stuck = Faults(self.group), list[int]()
+        run = self.load.begin(rate=rate)
+        self.load.await_more(run, 100)
+        self.load.state(run, reset_gap=True)
+        for fault in faults:
+            fault(acting)
+            self.settle(stuck, patience_s)
+            self.load.await_more(run, 100)
+        gap_ms = self.load.state(run)["longest_gap_ms"]
+        acks = self.load.end(run)
+        self.settle(stuck, patience_s)
+        verdict = judge(acks, self.load.read(), self.watch, acting.freezes)
+        self.assertEqual(self.identities(), ids, "an id changed")
+        self.assertEqual(shared_epochs(self.group.brokers), {}, "two masters in one epoch")
+        switches = self.watch.masters()[before:]
+        return Storm(verdict, switches, acting.switch_s, len(stuck), gap_ms)
+
+    def identities(self) -> list[str]:
+        return [broker.identity() for broker in self.group.brokers]
+
+    def assertNoneLost(self, storm: Storm, *, even_replaced: bool = True) -> None:
+        """No acknowledged message is lost but what a thawed Java master acknowledged by itself."""
+        bad = storm.verdict.other + (storm.verdict.replaced if even_replaced else [])
+        shown = [(ack, self.watch.master_at(ack.at_ms)) for ack in bad[:5]]
+        self.assertEqual(bad, [], f"{storm.text()}\n{shown}\n{storm.switches}")
+
+
+def for_controllers(
+    base: type[SwitchingCase],
+    *,
+    sample: Sequence[tuple[str, bool]] = SIDES[:2],
+    full: Sequence[tuple[str, bool]] = SIDES,
+) -> dict[str, type]:
+    """A test class for each side; `sample` are those that ``make test`` runs, `full` with ROCKETHA_INTEROP_FULL=1."""
+    made: dict[str, type] = {}
+    for kind, embedded in full if FULL else sample:
+        if kind == "ours" and not OURS:
+            continue
+        name = f"{base.__name__}_{kind}_{'embedded' if embedded else 'alone'}"
+        made[name] = type(
+            name, (base,), {"kind": kind, "embedded": embedded, "__module__": base.__module__, "__doc__": base.__doc__}
+        )
+    return made
+
+
+__all__ = ["FULL", "SIDES", "Storm", "SwitchingCase", "for_controllers"]
