@@ -39,7 +39,7 @@ class Progress:
     :ivar match: the last entry known to be equal and synced there.
     :ivar next: the next entry to send.
     :ivar asked: COMPARE, TRUNCATE: an APPEND is under way; no other is sent until it is answered or a heartbeat is.
-    :ivar nudge: send an APPEND even if it would be empty: something may have been lost.
+    :ivar nudge: send an APPEND, an empty one if the window is full: something may have been lost.
     :ivar inflight: (last index, bytes) of each APPEND not answered.
     :ivar inflight_bytes: their sum.
     :ivar told: the highest commit index told.
@@ -158,8 +158,3 @@ class Progress:
         if self.next <= index:
             self.next = index + 1
         return True
-
-    def free_one(self) -> None:
-        """Let one more APPEND leave although the window is full: the answers may be lost."""
-        if self.inflight:
-            self.inflight_bytes -= self.inflight.popleft()[1]

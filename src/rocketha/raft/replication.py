@@ -108,18 +108,19 @@ class Replication:
                 self._tell_commit(each, progress)
 
     def _send_entries(self, to: str, progress: Progress) -> None:
+        """APPENDs until the window is full.  One that may show a loss leaves even then, without entries."""
         config, log = self._core.config, self._core.log
         while progress.state is not ProgressState.SNAPSHOT:
             piped = progress.state is ProgressState.APPEND
-            if piped and (
-                len(progress.inflight) >= config.max_inflight_messages
-                or progress.inflight_bytes >= config.max_inflight_bytes
-            ):
-                return
-            if progress.asked or (progress.next > log.last_index and not progress.nudge):
+            room = piped and (
+                len(progress.inflight) < config.max_inflight_messages
+                and progress.inflight_bytes < config.max_inflight_bytes
+            )
+            if progress.asked or not (progress.nudge or (progress.next <= log.last_index and (room or not piped))):
                 return
             progress.nudge = False
-            if not self._send_append(to, progress, config.max_entries_bytes_per_message if piped else COMPARE_BYTES):
+            size = config.max_entries_bytes_per_message if room else 0 if piped else COMPARE_BYTES
+            if not self._send_append(to, progress, size):
                 self._begin_snapshot(to, progress)
                 return
 
@@ -129,7 +130,8 @@ class Replication:
         before = progress.next - 1
         try:
             log_term = log.term(before)
-            entries = tuple(log.entries(before + 1, log.last_index + 1, max_bytes)) if before < log.last_index else ()
+            some = max_bytes > 0 and before < log.last_index
+            entries = tuple(log.entries(before + 1, log.last_index + 1, max_bytes)) if some else ()
         except Compacted:
             return False
         last = before + len(entries)
@@ -147,16 +149,7 @@ class Replication:
             return
         progress.told = commit
         core.now.append(
-            Message(
-                Kind.APPEND,
-                core.id,
-                to,
-                core.term,
-                progress.match,
-                core.log.term(progress.match),
-                commit,
-                context=COMMIT_ONLY,
-            )
+            Message(Kind.APPEND, core.id, to, core.term, index=progress.match, commit=commit, context=COMMIT_ONLY)
         )
 
     # Answers
@@ -178,8 +171,9 @@ class Replication:
         elif progress.state is ProgressState.TRUNCATE:
             if news:
                 progress.append()
-        elif progress.state is ProgressState.SNAPSHOT and progress.match + 1 >= self._core.log.first_index:
-            progress.append()
+        elif progress.snapshot is not None:
+            if progress.match >= progress.snapshot.index or progress.match + 1 >= self._core.log.first_index:
+                progress.append()
         return news
 
     def _refused(self, progress: Progress, message: Message) -> None:
@@ -212,8 +206,6 @@ class Replication:
                 progress.forget(log.last_index)
             elif message.index < progress.match:
                 progress.compare(progress.match + 1)  # it restarted
-        if len(progress.inflight) >= self._core.config.max_inflight_messages:
-            progress.free_one()
         if progress.match < log.last_index or progress.state is not ProgressState.APPEND:
             progress.nudge = True
 
