@@ -30,7 +30,7 @@ FRAME_LIMIT = 8 * 1024 * 1024
 """Largest frame in bytes after the length word."""
 
 HELLO_LIMIT = 4096
-"""Largest frame before the other end is known to be a member."""
+"""Largest frame of who dials, before it is known to be a member."""
 
 NUMBER_LIMIT = 1 << 63
 GROUP_BYTES_MAX, ID_BYTES_MAX, ADDRESS_BYTES_MAX, TEXT_BYTES_MAX = 120, 64, 300, 1000
@@ -57,6 +57,7 @@ class Hello(NamedTuple):
     address: str
     incarnation: int
     welcome: bool = False
+    members: bytes = b""
 
 
 class RefusalCode(enum.IntEnum):
@@ -255,6 +256,7 @@ def encode_hello(hello: Hello) -> bytes:
             "sender": hello.sender.encode(),
             "receiver": hello.receiver.encode(),
             "address": hello.address.encode(),
+            "members": hello.members,
         },
     )
 
@@ -270,6 +272,8 @@ def decode_hello(data: bytes) -> Hello:
     if version != spec.VERSION:
         raise UnknownVersion(f"version {version} of the raft protocol, {spec.VERSION} is spoken here")
     value = codec.parse(spec.HELLO_MESSAGE, data)
+    if len(value.members) > MEMBERS_BYTES_MAX:
+        raise RemoteProtocolError(f"{len(value.members)} bytes of members in a greeting")
     return Hello(
         _text(value.group, "group", GROUP_BYTES_MAX),
         _text(value.sender, "sender", ID_BYTES_MAX),
@@ -277,6 +281,7 @@ def decode_hello(data: bytes) -> Hello:
         _text(value.address, "address", ADDRESS_BYTES_MAX, 0),
         incarnation,
         kind == spec.WELCOME,
+        bytes(value.members),
     )
 
 
@@ -341,7 +346,7 @@ FORMATS = (
         spec=spec.HELLO_MESSAGE,
         parse=decode_hello,
         build=encode_hello,
-        bound=HELLO_LIMIT,
+        bound=HELLO_LIMIT + MEMBERS_BYTES_MAX,
         doc="The first message each way on a Raft connection (ours).",
     ),
     Format(

@@ -64,6 +64,7 @@ def _hello(chance: Random, value: Any) -> Any:
     value["group"] = chance.choice(values.WORDS).encode()
     value["sender"], value["receiver"] = (chance.choice(_IDS).encode() for _ in range(2))
     value["address"] = chance.choice(_ADDRESSES).encode()
+    value["members"] = value["members"][:20_000]
     return value
 
 

@@ -61,6 +61,7 @@ HELLO_MESSAGE = "raft-hello" / Struct(
     "sender" / Prefixed(Int8ub, GreedyBytes),  # id of the member who speaks, UTF-8, 1 to 64 bytes
     "receiver" / Prefixed(Int8ub, GreedyBytes),  # id of the member who is meant
     "address" / Prefixed(Int16ub, GreedyBytes),  # host:port of the sender in its own list, at most 300 bytes
+    "members" / Prefixed(Int32ub, GreedyBytes),  # raft-members as the sender knows them (WELCOME), or nothing
     Terminated,
 )
 

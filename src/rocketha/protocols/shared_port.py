@@ -1,0 +1,123 @@
+"""One listening port for remoting and Raft, as Java's controllers have it.
+
+Theory of operation.  A remoting frame begins with a length word, whose first byte is 0 or 1 within any limit that
+makes sense; a Raft connection begins with ``R``.  So the first byte decides.  Until it comes the connection is one of
+the remoting port's, counted by its limits and ended by its deadlines, but its service hears nothing of it.  A Raft
+connection then leaves those counts and is the Raft port's.
+
+What it must not know: anything that is said on either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol as Interface
+
+from twisted.internet.interfaces import IAddress, IProtocol, IReactorTime
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+
+from rocketha.protocols.limits import Limits
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService
+from rocketha.protocols.turn import Turn
+from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.spec.raft import MAGIC
+
+_FIRST = MAGIC[:1]
+
+
+class ProtocolSource(Interface):
+    """Makes the protocol of a Raft connection."""
+
+    def buildProtocol(self, addr: IAddress | None) -> IProtocol | None:
+        """Twisted's."""
+
+
+class _Silence:
+    """Stands in for the service until it is clear that the connection is one for it."""
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """Not yet."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """It never was."""
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """Cannot be: the first byte comes before."""
+        return None
+
+    def turn_ended(self) -> None:
+        """Nothing was staged."""
+
+
+_SILENCE = _Silence()
+
+
+class SharedProtocol(RemotingProtocol):
+    """A connection of which the first byte decides what it is."""
+
+    factory: SharedPort
+
+    def __init__(self, factory: SharedPort, number: int) -> None:
+        super().__init__(factory, number)
+        self._service = _SILENCE
+        self._decided = False
+        self._raft: IProtocol | None = None
+
+    def dataReceived(self, data: bytes) -> None:
+        """Twisted: one read."""
+        if self._raft is not None:
+            self._raft.dataReceived(data)
+            return
+        if not self._decided and not self._closed:
+            self._decided = True
+            if data[:1] == _FIRST:
+                self._hand_over(data)
+                return
+            self._service = self.factory.service
+            self._service.connected(self)
+        super().dataReceived(data)
+
+    def _hand_over(self, data: bytes) -> None:
+        self.factory.forget(self)
+        self._closed = True  # for what remoting might still want to say
+        self.transport.unregisterProducer()
+        raft = self.factory.raft.buildProtocol(self.transport.getPeer())
+        if raft is None:
+            self.transport.abortConnection()
+            return
+        self._raft = raft
+        raft.makeConnection(self.transport)
+        raft.dataReceived(data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Twisted: the connection ended."""
+        if self._raft is not None:
+            self._raft.connectionLost(reason)
+        else:
+            super().connectionLost(reason)
+
+
+class SharedPort(RemotingFactory):
+    """The factory of a port that serves both.
+
+    :param raft: makes the protocols of Raft connections.
+
+    The others as of :class:`RemotingFactory`.
+    """
+
+    def __init__(
+        self,
+        service: RequestService,
+        clock: IReactorTime,
+        raft: ProtocolSource,
+        limits: Limits | None = None,
+        numbers: Iterator[int] | None = None,
+        turn: Turn | None = None,
+    ) -> None:
+        super().__init__(service, clock, limits, numbers=numbers, turn=turn)
+        self.raft = raft
+
+    def buildProtocol(self, addr: IAddress | None) -> SharedProtocol:  # type: ignore[override]
+        """Twisted: a peer connects."""
+        return SharedProtocol(self, next(self.numbers))

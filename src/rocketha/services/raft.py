@@ -1,0 +1,497 @@
+"""A member of a Raft group as a Twisted service: the driver of :class:`~rocketha.raft.node.RaftNode`.
+
+Decides nothing about Raft.  Nothing is opened before ``startService``; the reactor enters there, or is given by a
+test or the simulator.
+
+Theory of operation.  Whatever happens (a message, a proposal, a tick, a sync that is done) is told to the core or
+queued, and one *turn* follows in the reactor's next round: all proposals become one call of the core; each Ready is
+carried out in the order that its fields ask for (save, then sync in a thread, then send what promises something,
+then apply); each peer gets one write.  While a sync runs proposals gather, so that the number of syncs follows the
+disk and not the clients.  Entries are applied for some milliseconds a turn at most, and the outcomes answer who
+proposed them.
+
+Time is ticks: one for each call of the clock however late it comes, so a process that stood still does not believe
+that its leader was silent meanwhile.
+
+Disk.  A write that fails is tried again and makes the node step down until the disk has worked for a while; a sync
+that fails ends the process (:mod:`rocketha.services.fatal`): what reached the disk is unknown then.  So does any
+breach of the core's rules and any exception of the state machine, for replicas that go on would differ.
+
+Java: DLedger's ``DLedgerServer`` and ``DLedgerEntryPusher``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.application import service
+from twisted.internet import defer, task
+from twisted.python.failure import Failure
+
+from rocketha.errors import ConfigError, CorruptStore, DiskFailure
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.raft import Identity, RaftLimits
+from rocketha.protocols.raft_peers import RaftPeers
+from rocketha.protocols.raft_port import RaftPort
+from rocketha.protocols.turn import Turn
+from rocketha.raft.config import RaftConfig, Role
+from rocketha.raft.errors import Busy, NotLeader, RaftRefused
+from rocketha.raft.membership import MembersChange
+from rocketha.raft.messages import Members, Message
+from rocketha.raft.node import RaftNode
+from rocketha.services import fatal
+from rocketha.services.blocking import BlockingWork, Worker
+from rocketha.services.raft_apply import Applier, StateMachine
+from rocketha.services.raft_driver import RaftDriver
+from rocketha.services.raft_journal import sync_work
+from rocketha.services.raft_options import RaftOptions, RaftView
+from rocketha.services.raft_requests import Changes
+from rocketha.services.raft_snapshots import RaftSnapshots
+from rocketha.services.raft_waiting import Barriers, NoMajority, Proposals
+from rocketha.store.disk import Disk
+from rocketha.store.raft_log import RaftLog
+
+SECOND_TICKS = 20
+
+
+class RaftService(service.Service):
+    """One member.
+
+    :param members: id -> ``host:port`` of all members, this one included, as configured: the group at its first
+        start, and who may speak to us.
+    :param directory: of the log, on ``disk``.
+    :param chance: election timeouts, jitter.
+    :param work: makes the threads for blocking work, from reactor and name.
+    :param turn: of the remoting ports whose requests are answered by outcomes: those of one commit leave together.
+    :param on_fatal: what ends the process, given a reason.
+    :param join: this member is added to a group that runs: it does not count itself a voter before it is told.
+    :ivar port: makes the protocols of incoming connections: for ``SharedPort``, or a port of its own.
+    :ivar started: fires when the log is recovered and the member takes part.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        group: str,
+        members: Mapping[str, str],
+        directory: str,
+        disk: Disk,
+        machine: StateMachine,
+        chance: random.Random,
+        reactor: Any = None,
+        work: Callable[[Any, str], BlockingWork] | None = None,
+        options: RaftOptions | None = None,
+        config: RaftConfig | None = None,
+        limits: RaftLimits | None = None,
+        turn: Turn | None = None,
+        on_fatal: Callable[[str], None] | None = None,
+        join: bool = False,
+    ) -> None:
+        if node_id not in members:
+            raise ConfigError(f"{node_id!r} is not among the peers {', '.join(members)}")
+        self.setName("raft")
+        self.id = node_id
+        self.config = config or RaftConfig(id=node_id)
+        self.options = options or RaftOptions()
+        self.log = make_logger()
+        self.started: defer.Deferred[None] = defer.Deferred()
+        self._configured = dict(members)
+        self._join = join
+        self._directory = directory
+        self._disk = disk
+        self._machine = machine
+        self._chance = chance
+        self._reactor = reactor
+        self._work = work
+        self._turn_of_answers = turn or Turn()
+        self._on_fatal = on_fatal
+        self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63))
+        self.port = RaftPort(self.identity, self, limits, self.options.check_addresses)
+        self._limits = limits
+        self._proposals = Proposals(self.options.queued_proposals_max, self.options.queued_bytes_max)
+        self._barriers = Barriers(chance.getrandbits(61), self.options.read_ticks, self.options.heartbeats_ticks)
+        self._changes = Changes()
+        self._node: RaftNode | None = None
+        self._raft_log: RaftLog | None = None
+        self._members = Members(addresses=members)
+        self._learned: dict[str, str] = {}
+        self._roles: list[Callable[[], None]] = []
+        self._scheduled: Any = None
+        self._campaigning: Any = None
+        self._ticker: task.LoopingCall | None = None
+        self._last_tick_s = 0.0
+        self._dead = False
+        self.turns = 0
+
+    # --- life
+
+    def startService(self) -> None:
+        """Twisted: recover the log in a thread, then take part; ``started`` fires then."""
+        super().startService()
+        if self._reactor is None:
+            from twisted.internet import reactor
+
+            self._reactor = reactor
+        make = self._work or sync_work
+        self._sync_work = make(self._reactor, "rocketha-raft-sync")
+        self._file_work = (self._work or Worker)(self._reactor, "rocketha-raft-files")
+        self._sync_work.start()
+        self._file_work.start()
+        voters = () if self._join else tuple(self._configured)
+        members = Members(voters=frozenset(voters), addresses=self._configured if voters else {})
+        group = self.identity.group
+        opening = self._file_work.run(lambda: RaftLog.open(self._disk, self._directory, group, self.id, members))
+        self._opening: defer.Deferred[None] = opening.addCallback(self._recovered)
+        self._opening.addErrback(self._not_started)
+
+    def _recovered(self, log: RaftLog) -> None:
+        self._raft_log = log
+        if not self.running or self._dead:
+            return
+        for note in log.notes:
+            self.log.warn("raft log: {note}", note=note)
+        self._build(log)
+        node = self.node
+        self._last_tick_s = self._reactor.seconds()
+        self._ticker = task.LoopingCall(self.guarded, self._tick)
+        self._ticker.clock = self._reactor
+        self._ticker.start(self.options.tick_s, now=False)
+        self.log.info(
+            "raft member {id} of group {group}: term {term}, {count} entries, {members}",
+            id=self.id, group=self.identity.group, term=node.term, count=log.last_index(),
+            members=", ".join(f"{name} at {at}" for name, at in sorted(self._members.addresses.items())),
+        )  # fmt: skip
+        self.wake()
+        self.started.callback(None)
+
+    def _build(self, log: RaftLog) -> None:
+        options = self.options
+        snapshots = RaftSnapshots(
+            log, self._machine, self._file_work, options.snapshot_entries, options.snapshot_bytes,
+            options.keep_entries, lambda: self._driver.compacted(), self.broken,
+        )  # fmt: skip
+        snapshots.restore()
+        node = self._node = RaftNode(self.config, log, self._chance)
+        self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self._limits)
+        self._driver = RaftDriver(
+            self, node, log, self._peers, self._proposals, self._barriers, options, self._sync_work
+        )
+        applier = Applier(
+            node, self._machine, snapshots, self._proposals, self._barriers, self._changes, options,
+            self._turn_of_answers, self._reactor.seconds,
+        )  # fmt: skip
+        self._driver.attach(snapshots, applier)
+        self.members_changed()
+
+    def _not_started(self, failure: Failure) -> None:
+        text = failure.getErrorMessage()
+        if not failure.check(ConfigError, DiskFailure, CorruptStore):
+            self.log.error("{trace}", trace=failure.getTraceback())
+        self._fatal(f"the raft log of {self.id} in {self._directory} can not be used: {text}")
+        if not self.started.called:
+            self.started.errback(failure)
+            self.started.addErrback(lambda _: None)
+
+    @defer.inlineCallbacks
+    def stopService(self) -> Any:
+        """Twisted: hand leadership over (for a second at most), then leave in order."""
+        yield self._opening
+        if self._node is not None and not self._dead:
+            yield self._hand_over()
+        yield defer.maybeDeferred(super().stopService)
+        self._leave("this node stops")
+        if self._node is not None:
+            yield self._driver.journal.underway.idle()
+            yield self._driver.snapshots.underway.idle()
+        if self._raft_log is not None:
+            yield self._file_work.run(self._raft_log.close)
+        self._sync_work.stop()
+        self._file_work.stop()
+
+    def _hand_over(self) -> defer.Deferred[Any]:
+        """To whoever has most of the log, so that nobody waits for an election timeout."""
+        node = self.node
+        if node.role is not Role.LEADER or self._driver.held is not None:
+            return defer.succeed(None)
+        peers = node.status().peers
+        able = [(peer.match, name) for name, peer in peers.items() if peer.active and peer.healthy]
+        for _, name in sorted((each for each in able if each[1] in node.members.voters), reverse=True):
+            try:
+                waiting = self.transfer(name, self.options.hand_over_ticks)
+            except RaftRefused:
+                continue
+            return waiting.addErrback(lambda _: None)
+        return defer.succeed(None)
+
+    # --- what the controller asks
+
+    @property
+    def node(self) -> RaftNode:
+        """The core; there once ``started`` fired."""
+        if self._node is None:
+            raise RuntimeError("the raft service is not started")
+        return self._node
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this member leads and its state machine holds everything from before its term."""
+        return self._node is not None and not self._dead and self._driver.leads
+
+    @property
+    def leader_id(self) -> str:
+        """Who leads, as far as this member knows; "" for nobody."""
+        return self._node.leader_id if self._node is not None else ""
+
+    @property
+    def leader_address(self) -> str:
+        """``host:port`` of who leads; "" for nobody."""
+        return self.address_of(self.leader_id) or "" if self.leader_id else ""
+
+    def on_role(self, changed: Callable[[], None]) -> None:
+        """Call this whenever ``is_leader`` or ``leader_id`` changed."""
+        self._roles.append(changed)
+
+    def propose(self, data: bytes) -> defer.Deferred[Any]:
+        """The outcome of applying an entry with this data.
+
+        Fails with :class:`NotLeader`, :class:`Busy` (nothing happened), :class:`NotApplied` (nothing happened), or
+        :class:`ResultUnknown`.
+        """
+        node = self._node
+        if node is None or self._dead or node.role is not Role.LEADER or self._driver.held is not None:
+            return defer.fail(NotLeader("" if self.leader_id == self.id else self.leader_id))
+        if len(data) > self.options.proposal_bytes_max:
+            return defer.fail(Busy(f"a proposal of {len(data)} bytes: {self.options.proposal_bytes_max} are allowed"))
+        try:
+            waiter = self._proposals.add(data)
+        except Busy as refusal:
+            return defer.fail(refusal)
+        if self._scheduled is None:
+            self._scheduled = self._reactor.callLater(0, self._turn)
+        return waiter
+
+    def barrier(self) -> defer.Deferred[None]:
+        """Fires when the state machine holds everything that was acknowledged before this call.
+
+        Fails with :class:`NoMajority` when that cannot be found out in time.
+        """
+        if self._node is None or self._dead:
+            return defer.fail(NoMajority("this node does not run"))
+        waiter = self._barriers.add(self._driver.tick)
+        self.wake()
+        return waiter
+
+    def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
+        """Hand leadership to a voter; fires when it leads.
+
+        :raises RaftRefused: why it cannot be tried.
+        """
+        self.node.transfer(to)
+        waiter = self._changes.leads(to, self._driver.tick + (ticks or self.options.transfer_ticks))
+        self.wake()
+        return waiter
+
+    def change_members(self, change: MembersChange) -> defer.Deferred[Members]:
+        """Change who belongs to the group; fires with the members when the change is complete.
+
+        :raises RaftRefused: why it cannot be tried.
+        """
+        index = self.node.propose_members(change)
+        waiter = self._changes.members(index, self._driver.tick + self.options.members_ticks)
+        self.wake()
+        return waiter
+
+    def status(self) -> RaftView:
+        """For metrics and people."""
+        node, driver = self.node, self._driver
+        return RaftView(
+            node=node.status(),
+            is_leader=self.is_leader,
+            peers=self._peers.views(),
+            hears=tuple(self.port.connected),
+            proposals_waiting=self._proposals.queued + self._proposals.waiting,
+            reads_waiting=self._barriers.waiting,
+            syncs=driver.journal.syncs,
+            entries_applied=driver.applier.count,
+            first_index=driver.raft_log.first_index(),
+            snapshot_index=driver.raft_log.snapshot().index,
+            snapshots_made=driver.snapshots.made,
+            snapshots_received=driver.snapshots.received,
+            connections_refused=self.port.refused_count,
+        )
+
+    # --- what connections say
+
+    def received(self, messages: list[Message]) -> None:
+        """Messages of one read of a peer."""
+        node = self._node
+        if node is None or self._dead:
+            return
+        try:
+            for message in messages:
+                node.step(message)
+        except Exception:
+            self.broken(Failure())
+            return
+        if self._scheduled is None:
+            self._scheduled = self._reactor.callLater(0, self._turn)
+
+    def address_of(self, member: str) -> str | None:
+        """Where a member lives; None for who is no member as far as we know."""
+        for known in (self._members.addresses, self._learned, self._configured):
+            if member in known:
+                return known[member]
+        return None
+
+    def encoded_members(self) -> bytes:
+        """The members as we know them."""
+        return self._members.encode()
+
+    def peer_up(self, member: str) -> None:
+        """A member connected to us: it lives, so reach it now."""
+        if self._node is None or self._dead:
+            return
+        if member not in self._members.addresses and member not in self._learned:
+            self._learned[member] = self.address_of(member) or ""
+            self._dial()
+        self._peers.hurry(member)
+
+    def peer_refused(self, member: str) -> None:
+        """Its port refused a connection."""
+        if self._node is None or self._dead:
+            return
+        delay_ms = self._node.peer_refused(member)
+        if delay_ms and self._campaigning is None:
+            self._campaigning = self._reactor.callLater(delay_ms / 1000, self.guarded, self._campaign)
+        self.wake()
+
+    def _campaign(self) -> None:
+        self._campaigning = None
+        self.node.campaign_if_leader_gone()
+        self._driver.advance()
+
+    def peer_lost(self, member: str) -> None:
+        """Messages to it were lost."""
+        if self._node is not None and not self._dead:
+            self._node.unreachable(member)
+            self.wake()
+
+    def learned(self, members: Members) -> None:
+        """A member told us who belongs to the group: we may have been away when that changed."""
+        new = {name: at for name, at in members.addresses.items() if self.address_of(name) is None}
+        if new:
+            self._learned.update(new)
+            self._dial()
+
+    # --- time
+
+    def _tick(self) -> None:
+        driver, options, node = self._driver, self.options, self.node
+        driver.tick += 1
+        tick = driver.tick
+        now_s = self._reactor.seconds()
+        late_s, self._last_tick_s = now_s - self._last_tick_s - options.tick_s, now_s
+        if late_s > options.pause_s:
+            self.log.warn("this process stood still for {late} s", late=round(late_s, 1))
+            node.stood_still()
+        node.tick()
+        driver.watch()
+        if tick % SECOND_TICKS == 0:
+            self.port.sweep()
+            self._peers.sweep()
+            driver.retry()
+        self._proposals.expire(tick)
+        self._barriers.expire(tick, NoMajority("no majority answered in time"))
+        self._changes.expire(tick)
+        driver.advance()
+
+    # --- turns
+
+    def wake(self) -> None:
+        """A turn is wanted in the reactor's next round."""
+        if self._scheduled is None and not self._dead:
+            self._scheduled = self._reactor.callLater(0, self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = None
+        if not self._dead:
+            self.turns += 1
+            try:
+                self._driver.advance()
+            except Exception:
+                self.broken(Failure())
+
+    def guarded(self, call: Callable[[], None]) -> None:
+        """Run a call unless all is over; what it raises ends the process."""
+        if self._dead:
+            return
+        try:
+            call()
+        except Exception:
+            self.broken(Failure())
+
+    # --- the end of it
+
+    def broken(self, failure: Failure) -> None:
+        """This node cannot go on: a sync failed, a rule is broken, or the state machine failed."""
+        text = failure.getErrorMessage()
+        if isinstance(failure.value, DiskFailure):
+            self._fatal(f"the raft log of {self.id} can not be synced: {text}")
+            return
+        self.log.error("{trace}", trace=failure.getTraceback())
+        self._fatal(f"raft member {self.id} can not go on: {type(failure.value).__name__}: {text}")
+
+    def _fatal(self, reason: str) -> None:
+        if self._dead:
+            return
+        self._leave("this node ends")
+        if self._on_fatal is not None:
+            self._on_fatal(reason)
+        else:
+            fatal.end_process(self._reactor, reason)
+
+    def _leave(self, why: str) -> None:
+        """Say and hear nothing more; nobody waits for us any longer."""
+        self._dead = True
+        if self._ticker is not None and self._ticker.running:
+            self._ticker.stop()
+        for call in (self._scheduled, self._campaigning):
+            if call is not None:
+                call.cancel()
+        self._scheduled = self._campaigning = None
+        self.port.close_all()
+        if self._node is not None:
+            self._peers.stop()
+        self._proposals.end()
+        self._barriers.expire(1 << 62, NoMajority(why))
+        self._changes.end()
+        self._tell()
+
+    # --- roles and members
+
+    def office_changed(self) -> None:
+        """Role, term or leader changed, or the leader became able to serve."""
+        node = self.node
+        if not self._driver.leads:
+            self.log.info(
+                "raft: {id} is {role} in term {term}; the leader is {leader}",
+                id=self.id, role=node.role.value, term=node.term, leader=node.leader_id or "unknown",
+            )  # fmt: skip
+        self._changes.leader(node.leader_id)
+        self._tell()
+
+    def _tell(self) -> None:
+        for changed in self._roles:
+            changed()
+
+    def members_changed(self) -> None:
+        """The core knows other members than before."""
+        members = self.node.members
+        self._members = members
+        self._learned = {name: at for name, at in self._learned.items() if name not in members.addresses}
+        self._dial()
+
+    def _dial(self) -> None:
+        self._peers.set_addresses({**self._learned, **self._members.addresses})

@@ -1,0 +1,233 @@
+"""Who waits for a Raft group: for a proposal's outcome, or for a moment to read.
+
+What it must not know: the core, connections, the disk.
+
+Theory of operation.  Proposals of one turn are taken together; each then waits for the entry at its index.  When that
+entry is applied and has the proposal's term it is ours, and the state machine's outcome is the answer; with another
+term it is somebody else's, and the proposal surely had no effect.  A leader that lost its office knows neither yet:
+such proposals wait a little, because the next leader usually settles them within milliseconds, and then fail with
+:class:`ResultUnknown`.  Reads of one turn share one round, and those that come while one is under way share the next.
+Everything ends by a deadline, counted in ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet import defer
+
+from rocketha.errors import RockethaError
+from rocketha.raft.errors import Busy, NotLeader
+from rocketha.raft.messages import Entry, ReadState
+
+
+class Lost(RockethaError):
+    """A proposal was taken and its outcome is not known or void.
+
+    :ivar maybe_applied: False if it surely had and will have no effect.
+    """
+
+    maybe_applied = True
+
+
+class ResultUnknown(Lost):
+    """This node lost the leadership, or stops: the proposal may have an effect, now or later."""
+
+
+class NotApplied(Lost):
+    """Another leader's entry took its place: it had no effect and will have none."""
+
+    maybe_applied = False
+
+
+class NoMajority(RockethaError):
+    """Nobody who could confirm a read answered in time."""
+
+
+Waiter = tuple[int, "defer.Deferred[Any]"]
+"""The term of a proposal's entry, and who waits for it."""
+
+
+class Proposals:
+    """Proposals on their way.
+
+    :param count_max: proposals that may wait to be given to the core.
+    :param bytes_max: their bytes.
+    """
+
+    def __init__(self, count_max: int, bytes_max: int) -> None:
+        self._count_max = count_max
+        self._bytes_max = bytes_max
+        self._queue: list[tuple[bytes, defer.Deferred[Any]]] = []
+        self._queued_bytes = 0
+        # Invariant: an index is in one of the two at most.
+        self._waiting: dict[int, Waiter] = {}
+        self._orphans: dict[int, Waiter] = {}
+        self._orphans_until = 0
+
+    def add(self, data: bytes) -> defer.Deferred[Any]:
+        """Queue one.
+
+        :raises Busy: too many are queued.
+        """
+        if len(self._queue) >= self._count_max or self._queued_bytes + len(data) > self._bytes_max:
+            raise Busy(f"{len(self._queue)} proposals of {self._queued_bytes} bytes wait already")
+        waiter: defer.Deferred[Any] = defer.Deferred()
+        self._queue.append((data, waiter))
+        self._queued_bytes += len(data)
+        return waiter
+
+    @property
+    def queued(self) -> int:
+        """How many were not given to the core yet."""
+        return len(self._queue)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for their entry."""
+        return len(self._waiting) + len(self._orphans)
+
+    def queue(self) -> list[bytes]:
+        """What to propose now."""
+        return [data for data, _ in self._queue]
+
+    def proposed(self, indexes: range, term: int) -> None:
+        """The whole queue has become these entries."""
+        waiting = self._waiting
+        for index, (_, waiter) in zip(indexes, self._queue, strict=True):
+            waiting[index] = (term, waiter)
+        self._queue.clear()
+        self._queued_bytes = 0
+
+    def refuse(self, error: RockethaError) -> None:
+        """The queue cannot be proposed."""
+        queue, self._queue = self._queue, []
+        self._queued_bytes = 0
+        for _, waiter in queue:
+            waiter.errback(error)
+
+    def office_lost(self, leader_id: str, until_tick: int) -> None:
+        """This node leads no more: what is queued is refused, what is on its way may still be settled."""
+        self._orphans.update(self._waiting)
+        self._waiting.clear()
+        self._orphans_until = until_tick
+        self.refuse(NotLeader(leader_id))
+
+    def applied(self, entries: Sequence[Entry], outcomes: Sequence[object]) -> None:
+        """Entries were applied, with these outcomes."""
+        if not self._waiting and not self._orphans:
+            return
+        for entry, outcome in zip(entries, outcomes, strict=True):
+            waiter = self._waiting.pop(entry.index, None) or self._orphans.pop(entry.index, None)
+            if waiter is None:
+                continue
+            if waiter[0] == entry.term:
+                waiter[1].callback(outcome)
+            else:
+                waiter[1].errback(NotApplied(f"entry {entry.index} is another leader's"))
+
+    def superseded(self, index: int) -> None:
+        """The entry at an index is none that anybody proposed here."""
+        waiter = self._waiting.pop(index, None) or self._orphans.pop(index, None)
+        if waiter is not None:
+            waiter[1].errback(NotApplied(f"entry {index} is another leader's"))
+
+    def skipped_to(self, index: int) -> None:
+        """A snapshot replaced everything up to here: what became of each entry in it cannot be said."""
+        for group in (self._waiting, self._orphans):
+            for each in sorted(each for each in group if each <= index):
+                group.pop(each)[1].errback(ResultUnknown(f"entry {each} is inside a snapshot"))
+
+    def expire(self, tick: int) -> None:
+        """It is this tick: give up what nobody settled."""
+        if self._orphans and tick >= self._orphans_until:
+            orphans, self._orphans = self._orphans, {}
+            for _, waiter in orphans.values():
+                waiter.errback(ResultUnknown("this node lost the leadership before the entry was committed"))
+
+    def end(self) -> None:
+        """The service stops."""
+        self.office_lost("", 0)
+        self.expire(0)
+
+
+class Barriers:
+    """Reads that wait until they may be served.
+
+    :param number: of the first round; numbers of an earlier process must not come again soon.
+    :param patience_ticks: how long a read may wait.
+    :param again_ticks: how long a round may go unanswered before another one is begun.
+    """
+
+    def __init__(self, number: int, patience_ticks: int, again_ticks: int) -> None:
+        self._number = number
+        self._patience_ticks = patience_ticks
+        self._again_ticks = again_ticks
+        self._new: list[tuple[int, defer.Deferred[None]]] = []  # (deadline, who)
+        self._round: list[tuple[int, defer.Deferred[None]]] = []
+        self._round_tick = 0
+        self._confirmed: list[tuple[int, list[tuple[int, defer.Deferred[None]]]]] = []  # (index, who)
+
+    def add(self, tick: int) -> defer.Deferred[None]:
+        """One more read, at a tick."""
+        waiter: defer.Deferred[None] = defer.Deferred()
+        self._new.append((tick + self._patience_ticks, waiter))
+        return waiter
+
+    def begin(self, tick: int) -> int | None:
+        """The number of a round to begin now; None if there is nobody to begin one for, or one is under way."""
+        if self._round and tick - self._round_tick < self._again_ticks:
+            return None
+        if not self._new and not self._round:
+            return None
+        self._round += self._new
+        self._new = []
+        self._round_tick = tick
+        self._number = (self._number + 1) % (1 << 62)
+        return self._number
+
+    def retry(self) -> None:
+        """The round just begun could not be, or was lost: its reads take part in the next."""
+        self._new = self._round + self._new
+        self._round = []
+
+    def lost(self, contexts: Sequence[int]) -> None:
+        """Rounds that will not be answered."""
+        if self._number in contexts:
+            self.retry()
+
+    def confirmed(self, states: Sequence[ReadState]) -> None:
+        """Rounds were answered."""
+        for state in states:
+            if state.context == self._number and self._round:
+                self._confirmed.append((state.index, self._round))
+                self._round = []
+
+    def applied(self, index: int) -> None:
+        """The state machine stands at ``index``."""
+        if not self._confirmed:
+            return
+        due = [waiters for wanted, waiters in self._confirmed if wanted <= index]
+        self._confirmed = [each for each in self._confirmed if each[0] > index]
+        for waiters in due:
+            for _, waiter in waiters:
+                waiter.callback(None)
+
+    @property
+    def waiting(self) -> int:
+        """How many reads wait."""
+        return len(self._new) + len(self._round) + sum(len(waiters) for _, waiters in self._confirmed)
+
+    def expire(self, tick: int, error: RockethaError) -> None:
+        """It is this tick: give up what waited too long."""
+        late: list[defer.Deferred[None]] = []
+
+        def kept(waiters: list[tuple[int, defer.Deferred[None]]]) -> list[tuple[int, defer.Deferred[None]]]:
+            late.extend(waiter for deadline, waiter in waiters if deadline <= tick)
+            return [each for each in waiters if each[0] > tick]
+
+        self._new, self._round = kept(self._new), kept(self._round)
+        self._confirmed = [(index, rest) for index, waiters in self._confirmed if (rest := kept(waiters))]
+        for waiter in late:
+            waiter.errback(error)

@@ -1,0 +1,576 @@
+"""Raft connections on transports in memory: greetings, frames whole and in bytes, hostile bytes, limits, retries."""
+
+from __future__ import annotations
+
+import struct
+
+from twisted.internet import error
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.errors import ConfigError
+from rocketha.protocols import raft_peers
+from rocketha.protocols.endpoints import client_endpoint, literal_host, parse_peers
+from rocketha.protocols.raft import RaftLimits, RaftProtocol
+from rocketha.protocols.raft_peers import RaftPeers
+from rocketha.protocols.raft_port import COMPLAIN_AGAIN_S, SHARED_S, RaftPort
+from rocketha.wire import raft_frames as frames
+from rocketha.wire.raft_frames import Hello, MessageWriter, Ping, Refusal, RefusalCode
+from rocketha.wire.raft_values import Entry, Kind, Members, Message, SnapshotMeta
+from rocketha.wire.spec import raft as spec
+from tests.protocols.raft_case import IDENTITY, MEMBERS, Heard, Reactor, Transport, chance, contents, hello
+
+MESSAGES = (
+    Message(Kind.HEART_BEAT, "n1", "n0", 3, context=9),
+    Message(Kind.APPEND, "n1", "n0", 3, 7, 2, 6, entries=(Entry(8, 3, 1, b"a" * 300), Entry(9, 3, 2, b""))),
+    Message(Kind.SNAPSHOT, "n1", "n0", 3, snapshot=SnapshotMeta(5, 2, MEMBERS), data=b"piece", done=True),
+)
+
+
+def bytes_of(*messages: Message) -> bytes:
+    writer = MessageWriter()
+    return b"".join(map(writer.frame, messages))
+
+
+class PortCase(SynchronousTestCase):
+    """n0's port."""
+
+    limits = RaftLimits(strangers=3)
+
+    def setUp(self) -> None:
+        self.group = Heard()
+        self.port = RaftPort(IDENTITY, self.group, self.limits)
+        self.said: list[str] = []
+        log = type("Log", (), {})()
+        log.warn = log.error = log.info = lambda text, **values: self.said.append(text.format(**values))
+        self.port._log = log
+
+    def connect(self, host: str = "127.0.0.1") -> tuple[RaftProtocol, Transport]:
+        protocol = self.port.buildProtocol(None)
+        transport = Transport(host)
+        protocol.makeConnection(transport)
+        return protocol, transport
+
+    def greeted(self, **changes: object) -> tuple[RaftProtocol, Transport]:
+        protocol, transport = self.connect()
+        protocol.dataReceived(hello(**changes))
+        self.assertTrue(protocol.ready)
+        transport.taken()
+        return protocol, transport
+
+    def refusal(self, transport: Transport) -> Refusal:
+        (message,) = contents(transport.taken())
+        return frames.decode_refusal(message)
+
+
+class AcceptTests(PortCase):
+    """A HELLO is judged, then messages are taken."""
+
+    def test_welcome_then_messages(self) -> None:
+        """The dialer is told who the members are; the messages of one read come together, with the greeting's ids."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(hello())
+        (answer,) = contents(transport.taken())
+        self.assertEqual(
+            frames.decode_hello(answer), Hello("group", "n0", "n1", "127.0.0.1:1000", 77, True, MEMBERS.encode())
+        )
+        self.assertEqual(self.group.events, [("up", "n1")])
+        protocol.dataReceived(bytes_of(*MESSAGES))
+        self.assertEqual((self.group.messages, self.group.reads), (list(MESSAGES), 1))
+        self.assertEqual(self.port.connected, ["n1"])
+
+    def test_byte_by_byte(self) -> None:
+        """C8: cut anywhere it is the same."""
+        protocol, transport = self.connect()
+        for byte in hello():
+            self.assertFalse(protocol.ready)
+            protocol.dataReceived(bytes([byte]))
+        self.assertEqual(len(contents(transport.taken())), 1)
+        for byte in bytes_of(*MESSAGES):
+            protocol.dataReceived(bytes([byte]))
+        self.assertEqual(self.group.messages, list(MESSAGES))
+
+    def test_ping(self) -> None:
+        """A ping is answered with its number."""
+        protocol, transport = self.greeted()
+        protocol.dataReceived(frames.seal(frames.encode_ping(Ping(41))))
+        self.assertEqual([frames.decode_ping(each) for each in contents(transport.taken())], [Ping(41, True)])
+
+    def test_the_newest_connection_counts(self) -> None:
+        """A member that connects again (its old connection died unseen) replaces its former connection."""
+        first, old = self.greeted()
+        self.greeted()
+        self.assertTrue(old.aborted)
+        first.connectionLost(Failure(error.ConnectionAborted()))
+        self.assertEqual(self.port.connected, ["n1"])
+
+    def test_ipv6_and_names(self) -> None:
+        """An IPv4 member may appear as a mapped IPv6 address; behind a name any address may be (I6)."""
+        protocol, _ = self.connect("::ffff:127.0.0.1")
+        protocol.dataReceived(hello())
+        self.assertTrue(protocol.ready)
+        protocol, _ = self.connect("2001:db8::5")
+        protocol.dataReceived(hello(sender="n2"))
+        self.assertTrue(protocol.ready)
+
+
+class RefusalTests(PortCase):
+    """Operator errors are answered with what is wrong, logged with who, and closed."""
+
+    def assert_refused(self, code: RefusalCode, text: str, host: str = "127.0.0.1", **changes: object) -> None:
+        protocol, transport = self.connect(host)
+        protocol.dataReceived(hello(**changes))
+        refusal = self.refusal(transport)
+        self.assertEqual(refusal.code, code)
+        self.assertIn(text, refusal.text)
+        self.assertTrue(transport.disconnecting)
+        self.assertIn(host, self.said[-1])
+        self.assertIn(text, self.said[-1])
+        protocol.dataReceived(bytes_of(*MESSAGES))
+        self.assertEqual(self.group.messages, [])
+        protocol.connectionLost(Failure(error.ConnectionDone()))
+
+    def test_each_mistake(self) -> None:
+        """Group, receiver (a wrong address in the list), own id, unknown id, foreign address."""
+        self.assert_refused(RefusalCode.GROUP, "'group', not 'other'", group="other")
+        self.assert_refused(RefusalCode.RECEIVER, "this is 'n0', not 'n2'", receiver="n2")
+        self.assert_refused(RefusalCode.OWN_ID, "is the id of this member", sender="n0")
+        self.assert_refused(RefusalCode.UNKNOWN_MEMBER, "'n9' is no member", sender="n9")
+        self.assert_refused(RefusalCode.ADDRESS, "n1' lives at 127.0.0.1:1001", host="10.0.0.5")
+        self.assertEqual(self.port.refused_count, 5)
+
+    def test_addresses_need_not_match_when_told_so(self) -> None:
+        """Behind address translation the check has to be off."""
+        self.port = RaftPort(IDENTITY, self.group, self.limits, check_addresses=False)
+        protocol, _ = self.connect("10.0.0.5")
+        protocol.dataReceived(hello())
+        self.assertTrue(protocol.ready)
+
+    def test_version(self) -> None:
+        """Another version is answered although nothing else of it is understood."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(spec.MAGIC + frames.seal(struct.pack(">BHQ", spec.HELLO, 9, 1) + b"news"))
+        refusal = self.refusal(transport)
+        self.assertEqual(refusal.code, RefusalCode.VERSION)
+        self.assertIn("version 9", refusal.text)
+
+    def test_two_processes_under_one_id(self) -> None:
+        """When an incarnation comes back after another one spoke, both are refused, then one of them may be again."""
+        self.greeted(incarnation=1)
+        _, second = self.greeted(incarnation=2)
+        self.assert_refused(RefusalCode.SHARED_ID, "two processes call themselves 'n1'", incarnation=1)
+        self.assertTrue(second.aborted)
+        self.assert_refused(RefusalCode.SHARED_ID, "two processes", incarnation=2)
+        for _ in range(SHARED_S + 1):
+            self.port.sweep()
+        self.greeted(incarnation=2)
+
+    def test_a_restart_is_no_second_process(self) -> None:
+        """However often a member restarts, each incarnation is new."""
+        for incarnation in range(1, 6):
+            self.greeted(incarnation=incarnation)
+            self.greeted(incarnation=incarnation)
+
+    def test_the_same_complaint_once_a_minute(self) -> None:
+        """A peer that tries for ever does not fill the log."""
+        for _ in range(20):
+            protocol, transport = self.connect()
+            protocol.dataReceived(hello(group="other"))
+            protocol.connectionLost(Failure(error.ConnectionDone()))
+        self.assertEqual(len(self.said), 1)
+        for _ in range(COMPLAIN_AGAIN_S):
+            self.port.sweep()
+        protocol, _ = self.connect()
+        protocol.dataReceived(hello(group="other"))
+        self.assertEqual(len(self.said), 2)
+
+
+class HostileTests(PortCase):
+    """Whatever bytes come, the connection ends and nothing reaches the group."""
+
+    def assert_ended(self, data: bytes, before: bytes = b"") -> None:
+        protocol, transport = self.connect()
+        if before:
+            protocol.dataReceived(before)
+        transport.taken()
+        protocol.dataReceived(data)
+        self.assertTrue(transport.disconnecting, data[:40])
+        self.assertTrue(protocol.closed)
+        self.assertEqual(self.group.messages, [])
+        protocol.connectionLost(Failure(error.ConnectionDone()))
+
+    def test_before_the_greeting(self) -> None:
+        """No magic, wrong lengths, a frame over 4 KiB, a message, a ping, an error, a welcome, bytes behind."""
+        for data in (
+            b"GET / HTTP/1.1\r\n",
+            b"RHRB",
+            b"RHX",
+            spec.MAGIC + struct.pack(">i", -1),
+            spec.MAGIC + struct.pack(">i", 0),
+            spec.MAGIC + struct.pack(">i", 5000),
+            spec.MAGIC + struct.pack(">i", 0x7FFFFFFF),
+            spec.MAGIC + bytes_of(MESSAGES[0]),
+            spec.MAGIC + frames.seal(frames.encode_ping(Ping(1))),
+            spec.MAGIC + frames.seal(frames.encode_refusal(Refusal(1, "x"))),
+            spec.MAGIC + frames.seal(frames.encode_hello(Hello("group", "n1", "n0", "", 5, True))),
+            spec.MAGIC + frames.seal(b"\x40"),
+            spec.MAGIC + frames.seal(b""),
+            hello() + b"\0",
+            hello()[:-1] + b"\xff",
+        ):
+            self.assert_ended(data)
+
+    def test_after_the_greeting(self) -> None:
+        """A second greeting, a wrong CRC, an unknown kind, a cut entry, a frame over the limit, a pong nobody asked."""
+        good = bytes_of(MESSAGES[1])
+        for data in (
+            hello()[4:],
+            good[:10] + b"\x55" + good[11:],
+            frames.seal(b"\x63" * 58),
+            frames.seal(frames.encode(MESSAGES[1])[:-1]),
+            frames.seal(b"\x05"),
+            struct.pack(">i", frames.FRAME_LIMIT + 1),
+            frames.seal(frames.encode_ping(Ping(1, True))),
+        ):
+            self.assert_ended(data, hello())
+
+    def test_good_messages_before_a_bad_one_are_taken(self) -> None:
+        """They were said; the rest of the read is not looked at."""
+        protocol, transport = self.greeted()
+        protocol.dataReceived(bytes_of(MESSAGES[0]) + b"\0\0\0\5xxxxx" + bytes_of(MESSAGES[1]))
+        self.assertEqual(self.group.messages, [MESSAGES[0]])
+        self.assertTrue(transport.disconnecting)
+
+
+class LimitTests(PortCase):
+    """Deadlines and counts."""
+
+    def sweep(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.port.sweep()
+
+    def test_no_greeting(self) -> None:
+        """A connection that does not say who it is is ended after first_frame_s, even if it trickles."""
+        silent, transport = self.connect()
+        for byte in hello()[:10]:
+            silent.dataReceived(bytes([byte]))
+            self.sweep(1)
+        self.assertFalse(transport.aborted)
+        self.sweep(1)
+        self.assertTrue(transport.aborted)
+
+    def test_strangers_are_few(self) -> None:
+        """More connections than allowed have not said who they are: the next is ended, members come through later."""
+        strangers = [self.connect() for _ in range(3)]
+        _, transport = self.connect()
+        self.assertTrue(transport.aborted)
+        strangers[0][0].connectionLost(Failure(error.ConnectionDone()))
+        self.greeted()
+        self.connect()
+
+    def test_silence(self) -> None:
+        """A member that says nothing, not even ping, is given up."""
+        protocol, transport = self.greeted()
+        self.sweep(5)
+        protocol.dataReceived(frames.seal(frames.encode_ping(Ping(1))))
+        self.sweep(5)
+        self.assertFalse(transport.aborted)
+        self.sweep(1)
+        self.assertTrue(transport.aborted)
+
+    def test_a_begun_frame_must_end(self) -> None:
+        """Bytes that keep coming do not keep a frame open for ever."""
+        protocol, transport = self.greeted()
+        data = bytes_of(MESSAGES[1])
+        for at in range(31):
+            self.assertFalse(transport.aborted)
+            protocol.dataReceived(data[at : at + 1])
+            self.sweep(1)
+        self.assertTrue(transport.aborted)
+
+    def test_a_refused_peer_that_does_not_read(self) -> None:
+        """The ERROR may never leave: the connection is cut then."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(hello(group="x"))
+        self.sweep(6)
+        self.assertTrue(transport.aborted)
+
+
+class PeersCase(SynchronousTestCase):
+    """n0 dials n1 and n2 on a reactor in memory."""
+
+    limits = RaftLimits(queued_bytes=2000)
+
+    def setUp(self) -> None:
+        self.reactor = Reactor()
+        self.group = Heard()
+        self.peers = RaftPeers(self.reactor, IDENTITY, self.group, chance(), self.limits)
+        self.addCleanup(self.peers.stop)
+
+    def start(self) -> None:
+        self.peers.set_addresses({"n0": "127.0.0.1:1000", "n1": "127.0.0.1:1001"})
+
+    def attempts(self) -> int:
+        return len(self.reactor.tcpClients)
+
+    def accept(self) -> tuple[RaftProtocol, Transport]:
+        """The newest attempt succeeds."""
+        factory = self.reactor.tcpClients[-1][2]
+        protocol = factory.buildProtocol(None)
+        transport = Transport(port=1001)
+        protocol.makeConnection(transport)
+        # What stands between the endpoint and us.
+        return protocol._wrappedProtocol, transport
+
+    def refuse(self) -> None:
+        """The newest attempt is refused."""
+        _, _, factory = self.reactor.tcpClients[-1][:3]
+        factory.clientConnectionFailed(None, Failure(error.ConnectionRefusedError()))
+
+    def welcome(self) -> tuple[RaftProtocol, Transport]:
+        protocol, transport = self.accept()
+        transport.taken()
+        answer = Hello("group", "n1", "n0", "", 9, True, MEMBERS.encode())
+        protocol.dataReceived(frames.seal(frames.encode_hello(answer)))
+        return protocol, transport
+
+
+class DialTests(PeersCase):
+    """Connections are made and kept."""
+
+    def test_dials_others_and_greets(self) -> None:
+        """Magic and HELLO at once; ourselves we do not dial; what the WELCOME says of the members is passed on."""
+        self.start()
+        self.assertEqual([client[:2] for client in self.reactor.tcpClients], [("127.0.0.1", 1001)])
+        protocol, transport = self.accept()
+        data = transport.taken()
+        self.assertEqual(data[:4], spec.MAGIC)
+        self.assertEqual(frames.decode_hello(contents(data[4:])[0]), Hello("group", "n0", "n1", "127.0.0.1:1000", 77))
+        self.assertEqual(self.peers.connected, [])
+        answer = Hello("group", "n1", "n0", "", 9, True, MEMBERS.encode())
+        for byte in frames.seal(frames.encode_hello(answer)):
+            protocol.dataReceived(bytes([byte]))
+        self.assertEqual(self.peers.connected, ["n1"])
+        self.assertEqual(self.group.events, [("learned", MEMBERS)])
+
+    def test_a_refusal_is_told_and_retried_with_pauses(self) -> None:
+        """The core hears of each refusal; pauses grow from 50 ms to 1 s, a fifth more or less."""
+        self.start()
+        pauses = []
+        for _ in range(8):
+            before = self.attempts()
+            self.refuse()
+            start = self.reactor.seconds()
+            while self.attempts() == before:
+                self.reactor.advance(0.005)
+            pauses.append(self.reactor.seconds() - start)
+        self.assertEqual(self.group.events, [("refused", "n1")] * 8)
+        for pause, wanted in zip(pauses, (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0), strict=True):
+            self.assertTrue(wanted * 0.79 <= pause <= wanted * 1.2 + 0.006, pauses)
+
+    def test_other_failures_are_no_refusals(self) -> None:
+        """Silence proves nothing."""
+        self.start()
+        factory = self.reactor.tcpClients[-1][2]
+        factory.clientConnectionFailed(None, Failure(error.TimeoutError()))
+        self.assertEqual(self.group.events, [])
+
+    def test_a_broken_connection_is_dialed_at_once(self) -> None:
+        """Its refusal is the proof that the process is gone; the core also hears that messages were lost."""
+        self.start()
+        protocol, _ = self.welcome()
+        self.peers.sweep()
+        protocol.connectionLost(Failure(error.ConnectionDone()))
+        self.reactor.advance(0)
+        self.assertEqual(self.attempts(), 2)
+        self.refuse()
+        self.assertEqual(self.group.events[1:], [("lost", "n1"), ("refused", "n1")])
+
+    def test_a_connection_that_lives_for_a_moment_is_no_reason_to_hurry(self) -> None:
+        """Otherwise two ends that disagree would dial and close as fast as they can."""
+        self.start()
+        protocol, _ = self.welcome()
+        protocol.connectionLost(Failure(error.ConnectionDone()))
+        self.reactor.advance(0.03)
+        self.assertEqual(self.attempts(), 1)
+        self.reactor.advance(0.04)
+        self.assertEqual(self.attempts(), 2)
+
+    def test_who_speaks_to_us_is_dialed_at_once(self) -> None:
+        """A pause is not waited out when the member shows that it lives."""
+        self.start()
+        for _ in range(5):
+            self.refuse()
+            self.reactor.advance(1.2)
+        self.refuse()
+        before = self.attempts()
+        self.peers.hurry("n1")
+        self.assertEqual(self.attempts(), before + 1)
+        self.peers.hurry("n1")
+        self.assertEqual(self.attempts(), before + 1)
+
+    def test_an_error_frame_is_a_pause(self) -> None:
+        """Somebody has to mend a configuration: five seconds, and one line of log."""
+        said: list[str] = []
+        self.peers._log = type("Log", (), {"warn": lambda _, form, **values: said.append(form.format(**values))})()
+        self.start()
+        protocol, transport = self.accept()
+        protocol.dataReceived(frames.seal(frames.encode_refusal(Refusal(RefusalCode.GROUP, "this is group 'b'"))))
+        self.assertTrue(transport.disconnecting)
+        protocol.connectionLost(Failure(error.ConnectionDone()))
+        self.assertEqual(said, ["raft peer n1: n1 refuses us: this is group 'b'"])
+        self.reactor.advance(3.9)
+        self.assertEqual(self.attempts(), 1)
+        self.reactor.advance(2.2)
+        self.assertEqual(self.attempts(), 2)
+
+    def test_a_wrong_answerer(self) -> None:
+        """Who answers must be the one called."""
+        for answer in (Hello("group", "n2", "n0", "", 9, True), Hello("other", "n1", "n0", "", 9, True)):
+            self.start()
+            protocol, transport = self.accept()
+            protocol.dataReceived(frames.seal(frames.encode_hello(answer)))
+            self.assertTrue(transport.disconnecting)
+            self.assertEqual(self.peers.connected, [])
+            self.peers.set_addresses({})
+
+    def test_hostile_answers(self) -> None:
+        """A dialed connection brings no messages, and no broken frames."""
+        for data in (
+            bytes_of(MESSAGES[0]),
+            frames.seal(b"\x63"),
+            b"\0\0\0\0",
+            frames.seal(frames.encode_ping(Ping(1))),
+        ):
+            self.start()
+            protocol, transport = self.accept()
+            protocol.dataReceived(data)
+            self.assertTrue(transport.disconnecting)
+            self.peers.set_addresses({})
+        self.start()
+        protocol, transport = self.welcome()
+        protocol.dataReceived(bytes_of(MESSAGES[0]))
+        self.assertTrue(transport.disconnecting)
+        self.assertEqual(self.group.messages, [])
+
+    def test_members_come_and_go(self) -> None:
+        """Who leaves is closed, who moves is dialed at the new address, who comes is dialed; IPv6 in brackets."""
+        self.start()
+        _, transport = self.welcome()
+        self.peers.set_addresses({"n1": "[::1]:2001", "n3": "10.0.0.3:1003"})
+        self.assertTrue(transport.disconnecting)
+        self.assertEqual([client[:2] for client in self.reactor.tcpClients[1:]], [("::1", 2001), ("10.0.0.3", 1003)])
+        self.peers.set_addresses({})
+        self.assertEqual(self.peers.views(), {})
+        self.reactor.advance(10)
+        self.assertEqual(self.attempts(), 3)
+
+    def test_stopped_while_dialing(self) -> None:
+        """The attempt is given up, and none follows."""
+        self.start()
+        self.peers.stop()
+        self.assertTrue(self.reactor.connectors[-1].stoppedConnecting)
+        self.reactor.advance(10)
+        self.assertEqual(self.attempts(), 1)
+
+
+class SendTests(PeersCase):
+    """What leaves, and what does not."""
+
+    def test_one_write_a_turn(self) -> None:
+        """All messages to one peer since the last flush are one write."""
+        self.start()
+        _, transport = self.welcome()
+        transport.writes.clear()
+        for message in MESSAGES:
+            self.assertTrue(self.peers.send(message._replace(sender="n0", to="n1")))
+        self.assertEqual(transport.writes, [])
+        self.peers.flush()
+        self.assertEqual(transport.writes, [bytes_of(*MESSAGES)])
+
+    def test_unknown_or_unconnected(self) -> None:
+        """What cannot be sent is dropped: Raft repeats what matters."""
+        self.start()
+        self.assertFalse(self.peers.send(MESSAGES[0]._replace(to="n1")))
+        self.assertFalse(self.peers.send(MESSAGES[0]._replace(to="n7")))
+
+    def test_a_peer_that_does_not_read(self) -> None:
+        """Beyond the bound messages are dropped and the core is told; what was queued leaves when it reads again."""
+        self.start()
+        protocol, transport = self.welcome()
+        protocol.pauseProducing()
+        transport.writes.clear()
+        message = MESSAGES[1]._replace(to="n1")
+        sent = [self.peers.send(message) for _ in range(10)]
+        self.peers.flush()
+        self.assertEqual(transport.writes, [])
+        self.assertEqual(sent.count(True), 2000 // len(bytes_of(message)))
+        self.assertIn(("lost", "n1"), self.group.events)
+        view = self.peers.views()["n1"]
+        self.assertEqual(view.dropped, sent.count(False))
+        self.assertLessEqual(view.queued_bytes, 2000)
+        protocol.resumeProducing()
+        self.assertEqual(transport.writes, [bytes_of(*[message] * sent.count(True))])
+
+    def test_pings_and_silence(self) -> None:
+        """One ping a second; five seconds without an answer end the connection."""
+        self.start()
+        protocol, transport = self.welcome()
+        transport.taken()
+        for number in range(1, 6):
+            self.peers.sweep()
+            (ping,) = map(frames.decode_ping, contents(transport.taken()))
+            self.assertEqual(ping, Ping(number))
+            protocol.dataReceived(frames.seal(frames.encode_ping(Ping(number, True))))
+        for _ in range(5):
+            self.peers.sweep()
+        self.assertFalse(transport.aborted)
+        self.peers.sweep()
+        self.assertTrue(transport.aborted)
+
+
+class AddressTests(SynchronousTestCase):
+    """I6: host names with dashes, IPv6, peers of unequal length."""
+
+    def test_peers(self) -> None:
+        """The id ends at the first dash; the rest is the address."""
+        self.assertEqual(
+            parse_peers("n0-controller-0.my-net:9878;n10-10.0.0.1:80; n2-[2001:db8::2]:65535;"),
+            {"n0": "controller-0.my-net:9878", "n10": "10.0.0.1:80", "n2": "[2001:db8::2]:65535"},
+        )
+
+    def test_wrong_peers(self) -> None:
+        """Each is named."""
+        for text in ("", ";", "n0", "n0-host", "-h:1", "n0-h:0", "n0-h:99999", "n0-a:1;n0-b:1", "n0-a:1;n1-a:1"):
+            with self.subTest(text), self.assertRaises(ConfigError):
+                parse_peers(text)
+
+    def test_endpoints(self) -> None:
+        """IP addresses are connected to as they are; names are looked up, and refusals of theirs come soon."""
+        reactor = Reactor()
+        self.assertEqual(type(client_endpoint(reactor, "127.0.0.1:1", 1)).__name__, "TCP4ClientEndpoint")
+        self.assertEqual(type(client_endpoint(reactor, "[::1]:1", 1)).__name__, "TCP6ClientEndpoint")
+        named = client_endpoint(reactor, "a-b.example:1", 1)
+        self.assertEqual(type(named).__name__, "HostnameEndpoint")
+        self.assertLess(named._attemptDelay, 0.05)
+        self.assertEqual(literal_host("[0:0::1]:5"), "::1")
+        self.assertIsNone(literal_host("name:5"))
+        self.assertIsNone(literal_host("nonsense"))
+
+    def test_a_wrong_address_is_no_crash(self) -> None:
+        """Members may carry any text; it is complained about and tried again."""
+        peers = RaftPeers(Reactor(), IDENTITY, Heard(), chance())
+        peers.set_addresses({"n1": "nonsense"})
+        self.assertEqual(peers.connected, [])
+        peers.stop()
+        self.assertEqual(raft_peers.FIRST_RETRY_S, 0.05)
+
+    def test_members_that_cannot_be_read(self) -> None:
+        """A WELCOME's list is judged as anything else a peer says."""
+        group = Heard()
+        peers = RaftPeers(Reactor(), IDENTITY, group, chance())
+        peers.welcomed("n1", b"\xff" * 9)
+        peers.welcomed("n1", b"")
+        self.assertEqual(group.events, [])
+        peers.welcomed("n1", Members().encode())
+        self.assertEqual(group.events, [("learned", Members())])
