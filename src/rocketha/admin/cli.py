@@ -23,6 +23,7 @@ SUBCOMMANDS = {
     "receive": "print messages as they come",
     "keys": "print the configuration keys, or those with a word in them",
     "formats": "print the layout of every wire and disk format",
+    "simulate": "run a cluster with faults in simulated time, from a seed, and check what must hold",
     "fuzz": "attack a format's reader, a port or a file with valid, cut, mutated and hostile values",
 }
 

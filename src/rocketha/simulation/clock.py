@@ -1,43 +1,41 @@
-"""A host's clock: it drifts, and it jumps when somebody sets it.
+"""A host's clocks: a steady one that drifts, and the time of day, which is wrong and jumps when somebody sets it.
 
-Knows true time as an argument only.  Theory of operation: local = base + (true - set) * rate.  A jump changes the base;
-whoever keeps timers by this clock is told, as Twisted's reactor compares its timers with the clock at each turn.
+Theory of operation: steady = started + true * rate; the time of day is that plus an offset.  Timers go by the steady
+one, as in production (:mod:`rocketha.services.steady`): a jump moves no timer, only what is told for the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 EPOCH_S = 1_700_000_000.0
-"""Local time at the beginning of a run, before a host's own error: some day of 2023."""
+"""The right time of day at the beginning of a run: some day of 2023."""
+STARTED_S = 1000.0
+"""What every steady clock shows then."""
 
 
 class HostClock:
     """See the module.
 
     :ivar rate: local seconds a true second, 0.95 to 1.05.
-    :ivar jumped: called after each jump.
     """
 
-    __slots__ = ("_base", "_set", "jumped", "rate")
+    __slots__ = ("_offset", "rate")
 
     def __init__(self, rate: float = 1.0, error_s: float = 0.0) -> None:
         self.rate = rate
-        self.jumped: list[Callable[[], None]] = []
-        self._base = EPOCH_S + error_s
-        self._set = 0.0
+        self._offset = EPOCH_S - STARTED_S + error_s
 
     def local(self, true: float) -> float:
-        """Local seconds at a true time."""
-        return self._base + (true - self._set) * self.rate
+        """The steady clock at a true time."""
+        return STARTED_S + true * self.rate
 
     def true(self, local: float) -> float:
-        """The true time of a local one, as things are now."""
-        return self._set + (local - self._base) / self.rate
+        """The true time at which the steady clock shows this."""
+        return (local - STARTED_S) / self.rate
 
-    def jump(self, true: float, by_s: float) -> None:
-        """Somebody sets the clock."""
-        self._base = self.local(true) + by_s
-        self._set = true
-        for told in list(self.jumped):
-            told()
+    def wall(self, true: float) -> float:
+        """The time of day, as this host has it, in seconds since 1970."""
+        return self.local(true) + self._offset
+
+    def jump(self, by_s: float) -> None:
+        """Somebody sets the time of day."""
+        self._offset += by_s

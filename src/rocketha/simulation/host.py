@@ -95,7 +95,6 @@ class Host:
         if self.process is not None or self.program is None:
             return
         self.station.up = self.station.accepting = True
-        self.clock.jumped.clear()
         self.starts += 1
         process = self.process = Process(self, self.starts)
         self._note(f"starts (incarnation {self.starts})")
@@ -114,9 +113,9 @@ class Host:
         if self._end_process("is killed"):
             self.disk.kill()
 
-    def exited(self) -> None:
+    def exited(self, why: str = "") -> None:
         """The process ended itself."""
-        if self._end_process("exits"):
+        if self._end_process(f"exits: {why}" if why else "exits"):
             self.disk.kill()
 
     def power_off(self) -> None:

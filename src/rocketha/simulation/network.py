@@ -57,12 +57,14 @@ class Link:
     :ivar blocks: reasons why nothing passes; empty when it is open.
     :ivar slow: extra delay in seconds, by reason.
     :ivar loss: extra loss, by reason.
+    :ivar corrupt: share of segments in which a bit is flipped, by reason.
     """
 
     quality: Quality
     blocks: set[str] = attrs.Factory(set)
     slow: dict[str, float] = attrs.Factory(dict)
     loss: dict[str, float] = attrs.Factory(dict)
+    corrupt: dict[str, float] = attrs.Factory(dict)
 
     def delay_s(self, chance: random.Random) -> float:
         """How long a segment is under way, with what is lost sent again."""
@@ -157,6 +159,15 @@ class Network:
             link.blocks.discard(name)
             link.slow.pop(name, None)
             link.loss.pop(name, None)
+            link.corrupt.pop(name, None)
+
+    def heal_all(self) -> None:
+        """Every link is as its quality says."""
+        for link in self._links.values():
+            link.blocks.clear()
+            link.slow.clear()
+            link.loss.clear()
+            link.corrupt.clear()
 
     # -- connections
 

@@ -2,10 +2,10 @@
 
 The real services get it where production gives them Twisted's own, and cannot tell.  One reactor belongs to one
 incarnation of one process: after its death no timer fires, no byte leaves and no connection is made by what is left of
-it.  Its time is the host's clock, with that clock's drift and jumps: Twisted's reactor goes by ``time.time`` too.
+it.  Its time is the host's steady clock, with that clock's drift.
 
 Theory of operation: a delayed call is one entry of the scheduler's heap, at the true time its local time comes.  A call
-that was put off meanwhile is put back when its first moment comes; when the clock jumps, all are placed anew.
+that was put off meanwhile is put back when its first moment comes.
 """
 
 from __future__ import annotations
@@ -181,13 +181,15 @@ class SimulatedReactor:
         self._exited = exited
         self._triggers: list[tuple[str, Callable[[], Any]]] = []
         self._ephemeral = itertools.count(32768)
-        self._calls_since_jump: list[SimulatedCall] = []
-        clock.jumped.append(self._jumped)
 
     # -- time
 
     def seconds(self) -> float:
         return self.clock.local(self.scheduler.now)
+
+    def wall(self) -> float:
+        """The time of day as the host has it; for services that are given such a clock."""
+        return self.clock.wall(self.scheduler.now)
 
     def callLater(self, delay: float, callable: Callable[..., Any], *args: Any, **kw: Any) -> SimulatedCall:
         """Twisted: a timer by the host's clock."""
@@ -208,11 +210,6 @@ class SimulatedReactor:
             if isinstance(timer, SimulatedCall) and timer.active():
                 found[id(timer)] = timer
         return list(found.values())
-
-    def _jumped(self) -> None:
-        if not self.owner.dead:
-            for call in self.getDelayedCalls():
-                call.place()
 
     # -- threads and life
 

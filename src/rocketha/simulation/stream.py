@@ -345,6 +345,10 @@ class SimulatedTransport:
             pieces = [data[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(data)], strict=True)]
         else:
             pieces = [data]
+        if self._out_link.corrupt and data and chance.random() < sum(self._out_link.corrupt.values()):
+            damaged = bytearray(pieces[-1] or pieces[0])
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            pieces[-1 if pieces[-1] else 0] = bytes(damaged)
         peer = self.peer
         owner = None if peer.gone else peer.owner  # of what is gone, the kernel answers
         for piece in pieces:

@@ -1,0 +1,25 @@
+"""The scenarios by name, and one run of one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketha.simulation import setup
+from rocketha.simulation.raft_scenario import RaftScenario
+from rocketha.simulation.run import Build, Outcome, run
+from rocketha.simulation.setup import Setup
+
+
+def _raft(seed: int, seconds: float, kinds: tuple[str, ...]) -> Setup:
+    return setup.expand(seed, seconds, kinds)
+
+
+SCENARIOS: dict[str, tuple[Callable[[int, float, tuple[str, ...]], Setup], Build]] = {
+    "raft": (_raft, RaftScenario),
+}
+
+
+def outcome(scenario: str, seed: int, seconds: float, kinds: tuple[str, ...], trace_lines: int = 0) -> Outcome:
+    """Run one seed of a scenario."""
+    expand, build = SCENARIOS[scenario]
+    return run(build, expand(seed, seconds, kinds), trace_lines)
