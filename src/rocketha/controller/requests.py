@@ -188,8 +188,7 @@ class Requests:
         remark = "Broker metadata is not existed"
         if not question.cluster and len(self._state.clusters_of(question.broker_name)) > 1:
             remark = self._state.ambiguous(question.broker_name)
-        fields_ = {"masterEpoch": "0"} if isinstance(question, AskReplicaInfo) else None
-        return answers.refusal(ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark, fields_)
+        return answers.refusal(ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark, {})
 
     # -- what may change the state ------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""The controller's rules, mirrored from src/rocketha/controller."""
