@@ -114,7 +114,7 @@ class Chaos:
         self.seed = seed
         chance = self.random
         self.settings: dict[str, Any] = {
-            "election_ticks": 10,
+            "election_ticks": chance.choice([3, 5, 10]),
             "heartbeat_ticks": chance.choice([1, 2]),
             "max_entries_bytes_per_message": chance.choice([1, 40, 1 << 18]),
             "max_inflight_messages": chance.choice([1, 3, 64]),
@@ -150,20 +150,20 @@ class Chaos:
         """Random steps, then a time without faults in which the group must come together."""
         actions = [
             (60, self.deliver),
-            (14, self.tick),
+            (16, self.tick),
             (12, self.turn),
             (10, self.sync),
             (8, self.propose),
             (3, self.read),
             (1, self.partition),
             (1, self.heal),
-            (0.6, self.crash),
+            (1, self.crash),
             (0.8, self.snapshot),
             (0.5, self.transfer),
             (0.4, self.change_members),
             (0.5, self.refuse),
             (0.3, self.sicken),
-            (0.3, self.campaign),
+            (0.6, self.campaign),
         ]
         chosen = self.random.choices([each for _, each in actions], [weight for weight, _ in actions], k=steps)
         for action in chosen:
@@ -292,8 +292,8 @@ class Chaos:
         names = chance.sample(self.names, 3)
         sizes = [chance.choice([0, 1, 1]) for _ in names]
         change = MembersChange(
-            {each: "host:1" for each in names[:1][: sizes[0]]},
-            {each: "host:1" for each in names[1:2][: sizes[1]]},
+            dict.fromkeys(names[:1][: sizes[0]], "host:1"),
+            dict.fromkeys(names[1:2][: sizes[1]], "host:1"),
             set(names[2:][: sizes[2]]),
         )
         for name in self.names:

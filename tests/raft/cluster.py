@@ -8,7 +8,7 @@ from typing import Any
 
 from rocketha.raft.config import RaftConfig, Role
 from rocketha.raft.memory_storage import MemoryStorage
-from rocketha.raft.messages import Entry, EntryKind, Members, Message, Ready, ReadState
+from rocketha.raft.messages import Entry, EntryKind, Members, Message, ReadState, Ready
 from rocketha.raft.node import RaftNode
 
 

@@ -190,6 +190,8 @@ class Leadership:
 
     def _membership_committed(self) -> None:
         core = self._core
+        for each in list(self._replication.peers):
+            self._replication.let_go(each)
         if core.members.outgoing:
             self._change_members(membership.left(core.members))
         elif core.id not in core.members.voters:
@@ -205,7 +207,8 @@ class Leadership:
         if not self._replication.append_answered(progress, message):
             return
         self._commit()
-        self._replication.let_go(message.sender)
+        if progress.departing:
+            self._replication.let_go(message.sender)
         if self.transfer_to == message.sender:
             self._hand_over()
 

@@ -67,8 +67,8 @@ class Replication:
 
     def let_go(self, member: str) -> None:
         """Drop a removed member that has the entry which removes it; tell it that this is committed first."""
-        progress, log = self.peers[member], self._core.log
-        if progress.departing and progress.match >= progress.departing <= log.commit:
+        progress, log = self.peers.get(member), self._core.log
+        if progress is not None and progress.departing and progress.match >= progress.departing <= log.commit:
             self._tell_commit(member, progress)
             del self.peers[member]
 
