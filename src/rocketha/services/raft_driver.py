@@ -20,7 +20,7 @@ from rocketha.observe.logging import make_logger
 from rocketha.protocols.raft_peers import RaftPeers
 from rocketha.raft.config import Role
 from rocketha.raft.errors import NotLeader, RaftRefused, Transferring
-from rocketha.raft.messages import Message, Ready
+from rocketha.raft.messages import COMMIT_ONLY, Kind, Message, Ready
 from rocketha.raft.node import RaftNode
 from rocketha.services.blocking import BlockingWork
 from rocketha.services.raft_apply import Applier
@@ -86,6 +86,8 @@ class RaftDriver:
         self._members = node.members
         self._installing = False
         self._unhealthy_until: int | None = None
+        self._commits: dict[str, Message] = {}  # word of commits that waits for the next tick, by peer
+        self._commits_tick = 0
         self._log = make_logger()
 
     def attach(self, snapshots: RaftSnapshots, applier: Applier) -> None:
@@ -103,6 +105,8 @@ class RaftDriver:
         if self.held is None:
             self._read()
             self._carry_out()
+        if self._commits and self.tick > self._commits_tick:
+            self._say_commits()
         self.journal.kick(self.tick)
         self._peers.flush()
         if self.applier.pending:
@@ -137,16 +141,36 @@ class RaftDriver:
                 self._barriers.retry()
 
     def _carry_out(self) -> None:
-        node, peers = self.node, self._peers
+        node = self.node
         while self.held is None and node.has_ready():
             ready = node.ready()
             for message in ready.messages_now:
-                peers.send(message)
+                self._say(message)
             if ready.leader_changed:
                 self._office_changed()
             if ready.lost_reads:
                 self._barriers.lost(ready.lost_reads)
             self._save(ready)
+
+    def _say(self, message: Message) -> None:
+        """Queue a message, but let word of a commit alone wait until the next tick for one that says the same.
+
+        While proposals come, the next APPEND does; else every commit would wake each follower once more.
+        """
+        kind, to = message.kind, message.to
+        if kind == Kind.APPEND and message.context == COMMIT_ONLY and to in self.node.members.addresses:
+            if not self._commits:
+                self._commits_tick = self.tick
+            self._commits[to] = message
+            return
+        if self._commits and kind in (Kind.APPEND, Kind.HEART_BEAT):
+            self._commits.pop(to, None)
+        self._peers.send(message)
+
+    def _say_commits(self) -> None:
+        commits, self._commits = self._commits, {}
+        for message in commits.values():
+            self._peers.send(message)
 
     # --- saving
 
