@@ -28,7 +28,7 @@ from rocketha.errors import DiskFailure, ensure
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk, File, Lock
 from rocketha.store.raft_recovery import Recovered, Recovery
-from rocketha.store.raft_segment import create_segment
+from rocketha.store.raft_segment import Place, create_segment
 from rocketha.store.raft_snapshot import SnapshotFile, Snapshots, SnapshotWriter
 from rocketha.store.raft_state import ProgressFile, VoteFile
 from rocketha.store.raft_tail import bounded
@@ -61,6 +61,7 @@ class RaftLog:
         self._snapshots = Snapshots(disk, directory, owner)
         self._written: dict[tuple[int, int], SnapshotFile] = {}
         self._retired: list[File] = []
+        self._dead: list[str] = []
         self._torn = False
         self._syncing = False
         self.failed: DiskFailure | None = None
@@ -108,8 +109,13 @@ class RaftLog:
         self._durable = (found.sequence, found.tail.first - 1)
         self._commit = found.commit
         self._retired = [segment.file for segment in found.dead]
+        self._dead = [segment.path for segment in found.dead]
         self.notes = found.notes
         snapshot = self.snapshot()
+        if self._segments:
+            # A former process's sync may have failed: its writes can be read until the power fails, no sync of ours
+            # would write them, and it would say that all is well.  So they are written again.
+            self._segments[-1].rewrite(found.synced + 1)
         if not self._segments:
             self._begin_segment(1, base_term=0)
         elif not self._holds(snapshot):
@@ -121,8 +127,7 @@ class RaftLog:
             self._segments[-1].file.sync()
         self._durable = self._mark
         self._commit = max(snapshot.index, min(self._commit, self._tail.last))
-        for segment in found.dead:
-            self._disk.remove(segment.path)
+        self._bury()
         for segment in self._segments[:-1]:
             if segment.size != segment.end:
                 segment.shrink()
@@ -194,7 +199,7 @@ class RaftLog:
             return tail.slice(low, high, max_bytes)
         found: list[Entry] = []
         size = 0
-        while low < high and (not found or size < max_bytes):
+        while low < high and (not found or size <= max_bytes):
             if low >= tail.low:
                 part = tail.slice(low, high, max_bytes)
             else:
@@ -333,10 +338,11 @@ class RaftLog:
             holder = next((each for each in self._segments if each.first < first <= each.last + 1), None)
             if holder is None:
                 base_term = self._tail.term(first - 1)
-        crc, term = (0, base_term or 0) if holder is None else holder.crc_of(first - 1)
+        self._bury()
+        place = Place(first - 1, 0, 0, base_term or 0) if holder is None else holder.place(first - 1)
         if holder is not None and holder is self._segments[-1]:
             self._sync_file(holder.file)
-        header = SegmentHeader(holder is None, self._sequence + 1, first, term, crc, *self._owner)
+        header = SegmentHeader(holder is None, self._sequence + 1, first, place.term, place.crc, *self._owner)
         try:
             segment = create_segment(self._disk, self._directory, header, self._segment_bytes, bytes_min)
         except DiskFailure as failure:
@@ -344,21 +350,29 @@ class RaftLog:
             raise
         replaced = [each for each in self._segments if holder is None or each.first >= first]
         kept = [each for each in self._segments if each not in replaced]
-        if holder is not None and first <= holder.last:
-            holder.cut(first)
         if holder is None:
-            self._tail.restart(first, term)
+            self._tail.restart(first, place.term)
         else:
+            holder.cut(place)
             self._tail.cut(first)
         self._segments = [*kept, segment]
         self._sequence = header.sequence
         self._mark = self._durable = (header.sequence, first - 1)
         self._torn = False
         self._retired += [each.file for each in replaced]
-        for each in replaced:
-            self._disk.remove(each.path)
+        self._dead += [each.path for each in replaced]
+        self._bury()
         if holder is not None:
             holder.shrink()
+
+    def _bury(self) -> None:
+        """Remove segments that were replaced.
+
+        Always before the one that replaced them can go in its turn: they would count again.
+        """
+        while self._dead:
+            self._disk.remove(self._dead[-1])
+            self._dead.pop()
 
     def _note_failure(self, failure: DiskFailure) -> None:
         """After some failures only the next start can tell whether the new name or contents are there."""
@@ -469,6 +483,9 @@ class RaftLog:
         ensure(index <= self.snapshot().index, "only what a snapshot covers is compacted")
         if index >= self._tail.first:
             self._tail.compact(index)
+        if len(self._segments) > 1 and self._segments[1].first <= self._tail.first:
+            self._bury()
+            self._disk.sync_dir(self._directory)
         while len(self._segments) > 1 and self._segments[1].first <= self._tail.first:
             self._disk.remove(self._segments[0].path)
             self._retired.append(self._segments.pop(0).file)

@@ -52,6 +52,7 @@ class Recovered:
     :ivar segments: those that count, oldest first; none at the first start.
     :ivar dead: those that were replaced.
     :ivar torn: behind the last record of the newest segment there is something that is to be dropped.
+    :ivar synced: entries of the newest segment up to here were certainly synced.
     :ivar commit: the highest commit hint; may be behind the last entry.
     :ivar sequence: the highest number of a segment.
     :ivar notes: what an operator may want to know.
@@ -62,6 +63,7 @@ class Recovered:
     segments: list[Segment] = attrs.Factory(list)
     dead: list[Segment] = attrs.Factory(list)
     torn: bool = False
+    synced: int = 0
     commit: int = 0
     sequence: int = 0
     notes: list[str] = attrs.Factory(list)
@@ -189,7 +191,8 @@ class Recovery:
             found.segments.append(segment)
             problem = self._read_segment(found, segment, limit)
             if limit is None:
-                found.torn = self._judge(segment, problem, hints)
+                found.synced = max([hint.synced for hint in hints if hint.sequence == found.sequence], default=0)
+                found.torn = self._judge(segment, problem, found.synced)
                 if found.torn:
                     found.notes.append(
                         f"what followed entry {segment.last} was never synced, and is dropped: {problem}"
@@ -250,14 +253,13 @@ class Recovery:
 
     # ---- the end
 
-    def _judge(self, segment: Segment, problem: CorruptStore | None, hints: list[Progress]) -> bool:
+    def _judge(self, segment: Segment, problem: CorruptStore | None, synced: int) -> bool:
         """Whether there is a torn tail.
 
         :raises CorruptStore: what is missing or bad was synced.
         """
         wanted = segment.last + 1
         reason = problem.reason if problem is not None else "the file ends there"
-        synced = max([hint.synced for hint in hints if hint.sequence == segment.header.sequence], default=0)
         torn, later = self._search(segment, wanted)
         if max(synced, later) >= wanted:
             raise CorruptStore(

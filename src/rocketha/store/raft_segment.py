@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from rocketha.errors import CorruptStore, ensure
 from rocketha.store.disk import Disk, File
@@ -31,6 +32,15 @@ SUFFIX = ".log"
 def file_name(header: SegmentHeader) -> str:
     """A segment's name, in the order of first indexes."""
     return f"{header.first_index:020d}-{header.sequence:010d}{SUFFIX}"
+
+
+class Place(NamedTuple):
+    """Behind an entry: its index, the offset behind its record, the record's checksum, its term."""
+
+    index: int  # type: ignore[assignment]
+    end: int
+    crc: int
+    term: int
 
 
 class Segment:
@@ -101,25 +111,38 @@ class Segment:
             at += HEAD_BYTES + len(entry.data)
         self.end, self.last, self.last_crc, self.last_term = stop, entries[-1].index, crc, entries[-1].term
 
-    def cut(self, index: int) -> None:
-        """Forget the records from ``index`` on; the file is left as it is (:meth:`shrink`)."""
-        ensure(self.first < index <= self.last, "a segment is cut behind its first entry")
-        at, entry, crc = self._find(index - 1)
-        self.end = at + HEAD_BYTES + len(entry.data)
-        self.last, self.last_crc, self.last_term = index - 1, crc, entry.term
-        keep = bisect_right(self._samples, index - 1)
-        del self._samples[keep:], self._sampled_at[keep:]
-        self._cursor = (self._samples[-1], self._sampled_at[-1])
+    def rewrite(self, index: int) -> None:
+        """Write the records from ``index`` on once more, as they are."""
+        at = self.header.header_bytes if index <= self.first else self.place(min(index - 1, self.last)).end
+        while at < self.end:
+            data = self.file.read(at, min(CHUNK_BYTES, self.end - at))
+            ensure(bool(data), "a segment is as long as its records")
+            self.file.write(at, [data])
+            at += len(data)
 
-    def crc_of(self, index: int) -> tuple[int, int]:
-        """The checksum of an entry's record, and its term.
+    def place(self, index: int) -> Place:
+        """Where the record of an entry ends, and what its successor must know of it.
 
         :raises CorruptStore: the records up to it are damaged.
         """
         if index == self.last:
-            return self.last_crc, self.last_term
-        _, entry, crc = self._find(index)
-        return crc, entry.term
+            return Place(index, self.end, self.last_crc, self.last_term)
+        position, batch = next(self._walk_to(index))
+        for entry in batch.entries:
+            stop = position + HEAD_BYTES + len(entry.data)
+            if entry.index == index:
+                crc = int.from_bytes(self.file.read(position, 4), "big")
+                return Place(index, stop, crc, entry.term)
+            position = stop
+        raise CorruptStore(self.path, position, f"entry {index} is not where it was")
+
+    def cut(self, place: Place) -> None:
+        """Forget the records behind a place; the file is left as it is (:meth:`shrink`).  Asks nothing of the disk."""
+        ensure(self.first <= place.index <= self.last, "a segment is cut behind one of its entries")
+        self.last, self.end, self.last_crc, self.last_term = place
+        keep = bisect_right(self._samples, place.index)
+        del self._samples[keep:], self._sampled_at[keep:]
+        self._cursor = (self._samples[-1], self._sampled_at[-1])
 
     def shrink(self) -> None:
         """Give back the space behind the last record, and with it whatever stands there."""
@@ -167,16 +190,6 @@ class Segment:
             if batch.problem is not None:
                 raise CorruptStore(self.path, position + batch.stop, batch.problem)
         raise CorruptStore(self.path, self.end, f"the file ends before entry {index}")
-
-    def _find(self, index: int) -> tuple[int, Entry, int]:
-        """Position, entry and checksum of one record."""
-        position, batch = next(self._walk_to(index))
-        for entry in batch.entries:
-            if entry.index == index:
-                head = self.file.read(position, 4)
-                return position, entry, int.from_bytes(head, "big")
-            position += HEAD_BYTES + len(entry.data)
-        raise CorruptStore(self.path, position, f"entry {index} is not where it was")
 
 
 def walk(file: File, at: int, end: int, seed: int, index: int, term: int) -> Iterator[tuple[int, Batch]]:
