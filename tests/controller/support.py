@@ -21,6 +21,7 @@ from rocketha.controller.events import (
 from rocketha.controller.requests import Caller, Intent, Requests
 from rocketha.controller.state import ControllerState, Outcome
 from rocketha.errors import RequestRefused
+from rocketha.wire.controller_log import GroupRow, decode_snapshot
 from rocketha.wire.remoting import Answer, Command
 
 DATA = pathlib.Path(__file__).resolve().parent / "data"
@@ -118,6 +119,11 @@ def make_group(
     controller.apply(ElectMaster(cluster, name, 1, evidence=everybody))
     if tuple(in_sync) != (1,):
         controller.apply(AlterSyncStateSet(cluster, name, 1, 1, 1, tuple(in_sync), everybody))
+
+
+def contents(state: ControllerState) -> tuple[GroupRow, ...]:
+    """All of a state except the number of entries that made it."""
+    return decode_snapshot(state.snapshot()).groups
 
 
 def gone(evidence: Evidence, cluster: str = CLUSTER, name: str = NAME, **others: Any) -> ElectMaster:

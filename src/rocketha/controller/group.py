@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from rocketha.wire.controller_log import GroupRow, MemberRow, encode_group
+from rocketha.wire.controller_log import GroupRow, MemberRow
 
 FIRST_BROKER_ID = 1
 DECISIONS_MAX = 16
@@ -267,17 +267,16 @@ class BrokerGroup:
 
     # -- snapshot ---------------------------------------------------------------------------------------------------
 
-    def encode(self) -> bytes:
-        """Its part of a snapshot."""
+    def row(self) -> GroupRow:
+        """Its part of a snapshot, cut off from what happens to the group later."""
         unconfirmed = self.unconfirmed or _NO_ELECTION
-        row = GroupRow(
+        return GroupRow(
             self.next_id, self.master, self.master_epoch, self.set_epoch,
             self.never_elected | self.adopted << 1 | self.forgotten << 2,
             unconfirmed.winner, unconfirmed.log_index, int(unconfirmed.confirms), self.cluster, self.broker_name,
             tuple([MemberRow(broker_id, *self.members[broker_id]) for broker_id in sorted(self.members)]),
             self.in_sync, unconfirmed.before, self.retired, tuple(self.decisions),
         )  # fmt: skip
-        return encode_group(row)
 
 
 _NO_ELECTION = Unconfirmed(0, 0, (), False)

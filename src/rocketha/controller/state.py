@@ -10,7 +10,8 @@ and broker name; a request that names no cluster means the group of that name if
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -194,7 +195,12 @@ class ControllerState:
 
     def snapshot(self) -> bytes:
         """The whole state; equal states give equal bytes."""
-        return controller_log.encode_snapshot(self.index, [self._groups[key].encode() for key in sorted(self._groups)])
+        return self.freeze()()
+
+    def freeze(self) -> Callable[[], bytes]:
+        """The state as it is now, to be made into ``snapshot``'s bytes later, in another thread if need be."""
+        index, rows = self.index, [self._groups[key].row() for key in sorted(self._groups)]
+        return lambda: controller_log.encode_snapshot(index, [controller_log.encode_group(row) for row in rows])
 
     def restore(self, data: bytes) -> None:
         """Become the state of a snapshot; on an error the present state stays.
@@ -203,10 +209,11 @@ class ControllerState:
         """
         row = controller_log.decode_snapshot(data)
         groups = [group_of(each) for each in row.groups]
-        for before, group in zip([None, *groups[:-1]], groups, strict=True):
-            if before is not None and before.key >= group.key:
-                raise RemoteProtocolError(f"controller snapshot: {group.key} after {before.key}")
+        for group in groups:
             _check(group)
+        for before, after in itertools.pairwise(groups):
+            if before.key >= after.key:
+                raise RemoteProtocolError(f"controller snapshot: group {after.key} after {before.key}")
         self.index = row.log_index
         self._groups = {group.key: group for group in groups}
         self._named = {}

@@ -1,0 +1,345 @@
+"""Broker ids (seed S3, regression rows D5, E1, E2, invariant 16): who gets which, crashes, cleaning, adoption."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.controller.events import (
+    ApplyBrokerId,
+    CleanBrokerData,
+    ElectMaster,
+    Evidence,
+    RegisterBroker,
+)
+from rocketha.controller.group import ADOPTED_EPOCH_MARGIN, ADOPTED_SET_EPOCH, BrokerGroup, Did
+from rocketha.controller.registration import ID_GAP_MAX, MEMBERS_MAX
+from rocketha.wire.codes import ResponseCode as Code
+from rocketha.wire.remoting import Answer, request
+from tests.controller.support import CLUSTER, NAME, Controller, code_of, contents, knows, make_group
+
+NAMED = {"clusterName": CLUSTER, "brokerName": NAME}
+
+
+def apply_id(broker_id: int, check_code: str = "") -> ApplyBrokerId:
+    return ApplyBrokerId(CLUSTER, NAME, broker_id, check_code or code_of(broker_id))
+
+
+def group_of(controller: Controller, name: str = NAME) -> BrokerGroup:
+    group = controller.state.group(CLUSTER, name)
+    assert group is not None
+    return group
+
+
+class Broker:
+    """A broker's side of S3: its two files survive a crash, the rest does not.
+
+    ``step`` does one of the five steps; a crash is simply not to go on.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.temp: tuple[int, str] | None = None  # file brokerIdentity-temp
+        self.final: int | None = None  # file brokerIdentity
+        self._seen = 0
+        self._clock = 0
+
+    def steps(self, controller: Controller) -> list[str]:
+        """The names of the steps left."""
+        if self.final is not None:
+            return []
+        return ["apply", "final"] if self.temp is not None else ["ask", "temp", "apply", "final"]
+
+    def step(self, controller: Controller, name: str, answered: bool = True) -> bool:
+        """Do one; whether to go on.
+
+        :param answered: false if the answer to it is lost: the broker dies waiting.
+        """
+        if name == "ask":
+            self._seen = int((controller.ask(request(1012, NAMED)).fields or {})["nextBrokerId"])
+        elif name == "temp":
+            self._clock += 1
+            self.temp = (self._seen, f"{self.address};{self._clock}")
+        elif name == "apply":
+            assert self.temp is not None
+            fields = {**NAMED, "appliedBrokerId": str(self.temp[0]), "registerCheckCode": self.temp[1]}
+            if controller.ask(request(1013, fields)).code != 0 and answered:
+                self.temp = None
+                return False
+        else:
+            assert self.temp is not None
+            self.final, self.temp = self.temp[0], None
+        return answered
+
+    def run(self, controller: Controller, dies_after: int | None = None, answered: bool = True) -> None:
+        """Until it has its id, or it died after so many steps."""
+        done = 0
+        while self.final is None:
+            for name in self.steps(controller):
+                dies = dies_after is not None and done + 1 >= dies_after
+                go_on = self.step(controller, name, answered or not dies)
+                done += 1
+                if dies:
+                    return
+                if not go_on:
+                    break
+
+
+class CrashTests(SynchronousTestCase):
+    """S3.17 to S3.19: the broker dies at each step, its answer lost or not, and comes back."""
+
+    def test_one_id_each(self) -> None:
+        """Never two ids for one broker, never one id for two, and none is wasted."""
+        for dies_after in range(1, 5):
+            for answered in (True, False):
+                controller, broker, other = Controller(), Broker("h1:1"), Broker("h2:1")
+                broker.run(controller, dies_after, answered)
+                other.run(controller)
+                broker.run(controller)
+                self.assertEqual(sorted([broker.final, other.final]), [1, 2], (dies_after, answered))
+                self.assertEqual(sorted(group_of(controller).members), [1, 2])
+                broker.run(controller)
+                self.assertEqual(sorted(group_of(controller).members), [1, 2])
+
+    def test_other_broker_in_between(self) -> None:
+        """S3.13, S3.18: both wrote down the same id; one gets it, the other starts again."""
+        controller, broker, other = Controller(), Broker("h1:1"), Broker("h2:1")
+        broker.run(controller, 2)
+        other.run(controller, 2)
+        self.assertEqual((broker.temp or (0,))[0], (other.temp or (0,))[0])
+        other.run(controller)
+        broker.run(controller)
+        self.assertEqual((other.final, broker.final), (1, 2))
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.booleans()), max_size=25))
+    def test_any_interleaving(self, deaths: list[tuple[int, int, bool]]) -> None:
+        """Four brokers die and return in any order: the ids are a permutation without gaps (linearizable register)."""
+        controller = Controller()
+        brokers = [Broker(f"h{number}:1") for number in range(4)]
+        owners: dict[int, str] = {}
+        for number, dies_after, answered in deaths:
+            brokers[number].run(controller, dies_after, answered)
+            group = controller.state.group(CLUSTER, NAME)
+            for broker_id, member in (group.members if group is not None else {}).items():
+                self.assertEqual(owners.setdefault(broker_id, member.check_code), member.check_code)
+        for broker in brokers:
+            broker.run(controller)
+        self.assertEqual(sorted([broker.final for broker in brokers if broker.final]), [1, 2, 3, 4])
+        for broker in brokers:
+            assert broker.final is not None
+            self.assertEqual(group_of(controller).members[broker.final].address, broker.address)
+
+
+class ApplyTests(SynchronousTestCase):
+    """1013."""
+
+    def setUp(self) -> None:
+        self.controller = Controller()
+
+    def test_first(self) -> None:
+        """The address stands in the check code, up to the first semicolon."""
+        outcome = self.controller.apply(apply_id(1))
+        self.assertEqual((outcome.answer, outcome.did), (Answer(fields=NAMED), Did.ID_APPLIED))
+        self.assertEqual(group_of(self.controller).addresses, {1: "10.0.0.1:10911"})
+
+    def test_first_must_be_1(self) -> None:
+        """In a group that nobody knows."""
+        answer = self.controller.apply(apply_id(2)).answer
+        remark = "Broker-set: b hasn't been registered in controller, but broker try to apply brokerId: 2"
+        self.assertEqual(answer, Answer(Code.CONTROLLER_BROKER_ID_INVALID, remark, NAMED))
+        self.assertIsNone(self.controller.state.group(CLUSTER, NAME))
+
+    def test_idempotent(self) -> None:
+        """The same check code again and again: success, and nothing moves."""
+        self.controller.apply(apply_id(1))
+        for _ in range(3):
+            outcome = self.controller.apply(apply_id(1))
+            self.assertEqual((outcome.answer.code, outcome.did), (0, Did.NOTHING))
+        self.assertEqual(group_of(self.controller).next_id, 2)
+
+    def test_taken(self) -> None:
+        """Another check code: no."""
+        self.controller.apply(apply_id(1))
+        answer = self.controller.apply(apply_id(1, "h9:1;5")).answer
+        self.assertEqual((answer.code, answer.remark), (2014, "Fail to apply brokerId: 1 in broker-set: b"))
+        self.assertEqual(group_of(self.controller).addresses[1], "10.0.0.1:10911")
+
+    def test_bounds(self) -> None:
+        """Ids far away, below 1, and more brokers than a group may have."""
+        self.controller.apply(apply_id(1))
+        for broker_id in (0, -1, 2 + ID_GAP_MAX, 2**63 - 1, -(2**63)):
+            self.assertEqual(self.controller.apply(apply_id(broker_id)).answer.code, 2014, broker_id)
+        self.assertEqual(self.controller.apply(apply_id(1 + ID_GAP_MAX)).answer.code, 0)
+        for broker_id in range(2 + ID_GAP_MAX, ID_GAP_MAX + MEMBERS_MAX):
+            self.assertEqual(self.controller.apply(apply_id(broker_id)).answer.code, 0)
+        self.assertEqual(self.controller.apply(apply_id(ID_GAP_MAX + MEMBERS_MAX)).answer.code, 1)
+
+    @settings(max_examples=80, deadline=None)
+    @given(st.lists(st.tuples(st.integers(-1, 9), st.integers(1, 4), st.sampled_from("aaaac")), max_size=40))
+    def test_one_check_code_an_id(self, steps: list[tuple[int, int, str]]) -> None:
+        """Whatever is applied for and cleaned: an id has one owner for ever, and next_id was never given."""
+        owners: dict[int, str] = {}
+        for broker_id, host, what in steps:
+            if what == "c":
+                self.controller.apply(CleanBrokerData(CLUSTER, NAME, (broker_id,) if host > 1 else (), host == 3))
+                continue
+            check_code = f"h{host}:1;{host}"
+            if self.controller.apply(apply_id(broker_id, check_code)).answer.code == 0:
+                self.assertEqual(owners.setdefault(broker_id, check_code), check_code)
+            answer = self.controller.ask(request(1012, NAMED))
+            self.assertNotIn(int((answer.fields or {})["nextBrokerId"]), owners)
+
+
+class RegisterTests(SynchronousTestCase):
+    """1003."""
+
+    def setUp(self) -> None:
+        self.controller = Controller()
+        make_group(self.controller, 2, (1, 2))
+
+    def _register(self, broker_id: int, address: str = "", evidence: Evidence | None = None) -> Answer:
+        address = address or f"10.0.0.{broker_id}:10911"
+        return self.controller.apply(RegisterBroker(CLUSTER, NAME, broker_id, address, evidence or knows(1, 2))).answer
+
+    def test_unknown(self) -> None:
+        """A group, an id."""
+        answer = self.controller.apply(RegisterBroker(CLUSTER, "x", 1, "h:1")).answer
+        remark = "Broker-set: x hasn't been registered in controller"
+        self.assertEqual((answer.code, answer.remark), (Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, remark))
+        answer = self._register(7)
+        remark = "BrokerId: 7 hasn't been registered in broker-set: b"
+        self.assertEqual((answer.code, answer.remark), (Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, remark))
+
+    def test_master_is_named_while_alive(self) -> None:
+        """A dead master is not, and registering elects nobody."""
+        epochs = {"syncStateSetEpoch": "2", "masterEpoch": "1"}
+        wanted = {"masterBrokerId": "1", "masterAddress": "10.0.0.1:10911", **NAMED, **epochs}
+        self.assertEqual(list((self._register(2).fields or {}).items()), list(wanted.items()))
+        answer = self._register(2, evidence=knows(2))
+        self.assertEqual(answer, Answer(fields=NAMED, body=b'{"syncStateSet":[1,2],"syncStateSetEpoch":2}'))
+
+    def test_another_address_is_the_same_broker(self) -> None:
+        """E1, S3.2: new IP, same id, same membership; notices and answers carry the new address."""
+        answer = self._register(1, "10.9.9.9:1")
+        self.assertEqual((answer.fields or {})["masterAddress"], "10.0.0.1:10911")  # as Java: the address before
+        group = group_of(self.controller)
+        self.assertEqual((group.addresses[1], group.in_sync, group.master), ("10.9.9.9:1", (1, 2), 1))
+        self.assertEqual((self._register(2).fields or {})["masterAddress"], "10.9.9.9:1")
+        self.assertEqual(group.members[1].check_code, code_of(1))
+
+
+class CleanTests(SynchronousTestCase):
+    """1011."""
+
+    def setUp(self) -> None:
+        self.controller = Controller()
+        make_group(self.controller)
+
+    def _clean(self, *broker_ids: int, living: bool = False, alive: tuple[int, ...] = (), name: str = NAME) -> Answer:
+        return self.controller.apply(CleanBrokerData(CLUSTER, name, broker_ids, living, knows(*alive))).answer
+
+    def test_refusals(self) -> None:
+        """In this order: a master, a living id, an unknown group."""
+        code = Code.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
+        self.assertEqual(self._clean(), Answer(code, "Broker b is still alive, clean up failure"))
+        answer = self._clean(2, 3, alive=(3,))
+        self.assertEqual(answer, Answer(code, "Broker [b,  3] is still alive, clean up failure"))
+        self.assertEqual(self._clean(1, name="x"), Answer(code, "Broker x is not existed,clean broker data failure."))
+
+    def test_ids(self) -> None:
+        """A member of the set leaves it, and the set's epoch says so; unknown ids are skipped."""
+        self.assertEqual(self._clean(3, 7), Answer())
+        group = group_of(self.controller)
+        self.assertEqual(
+            (sorted(group.members), group.in_sync, group.set_epoch, group.retired), ([1, 2], (1, 2), 3, (3,))
+        )
+        self.assertEqual((group.master, group.master_epoch), (1, 1))
+        before = contents(self.controller.state)
+        self._clean(7)
+        self.assertEqual(contents(self.controller.state), before)
+
+    def test_the_master(self) -> None:
+        """The group has no master then, and a new epoch tells the brokers."""
+        self._clean(1)
+        group = group_of(self.controller)
+        self.assertEqual((group.master, group.master_epoch, group.in_sync, group.set_epoch), (0, 2, (2, 3), 3))
+        answer = self.controller.apply(ElectMaster(CLUSTER, NAME, 3, evidence=knows(2, 3))).answer
+        self.assertEqual((answer.fields or {})["masterBrokerId"], "2")
+
+    def test_all_of_the_set(self) -> None:
+        """The others stay, and none of them may become master unless unclean elections are allowed."""
+        self.controller.apply(ElectMaster(CLUSTER, NAME, -1, evidence=knows(2, 3)))
+        self._clean(2)
+        self.assertEqual(group_of(self.controller).in_sync, ())
+        self.assertEqual(self.controller.apply(ElectMaster(CLUSTER, NAME, 3, evidence=knows(1, 3))).answer.code, 2012)
+        unclean = self.controller.apply(ElectMaster(CLUSTER, NAME, 3, evidence=knows(3, unclean=True))).answer
+        self.assertEqual((unclean.fields or {})["masterBrokerId"], "3")
+
+    def test_forgotten(self) -> None:
+        """With living=true the ids are ignored; ids and epochs go on from where they were."""
+        self.assertEqual(self._clean(3, living=True, alive=(1, 2, 3)), Answer())
+        self.assertIsNone(self.controller.state.group(CLUSTER, NAME))
+        self.assertEqual(self.controller.ask(request(1004, {"brokerName": NAME})).code, 2008)
+        self.assertEqual(self.controller.apply(apply_id(1)).answer.code, 2014)
+        self.assertEqual(self.controller.apply(apply_id(4)).answer.code, 0)
+        self.assertEqual(self.controller.apply(ElectMaster(CLUSTER, NAME, 4)).answer.code, 0)
+        group = group_of(self.controller)
+        self.assertEqual((group.master_epoch, group.set_epoch, group.in_sync), (3, 4, (4,)))
+        self.assertEqual(self.controller.state.clusters_of(NAME), (CLUSTER,))
+
+    def test_every_id_one_by_one(self) -> None:
+        """A group without brokers is forgotten."""
+        self._clean(1, 2, 3)
+        self.assertIsNone(self.controller.state.group(CLUSTER, NAME))
+        self.assertEqual(self.controller.state.clusters_of(NAME), ())
+
+
+class AdoptTests(SynchronousTestCase):
+    """D5: all controllers lost their disks; the brokers kept theirs."""
+
+    def _register(self, controller: Controller, broker_id: int, adopt: bool = True) -> Answer:
+        evidence = knows(broker_id, adopt=adopt)
+        return controller.apply(RegisterBroker(CLUSTER, NAME, broker_id, f"h{broker_id}:1", evidence)).answer
+
+    def test_off_by_default(self) -> None:
+        """As Java: 2010."""
+        self.assertEqual(self._register(Controller(), 2, adopt=False).code, 2010)
+
+    def test_brokers_keep_their_ids(self) -> None:
+        """In any order; nobody can apply for them; newcomers come after."""
+        controller = Controller()
+        for broker_id in (3, 1, 2):
+            self.assertEqual(self._register(controller, broker_id).code, 0)
+        self.assertEqual(sorted(group_of(controller).members), [1, 2, 3])
+        for broker_id in (1, 2, 3):
+            self.assertEqual(controller.apply(apply_id(broker_id, "x:1;")).answer.code, 2014)
+        self.assertEqual((controller.ask(request(1012, NAMED)).fields or {})["nextBrokerId"], "4")
+
+    def test_nobody_is_elected_by_asking(self) -> None:
+        """Nobody knows who holds what was acknowledged: an operator chooses, and the epochs begin above the logs'."""
+        controller = Controller()
+        for broker_id in (1, 2):
+            self._register(controller, broker_id)
+        evidence = knows(1, 2)
+        self.assertEqual(controller.apply(ElectMaster(CLUSTER, NAME, 1, evidence=evidence)).answer.code, 2012)
+        answer = controller.apply(ElectMaster(CLUSTER, NAME, 2, True, evidence=evidence)).answer
+        wanted = {"masterEpoch": str(2 + ADOPTED_EPOCH_MARGIN), "syncStateSetEpoch": str(ADOPTED_SET_EPOCH + 1)}
+        self.assertEqual({key: (answer.fields or {})[key] for key in wanted}, wanted)
+        group = group_of(controller)
+        self.assertEqual((str(group.master_epoch), str(group.set_epoch)), tuple(wanted.values()))
+
+    def test_cleaned_ids_stay_away(self) -> None:
+        """Neither in a group of adopted brokers nor in one that was always known."""
+        controller = Controller()
+        for broker_id in (1, 2, 3):
+            self._register(controller, broker_id)
+        controller.apply(CleanBrokerData(CLUSTER, NAME, (2,)))
+        self.assertEqual(self._register(controller, 2).code, 2010)
+        controller = Controller()
+        make_group(controller)
+        controller.apply(CleanBrokerData(CLUSTER, NAME, (), True))
+        self.assertEqual(self._register(controller, 2).code, 2010)
+        self.assertEqual(self._register(controller, 4).code, 0)
+        self.assertFalse(group_of(controller).adopted)
