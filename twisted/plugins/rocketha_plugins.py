@@ -24,3 +24,9 @@ rocketha_cluster = ServiceMaker(
     "A whole small RocketMQ: nameserver and broker in one process.",
     "rocketha-cluster",
 )
+rocketha_controller = ServiceMaker(
+    "rocketha controller",
+    "rocketha.services.controller_tap",
+    "Apache RocketMQ controller: elects the masters of broker sets.",
+    "rocketha-controller",
+)

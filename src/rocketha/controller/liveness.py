@@ -162,6 +162,10 @@ class Liveness:
                 entry.connection = None
         return tuple(sorted(keys))
 
+    def by_connection(self, connection: int) -> tuple[ReplicaKey, ...]:
+        """The replicas whose last heartbeat came by a connection, sorted."""
+        return tuple(sorted(self._by_connection.get(connection, ())))
+
     # -- what is known --------------------------------------------------------------------------------------------
 
     def alive(self, key: ReplicaKey, now_ms: int) -> bool:

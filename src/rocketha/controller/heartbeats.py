@@ -1,0 +1,46 @@
+"""A 904 as the heartbeat table wants it.
+
+Pure.  Java: ``BrokerHeartbeatRequestHeader``; what a broker leaves out has Java's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketha.broker import fields
+from rocketha.controller.liveness import PRIORITY_LOWEST, TIMEOUT_MS, Heartbeat, ReplicaKey
+from rocketha.wire.codes import ResponseCode
+
+NAME_CHARACTERS_MAX = 255
+TIMEOUT_MAX_MS = 3_600_000
+"""A broker that announces more is believed no longer."""
+
+
+def read(found: Mapping[str, str]) -> tuple[ReplicaKey, Heartbeat]:
+    """Whose heartbeat it is, and what it says.
+
+    :raises RequestRefused: 2005 without an id, as Java; 29 for a field that is missing or no number.
+    """
+    if "brokerId" not in found:
+        raise fields.refused("Heart beat with empty brokerId", ResponseCode.CONTROLLER_INVALID_REQUEST)
+    key = ReplicaKey(
+        fields.text(found, "clusterName", NAME_CHARACTERS_MAX),
+        fields.text(found, "brokerName", NAME_CHARACTERS_MAX),
+        fields.long(found, "brokerId"),
+    )
+    address = fields.text(found, "brokerAddr", NAME_CHARACTERS_MAX)
+    timeout_ms = _number(found, "heartbeatTimeoutMills", TIMEOUT_MS)
+    beat = Heartbeat(
+        address,
+        _number(found, "epoch", -1),
+        _number(found, "maxOffset", -1),
+        _number(found, "confirmOffset", -1),
+        min(timeout_ms, TIMEOUT_MAX_MS) if timeout_ms > 0 else TIMEOUT_MS,
+        _number(found, "electionPriority", PRIORITY_LOWEST),
+        found.get("confirmsRole") == "true",
+    )
+    return key, beat
+
+
+def _number(found: Mapping[str, str], name: str, default: int) -> int:
+    return fields.long(found, name) if name in found else default

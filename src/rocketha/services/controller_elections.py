@@ -1,0 +1,172 @@
+"""Elections from both ends: proposing those that the watch wants, and telling brokers what was decided.
+
+Decides nothing.  Theory of operation.  Every node applies every election.  The one that leads tells the brokers; all
+remember it for a while, and a new leader tells again what was decided lately, since its predecessor may have died
+before it could (a broker that knows already answers at once).  Of each election it is remembered whether its winner can
+have heard of it: one that surely did not can be taken back (regression A23, ``Evidence.never_told``).
+
+Java: ``ControllerManager.triggerElectMaster`` and ``notifyBrokerRoleChanged``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from twisted.internet import defer
+from twisted.python.failure import Failure
+
+from rocketha.controller.events import ElectMaster, Event, Evidence
+from rocketha.controller.group import BrokerGroup, Did, GroupKey
+from rocketha.controller.liveness import ReplicaKey
+from rocketha.controller.notices import RoleChanged
+from rocketha.controller.state import ControllerState, Outcome
+from rocketha.controller.suspicion_effects import Elect
+from rocketha.observe.logging import make_logger
+from rocketha.raft.messages import Entry
+from rocketha.services.config_controller import ControllerConfig
+from rocketha.services.controller_notices import Notices
+from rocketha.services.controller_watch import Watch
+
+RECENT_S = 600.0
+RECENT_MAX = 1000
+"""Elections that a new leader tells brokers of once more."""
+
+_LOUD = frozenset({Did.ELECTED, Did.TAKEN_BACK, Did.UNSEATED, Did.CLEANED, Did.FORGOTTEN})
+
+
+class Elections:
+    """One controller's.
+
+    :param seconds: a clock for what is recent.
+    :param wall: time of day, for the audit trail.
+    :param propose: the answer of an event, once it is decided.
+    :ivar watch: set by the service before anything happens, as is ``notices``.
+    :ivar count: elections applied here.
+    """
+
+    watch: Watch
+    notices: Notices
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        state: ControllerState,
+        seconds: Callable[[], float],
+        wall: Callable[[], float],
+        propose: Callable[[Event], defer.Deferred[Any]],
+    ) -> None:
+        self._config = config
+        self._state = state
+        self._seconds = seconds
+        self._wall = wall
+        self._propose = propose
+        self._log = make_logger()
+        self._leading = False
+        self._recent: deque[tuple[float, tuple[RoleChanged, ...]]] = deque(maxlen=RECENT_MAX)
+        # Elections whose winner surely heard nothing yet: group -> log index; and of these, whose port refused.
+        self._quiet: dict[GroupKey, int] = {}
+        self._refused: set[GroupKey] = set()
+        self.count = 0
+
+    # -- proposing ------------------------------------------------------------------------------------------------
+
+    def elect(self, effect: Elect) -> None:
+        """The watch wants an election."""
+        cluster, name = effect.cluster, effect.broker_name
+        key = GroupKey(cluster, name)
+        evidence = Evidence(
+            why=effect.kind,
+            reason=effect.why,
+            now_ms=int(self._wall() * 1000),
+            unclean=self._config.enable_elect_unclean_master,
+            never_told=self._quiet.get(key, 0) if key in self._refused else 0,
+            alive=tuple(self.watch.evidence(ReplicaKey(cluster, name, number)) for number in effect.alive),
+            seen=effect.seen,
+        )
+        expected = (0, 0) if effect.dead_id is None else (effect.dead_id, effect.master_epoch)
+        event = ElectMaster(cluster, name, expected_master=expected[0], expected_epoch=expected[1], evidence=evidence)
+
+        def ended(result: Any) -> None:
+            if isinstance(result, Failure) or result.code:
+                why = result.getErrorMessage() if isinstance(result, Failure) else result.remark
+                self._log.warn("no new master of {group}: {why}", group=f"{cluster}/{name}", why=why)
+            if self._leading:
+                self.watch.election_ended(cluster, name)
+
+        self._propose(event).addBoth(ended)
+
+    # -- what was decided -----------------------------------------------------------------------------------------
+
+    def applied(self, outcome: Outcome, entry: Entry) -> None:
+        """An entry changed something, on this node as on every other."""
+        key = outcome.group
+        if key is None:
+            return
+        if outcome.did in _LOUD:
+            self._say(outcome.did, key, entry.index)
+        if not outcome.notices:
+            return
+        self.count += 1
+        self._recent.append((self._seconds(), outcome.notices))
+        if self._leading:
+            self._quiet[key] = entry.index
+            self._refused.discard(key)
+            self._tell(outcome.notices)
+
+    def _say(self, did: Did, key: GroupKey, index: int) -> None:
+        group = self._state.group(*key)
+        self._log.info(
+            "entry {index}: {group} {did}; master {master} in epoch {epoch}, in sync {in_sync}",
+            index=index,
+            group=f"{key.cluster}/{key.broker_name}",
+            did=did.name.lower().replace("_", " "),
+            master=group.master_id if group is not None else None,
+            epoch=group.master_epoch if group is not None else None,
+            in_sync=list(group.in_sync) if group is not None else [],
+        )
+
+    def _tell(self, notices: tuple[RoleChanged, ...]) -> None:
+        if not self._config.notify_broker_role_changed:
+            return
+        first = notices[0]
+        key = ReplicaKey(first.group.cluster, first.group.broker_name, first.receiver_id)
+        self.notices.send(notices, self.watch.liveness.alive(key, self.watch.now_ms()))
+
+    def led(self) -> None:
+        """This controller became leader: what was decided lately may not have been told."""
+        self._leading = True
+        since = self._seconds() - RECENT_S
+        newest = {notices[0].group: notices for at, notices in self._recent if at >= since}
+        for key in sorted(newest):
+            group, notices = self._state.group(*key), newest[key]
+            if group is not None and group.master_epoch == notices[0].master_epoch and group.master_id is not None:
+                self._tell(notices)
+
+    def deposed(self) -> None:
+        """It leads no more: it can vouch for nothing."""
+        self._leading = False
+        self._quiet.clear()
+        self._refused.clear()
+
+    # -- who knows ------------------------------------------------------------------------------------------------
+
+    def answered(self, group: BrokerGroup, broker_ids: Iterable[int]) -> None:
+        """Somebody was told who leads a set; these of its brokers asked for it themselves."""
+        self._quiet.pop(group.key, None)
+        if self.notices.pending:
+            for broker_id in broker_ids:
+                address = group.addresses.get(broker_id)
+                if address is not None:
+                    self.notices.asked(group.key, address)
+
+    def told(self, notice: RoleChanged) -> None:
+        """A notice was written to its broker."""
+        if notice.receiver_id == notice.master_id:
+            self._quiet.pop(notice.group, None)
+
+    def untold(self, notice: RoleChanged) -> None:
+        """A notice was not written, and its broker's port refused."""
+        if notice.receiver_id == notice.master_id and self._quiet.get(notice.group) == notice.index:
+            self._refused.add(notice.group)

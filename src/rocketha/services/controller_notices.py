@@ -1,0 +1,254 @@
+"""Telling brokers of an election (1008): the old master first, everybody in any case, until they know.
+
+Decides nothing about elections; must not know how a notice came to be.
+
+Theory of operation.  Java's controllers send the notice oneway, to those they think alive.  Ours is the same request
+with an answer, so that it is known who heard of it; a Java broker answers when its role is changed.
+
+1. The old master's notice is written first.  Where it was thought alive (an operator moved the mastership) the others
+   are told when it has answered, or a moment later: so for the shortest time two brokers take messages.
+2. A frozen broker's kernel takes the connection and the bytes.  They lie in its socket when it thaws, on a connection
+   it accepted long ago where there is a link (regression A21), and nothing more is sent to it meanwhile.
+3. A connection that ends or cannot be made is made again until the broker answers, is heard with the new epoch, or
+   asks by itself (1004); an old master for ten minutes, the others, which poll anyway, for half a minute.
+4. A refused connection is the end: that process is gone, and the next one registers.
+5. A newer epoch for an address makes older notices void.
+
+Java: ``ControllerManager.notifyBrokerRoleChanged``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+from twisted.internet import defer, error
+from twisted.python.failure import Failure
+
+from rocketha.controller.group import GroupKey
+from rocketha.controller.notices import RoleChanged
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.peer_connections import PeerConnections
+from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.wire.remoting import Command
+
+CONNECT_TIMEOUT_S = 3.0
+RETRY_S = 1.0
+PERSISTENCE_OLD_S = 600.0
+PERSISTENCE_S = 30.0
+HEAD_START_S = 0.3
+DELIVERIES_MAX = 10_000
+
+
+@attrs.define(eq=False)
+class _Delivery:
+    """One notice on its way."""
+
+    notice: RoleChanged
+    until_s: float
+    settled: defer.Deferred[None]
+    pooled: bool = False  # whether ``connection`` is a link
+    connection: RemotingProtocol | None = None
+    retry: Any = None
+    over: bool = False
+    written: bool = False
+
+
+class Notices:
+    """Carries out the notices of one controller.
+
+    :param links: whose pooled connections are used where there are any.
+    :param told: called with a notice when its broker has it, or may have it.
+    :param untold: called when it surely has not and will not: its port refused.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        links: PeerConnections,
+        told: Callable[[RoleChanged], None] = lambda notice: None,
+        untold: Callable[[RoleChanged], None] = lambda notice: None,
+    ) -> None:
+        self._reactor = reactor
+        self._links = links
+        self._told = told
+        self._untold = untold
+        self._log = make_logger()
+        self._deliveries: dict[str, _Delivery] = {}
+        self._waiting: set[Any] = set()
+        self.sent = self.failed = 0
+
+    @property
+    def pending(self) -> int:
+        """Brokers that were not told yet."""
+        return len(self._deliveries)
+
+    def send(self, notices: Sequence[RoleChanged], old_is_alive: bool) -> None:
+        """Deliver the notices of one election, in their order.
+
+        :param old_is_alive: whether to wait a moment for the first one's answer.
+        """
+        if not notices:
+            return
+        first, rest = notices[0], notices[1:]
+        deposed = first.receiver_id != first.master_id
+        settled = self._begin(first, PERSISTENCE_OLD_S if deposed else PERSISTENCE_S)
+        if not (deposed and old_is_alive and rest):
+            self._begin_all(rest)
+            return
+        done = defer.Deferred[None]()
+        timer = self._reactor.callLater(HEAD_START_S, done.callback, None)
+        self._waiting.add(timer)
+
+        def answered(_result: Any) -> None:
+            if timer.active():
+                timer.cancel()
+                done.callback(None)
+
+        settled.addBoth(answered)
+        done.addCallback(lambda _: self._waiting.discard(timer)).addCallback(lambda _: self._begin_all(rest))
+
+    def heard(self, address: str, epoch: int) -> None:
+        """A broker's heartbeat came from this address with the newest epoch of its log."""
+        delivery = self._deliveries.get(address)
+        if delivery is not None and epoch >= delivery.notice.master_epoch:
+            self._finish(delivery, "it is heard with the new epoch")
+
+    def asked(self, group: GroupKey, address: str) -> None:
+        """A broker asked for the state of its set by itself and was answered."""
+        delivery = self._deliveries.get(address)
+        if delivery is not None and delivery.notice.group == group:
+            self._finish(delivery, "it asked by itself")
+
+    def cancel(self) -> None:
+        """Tell nobody any more: another controller leads, or this one stops."""
+        for timer in self._waiting:
+            if timer.active():
+                timer.cancel()
+        self._waiting.clear()
+        for delivery in list(self._deliveries.values()):
+            self._end(delivery)
+
+    # -- one delivery ---------------------------------------------------------------------------------------------
+
+    def _begin_all(self, notices: Sequence[RoleChanged]) -> None:
+        for notice in notices:
+            self._begin(notice, PERSISTENCE_S)
+
+    def _begin(self, notice: RoleChanged, persistence_s: float) -> defer.Deferred[None]:
+        settled: defer.Deferred[None] = defer.Deferred()
+        address = notice.receiver_address
+        before = self._deliveries.get(address)
+        if before is not None:
+            if before.notice.group == notice.group and before.notice.master_epoch >= notice.master_epoch:
+                settled.callback(None)
+                return settled
+            self._end(before)
+        if len(self._deliveries) >= DELIVERIES_MAX:
+            self._log.warn(
+                "{count} brokers wait for notices: {address} must poll", count=DELIVERIES_MAX, address=address
+            )
+            settled.callback(None)
+            return settled
+        delivery = _Delivery(notice, self._reactor.seconds() + persistence_s, settled)
+        self._deliveries[address] = delivery
+        self._attempt(delivery)
+        return settled
+
+    def _attempt(self, delivery: _Delivery) -> None:
+        if delivery.over:
+            return
+        delivery.retry = None
+        left_s = delivery.until_s - self._reactor.seconds()
+        if left_s <= 0:
+            self._give_up(delivery, "the time is up")
+            return
+        link = self._links.open(delivery.notice.receiver_address)
+        delivery.pooled = link is not None
+        if link is not None:
+            self._write(link, delivery, left_s)
+            return
+        dialled = self._links.dial(delivery.notice.receiver_address, CONNECT_TIMEOUT_S)
+        dialled.addCallbacks(
+            lambda connection: self._write(connection, delivery, left_s),
+            lambda failure: self._not_connected(failure, delivery),
+        )
+
+    def _write(self, connection: RemotingProtocol, delivery: _Delivery, left_s: float) -> None:
+        if delivery.over:
+            connection.abort()
+            return
+        command = delivery.notice.command()
+        delivery.connection, delivery.written = connection, True
+        self.sent += 1
+        self._told(delivery.notice)
+        answer = connection.request(command.code, command.fields, command.body, timeout_s=left_s)
+        answer.addCallbacks(
+            lambda found: self._answered(found, delivery), lambda failure: self._broken(failure, delivery)
+        )
+
+    def _answered(self, answer: Command, delivery: _Delivery) -> None:
+        if delivery.over:
+            return
+        if answer.code == 0:
+            self._finish(delivery, "it answered")
+        else:
+            self._again(delivery, f"it answered {answer.code} {answer.remark or ''}".rstrip())
+
+    def _not_connected(self, failure: Failure, delivery: _Delivery) -> None:
+        if delivery.over:
+            return
+        if failure.check(error.ConnectionRefusedError):
+            if not delivery.written:
+                self._untold(delivery.notice)
+            self._give_up(delivery, "its port refuses; it will register when it is back")
+        else:
+            self._again(delivery, failure.getErrorMessage())
+
+    def _broken(self, failure: Failure, delivery: _Delivery) -> None:
+        if not delivery.over:
+            self._again(delivery, failure.getErrorMessage())
+
+    def _again(self, delivery: _Delivery, why: str) -> None:
+        notice = delivery.notice
+        self._log.info(
+            "broker {id} at {address} was not told of epoch {epoch} yet: {why}",
+            id=notice.receiver_id, address=notice.receiver_address, epoch=notice.master_epoch, why=why,
+        )  # fmt: skip
+        self._hang_up(delivery)
+        delivery.retry = self._reactor.callLater(RETRY_S, self._attempt, delivery)
+
+    def _finish(self, delivery: _Delivery, how: str) -> None:
+        notice = delivery.notice
+        self._log.info(
+            "broker {id} at {address} knows master {master} of {group} in epoch {epoch}: {how}",
+            id=notice.receiver_id, address=notice.receiver_address, master=notice.master_id,
+            group=f"{notice.group.cluster}/{notice.group.broker_name}", epoch=notice.master_epoch, how=how,
+        )  # fmt: skip
+        self._end(delivery)
+
+    def _give_up(self, delivery: _Delivery, why: str) -> None:
+        notice = delivery.notice
+        self.failed += 1
+        self._log.warn(
+            "broker {id} at {address} was not told of epoch {epoch}: {why}",
+            id=notice.receiver_id, address=notice.receiver_address, epoch=notice.master_epoch, why=why,
+        )  # fmt: skip
+        self._end(delivery)
+
+    def _end(self, delivery: _Delivery) -> None:
+        delivery.over = True
+        if self._deliveries.get(delivery.notice.receiver_address) is delivery:
+            del self._deliveries[delivery.notice.receiver_address]
+        if delivery.retry is not None and delivery.retry.active():
+            delivery.retry.cancel()
+        self._hang_up(delivery)
+        if not delivery.settled.called:
+            delivery.settled.callback(None)
+
+    def _hang_up(self, delivery: _Delivery) -> None:
+        """End its own connection, after what is written has gone out; a link stays."""
+        connection, delivery.connection = delivery.connection, None
+        if connection is not None and not delivery.pooled and not connection.closed:
+            connection.close()

@@ -1,0 +1,206 @@
+"""What a suspicious controller asks others: a broker's own port, the other controllers, and the ports of masters.
+
+Decides nothing; turns what came back into the values of :mod:`rocketha.controller.suspicion_effects`.
+
+Theory of operation.  A probe is a connection of its own and request 907, which every broker answers itself whatever its
+role: the kernel of a frozen process takes the connection, but nobody answers.  To the port of each master a connection
+is kept open while this controller leads (a *link*): it shows that the address can be reached, so that a refusal means
+something, and a demotion written to it is read before new client traffic when a frozen master thaws (regression A21).
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+from twisted.internet import defer, error
+from twisted.python.failure import Failure
+
+from rocketha.controller.codes import PrivateCode
+from rocketha.controller.liveness import ReplicaKey
+from rocketha.controller.suspicion_effects import Probe, Reading, Verdict
+from rocketha.errors import RemoteProtocolError
+from rocketha.protocols.peer_connections import PeerConnections
+from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.wire import json_dialect
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.remoting import Command
+
+LINKS_MAX = 2000
+LINK_ATTEMPTS_MAX = 16
+LINK_TIMEOUT_S = 3.0
+LINK_RETRY_MS = 5_000
+KEEP_ALIVE_MS = 30_000
+"""Brokers close connections on which nothing was said for 120 s."""
+
+
+def reading_of(answer: Command) -> Reading:
+    """What the body of 907 tells; nothing where it is not what Java writes."""
+    if answer.code != 0 or not answer.body:
+        return Reading()
+    try:
+        found = json_dialect.loads(answer.body)
+    except RemoteProtocolError:
+        return Reading()
+    if not isinstance(found, dict):
+        return Reading()
+    leads = found.get("master")
+    client = found.get("haClientRuntimeInfo")
+    client = client if isinstance(client, dict) else {}
+    numbers = [client.get(name) for name in ("lastReadTimestamp", "maxOffset")]
+    read_ms, max_offset = (each if type(each) is int else -1 for each in numbers)
+    return Reading(leads if isinstance(leads, bool) else None, read_ms, max_offset)
+
+
+@attrs.define
+class _Link:
+    """The connection to one master's port.
+
+    ``refused_ms``: when it first refused while it was thought alive.
+    """
+
+    address: str
+    next_ms: int = 0
+    attempting: bool = False
+    refused_ms: int | None = None
+
+
+class Probes:
+    """Carries out the questions of one controller.
+
+    :param reachable: told what came of a link: address, and whether its port was reached.
+    """
+
+    def __init__(self, reactor: Any, reachable: Callable[[str, bool], None]) -> None:
+        self._reactor = reactor
+        self._reachable = reachable
+        self.connections = PeerConnections(reactor, self._link_ended)
+        self._links: dict[str, _Link] = {}
+        self.asked = 0
+
+    # -- a broker's own port --------------------------------------------------------------------------------------
+
+    def probe(self, effect: Probe, report: Callable[[Probe, Verdict, Reading], None]) -> None:
+        """Ask, and report once: as soon as it is known, or when the time is up."""
+        self.asked += 1
+        timeout_s = effect.timeout_ms / 1000
+        attempt = self.connections.dial(effect.address, timeout_s)
+        due = self._reactor.callLater(timeout_s, attempt.cancel)
+
+        def ask(connection: RemotingProtocol) -> defer.Deferred[Command]:
+            answer = connection.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=timeout_s)
+            return answer.addBoth(_ending(connection))
+
+        def settled(result: Any) -> None:
+            if due.active():
+                due.cancel()
+            if isinstance(result, Failure):
+                report(effect, _verdict(result), Reading())
+            else:
+                report(effect, Verdict.ANSWERED, reading_of(result))
+
+        attempt.addCallback(ask).addBoth(settled)
+
+    # -- the other controllers ------------------------------------------------------------------------------------
+
+    def do_you_hear(
+        self, address: str, key: ReplicaKey, timeout_s: float, report: Callable[[bool, int | None], None]
+    ) -> None:
+        """Ask another controller whether it hears a broker; reports nothing when it does not answer."""
+        fields = {"clusterName": key.cluster, "brokerName": key.broker_name, "brokerId": str(key.broker_id)}
+
+        def answered(answer: Command) -> None:
+            if answer.code == 0:
+                age = answer.fields.get("heardMillisAgo", "")
+                report(answer.fields.get("connected") == "true", int(age) if age.isdecimal() else None)
+
+        def ask(connection: RemotingProtocol) -> defer.Deferred[Command]:
+            return connection.request(PrivateCode.DO_YOU_HEAR, fields, timeout_s=timeout_s)
+
+        self.connections.connect(address, timeout_s).addCallback(ask).addCallback(answered).addErrback(_no_answer)
+
+    # -- links ----------------------------------------------------------------------------------------------------
+
+    def keep_links(self, addresses: Iterable[str], now_ms: int, age_ms: Callable[[str], int | None]) -> None:
+        """Hold a link to each of these and to no other; to be called every second or so.
+
+        :param age_ms: how long ago the master at an address was heard.
+        """
+        wanted = dict.fromkeys(sorted(addresses)[:LINKS_MAX])
+        for address in [address for address in self._links if address not in wanted]:
+            del self._links[address]
+            self.connections.drop(address)
+        attempts = sum(link.attempting for link in self._links.values())
+        for address in wanted:
+            link = self._links.get(address)
+            if link is None:
+                link = self._links[address] = _Link(address)
+            if link.attempting or now_ms < link.next_ms:
+                continue
+            opened = self.connections.open(address)
+            if opened is not None:
+                link.next_ms = now_ms + KEEP_ALIVE_MS
+                opened.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=KEEP_ALIVE_MS / 1000).addErrback(_no_answer)
+            elif attempts < LINK_ATTEMPTS_MAX:
+                attempts += 1
+                self._open_link(link, now_ms, age_ms)
+
+    def _open_link(self, link: _Link, now_ms: int, age_ms: Callable[[str], int | None]) -> None:
+        link.attempting, link.next_ms = True, now_ms + LINK_RETRY_MS
+
+        def opened(connection: RemotingProtocol) -> None:
+            link.refused_ms, link.next_ms = None, now_ms + KEEP_ALIVE_MS // 2
+            self._reachable(link.address, True)
+
+        def failed(failure: Failure) -> None:
+            if failure.check(error.ConnectionRefusedError) is None:
+                return
+            if link.refused_ms is None:
+                link.refused_ms = now_ms
+            age = age_ms(link.address)
+            if age is not None and now_ms - age > link.refused_ms:
+                # It was heard after its port had refused: the address is wrong, not the broker dead.
+                self._reachable(link.address, False)
+
+        def over(_result: Any) -> None:
+            link.attempting = False
+
+        self.connections.connect(link.address, LINK_TIMEOUT_S).addCallbacks(opened, failed).addBoth(over)
+
+    def _link_ended(self, address: str) -> None:
+        link = self._links.get(address)
+        if link is not None:
+            link.next_ms = 0
+
+    def drop_links(self) -> None:
+        """This controller leads no more."""
+        for address in self._links:
+            self.connections.drop(address)
+        self._links.clear()
+
+    def close(self) -> None:
+        """End every connection."""
+        self._links.clear()
+        self.connections.close()
+
+
+def _ending(connection: RemotingProtocol) -> Callable[[Any], Any]:
+    def end(result: Any) -> Any:
+        connection.abort()
+        return result
+
+    return end
+
+
+def _no_answer(failure: Failure) -> None:
+    """Silence is an answer too; the round ends by its time."""
+
+
+def _verdict(failure: Failure) -> Verdict:
+    if failure.check(error.ConnectionRefusedError):
+        return Verdict.REFUSED
+    if failure.check(error.ConnectionClosed) or getattr(failure.value, "osError", None) == errno.ECONNRESET:
+        return Verdict.CLOSED
+    return Verdict.SILENT

@@ -1,0 +1,117 @@
+"""``twistd rocketha-controller``: options, and the service made of them.
+
+``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from twisted.application import service
+from twisted.python import usage
+
+from rocketha.errors import ConfigError
+from rocketha.observe.metrics import Registry
+from rocketha.services import config, controller_metrics
+from rocketha.services.broker_tap import add_pair
+from rocketha.services.controller import ControllerService
+from rocketha.services.namesrv_tap import check_endpoint
+from rocketha.services.status import (
+    STATUS_PARAMETERS,
+    StatusService,
+    check_status_options,
+    install_process_metrics,
+    use_log_level,
+)
+from rocketha.services.steady import SteadyClock
+from rocketha.store.posix_disk import PosixDisk
+
+_FLAGS = (
+    ("peers", "controllerDLegerPeers"),
+    ("id", "controllerDLegerSelfId"),
+    ("group", "controllerDLegerGroup"),
+    ("data", "controllerStorePath"),
+    ("bind", "bindAddress"),
+)
+
+
+class Options(usage.Options):
+    """Flags override the file."""
+
+    synopsis = "[options]"
+    longdesc = (
+        "Apache RocketMQ controller: elects the masters of broker sets.  Reads RocketMQ's controller.conf; every key "
+        "can also be given with --set."
+    )
+    optParameters = [
+        ["config", "c", None, "RocketMQ property file (controller.conf)."],
+        ["peers", None, None, "The controllers, id-host:port;... (controllerDLegerPeers, default n0-127.0.0.1:9878)."],
+        ["id", "i", None, "Which of them this is (controllerDLegerSelfId, default n0)."],
+        ["group", "g", None, "Their group's name (controllerDLegerGroup, default group1)."],
+        ["data", "d", None, "Directory of the log (controllerStorePath, default ~/DLedgerController)."],
+        ["bind", "b", None, "Address to listen on (bindAddress, default that of the own peer)."],
+        *STATUS_PARAMETERS,
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listen: list[str] = []
+        self.flags: dict[str, str] = {}
+        self.loaded: config.Loaded[config.ControllerConfig] | None = None
+        self.status: str | None = None
+
+    def opt_listen(self, description: str) -> None:
+        """An endpoint string instead of the own peer's port and --bind; may be repeated."""
+        self.listen.append(description)
+
+    opt_l = opt_listen
+
+    def opt_set(self, pair: str) -> None:
+        """KEY=VALUE: one configuration key; may be repeated."""
+        add_pair(self.flags, pair)
+
+    opt_s = opt_set
+
+    def postOptions(self) -> None:
+        """Check everything that can be checked without opening anything but the file."""
+        for option, key in _FLAGS:
+            if self[option] is not None:
+                self.flags[key] = self[option]
+        try:
+            data = config.read_file(self["config"]) if self["config"] is not None else b""
+            self.loaded = config.load_controller(data, self["config"] or "controller.conf", self.flags)
+        except ConfigError as problem:
+            raise usage.UsageError(str(problem)) from None
+        self.status = check_status_options(self)
+        for description in self.listen:
+            check_endpoint(description)
+
+
+def make_controller(loaded: config.Loaded[config.ControllerConfig], listen: list[str]) -> ControllerService:
+    """The controller of a configuration, on this machine's disk and clocks."""
+    return ControllerService(
+        loaded.config,
+        PosixDisk(),
+        random.SystemRandom(),
+        listen=listen,
+        warnings=loaded.warnings,
+        seconds=time.monotonic,
+    )
+
+
+def makeService(options: Options) -> service.IService:
+    """The controller of these options, with its status port if there is to be one."""
+    if options.loaded is None:
+        raise usage.UsageError("the options were not parsed")
+    use_log_level(options)
+    whole = service.MultiService()
+    SteadyClock().setServiceParent(whole)
+    controller = make_controller(options.loaded, options.listen)
+    if options.status is not None:
+        metrics = Registry()
+        install_process_metrics(metrics)
+        controller_metrics.install(metrics, controller)
+        StatusService(options.status, metrics, controller.healthy, controller.ready).setServiceParent(whole)
+    controller.setServiceParent(whole)
+    return whole
