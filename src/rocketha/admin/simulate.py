@@ -19,6 +19,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+from twisted.logger import globalLogBeginner
+
 from rocketha.simulation import faults
 from rocketha.simulation.run import Outcome
 from rocketha.simulation.scenarios import SCENARIOS, outcome
@@ -91,8 +93,15 @@ def _show(came: Outcome, configuration: bool = True) -> None:
         print(line)
 
 
+@functools.cache
+def _quiet() -> None:
+    """Nothing is printed but what we print: errors that are logged are findings."""
+    globalLogBeginner.beginLoggingTo([], redirectStandardIO=False, discardBuffer=True)
+
+
 def _one(args: argparse.Namespace, seed: int, kinds: Sequence[str]) -> int:
     print(f"{args.scenario}: seed {seed}, {args.seconds:g} simulated seconds", flush=True)
+    _quiet()
     came = outcome(args.scenario, seed, args.seconds, tuple(kinds), args.trace_lines if args.trace else 0)
     _show(came)
     print("VIOLATED" if came.violations else "nothing violated")
@@ -109,6 +118,7 @@ def _outcomes(args: argparse.Namespace, seeds: Sequence[int], kinds: Sequence[st
 
 
 def _play(scenario: str, seconds: float, kinds: tuple[str, ...], seed: int) -> Outcome:
+    _quiet()
     return outcome(scenario, seed, seconds, kinds)
 
 

@@ -15,7 +15,7 @@ Java: ``ReplicasManager``, ``AutoSwitchHAService``.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import attrs
@@ -32,6 +32,8 @@ from rocketha.simulation.host import Process
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
+DEFINITE = frozenset({0, *range(2000, 2017)})
+"""Answers that say what happened; others leave it open."""
 FETCH = 29001
 """Our own code: a slave asks its master for the log."""
 TICK_S = 1.0
@@ -57,6 +59,7 @@ class SimulatedBroker:
     """See the module.
 
     :param disk_name: names the disk: a wiped one is another broker.
+    :param cleaned: called when an operator has cleaned this broker out of the controllers.
     :ivar number: its id, None before it has one.
     :ivar master: its epoch as master, None while it is not one.
     :ivar epoch: the newest master epoch it was told.
@@ -64,7 +67,7 @@ class SimulatedBroker:
 
     def __init__(
         self, process: Process, group: Group, disk_name: str, port: int, controllers: tuple[str, ...],
-        rules: Rules, oracle: BrokerOracle, history: History,
+        rules: Rules, oracle: BrokerOracle, history: History, cleaned: Callable[[], None],
     ) -> None:  # fmt: skip
         self.process = process
         self.reactor = process.reactor
@@ -75,6 +78,7 @@ class SimulatedBroker:
         self.rules = rules
         self.oracle = oracle
         self.history = history
+        self._cleaned = cleaned
         self.identity = Identity(process.disk, group.cluster, group.name)
         self.leader: str | None = None
         self.registered = False
@@ -86,6 +90,7 @@ class SimulatedBroker:
         self._busy = False
         self._next_poll_s = self._next_leader_s = 0.0
         self._appended = 0
+        self._read_s = 0.0
         self._copied_epoch = 0  # of the master whose log ours is a copy of
         if disk_name not in oracle.logs:
             oracle.logs[disk_name] = []
@@ -119,9 +124,12 @@ class SimulatedBroker:
             self._confirm()
         elif self.master_address:
             self._fetch()
+        self._begin(self._step)
+
+    def _begin(self, step: Callable[[], defer.Deferred[None]]) -> None:
         if not self._busy:
             self._busy = True
-            self._step().addErrback(self._step_failed).addBoth(self._step_over)
+            step().addErrback(self._step_failed).addBoth(self._step_over)
 
     def _step_failed(self, failure: Any) -> None:
         """No answer, no connection, or a disk that fails: the next tick tries again."""
@@ -166,7 +174,7 @@ class SimulatedBroker:
                     self.history.drop(token)
                 if self.rules.hurried:
                     self.leader = None
-            elif token is not None:
+            elif token is not None and answer.code in DEFINITE:
                 self.history.settle(token, self._true_s(), _outcome(answer))
             return answer
 
@@ -218,8 +226,7 @@ class SimulatedBroker:
             self._take_role(answer)
         elif answer.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED:
             self.identity.forget()
-            self.oracle.wiped(self.name)
-            self.process.host.kill()  # begins anew under another name
+            self._cleaned()
 
     @defer.inlineCallbacks
     def _poll(self) -> Generator[Any, Any, None]:
@@ -259,8 +266,9 @@ class SimulatedBroker:
         fields = command.fields
         if not fields.get("masterAddress") or "masterEpoch" not in fields:
             return
-        epoch, set_epoch = int(fields["masterEpoch"]), int(fields["syncStateSetEpoch"])
         body = json.loads(command.body) if command.body else {}
+        epoch = int(fields["masterEpoch"])
+        set_epoch = int(fields["syncStateSetEpoch"] if "syncStateSetEpoch" in fields else body["syncStateSetEpoch"])
         in_sync = frozenset(body.get("syncStateSet") or ())
         master_id = int(fields["masterBrokerId"])
         if epoch > self.epoch:
@@ -308,11 +316,14 @@ class SimulatedBroker:
         asked = self.client.request(self.master_address, FETCH, fields, timeout_s=REQUEST_S)
 
         def fetched(answer: Command) -> None:
+            self._read_s = self.reactor.wall()
             if answer.code == 0 and epoch == self.epoch and self.master is None:
                 log = json.loads(answer.body)
-                if self._copied_epoch != epoch or len(log) > len(self.log):
-                    self.log[:] = log
+                news = self._copied_epoch != epoch or len(log) > len(self.log)
                 self._copied_epoch = epoch
+                if news:
+                    self.log[:] = log
+                    self._fetch()  # says that we have it
 
         asked.addCallback(fetched).addErrback(_forgotten)
 
@@ -346,11 +357,14 @@ class SimulatedBroker:
         master.acks[slave] = max(int(command.fields["have"]), master.acks.get(slave, 0))
         master.heard_s[slave] = self.reactor.seconds()
         self._confirm()
+        if master.wanted_set(self.reactor.seconds(), SLAVE_SILENT_S) != master.in_sync:
+            self._begin(lambda: self._report_set(master))
         return Answer(body=json.dumps(self.log).encode())
 
     def _ha_status(self) -> bytes:
-        """907, as Java's slave answers: when it last read from its master."""
-        return json.dumps({"master": self.master is not None}).encode()
+        """907, as Java answers: the role, and when a slave last read from its master."""
+        link = {"lastReadTimestamp": int(self._read_s * 1000), "maxOffset": len(self.log)}
+        return json.dumps({"master": self.master is not None, "haClientRuntimeInfo": link}).encode()
 
 
 def _forgotten(failure: Any) -> None:

@@ -34,16 +34,21 @@ class Findings:
     """
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self._scheduler, self._trace = world.scheduler, world.trace
         self.violations: list[Violation] = []
         self.counts: dict[str, int] = {}
 
     def violated(self, rule: str, what: str) -> None:
         """Note it, and end the run."""
-        violation = Violation(rule, self._world.now, what)
+        violation = Violation(rule, self.now, what)
         self.violations.append(violation)
-        self._world.trace.note(self._world.now, "CHECK", str(violation))
-        self._world.scheduler.stop()
+        self._trace.note(self.now, "CHECK", str(violation))
+        self._scheduler.stop()
+
+    @property
+    def now(self) -> float:
+        """True time."""
+        return self._scheduler.now
 
     def count(self, what: str, by: int = 1) -> None:
         """Something happened."""

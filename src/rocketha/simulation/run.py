@@ -21,6 +21,7 @@ from rocketha.simulation.faults import Injector
 from rocketha.simulation.findings import Findings, Violation
 from rocketha.simulation.scheduler import ProcessDied
 from rocketha.simulation.setup import Setup
+from rocketha.simulation.trace import Trace
 from rocketha.simulation.world import World
 
 LOOK_S = 0.5
@@ -88,23 +89,30 @@ Build = Callable[[Setup, World], Scenario]
 def run(build: Build, setup: Setup, trace_lines: int = 0) -> Outcome:
     """Run a scenario to its end, or to its first violation."""
     began = time.process_time()
-    world = World(setup.seed, setup.quality, trace_lines)
-    with _Logs(world) as logs:
-        scenario = build(setup, world)
-        findings = scenario.findings
-        logs.findings = findings
-        world.scheduler.on_failure = lambda name, failure: findings.violated(
-            "no exception reaches the reactor", f"{name}: {failure.getTraceback()}"
-        )
-        scenario.injector.schedule(setup.faults)
-        _look_again(world, scenario)
-        recovered_s = _play(world, scenario, setup)
-        if not findings.violations:
-            scenario.finish()
+    trace = Trace(trace_lines)
+    with _Logs(trace) as logs:
+        findings, events, recovered_s = _run(build, setup, trace, logs)
+        gc.collect()  # a Deferred that failed and nobody looked at says so now
     return Outcome(
-        setup, tuple(findings.violations), world.trace.digest, world.scheduler.events, dict(findings.counts),
-        recovered_s, time.process_time() - began, tuple(world.trace.lines()) if trace_lines else (),
+        setup, tuple(findings.violations), trace.digest, events, dict(findings.counts), recovered_s,
+        time.process_time() - began, tuple(trace.lines()) if trace_lines else (),
     )  # fmt: skip
+
+
+def _run(build: Build, setup: Setup, trace: Trace, logs: _Logs) -> tuple[Findings, int, float | None]:
+    """The run itself; when it returns nothing refers to its world any more."""
+    world = World(setup.seed, setup.quality, trace)
+    scenario = build(setup, world)
+    findings = logs.findings = scenario.findings
+    world.scheduler.on_failure = lambda name, failure: findings.violated(
+        "no exception reaches the reactor", f"{name}: {failure.getTraceback()}"
+    )
+    scenario.injector.schedule(setup.faults)
+    _look_again(world, scenario)
+    recovered_s = _play(world, scenario, setup)
+    if not findings.violations:
+        scenario.finish()
+    return findings, world.scheduler.events, recovered_s
 
 
 def _play(world: World, scenario: Scenario, setup: Setup) -> float | None:
@@ -141,14 +149,14 @@ def _look_again(world: World, scenario: Scenario) -> None:
 class _Logs:
     """Our own logs while a run lasts: silent, or in its trace; failures among them are findings."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
         self.findings: Findings | None = None
         self._level = "info"
 
     def __enter__(self) -> _Logs:
         self._level = txaio.get_global_log_level()
-        txaio.set_global_log_level("info" if self._world.trace.on else "error")
+        txaio.set_global_log_level("info" if self._trace.on else "error")
         globalLogPublisher.addObserver(self)
         self._collecting = gc.isenabled()
         gc.disable()  # a collection in the middle would report lost errors at a moment that differs between runs
@@ -164,12 +172,12 @@ class _Logs:
         """Twisted: something is logged."""
         level = event.get("log_level", LogLevel.info)
         failure = event.get("log_failure")
-        if self._world.trace.on and str(event.get("log_namespace", "")).startswith("rocketha"):
-            self._world.trace.say(self._world.now, level.name, formatEvent(event))
+        if self._trace.on and str(event.get("log_namespace", "")).startswith("rocketha"):
+            self._trace.say(self.findings.now if self.findings is not None else 0.0, level.name, formatEvent(event))
         if self.findings is None or level < LogLevel.error:
             return
         if isinstance(failure, Failure):
             if not failure.check(ProcessDied):
                 self.findings.violated("no failure is logged", failure.getTraceback())
-        elif "Traceback" in (text := formatEvent(event)):
+        elif "Traceback" in (text := formatEvent(event)) and "ProcessDied" not in text:
             self.findings.violated("no failure is logged", text)

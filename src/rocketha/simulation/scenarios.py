@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketha.simulation import setup
+from rocketha.simulation.controller_scenario import ControllerScenario
 from rocketha.simulation.raft_scenario import RaftScenario
 from rocketha.simulation.run import Build, Outcome, run
 from rocketha.simulation.setup import Setup
@@ -14,7 +15,12 @@ def _raft(seed: int, seconds: float, kinds: tuple[str, ...]) -> Setup:
     return setup.expand(seed, seconds, kinds)
 
 
+def _controller(seed: int, seconds: float, kinds: tuple[str, ...]) -> Setup:
+    return setup.expand(seed, seconds, kinds, sizes=(1, 3, 3, 3, 5), clients=4)
+
+
 SCENARIOS: dict[str, tuple[Callable[[int, float, tuple[str, ...]], Setup], Build]] = {
+    "controller": (_controller, ControllerScenario),
     "raft": (_raft, RaftScenario),
 }
 

@@ -20,12 +20,12 @@ class World:
 
     :param seed: decides everything.
     :param quality: of all links, until changed.
-    :param trace_lines: how much of the trace to keep.
+    :param trace: where what happens is noted.
     """
 
-    def __init__(self, seed: int, quality: Quality | None = None, trace_lines: int = 0) -> None:
+    def __init__(self, seed: int, quality: Quality | None = None, trace: Trace | None = None) -> None:
         self.seed = seed
-        self.trace = Trace(trace_lines)
+        self.trace = trace or Trace()
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler, self.chance("network"), self.trace, quality)
         self.hosts: dict[str, Host] = {}
