@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer, error
-from twisted.internet.endpoints import connectProtocol
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError
@@ -20,6 +21,18 @@ from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
+
+
+class _One(Factory):
+    """Twisted's ``connectProtocol``, without two lines in the log for each connection."""
+
+    noisy = False
+
+    def __init__(self, protocol: RemotingProtocol) -> None:
+        self._protocol = protocol
+
+    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol:
+        return self._protocol
 
 
 class PeerConnections:
@@ -67,7 +80,7 @@ class PeerConnections:
             endpoint = client_endpoint(self._reactor, address, timeout_s)
         except ConfigError as problem:
             return defer.fail(error.ConnectError(string=str(problem)))
-        attempt: defer.Deferred[Any] = connectProtocol(endpoint, self._factory.buildProtocol(None))
+        attempt: defer.Deferred[Any] = endpoint.connect(_One(self._factory.buildProtocol(None)))
         self._attempts.add(attempt)
 
         def over(result: Any) -> Any:

@@ -202,7 +202,8 @@ class Notices:
         if failure.check(error.ConnectionRefusedError):
             if not delivery.written:
                 self._untold(delivery.notice)
-            self._give_up(delivery, "its port refuses; it will register when it is back")
+            # Usual at its first start: it opens its port after it has registered.
+            self._finish(delivery, "its port refuses, it will register")
         else:
             self._again(delivery, failure.getErrorMessage())
 
@@ -222,7 +223,7 @@ class Notices:
     def _finish(self, delivery: _Delivery, how: str) -> None:
         notice = delivery.notice
         self._log.info(
-            "broker {id} at {address} knows master {master} of {group} in epoch {epoch}: {how}",
+            "broker {id} at {address} need not be told that {master} is the master of {group} in epoch {epoch}: {how}",
             id=notice.receiver_id, address=notice.receiver_address, master=notice.master_id,
             group=f"{notice.group.cluster}/{notice.group.broker_name}", epoch=notice.master_epoch, how=how,
         )  # fmt: skip

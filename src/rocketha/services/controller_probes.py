@@ -142,7 +142,7 @@ class Probes:
             opened = self.connections.open(address)
             if opened is not None:
                 link.next_ms = now_ms + KEEP_ALIVE_MS
-                opened.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=KEEP_ALIVE_MS / 1000).addErrback(_no_answer)
+                _say_something(opened)
             elif attempts < LINK_ATTEMPTS_MAX:
                 attempts += 1
                 self._open_link(link, now_ms, age_ms)
@@ -151,8 +151,9 @@ class Probes:
         link.attempting, link.next_ms = True, now_ms + LINK_RETRY_MS
 
         def opened(connection: RemotingProtocol) -> None:
-            link.refused_ms, link.next_ms = None, now_ms + KEEP_ALIVE_MS // 2
+            link.refused_ms, link.next_ms = None, now_ms + KEEP_ALIVE_MS
             self._reachable(link.address, True)
+            _say_something(connection)
 
         def failed(failure: Failure) -> None:
             if failure.check(error.ConnectionRefusedError) is None:
@@ -192,6 +193,11 @@ def _ending(connection: RemotingProtocol) -> Callable[[Any], Any]:
         return result
 
     return end
+
+
+def _say_something(connection: RemotingProtocol) -> None:
+    """Keep a link alive; what comes back does not matter."""
+    connection.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=KEEP_ALIVE_MS / 1000).addErrback(_no_answer)
 
 
 def _no_answer(failure: Failure) -> None:
