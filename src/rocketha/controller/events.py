@@ -75,9 +75,9 @@ class Evidence:
     :ivar asker: address of who asked, empty for itself.
     :ivar unclean: ``enableElectUncleanMaster``: a broker outside the SyncStateSet may be elected.
     :ivar adopt: brokers that this controller has no record of may register under the id they bring.
-    :ivar never_told: log index of the group's last election, if this leader, leading without a break since it applied
-        that election, can vouch that its winner never heard of it: the notice found its port closed, and no answer
-        naming it was given to anybody since.  0 where it can not.
+    :ivar never_told: log index of the group's last election, if this node, which proposed that election in its present
+        term, can vouch that its winner never heard of it: the notice found its port closed, and nothing that names it
+        was answered to anybody of the group since.  0 where it can not.
     :ivar alive: the registered replicas it thought alive, by id.
     :ivar seen: what probes, the other controllers and the replicas said.
     """
