@@ -149,12 +149,12 @@ class Chaos:
     def run(self, steps: int) -> None:
         """Random steps, then a time without faults in which the group must come together."""
         actions = [
-            (60, self.deliver),
+            (70, self.deliver),
             (16, self.tick),
             (12, self.turn),
             (10, self.sync),
             (8, self.propose),
-            (3, self.read),
+            (6, self.read),
             (1, self.partition),
             (1, self.heal),
             (1, self.crash),
@@ -163,7 +163,7 @@ class Chaos:
             (0.4, self.change_members),
             (0.5, self.refuse),
             (0.3, self.sicken),
-            (0.6, self.campaign),
+            (1, self.campaign),
         ]
         chosen = self.random.choices([each for _, each in actions], [weight for weight, _ in actions], k=steps)
         for action in chosen:
@@ -173,6 +173,11 @@ class Chaos:
     def any_server(self) -> Server:
         """One that is up."""
         return self.servers[self.random.choice([each for each in self.names if each not in self.down])]
+
+    def any_leader(self) -> Server:
+        """One that takes itself for the leader, if there is one."""
+        leading = [each for each in self.names if self.servers[each].node.role is Role.LEADER and each not in self.down]
+        return self.servers[self.random.choice(leading)] if leading else self.any_server()
 
     def carry_out(self, server: Server) -> None:
         """Its Readys; what it says is then under way."""
@@ -249,7 +254,7 @@ class Chaos:
     def partition(self) -> None:
         """Cut some links: a group from the rest, one node, or one direction."""
         chance = self.random
-        kind = chance.randrange(3)
+        kind = chance.randrange(4)
         if kind == 0:
             some = set(chance.sample(self.names, chance.randint(1, 3)))
             self.cut |= {(a, b) for a in self.names for b in self.names if (a in some) != (b in some)}
@@ -257,7 +262,7 @@ class Chaos:
             a, b = chance.sample(self.names, 2)
             self.cut.add((a, b))
         else:
-            a = chance.choice(self.names)
+            a = self.any_leader().name
             self.cut |= {(a, b) for b in self.names if b != a}
 
     def heal(self) -> None:
@@ -267,7 +272,7 @@ class Chaos:
 
     def crash(self) -> None:
         """A node loses its memory and what is not synced; it stays down for a while, or not."""
-        server = self.any_server()
+        server = self.any_leader() if self.random.random() < 0.5 else self.any_server()
         server.crash()
         self.witness.restarted(server.name)
         for key in [each for each in self.witness.read_floor if each[0] == server.name]:

@@ -102,6 +102,8 @@ class Server:
 
     def take_snapshot(self, keep: int = 0) -> None:
         """Save the state machine, and compact all but ``keep`` entries before it."""
+        if self.node._core.log.installing is not None:
+            return
         meta = self.node.snapshot_meta(self.node.applied)
         if meta.index <= self.storage.snapshot().index:
             return
@@ -115,6 +117,7 @@ class Cluster:
 
     :ivar wire: messages under way.
     :ivar cut: pairs (sender, to) whose messages are lost.
+    :ivar lose: says of a message whether it is lost.
     """
 
     def __init__(self, members: Members | int = 3, seed: int = 0, **settings: Any) -> None:
@@ -124,6 +127,7 @@ class Cluster:
         self.servers = {each: self.make(each, self.members) for each in self.members.ids()}
         self.wire: list[Message] = []
         self.cut: set[tuple[str, str]] = set()
+        self.lose: Callable[[Message], bool] = lambda message: False
 
     def make(self, name: str, members: Members) -> Server:
         """A new server, not added yet."""
@@ -156,7 +160,9 @@ class Cluster:
         """Let every server do what it has to; its messages are then under way."""
         for server in self.servers.values():
             server.turn()
-            self.wire += [each for each in server.outbox if (each.sender, each.to) not in self.cut]
+            for message in server.outbox:
+                if (message.sender, message.to) not in self.cut and not self.lose(message):
+                    self.wire.append(message)
             server.outbox.clear()
 
     def deliver(self) -> int:

@@ -52,7 +52,7 @@ def message_text(message: Message) -> str:
         text += " unhealthy" if kind is Kind.HEART_BEAT_ANSWER else " NO"
     if message.hint_index and kind is Kind.APPEND_ANSWER:
         text += f" hint {message.hint_index}" + (f"/{message.hint_term}" if message.reject else "")
-    if message.context and not (kind is Kind.APPEND):
+    if message.context and kind is not Kind.APPEND:
         text += " forced" if kind is Kind.VOTE else f" #{message.context}"
     if message.entries:
         text += " [" + ", ".join(map(entry_text, message.entries)) + "]"

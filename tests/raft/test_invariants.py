@@ -10,7 +10,7 @@ from tests.raft.chaos import Chaos
 
 SEEDS = int(os.environ.get("ROCKETHA_RAFT_SEEDS", "200"))
 FIRST = int(os.environ.get("ROCKETHA_RAFT_FIRST_SEED", "0"))
-STEPS = 700
+STEPS = 1200
 
 
 class InvariantTests(unittest.SynchronousTestCase):

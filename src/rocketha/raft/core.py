@@ -12,7 +12,6 @@ from rocketha.raft.config import RaftConfig, Role
 from rocketha.raft.log import Log
 from rocketha.raft.membership import MembershipHistory
 from rocketha.raft.messages import Members, Message, ReadState
-from rocketha.raft.quorum import votes
 from rocketha.raft.storage import LogStorage
 
 
@@ -80,8 +79,8 @@ class Core:
         return self.membership.current
 
     def passive_role(self) -> Role:
-        """FOLLOWER, or LEARNER for a node without a vote."""
-        return Role.FOLLOWER if votes(self.members, self.id) else Role.LEARNER
+        """FOLLOWER, or LEARNER for a node that may not stand for election."""
+        return Role.FOLLOWER if self.may_stand else Role.LEARNER
 
     def peers(self) -> list[str]:
         """The ids of the others, sorted."""
@@ -93,9 +92,18 @@ class Core:
         return sorted((members.voters | members.outgoing) - {self.id})
 
     @property
+    def may_stand(self) -> bool:
+        """Whether the configurations let this node stand for election.
+
+        A voter may until it knows that an entry which removes it is committed: it may be the only one that has the
+        entry (thesis 4.2.2).  Its own vote does not count then.
+        """
+        return self.membership.names_voter(self.id, self.log.commit)
+
+    @property
     def electable(self) -> bool:
-        """Whether this node may stand for election."""
-        return votes(self.members, self.id) and not self.sick and self.log.installing is None
+        """Whether this node may stand for election now."""
+        return self.may_stand and not self.sick and self.log.installing is None
 
     def lose_forwarded_reads(self) -> None:
         """The leader changed: what was asked of it will not be answered."""

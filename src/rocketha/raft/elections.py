@@ -28,9 +28,8 @@ REFUSED_RANK_MS = 30
 REFUSED_JITTER_MS = 10
 """After a refused connection: 10-20 ms for the first id, 40-50 ms for the second, and so on."""
 
-HURRY_TICKS_MIN = 2
-HURRY_TICKS_MAX = 5
-"""An election that failed after a refused connection is tried again after so many ticks."""
+HURRY_TICKS = 2
+"""An election that failed after a refused connection is tried again after so many ticks, or one more, a rank."""
 
 
 class Elections:
@@ -41,12 +40,13 @@ class Elections:
     :ivar timeout: the elapsed ticks at which to campaign.
     """
 
-    __slots__ = ("_core", "_hurry", "_votes", "boot_guard", "elapsed", "leadership", "timeout")
+    __slots__ = ("_core", "_hurry", "_rank", "_votes", "boot_guard", "elapsed", "leadership", "timeout")
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._votes: dict[str, bool] = {}
         self._hurry = 0
+        self._rank = 0  # among those who campaign after a refused connection
         self.leadership: Leadership | None = None
         self.elapsed = 0
         self.timeout = 0
@@ -71,7 +71,7 @@ class Elections:
         chance, ticks = self._core.random, self._core.config.election_ticks
         self.elapsed = 0
         if self._hurry:
-            self.timeout = chance.randint(HURRY_TICKS_MIN, HURRY_TICKS_MAX)
+            self.timeout = HURRY_TICKS * (1 + self._rank) + chance.randrange(2)
         else:
             self.timeout = chance.randrange(ticks, 2 * ticks)
 
@@ -229,6 +229,7 @@ class Elections:
             return 0
         core.leader_gone = True
         self._hurry = core.config.election_ticks
-        rank = [each for each in sorted([*core.voting_peers(), core.id]) if each != core.leader_id].index(core.id)
-        self.timeout = min(self.timeout, self.elapsed + HURRY_TICKS_MIN + rank)  # should the driver's call not come
-        return REFUSED_DELAY_MS + REFUSED_RANK_MS * rank + core.random.randrange(REFUSED_JITTER_MS)
+        others = [each for each in core.voting_peers() if each != core.leader_id]
+        self._rank = sum(1 for each in others if each < core.id)
+        self.timeout = min(self.timeout, self.elapsed + HURRY_TICKS + self._rank)  # should the driver's call not come
+        return REFUSED_DELAY_MS + REFUSED_RANK_MS * self._rank + core.random.randrange(REFUSED_JITTER_MS)

@@ -33,22 +33,22 @@ class Following:
         self._receipt = SnapshotReceipt()
         self.received: tuple[SnapshotMeta, bytes] | None = None
 
-    def append(self, message: Message) -> bool:
-        """An APPEND of this term's leader; whether a membership came or went with it."""
+    def append(self, message: Message) -> None:
+        """An APPEND of this term's leader."""
         core, log = self._core, self._core.log
         entries: Sequence[Entry] = message.entries
         index, log_term = message.index, message.log_term
         if not entries and message.context == COMMIT_ONLY:
             log.commit_to(min(message.commit, core.matched))
-            return False
+            return
         if entries and not in_order(entries, index, log_term, message.term):
-            return False
+            return
         memberships = _memberships(entries)
         if memberships is None:
-            return False
+            return
         if index < log.commit and index + len(entries) <= log.commit:
             self._owe(message.sender, log.commit)  # all of it is committed here, and may be compacted
-            return False
+            return
         if index < log.commit:
             skipped = log.commit - index
             index, log_term = log.commit, entries[skipped - 1].term
@@ -56,17 +56,16 @@ class Following:
             entries = entries[skipped:]
         elif not log.matches(index, log_term):
             self._reject(message)
-            return False
+            return
         cut = log.merge(entries) if entries else 0
-        moved = core.membership.cut(cut) if cut else False
+        if cut:
+            core.membership.cut(cut)
         for entry_index, members in memberships:
             if entry_index > core.membership.index:
                 core.membership.appended(entry_index, members)
-                moved = True
         last = index + len(entries)
         self._owe(message.sender, last)
         log.commit_to(min(message.commit, last))
-        return moved
 
     def _owe(self, leader: str, matched: int) -> None:
         core = self._core
@@ -127,18 +126,18 @@ class Following:
             )
         )
 
-    def snapshot(self, message: Message) -> bool:
-        """A part of a snapshot; whether it was the last one, and the membership was replaced."""
+    def snapshot(self, message: Message) -> None:
+        """A part of a snapshot; with the last one, log and membership are replaced."""
         core, log, meta = self._core, self._core.log, message.snapshot
         if meta is None or message.offset < 0:
-            return False
+            return
         if meta.index <= log.commit:
             self._owe(message.sender, log.commit)
-            return False
+            return
         if log.matches(meta.index, meta.term):
             log.commit_to(meta.index)
             self._owe(message.sender, meta.index)
-            return False
+            return
         wanted, data = self._receipt.take(message, meta, core.config.max_snapshot_bytes)
         offset = message.offset + len(message.data) if wanted else self._receipt.received
         core.now.append(
@@ -155,12 +154,11 @@ class Following:
             )
         )
         if data is None:
-            return False
+            return
         log.restore(meta)
         core.membership.restored(meta.index, meta.members)
         self.received = (meta, data)
         self._owe(message.sender, meta.index)
-        return True
 
     def read_answered(self, message: Message) -> None:
         """The leader's answer to a forwarded read."""

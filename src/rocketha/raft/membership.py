@@ -13,6 +13,7 @@ import attrs
 
 from rocketha.raft.errors import MembersRefused
 from rocketha.raft.messages import Members
+from rocketha.raft.quorum import votes
 
 MEMBERS_MAX = 64
 """Members of a group, learners included."""
@@ -91,12 +92,26 @@ class MembershipHistory:
         self._earlier.append((self.index, self.current))
         self.index, self.current = index, members
 
-    def cut(self, index: int) -> bool:
-        """The log is cut from ``index`` on; whether that took a configuration back."""
-        before = self.index
+    def cut(self, index: int) -> None:
+        """The log is cut from ``index`` on, and the configurations there taken back."""
         while self.index >= index and self._earlier:
             self.index, self.current = self._earlier.pop()
-        return self.index != before
+
+    def names_voter(self, member: str, commit: int) -> bool:
+        """Whether a member votes in the configuration in force, or in one that is in force if what follows is lost.
+
+        :param commit: configurations before the last one up to here are history.
+        """
+        if votes(self.current, member):
+            return True
+        if self.index <= commit:
+            return False
+        for since, members in reversed(self._earlier):
+            if votes(members, member):
+                return True
+            if since <= commit:
+                break
+        return False
 
     def at(self, index: int) -> Members:
         """The configuration as of an entry that is not compacted."""

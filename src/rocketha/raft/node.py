@@ -159,19 +159,15 @@ class RaftNode:
             self._refuse_read(message)
 
     def _step_from_leader(self, message: Message) -> None:
-        core = self._core
         if self._elections.leadership is not None:
             return  # two leaders in a term cannot be; if they are, this one does not obey
         self._elections.heard_leader(message.sender)
         if message.kind == Kind.APPEND:
-            changed = self._following.append(message)
+            self._following.append(message)
         elif message.kind == Kind.HEART_BEAT:
             self._following.heart_beat(message)
-            changed = False
         else:
-            changed = self._following.snapshot(message)
-        if changed:
-            core.role = core.passive_role()
+            self._following.snapshot(message)
 
     def _step_read(self, message: Message) -> None:
         leadership = self._elections.leadership
@@ -337,7 +333,10 @@ class RaftNode:
         if self._elections.leadership is not None:
             self._elections.leadership.flush()
         else:
+            core = self._core
             self._following.answer()
+            if core.role is Role.FOLLOWER or core.role is Role.LEARNER:
+                core.role = core.passive_role()
 
     def _hint_due(self) -> bool:
         """Whether the stored commit hint is old: once an election time, if it moved."""
@@ -393,7 +392,10 @@ class RaftNode:
         self._core.log.applied_to(index)
 
     def snapshot_meta(self, index: int) -> SnapshotMeta:
-        """What a snapshot of the state after entry ``index`` (applied, not compacted) is to carry."""
+        """What a snapshot of the state after entry ``index`` (applied, not compacted) is to carry.
+
+        :raises Compacted: while a received snapshot waits to be stored.
+        """
         return SnapshotMeta(index, self._core.log.term(index), self._core.membership.at(index))
 
     def compacted(self) -> None:

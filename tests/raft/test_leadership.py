@@ -1,0 +1,201 @@
+"""Leadership handed on: transfers, preferred leaders, failing disks, frozen processes."""
+
+from __future__ import annotations
+
+from twisted.trial import unittest
+
+from rocketha.raft.config import Role
+from rocketha.raft.errors import LagsTooMuch, NotLeader, Transferring, UnknownMember
+from rocketha.raft.messages import Kind, Message
+from tests.raft.cluster import Cluster, group
+
+
+class TransferTests(unittest.SynchronousTestCase):
+    """transfer()."""
+
+    def test_leadership_is_transferred(self) -> None:
+        """Within a round trip of being caught up, without a pre-vote, and although all are loyal."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        cluster.tick(1)
+        cluster.node("1").propose([b"a"])
+        cluster.node("1").transfer("3")
+        self.assertRaises(Transferring, cluster.node("1").propose, [b"b"])
+        cluster.settle()
+        self.assertEqual((cluster.leader(), cluster.node("3").term), ("3", 2))
+        cluster.node("3").propose([b"b"])
+        cluster.settle()
+        self.assertEqual([each.applied for each in cluster.servers.values()], [[b"a", b"b"]] * 3)
+
+    def test_what_cannot_be_done_is_refused(self) -> None:
+        """Not by a follower, not to a stranger or learner, not to one that lags or is silent."""
+        cluster = Cluster(group(["1", "2", "3"], ["4"]), transfer_lag_max=2)
+        self.assertRaises(NotLeader, cluster.node("1").transfer, "2")
+        cluster.elect("1")
+        self.assertRaises(UnknownMember, cluster.node("1").transfer, "9")
+        self.assertRaises(UnknownMember, cluster.node("1").transfer, "4")
+        cluster.node("1").transfer("1")
+        self.assertEqual(cluster.leader(), "1")
+        cluster.isolate("3")
+        cluster.tick(25, "1", "2")
+        self.assertRaises(LagsTooMuch, cluster.node("1").transfer, "3")
+        cluster.heal()
+        cluster.cut = {("1", "3")}
+        cluster.node("1").propose([b"a"] * 3)
+        cluster.settle()
+        self.assertRaises(LagsTooMuch, cluster.node("1").transfer, "3")
+        self.assertEqual(cluster.leader(), "1")
+
+    def test_a_transfer_has_a_deadline(self) -> None:
+        """A successor that never takes over: after an election time the leader serves again."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        cluster.lose = lambda message: message.kind == Kind.TAKE_LEADERSHIP
+        cluster.node("1").transfer("2")
+        cluster.tick(9)
+        self.assertRaises(Transferring, cluster.node("1").propose, [b"a"])
+        self.assertRaises(Transferring, cluster.node("1").transfer, "3")
+        cluster.tick(1)
+        cluster.node("1").propose([b"a"])
+
+    def test_a_lost_order_is_repeated(self) -> None:
+        """With the next heartbeat."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        lost = []
+        cluster.lose = lambda message: message.kind == Kind.TAKE_LEADERSHIP and not lost and not lost.append(1)
+        cluster.node("1").transfer("2")
+        cluster.settle()
+        self.assertEqual((len(lost), cluster.leader()), (1, "1"))
+        cluster.tick(1)
+        self.assertEqual(cluster.leader(), "2")
+
+    def test_only_the_leaders_order_counts(self) -> None:
+        """TAKE_LEADERSHIP of anybody else is nothing."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        cluster.node("2").step(Message(Kind.TAKE_LEADERSHIP, "3", "2", 1))
+        cluster.settle()
+        self.assertEqual(cluster.leader(), "1")
+
+
+class PreferredTests(unittest.SynchronousTestCase):
+    """Leaders that somebody prefers."""
+
+    def test_d6_a_preferred_node_takes_over_when_caught_up(self) -> None:
+        """D6: not while it lags too much or is silent, nobody waits for it; then within an election time or so."""
+        cluster = Cluster(3, preferred=("3",), transfer_lag_max=2)
+        cluster.isolate("3")
+        cluster.elect("1")
+        cluster.node("1").propose([b"a"] * 5)
+        cluster.settle()
+        cluster.tick(30, "1", "2")
+        self.assertEqual(cluster.leader(), "1")
+        cluster.heal()
+        cluster.cut = {("1", "3")}
+        cluster.tick(30, "1", "2")
+        self.assertEqual(cluster.leader(), "1")
+        cluster.heal()
+        cluster.tick(30)
+        self.assertEqual(cluster.leader(), "3")
+        term = cluster.node("3").term
+        cluster.tick(100)
+        self.assertEqual((cluster.leader(), cluster.node("3").term), ("3", term))
+
+    def test_d6_a_preferred_node_that_fails_is_not_asked_every_second(self) -> None:
+        """Each attempt costs an election time of refused proposals."""
+        cluster = Cluster(3, preferred=("3",))
+        cluster.elect("1")
+        orders: list[Message] = []
+        cluster.lose = lambda message: message.kind == Kind.TAKE_LEADERSHIP and not orders.append(message)
+        busy = 0
+        for _ in range(200):
+            cluster.tick(1)
+            busy += cluster.node("1").status().transferring_to != ""
+        self.assertGreater(busy, 0)
+        self.assertLess(busy, 40)
+
+
+class DiskTests(unittest.SynchronousTestCase):
+    """D10: a disk that fails or crawls."""
+
+    def test_d10_an_unhealthy_leader_hands_on(self) -> None:
+        """At once, to a node that has all that is committed, by messages that need nothing saved."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        cluster.isolate("2")
+        cluster.node("1").propose([b"a"])
+        cluster.settle()
+        cluster.heal()
+        orders = cluster.node("1").unhealthy("EIO")
+        self.assertEqual([(each.kind, each.to) for each in orders], [(Kind.TAKE_LEADERSHIP, "3")])
+        self.assertEqual(cluster.node("1").role, Role.FOLLOWER)
+        cluster.wire += orders
+        cluster.settle()
+        self.assertEqual(cluster.leader(), "3")
+
+    def test_d10_an_unhealthy_node_is_not_electable(self) -> None:
+        """Neither by its timer nor by order nor when told that the leader is gone; its followers elect another."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        cluster.node("2").unhealthy("slow")
+        cluster.tick(2)
+        self.assertRaises(LagsTooMuch, cluster.node("1").transfer, "2")
+        cluster.node("2").step(Message(Kind.TAKE_LEADERSHIP, "1", "2", 1))
+        self.assertEqual(cluster.node("2").peer_refused("1"), 0)
+        cluster.node("2").campaign()
+        self.assertEqual((cluster.node("2").role, cluster.node("2").term), (Role.FOLLOWER, 1))
+        self.assertEqual(cluster.node("2").status().unhealthy, "slow")
+        cluster.isolate("1")
+        cluster.tick(60, "2", "3")
+        self.assertEqual(cluster.leader(), "3")
+
+    def test_d10_no_preference_for_a_failing_disk(self) -> None:
+        """A preferred leader with a dead disk does not get leadership back before it is well."""
+        cluster = Cluster(3, preferred=("1",))
+        cluster.elect("1")
+        cluster.wire += cluster.node("1").unhealthy("EIO")
+        cluster.settle()
+        leader = cluster.leader()
+        self.assertNotEqual(leader, "1")
+        cluster.tick(100)
+        self.assertEqual(cluster.leader(), leader)
+        cluster.node("1").healthy()
+        cluster.tick(30)
+        self.assertEqual(cluster.leader(), "1")
+
+    def test_d10_a_candidate_gives_up(self) -> None:
+        """And a single node stops leading."""
+        cluster = Cluster(3)
+        cluster.node("1").campaign()
+        self.assertEqual(cluster.node("1").unhealthy("EIO"), ())
+        self.assertEqual(cluster.node("1").role, Role.FOLLOWER)
+        alone = Cluster(1)
+        alone.elect("1")
+        self.assertEqual(alone.node("1").unhealthy("EIO"), ())
+        self.assertEqual(alone.node("1").role, Role.FOLLOWER)
+
+
+class FrozenTests(unittest.SynchronousTestCase):
+    """A process that stood still."""
+
+    def test_a_thawed_follower_does_not_campaign_at_once(self) -> None:
+        """It waits a whole election time for its leader first."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        for _ in range(9):
+            cluster.node("2").tick()
+        cluster.node("2").stood_still()
+        for _ in range(9):
+            cluster.node("2").tick()
+        self.assertEqual(cluster.node("2").role, Role.FOLLOWER)
+
+    def test_a_thawed_leader_must_hear_its_majority_anew(self) -> None:
+        """What it heard before does not count."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        cluster.tick(5)
+        cluster.isolate("1")
+        cluster.node("1").stood_still()
+        cluster.tick(10, "1")
+        self.assertEqual(cluster.node("1").role, Role.FOLLOWER)
