@@ -12,7 +12,18 @@ from typing import Any
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
 
 from rocketha.errors import ConfigError
-from rocketha.protocols.remoting_client import split_address
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """``host:port`` (IPv6 hosts may be in brackets) as a pair.
+
+    :raises ConfigError: when it is neither.
+    """
+    host, separator, port = address.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(f"{address!r} is not an address: host:port is wanted, such as 127.0.0.1:9876")
+    return host, int(port)
 
 
 def client_endpoint(reactor: Any, address: str, timeout_s: float) -> Any:

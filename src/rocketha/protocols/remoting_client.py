@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from twisted.internet import defer, error
-from twisted.internet.endpoints import HostnameEndpoint, connectProtocol
+from twisted.internet.endpoints import connectProtocol
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError
+from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.wire.codes import ResponseCode
@@ -26,18 +27,6 @@ CONNECT_TIMEOUT_S = 3.0
 
 CLIENT_LIMITS = Limits(header_bytes=8 * 1024 * 1024)
 """A server's answer may have a long header: the ids of a batch of thousands of messages stand in one field."""
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """``host:port`` (IPv6 hosts may be in brackets) as a pair.
-
-    :raises ConfigError: when it is neither.
-    """
-    host, separator, port = address.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConfigError(f"{address!r} is not an address: host:port is wanted, such as 127.0.0.1:9876")
-    return host, int(port)
 
 
 class _NoService:
@@ -85,11 +74,10 @@ class RemotingClient:
         waiting.append(waiter)
         if len(waiting) == 1:
             try:
-                host, port = split_address(address)
+                endpoint = client_endpoint(self._reactor, address, timeout_s)
             except ConfigError:
                 self._settle(address, Failure())
                 return waiter
-            endpoint = HostnameEndpoint(self._reactor, host, port, timeout=timeout_s)
             attempt: defer.Deferred[Any] = connectProtocol(endpoint, self._factory.buildProtocol(None))
             self._attempts[address] = attempt
             attempt.addBoth(lambda result: self._settle(address, result))

@@ -13,7 +13,6 @@ late means that *we* stood still (suspended, stopped): brokers are not blamed fo
 
 from __future__ import annotations
 
-import ipaddress
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import attrs
 from twisted.application import service, strports
 from twisted.internet import defer, error, task
-from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint, connectProtocol
+from twisted.internet.endpoints import connectProtocol
 from twisted.internet.protocol import Protocol
 from twisted.python import log
 from twisted.python.failure import Failure
@@ -40,8 +39,9 @@ from rocketha.namesrv.effects import (
 from rocketha.namesrv.kv_config import KvConfig
 from rocketha.namesrv.requests import NameServer
 from rocketha.observe.logging import make_logger
+from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
-from rocketha.protocols.remoting_client import RemotingClient, split_address
+from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services import config_views
 from rocketha.services.config import NamesrvConfig, describe, update
 from rocketha.store import atomic_file
@@ -289,7 +289,7 @@ class NameServerService(service.MultiService):
     def _probe(self, probe: ProbePort) -> None:
         self.log.info("the connection of broker {address} broke: asking its port", address=probe.broker.address)
         timeout_s = min(PROBE_TIMEOUT_S, self.config.broken_connection_grace * 0.8 / 1000)
-        attempt = connectProtocol(_client_endpoint(self._reactor, probe.broker.address, timeout_s), Protocol())
+        attempt = connectProtocol(client_endpoint(self._reactor, probe.broker.address, timeout_s), Protocol())
         self._probes.add(attempt)
 
         def settled(result: Any) -> None:
@@ -324,13 +324,3 @@ class NameServerService(service.MultiService):
         if now_ms >= self._next_scan_ms:
             self._next_scan_ms = now_ms + self.config.scan_not_active_broker_interval
             self._carry_out(server.liveness.scan(now_ms))
-
-
-def _client_endpoint(reactor: Any, address: str, timeout_s: float) -> Any:
-    host, port = split_address(address)
-    try:
-        version = ipaddress.ip_address(host.partition("%")[0]).version
-    except ValueError:
-        return HostnameEndpoint(reactor, host, port, timeout=timeout_s)
-    kind = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
-    return kind(reactor, host, port, timeout=timeout_s)

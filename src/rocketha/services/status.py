@@ -23,7 +23,7 @@ from rocketha.observe.events import StatusServerStarted
 from rocketha.observe.http import Check, StatusFactory
 from rocketha.observe.logging import LEVELS, emit, make_logger, set_level
 from rocketha.observe.metrics import Registry
-from rocketha.protocols.remoting_client import split_address
+from rocketha.protocols.endpoints import split_address
 
 STATUS_PARAMETERS = [
     ["http", None, None, "Port (on 127.0.0.1), HOST:PORT or endpoint string of /metrics, /healthz, /readyz."],
