@@ -39,6 +39,9 @@ _NEVER = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocke
 _ROLES_LATER = ("SYNC_MASTER", "SLAVE")
 
 Config = BrokerConfig | NamesrvConfig | ControllerConfig
+CONTROLLER_ONLY = frozenset(ControllerConfig.declared()) - frozenset(NamesrvConfig.declared())
+"""Keys that in a file for both are the controller's alone."""
+
 _S = TypeVar("_S", BrokerConfig, NamesrvConfig, ControllerConfig)
 
 
@@ -99,8 +102,7 @@ def load_namesrv(
     config = NamesrvConfig.from_texts(texts)
     config.remoting = RemotingConfig.from_texts(texts)
     if config.enable_controller_in_namesrv:
-        theirs = ControllerConfig.declared().keys() - NamesrvConfig.declared().keys()
-        warnings = [each for each in warnings if not _is_about(each, name, theirs)]
+        warnings = [each for each in warnings if not _is_about(each, name, CONTROLLER_ONLY)]
     home = os.path.join(environment.get("HOME") or os.path.expanduser("~"), "namesrv")
     config.kv_config_path = os.path.abspath(config.kv_config_path or os.path.join(home, "kvConfig.json"))
     config.config_store_path = config.config_store_path or os.path.join(home, "namesrv.properties")
@@ -124,8 +126,7 @@ def load_controller(
     sections = (ControllerConfig, RemotingConfig)
     texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, NamesrvConfig))
     if embedded:
-        own = ControllerConfig.declared().keys() - NamesrvConfig.declared().keys()
-        warnings = [each for each in warnings if _is_about(each, name, own)]
+        warnings = [each for each in warnings if _is_about(each, name, CONTROLLER_ONLY)]
         texts.pop("listenPort", None)
     config = ControllerConfig.from_texts(texts)
     config.remoting = RemotingConfig.from_texts(texts)

@@ -1,5 +1,8 @@
 """``twistd rocketha-namesrv``: options, and the service made of them.
 
+With ``enableControllerInNamesrv=true`` a controller is in the same process, on the port of its own peer, as Java has
+it; its keys stand in the same file.
+
 ``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
 """
 
@@ -14,6 +17,7 @@ from twisted.internet.testing import MemoryReactor
 from twisted.python import usage
 
 from rocketha.errors import ConfigError
+from rocketha.observe.http import Check
 from rocketha.observe.metrics import Registry
 from rocketha.services import config, namesrv_metrics
 from rocketha.services.namesrv import NameServerService
@@ -48,6 +52,7 @@ class Options(usage.Options):
         self.listen: list[str] = []
         self.flags: dict[str, str] = {}
         self.loaded: config.Loaded[config.NamesrvConfig] | None = None
+        self.controller: config.Loaded[config.ControllerConfig] | None = None
         self.status: str | None = None
 
     def opt_listen(self, description: str) -> None:
@@ -74,12 +79,24 @@ class Options(usage.Options):
             self.flags["kvConfigPath"] = os.path.join(self["data"], "kvConfig.json")
         try:
             data = config.read_file(self["config"]) if self["config"] is not None else b""
-            self.loaded = config.load_namesrv(data, self["config"] or "namesrv.conf", self.flags)
+            self._load(data, self["config"] or "namesrv.conf")
         except ConfigError as problem:
             raise usage.UsageError(str(problem)) from None
         self.status = check_status_options(self)
         for description in self.listen:
             check_endpoint(description)
+
+    def _load(self, data: bytes, name: str) -> None:
+        """The name server's configuration, and the controller's where it lives in the same process."""
+        theirs = config.CONTROLLER_ONLY
+        flags = {key: value for key, value in self.flags.items() if key not in theirs}
+        self.loaded = config.load_namesrv(data, name, flags)
+        if not self.loaded.config.enable_controller_in_namesrv:
+            config.load_namesrv(data, name, self.flags)  # a flag for the controller is an error
+            return
+        known = config.ControllerConfig.declared().keys() | config.RemotingConfig.declared().keys()
+        flags = {key: value for key, value in self.flags.items() if key in known and key != "listenPort"}
+        self.controller = config.load_controller(data, name, flags, embedded=True)
 
 
 def check_endpoint(description: str) -> None:
@@ -108,11 +125,22 @@ def makeService(options: Options) -> service.IService:
     )
     whole = service.MultiService()
     SteadyClock().setServiceParent(whole)
+    metrics = Registry()
+    namesrv_metrics.install(metrics, namesrv)
+    inner: list[service.Service] = [namesrv]
+    checks: list[Check] = [lambda: namesrv_metrics.ready(namesrv)]
+    if options.controller is not None:
+        # Here, because a name server alone does without all of it.
+        from rocketha.services import controller_metrics, controller_tap
+
+        controller = controller_tap.make_controller(options.controller, [])
+        controller_metrics.install(metrics, controller)
+        inner.append(controller)
+        checks.append(controller.ready)
     if options.status is not None:
-        metrics = Registry()
         install_process_metrics(metrics)
-        namesrv_metrics.install(metrics, namesrv)
-        healthy, ready = lambda: None, lambda: namesrv_metrics.ready(namesrv)
+        healthy, ready = lambda: None, lambda: next(filter(None, (check() for check in checks)), None)
         StatusService(options.status, metrics, healthy, ready).setServiceParent(whole)
-    namesrv.setServiceParent(whole)
+    for each in inner:
+        each.setServiceParent(whole)
     return whole
