@@ -32,11 +32,11 @@ def read(found: Mapping[str, str]) -> tuple[ReplicaKey, Heartbeat]:
     timeout_ms = _number(found, "heartbeatTimeoutMills", TIMEOUT_MS)
     beat = Heartbeat(
         address,
-        _number(found, "epoch", -1),
+        _small(found, "epoch", -1),
         _number(found, "maxOffset", -1),
         _number(found, "confirmOffset", -1),
         min(timeout_ms, TIMEOUT_MAX_MS) if timeout_ms > 0 else TIMEOUT_MS,
-        _number(found, "electionPriority", PRIORITY_LOWEST),
+        _small(found, "electionPriority", PRIORITY_LOWEST),
         found.get("confirmsRole") == "true",
     )
     return key, beat
@@ -44,3 +44,8 @@ def read(found: Mapping[str, str]) -> tuple[ReplicaKey, Heartbeat]:
 
 def _number(found: Mapping[str, str], name: str, default: int) -> int:
     return fields.long(found, name) if name in found else default
+
+
+def _small(found: Mapping[str, str], name: str, default: int) -> int:
+    """32 bits: a log entry has no more for it, and an election must never fail to be written."""
+    return fields.integer(found, name) if name in found else default

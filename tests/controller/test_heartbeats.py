@@ -1,0 +1,40 @@
+"""904: what a broker says of itself, in bounds that a log entry can hold."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.controller import events, heartbeats
+from rocketha.controller.events import Alive, ElectMaster, Evidence
+from rocketha.errors import RequestRefused
+from rocketha.wire.codes import ResponseCode
+
+NAMED = {"clusterName": "c", "brokerName": "b", "brokerAddr": "h:1", "brokerId": "2"}
+
+
+class HeartbeatTests(SynchronousTestCase):
+    """heartbeats.read."""
+
+    def test_every_field_fits_an_entry(self) -> None:
+        """Whatever is accepted can stand in the evidence of an election; a hostile heartbeat blocks none."""
+        for name, bits in (("epoch", 32), ("electionPriority", 32), ("maxOffset", 64)):
+            for value in (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1):
+                _, beat = heartbeats.read({**NAMED, name: str(value)})
+                alive = Alive(2, beat.epoch, beat.max_offset, beat.priority)
+                event = ElectMaster("c", "b", evidence=Evidence(alive=(alive,)))
+                self.assertEqual(events.decode(events.encode(event)), event)
+            for value in (-(2 ** (bits - 1)) - 1, 2 ** (bits - 1), 10**30):
+                refusal = self.assertRaises(RequestRefused, heartbeats.read, {**NAMED, name: str(value)})
+                self.assertEqual(refusal.code, ResponseCode.INVALID_PARAMETER)
+
+    def test_without_an_id(self) -> None:
+        """As Java: 2005."""
+        named = {name: value for name, value in NAMED.items() if name != "brokerId"}
+        refusal = self.assertRaises(RequestRefused, heartbeats.read, named)
+        self.assertEqual((refusal.code, refusal.remark), (2005, "Heart beat with empty brokerId"))
+
+    def test_defaults(self) -> None:
+        """What a broker leaves out."""
+        key, beat = heartbeats.read(NAMED)
+        self.assertEqual(tuple(key), ("c", "b", 2))
+        self.assertEqual((beat.epoch, beat.max_offset, beat.priority, beat.timeout_ms), (-1, -1, 2**31 - 1, 10_000))
