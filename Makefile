@@ -80,7 +80,7 @@ tests/interop/fetch_jars: $(VENV)/.stamp-test
 
 # ---- longer
 
-.PHONY: soak bench bench-raft interop-full fuzz coverage test-minimum
+.PHONY: soak bench bench-raft bench-heartbeats interop-full fuzz coverage test-minimum
 # kill -9 under load and the long disk fault loops
 soak: $(VENV)/.stamp-test tests/interop/fetch_jars
 	ROCKETHA_SOAK=1 $(BIN)/python -m pytest tests -m soak
@@ -92,6 +92,10 @@ bench: $(VENV)/.stamp-test tests/interop/fetch_jars
 # our Raft against etcd and PySyncObj; about ten minutes
 bench-raft: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.raft_bench
+
+# what 5,000 brokers' heartbeats cost a controller
+bench-heartbeats: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.raft_heartbeats
 
 # every client and mqadmin case at full size
 interop-full: $(VENV)/.stamp-test tests/interop/fetch_jars

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -61,9 +62,12 @@ class Cluster:
         while not ready():
             ended = [p for p in self.processes if p.poll() is not None]
             if ended or time.monotonic() > deadline:
-                said = "\n".join(log.read_text(errors="replace")[-2000:] for log in sorted(self.folder.glob("*.log")))
-                raise RuntimeError(f"{self.name} did not start ({len(ended)} nodes ended)\n{said}")
+                raise RuntimeError(f"{self.name} did not start ({len(ended)} nodes ended)\n{self.said()}")
             time.sleep(0.05)
+
+    def said(self) -> str:
+        """The end of each node's log."""
+        return "\n".join(log.read_text(errors="replace")[-2000:] for log in sorted(self.folder.glob("*.log")))
 
     def leading(self) -> int | None:
         """The one node whose ``role`` file (nodes of ours write it) says that it leads."""
@@ -86,4 +90,5 @@ class Cluster:
                 process.kill()
                 process.wait()
         self.processes.clear()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if not os.environ.get("KEEP"):
+            shutil.rmtree(self.folder, ignore_errors=True)
