@@ -174,7 +174,7 @@ class RefusalTests(PortCase):
     def test_the_same_complaint_once_a_minute(self) -> None:
         """A peer that tries for ever does not fill the log."""
         for _ in range(20):
-            protocol, transport = self.connect()
+            protocol, _ = self.connect()
             protocol.dataReceived(hello(group="other"))
             protocol.connectionLost(Failure(error.ConnectionDone()))
         self.assertEqual(len(self.said), 1)

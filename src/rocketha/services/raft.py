@@ -43,12 +43,14 @@ from rocketha.raft.messages import Members, Message
 from rocketha.raft.node import RaftNode
 from rocketha.services import fatal
 from rocketha.services.blocking import BlockingWork, Worker
+from rocketha.services.raft_addresses import AddressBook
 from rocketha.services.raft_apply import Applier, StateMachine
 from rocketha.services.raft_driver import RaftDriver
 from rocketha.services.raft_journal import sync_work
-from rocketha.services.raft_options import RaftOptions, RaftView
+from rocketha.services.raft_options import RaftOptions
 from rocketha.services.raft_requests import Changes
 from rocketha.services.raft_snapshots import RaftSnapshots
+from rocketha.services.raft_view import RaftView
 from rocketha.services.raft_waiting import Barriers, NoMajority, Proposals
 from rocketha.store.disk import Disk
 from rocketha.store.raft_log import RaftLog
@@ -115,14 +117,14 @@ class RaftService(service.Service):
         self._changes = Changes()
         self._node: RaftNode | None = None
         self._raft_log: RaftLog | None = None
-        self._members = Members(addresses=members)
-        self._learned: dict[str, str] = {}
+        self._addresses = AddressBook(members, self.options.linger_ticks)
         self._roles: list[Callable[[], None]] = []
         self._scheduled: Any = None
         self._campaigning: Any = None
         self._ticker: task.LoopingCall | None = None
         self._last_tick_s = 0.0
         self._dead = False
+        self._stopping: defer.Deferred[Any] | None = None
         self.turns = 0
 
     # --- life
@@ -141,8 +143,8 @@ class RaftService(service.Service):
         self._file_work.start()
         voters = () if self._join else tuple(self._configured)
         members = Members(voters=frozenset(voters), addresses=self._configured if voters else {})
-        group = self.identity.group
-        opening = self._file_work.run(lambda: RaftLog.open(self._disk, self._directory, group, self.id, members))
+        group, size = self.identity.group, self.options.segment_bytes
+        opening = self._file_work.run(lambda: RaftLog.open(self._disk, self._directory, group, self.id, members, size))
         self._opening: defer.Deferred[None] = opening.addCallback(self._recovered)
         self._opening.addErrback(self._not_started)
 
@@ -161,7 +163,7 @@ class RaftService(service.Service):
         self.log.info(
             "raft member {id} of group {group}: term {term}, {count} entries, {members}",
             id=self.id, group=self.identity.group, term=node.term, count=log.last_index(),
-            members=", ".join(f"{name} at {at}" for name, at in sorted(self._members.addresses.items())),
+            members=", ".join(f"{name} at {at}" for name, at in sorted(node.members.addresses.items())),
         )  # fmt: skip
         self.wake()
         self.started.callback(None)
@@ -194,12 +196,19 @@ class RaftService(service.Service):
             self.started.errback(failure)
             self.started.addErrback(lambda _: None)
 
-    @defer.inlineCallbacks
-    def stopService(self) -> Any:
+    def stopService(self) -> defer.Deferred[Any]:
         """Twisted: hand leadership over (for a second at most), then leave in order."""
+        if self._stopping is None:
+            self._stopping = self._stop()
+        return self._stopping
+
+    @defer.inlineCallbacks
+    def _stop(self) -> Any:
         yield self._opening
         if self._node is not None and not self._dead:
             yield self._hand_over()
+            # What says that another one leads comes from inside a turn: let that end first.
+            yield task.deferLater(self._reactor, 0, int)
         yield defer.maybeDeferred(super().stopService)
         self._leave("this node stops")
         if self._node is not None:
@@ -210,14 +219,13 @@ class RaftService(service.Service):
         self._sync_work.stop()
         self._file_work.stop()
 
-    def _hand_over(self) -> defer.Deferred[Any]:
+    def _hand_over(self, leaving: frozenset[str] = frozenset()) -> defer.Deferred[Any]:
         """To whoever has most of the log, so that nobody waits for an election timeout."""
         node = self.node
         if node.role is not Role.LEADER or self._driver.held is not None:
             return defer.succeed(None)
-        peers = node.status().peers
-        able = [(peer.match, name) for name, peer in peers.items() if peer.active and peer.healthy]
-        for _, name in sorted((each for each in able if each[1] in node.members.voters), reverse=True):
+        able = [(peer.match, name) for name, peer in node.status().peers.items() if peer.active and peer.healthy]
+        for _, name in sorted((each for each in able if each[1] in node.members.voters - leaving), reverse=True):
             try:
                 waiting = self.transfer(name, self.options.hand_over_ticks)
             except RaftRefused:
@@ -296,8 +304,13 @@ class RaftService(service.Service):
     def change_members(self, change: MembersChange) -> defer.Deferred[Members]:
         """Change who belongs to the group; fires with the members when the change is complete.
 
+        A leader that is to leave hands over first and fails with :class:`NotLeader`: the next one is to be asked.
+
         :raises RaftRefused: why it cannot be tried.
         """
+        leaving = change.remove | frozenset(change.add_learners)
+        if self.id in leaving and self.node.role is Role.LEADER and self.node.members.voters - leaving:
+            return self._hand_over(leaving).addCallback(lambda _: defer.fail(NotLeader(self.leader_id)))
         index = self.node.propose_members(change)
         waiter = self._changes.members(index, self._driver.tick + self.options.members_ticks)
         self.wake()
@@ -305,21 +318,8 @@ class RaftService(service.Service):
 
     def status(self) -> RaftView:
         """For metrics and people."""
-        node, driver = self.node, self._driver
-        return RaftView(
-            node=node.status(),
-            is_leader=self.is_leader,
-            peers=self._peers.views(),
-            hears=tuple(self.port.connected),
-            proposals_waiting=self._proposals.queued + self._proposals.waiting,
-            reads_waiting=self._barriers.waiting,
-            syncs=driver.journal.syncs,
-            entries_applied=driver.applier.count,
-            first_index=driver.raft_log.first_index(),
-            snapshot_index=driver.raft_log.snapshot().index,
-            snapshots_made=driver.snapshots.made,
-            snapshots_received=driver.snapshots.received,
-            connections_refused=self.port.refused_count,
+        return RaftView.of(
+            self.node, self._driver, self._peers, self.port, self._proposals, self._barriers, self.is_leader
         )
 
     # --- what connections say
@@ -340,21 +340,17 @@ class RaftService(service.Service):
 
     def address_of(self, member: str) -> str | None:
         """Where a member lives; None for who is no member as far as we know."""
-        for known in (self._members.addresses, self._learned, self._configured):
-            if member in known:
-                return known[member]
-        return None
+        return self._addresses.get(member)
 
     def encoded_members(self) -> bytes:
         """The members as we know them."""
-        return self._members.encode()
+        return self._addresses.members.encode()
 
     def peer_up(self, member: str) -> None:
         """A member connected to us: it lives, so reach it now."""
         if self._node is None or self._dead:
             return
-        if member not in self._members.addresses and member not in self._learned:
-            self._learned[member] = self.address_of(member) or ""
+        if self._addresses.spoke(member):
             self._dial()
         self._peers.hurry(member)
 
@@ -380,9 +376,7 @@ class RaftService(service.Service):
 
     def learned(self, members: Members) -> None:
         """A member told us who belongs to the group: we may have been away when that changed."""
-        new = {name: at for name, at in members.addresses.items() if self.address_of(name) is None}
-        if new:
-            self._learned.update(new)
+        if self._addresses.told(members):
             self._dial()
 
     # --- time
@@ -401,6 +395,8 @@ class RaftService(service.Service):
         if tick % SECOND_TICKS == 0:
             self.port.sweep()
             self._peers.sweep()
+            if self._addresses.expire(tick):
+                self._dial()
             driver.retry()
         self._proposals.expire(tick)
         self._barriers.expire(tick, NoMajority("no majority answered in time"))
@@ -463,6 +459,7 @@ class RaftService(service.Service):
         self._scheduled = self._campaigning = None
         self.port.close_all()
         if self._node is not None:
+            self._driver.journal.over = True
             self._peers.stop()
         self._proposals.end()
         self._barriers.expire(1 << 62, NoMajority(why))
@@ -484,14 +481,15 @@ class RaftService(service.Service):
 
     def _tell(self) -> None:
         for changed in self._roles:
-            changed()
+            try:
+                changed()
+            except Exception:
+                self.log.failure("what a change of roles led to failed; this member goes on")
 
     def members_changed(self) -> None:
         """The core knows other members than before."""
-        members = self.node.members
-        self._members = members
-        self._learned = {name: at for name, at in self._learned.items() if name not in members.addresses}
+        self._addresses.changed(self.node.members, self._driver.tick)
         self._dial()
 
     def _dial(self) -> None:
-        self._peers.set_addresses({**self._learned, **self._members.addresses})
+        self._peers.set_addresses(self._addresses.wanted())

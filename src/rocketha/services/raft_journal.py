@@ -34,6 +34,7 @@ class RaftJournal:
     :param synced: called in the reactor with index and term of the last entry now on disk, and what waited for it.
     :param failed: called when a sync failed.
     :ivar syncs: how many were made.
+    :ivar over: set when the service leaves: no sync is begun any more.
     :ivar syncing_since: the tick at which the present sync began; None while there is none.
     """
 
@@ -47,6 +48,7 @@ class RaftJournal:
         self.log = log
         self.syncs = 0
         self.syncing_since: int | None = None
+        self.over = False
         self.underway = Underway()
         self._work = work
         self._synced = synced
@@ -66,7 +68,7 @@ class RaftJournal:
 
     def kick(self, tick: int) -> None:
         """Everything of this turn is saved: sync it, unless a sync is under way."""
-        if self.syncing_since is not None or not self._unsynced:
+        if self.syncing_since is not None or not self._unsynced or self.over:
             return
         after, self._after = self._after, []
         self._unsynced = False

@@ -1,13 +1,10 @@
-"""What can be set about a Raft service, and what it shows of itself."""
+"""What can be set about a Raft service."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import attrs
 
-from rocketha.protocols.raft_peers import PeerView
-from rocketha.raft.config import Status
+from rocketha.store.raft_log import SEGMENT_BYTES
 
 
 @attrs.frozen
@@ -18,6 +15,7 @@ class RaftOptions:
     :ivar pause_s: a tick later than this means that the process stood still.
     :ivar snapshot_entries: entries applied between two snapshots, about.
     :ivar snapshot_bytes: their bytes, about.
+    :ivar segment_bytes: of one file of the log.
     :ivar keep_entries: entries kept before a snapshot, for followers that were away shortly.
     :ivar queued_proposals_max: proposals that wait to be given to the core; more are refused.
     :ivar queued_bytes_max: their bytes.
@@ -29,6 +27,7 @@ class RaftOptions:
     :ivar heartbeats_ticks: after which an unanswered round of reads is begun again.
     :ivar transfer_ticks: how long a transfer of leadership may take.
     :ivar members_ticks: how long a membership change may take.
+    :ivar linger_ticks: how long a removed member is still spoken to, so that its removal can be committed.
     :ivar hand_over_ticks: how long a stop waits for another leader.
     :ivar slow_sync_ticks: a sync that takes longer means a failing disk.
     :ivar healthy_again_ticks: how long a disk must have worked after a failure before this node may lead.
@@ -40,6 +39,7 @@ class RaftOptions:
     snapshot_entries: int = 10_000
     snapshot_bytes: int = 64 << 20
     keep_entries: int = 5_000
+    segment_bytes: int = SEGMENT_BYTES
     queued_proposals_max: int = 20_000
     queued_bytes_max: int = 16 << 20
     proposal_bytes_max: int = 4 << 20
@@ -50,35 +50,8 @@ class RaftOptions:
     heartbeats_ticks: int = 4
     transfer_ticks: int = 40
     members_ticks: int = 400
+    linger_ticks: int = 200
     hand_over_ticks: int = 20
     slow_sync_ticks: int = 40
     healthy_again_ticks: int = 200
     check_addresses: bool = True
-
-
-@attrs.frozen
-class RaftView:
-    """A running member, for metrics and people.
-
-    :ivar node: the core's view.
-    :ivar is_leader: whether it leads and has applied everything before its term.
-    :ivar peers: our connections to the others.
-    :ivar hears: ids of the members that are connected to us.
-    :ivar syncs: of the log, since the start.
-    :ivar entries_applied: since the start.
-    :ivar first_index: the oldest entry in the log.
-    """
-
-    node: Status
-    is_leader: bool
-    peers: Mapping[str, PeerView]
-    hears: tuple[str, ...]
-    proposals_waiting: int
-    reads_waiting: int
-    syncs: int
-    entries_applied: int
-    first_index: int
-    snapshot_index: int
-    snapshots_made: int
-    snapshots_received: int
-    connections_refused: int
