@@ -12,6 +12,7 @@ from typing import Any
 
 from .harness.case import FULL
 from .harness.faults import Faults, why_no_resets
+from .harness.processes import wait_until
 from .harness.switching import SwitchingCase, for_controllers
 
 Fault = Callable[[Faults], Any]
@@ -30,6 +31,7 @@ class Switching(SwitchingCase):
             self.assertEqual(broker.identity(), f"DefaultCluster#broker-a#{broker.broker_id()}")
             self.assertEqual(dict(state.addresses)[broker.broker_id()], broker.address)
             self.assertFalse((broker.root / "brokerIdentity-temp").exists())
+        wait_until("the watch to see it", self.watch.masters, 10)
         self.assertEqual([epoch for _, epoch, _ in self.watch.masters()], [1], "one election is enough")
 
     def test_2_kills_under_load(self) -> None:

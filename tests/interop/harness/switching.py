@@ -14,7 +14,7 @@ from .case import FULL, InteropCase
 from .controllers import GroupState, ReplicaGroup
 from .faults import Faults
 from .ledger import Load, Verdict, Watch, judge, shared_epochs
-from .processes import NotReady
+from .processes import NotReady, wait_until
 from .roles import LOOPBACK, ROOT, Host
 
 SIDES = (("ours", False), ("ours", True), ("java", False), ("java", True))
@@ -53,6 +53,7 @@ class SwitchingCase(InteropCase):
     load: Load
     watch: Watch
     extra: dict[str, object] = {}
+    controller_extra: dict[str, object] = {}
 
     @classmethod
     def hosts(cls, name: str) -> Host:
@@ -67,6 +68,7 @@ class SwitchingCase(InteropCase):
             count=cls.replicas,
             controllers=cls.controllers,
             extra=cls.extra,
+            controller_extra=cls.controller_extra,
             hosts=cls.hosts,
         )
         cls._shared.extend(cls.group.processes)
@@ -95,7 +97,8 @@ class SwitchingCase(InteropCase):
 
     def storm(self, faults: Sequence[Callable[[Faults], Any]], *, rate: float = 400, patience_s: float = 60) -> Storm:
         """Run each fault under load; between them the group becomes whole and messages flow."""
-        self.settle(patience_s=patience_s)
+        epoch = self.settle(patience_s=patience_s).master_epoch
+        wait_until("the watch to be up to date", lambda: any(e == epoch for _, e, _ in self.watch.masters()), 20)
         before = len(self.watch.masters())
         ids = self.identities()
         acting, stuck = Faults(self.group), list[int]()
