@@ -47,10 +47,10 @@ from rocketha.services.raft_addresses import AddressBook
 from rocketha.services.raft_apply import Applier, StateMachine
 from rocketha.services.raft_driver import RaftDriver
 from rocketha.services.raft_journal import sync_work
-from rocketha.services.raft_options import RaftOptions
+from rocketha.services.raft_options import RaftOptions, RaftView
 from rocketha.services.raft_requests import Changes
 from rocketha.services.raft_snapshots import RaftSnapshots
-from rocketha.services.raft_view import RaftView
+from rocketha.services.raft_view import view_of
 from rocketha.services.raft_waiting import Barriers, NoMajority, Proposals
 from rocketha.store.disk import Disk
 from rocketha.store.raft_log import RaftLog
@@ -318,9 +318,7 @@ class RaftService(service.Service):
 
     def status(self) -> RaftView:
         """For metrics and people."""
-        return RaftView.of(
-            self.node, self._driver, self._peers, self.port, self._proposals, self._barriers, self.is_leader
-        )
+        return view_of(self.node, self._driver, self._peers, self.port, self._proposals, self._barriers, self.is_leader)
 
     # --- what connections say
 

@@ -1,9 +1,13 @@
-"""What can be set about a Raft service."""
+"""What can be set about a Raft service, and what it shows of itself."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
+from rocketha.protocols.raft_peers import PeerView
+from rocketha.raft.config import Status
 from rocketha.store.raft_log import SEGMENT_BYTES
 
 
@@ -55,3 +59,31 @@ class RaftOptions:
     slow_sync_ticks: int = 40
     healthy_again_ticks: int = 200
     check_addresses: bool = True
+
+
+@attrs.frozen
+class RaftView:
+    """A running member, for metrics and people.
+
+    :ivar node: the core's view.
+    :ivar is_leader: whether it leads and has applied everything before its term.
+    :ivar peers: our connections to the others.
+    :ivar hears: ids of the members that are connected to us.
+    :ivar syncs: of the log, since the start.
+    :ivar entries_applied: since the start.
+    :ivar first_index: the oldest entry in the log.
+    """
+
+    node: Status
+    is_leader: bool
+    peers: Mapping[str, PeerView]
+    hears: tuple[str, ...]
+    proposals_waiting: int
+    reads_waiting: int
+    syncs: int
+    entries_applied: int
+    first_index: int
+    snapshot_index: int
+    snapshots_made: int
+    snapshots_received: int
+    connections_refused: int
