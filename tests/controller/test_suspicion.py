@@ -9,7 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.controller.events import Saw, Seen, Why
 from rocketha.controller.liveness import Heartbeat, Liveness, ReplicaKey
-from rocketha.controller.suspicion import State, Suspicions
+from rocketha.controller.suspect import State
+from rocketha.controller.suspicion import Suspicions
 from rocketha.controller.suspicion_effects import (
     AskControllers,
     Cleared,
@@ -175,6 +176,28 @@ class BeginTests(SuspicionCase):
         """Whoever leads asks them."""
         self.machine.deposed()
         self.assertEqual([self.close(M), self.at(60_000), self.machine.scan(60_000)], [[], [], []])
+
+
+class ManyTests(SuspicionCase):
+    """A whole rack falls silent: asked about a few at a time, and all of them in the end."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.groups.all = [FakeGroup(broker_name=f"b{number:02}", in_sync=frozenset({1})) for number in range(50)]
+        for group in self.groups.all:
+            self.liveness.heard(ReplicaKey("C", group.broker_name, 1), Heartbeat("h1:1"), 1, 0)
+
+    def test_a_few_rounds_a_tick(self) -> None:
+        """The rest is queued, and its turn comes with the next ticks."""
+        effects = self.close(M)
+        counts = [(type(each), 1) for each in effects]
+        self.assertEqual((counts.count((Suspected, 1)), counts.count((Probe, 1))), (50, 20))
+        states = list(self.machine.states().values())
+        self.assertEqual((states.count(State.ASKING), states.count(State.QUEUED)), (20, 30))
+        queued = [key for key, state in self.machine.states().items() if state is State.QUEUED]
+        self.assertFalse(self.machine.settled(queued[0]))
+        asked = [sum(isinstance(each, Probe) for each in self.at(now_ms)) for now_ms in (50, 100, 150)]
+        self.assertEqual(asked, [20, 10, 0])
 
 
 class RefusedTests(SuspicionCase):

@@ -44,12 +44,10 @@ Java has no such thing: ``BrokerHeartbeatManager`` fires, ``ControllerManager`` 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
 
-import attrs
-
-from rocketha.controller.events import Saw, Seen, Why
+from rocketha.controller.events import Seen, Why
 from rocketha.controller.liveness import Liveness, ReplicaKey
+from rocketha.controller.suspect import State, Suspect
 from rocketha.controller.suspicion_effects import (
     AskControllers,
     Cleared,
@@ -64,50 +62,12 @@ from rocketha.controller.suspicion_effects import (
 )
 from rocketha.controller.watched import Group, Groups, Times, master_key
 
+ROUNDS_MAX = 20
+"""Rounds that may begin between two ticks.  When hundreds fall silent together it is more likely we who are deaf, and
+asking everybody about all of them at once would make us so."""
+
 CLOSED_MAX = 3
 """A port that so often in one round takes a connection and closes it unanswered belongs to a living process."""
-
-
-class State(Enum):
-    """Where a suspicion stands."""
-
-    ASKING = "asking"
-    HELD = "held"  # not confirmed; the next round begins after a pause
-    CHOOSING = "choosing"  # dead; the set's other members are given a moment to answer
-    DEAD = "dead"  # until it is heard
-
-
-@attrs.define(slots=True)
-class _Suspicion:
-    """One replica's.  ``voices``: other controller -> whether it hears the suspect."""
-
-    replica: ReplicaKey
-    why: str
-    state: State
-    question: int
-    due_ms: int  # the end of the round, the pause, or the choosing
-    again_ms: int | None = None  # when the replicas' links and the controllers are asked a second time
-    kind: Why = Why.REQUESTED  # of the election, once it is dead
-    registers: bool = False
-    refused: bool = False
-    closed: int = 0
-    voices: dict[str, bool] = attrs.Factory(dict)
-    links: dict[int, Reading] = attrs.Factory(dict)  # members that answered, with the newest reading
-    moving: set[int] = attrs.Factory(set)
-    absent: set[int] = attrs.Factory(set)  # members whose port refused
-    asked: tuple[int, ...] = ()  # members asked in this round
-
-    def seen(self) -> tuple[Seen, ...]:
-        """What this round brought to light, for the log entry."""
-        own = self.replica.broker_id
-        port = Saw.PORT_REFUSED if self.refused else Saw.PORT_SILENT
-        found = [Seen(own, port, self.why)]
-        for node, hears in sorted(self.voices.items()):
-            found.append(Seen(own, Saw.CONTROLLER_HEARS if hears else Saw.CONTROLLER_DOES_NOT_HEAR, node))
-        for number in sorted(self.links):
-            saw = Saw.REPLICA_HEARS if number in self.moving else Saw.REPLICA_DOES_NOT_HEAR
-            found.append(Seen(own, saw, f"broker {number}"))
-        return (*found, *(Seen(number, Saw.PORT_REFUSED) for number in sorted(self.absent)))
 
 
 class Suspicions:
@@ -125,9 +85,10 @@ class Suspicions:
         self.controllers = 1
         """How many vote, this one included; kept by the service."""
         self._led_ms: int | None = None
-        self._open: dict[ReplicaKey, _Suspicion] = {}
+        self._open: dict[ReplicaKey, Suspect] = {}
         self._by_question: dict[int, ReplicaKey] = {}
         self._question = 0
+        self._rounds = ROUNDS_MAX  # that may still begin before the next tick
         # Master address -> whether its port was reachable while it was heard.
         self._reachable: dict[str, bool] = {}
         # (cluster, broker name) -> when its next election may be tried.
@@ -259,6 +220,7 @@ class Suspicions:
         """Begin suspicions of the silent and end rounds; to be called every 100 ms or so."""
         if self._led_ms is None:
             return []
+        self._rounds = ROUNDS_MAX
         effects: list[Effect] = []
         for key in self._liveness.silent(self._times.silence, now_ms):
             if key not in self._open and self._address(key) is not None:
@@ -304,11 +266,15 @@ class Suspicions:
             return []
         if suspicion is not None:
             return self._begin(suspicion, now_ms)
-        suspicion = self._open[key] = _Suspicion(key, why, State.ASKING, 0, now_ms)
+        suspicion = self._open[key] = Suspect(key, why, State.ASKING, 0, now_ms)
         return [Suspected(key, why), *self._begin(suspicion, now_ms)]
 
-    def _begin(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+    def _begin(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """A round: ask everybody at once."""
+        if self._rounds <= 0:
+            suspicion.state = State.QUEUED
+            return []
+        self._rounds -= 1
         self._by_question.pop(suspicion.question, None)
         self._question += 1
         self._by_question[self._question] = suspicion.replica
@@ -327,7 +293,7 @@ class Suspicions:
         suspicion.asked = tuple(number for number in others if self._alive(group, number, now_ms))
         return effects + self._probe(suspicion, suspicion.asked) + self._ask_controllers(suspicion)
 
-    def _move(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+    def _move(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """Time passed."""
         if suspicion.state is State.ASKING:
             effects: list[Effect] = []
@@ -339,13 +305,13 @@ class Suspicions:
             return effects
         if now_ms < suspicion.due_ms:
             return []
-        if suspicion.state is State.HELD:
+        if suspicion.state in (State.HELD, State.QUEUED):
             return self._begin(suspicion, now_ms)
         if suspicion.state is State.CHOOSING:
             return self._choose(suspicion, now_ms)
         return []
 
-    def _weigh_refusal(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+    def _weigh_refusal(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """Its port refused: is that enough?"""
         if not suspicion.refused:
             return []
@@ -358,7 +324,7 @@ class Suspicions:
             return self._die(suspicion, Why.PORT_REFUSED, "its port refuses connections", now_ms)
         return []
 
-    def _judge(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+    def _judge(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """The round is over and its port said nothing that settles the matter."""
         key = suspicion.replica
         age_ms = self._liveness.age_ms(key, now_ms)
@@ -383,12 +349,12 @@ class Suspicions:
             return self._hold(suspicion, "too few others answer, it may be us; its lease runs", now_ms)
         return self._die(suspicion, Why.NOBODY_HEARS_IT, f"{silent}, and nobody hears it", now_ms)
 
-    def _hold(self, suspicion: _Suspicion, why: str, now_ms: int) -> list[Effect]:
+    def _hold(self, suspicion: Suspect, why: str, now_ms: int) -> list[Effect]:
         suspicion.state = State.HELD
         suspicion.due_ms = now_ms + self._times.pause
         return [Held(suspicion.replica, why)]
 
-    def _die(self, suspicion: _Suspicion, kind: Why, why: str, now_ms: int) -> list[Effect]:
+    def _die(self, suspicion: Suspect, kind: Why, why: str, now_ms: int) -> list[Effect]:
         key = suspicion.replica
         self._liveness.died(key)
         suspicion.kind = kind
@@ -401,7 +367,7 @@ class Suspicions:
         return effects
 
     def _member_answered(
-        self, suspicion: _Suspicion, number: int, verdict: Verdict, reading: Reading, now_ms: int
+        self, suspicion: Suspect, number: int, verdict: Verdict, reading: Reading, now_ms: int
     ) -> list[Effect]:
         """A member of the suspect's set answered, or could not."""
         if verdict is Verdict.ANSWERED:
@@ -414,13 +380,13 @@ class Suspicions:
             suspicion.links.pop(number, None)
         return self._choose_when_all_answered(suspicion, now_ms)
 
-    def _choose_when_all_answered(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+    def _choose_when_all_answered(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         if suspicion.state is not State.CHOOSING:
             return []
         waiting = set(suspicion.asked) - suspicion.absent - set(suspicion.links)
         return [] if waiting else self._choose(suspicion, now_ms)
 
-    def _choose(self, suspicion: _Suspicion, now_ms: int) -> list[Effect]:
+    def _choose(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """The master is dead, and whoever of its set answers in time has answered."""
         suspicion.state = State.DEAD
         group = self._led_group(suspicion.replica)
@@ -443,7 +409,7 @@ class Suspicions:
 
     # -- within ---------------------------------------------------------------------------------------------------
 
-    def _had_led(self, suspicion: _Suspicion) -> bool:
+    def _had_led(self, suspicion: Suspect) -> bool:
         """Whether a master that leads nothing now has led in this epoch: then its process has been replaced.
 
         It has not when it was elected a moment ago and does not know yet.
@@ -453,7 +419,7 @@ class Suspicions:
             return False
         return suspicion.registers or (last is not None and last.epoch >= group.master_epoch)
 
-    def _asked(self, question: int) -> _Suspicion | None:
+    def _asked(self, question: int) -> Suspect | None:
         """The suspicion whose present round asked this; an answer to an older one is void."""
         key = self._by_question.get(question)
         return None if key is None else self._open.get(key)
@@ -476,7 +442,7 @@ class Suspicions:
     def _is_majority(self, count: int) -> bool:
         return 2 * count > self.controllers
 
-    def _probe(self, suspicion: _Suspicion, numbers: Iterable[int]) -> list[Effect]:
+    def _probe(self, suspicion: Suspect, numbers: Iterable[int]) -> list[Effect]:
         cluster, name, _ = suspicion.replica
         keys = [ReplicaKey(cluster, name, number) for number in numbers]
         addresses = [(key, self._address(key)) for key in keys]
@@ -486,7 +452,7 @@ class Suspicions:
             if address is not None
         ]
 
-    def _ask_controllers(self, suspicion: _Suspicion) -> list[Effect]:
+    def _ask_controllers(self, suspicion: Suspect) -> list[Effect]:
         return [AskControllers(suspicion.question, suspicion.replica)] if self.controllers > 1 else []
 
 

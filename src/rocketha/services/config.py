@@ -42,6 +42,9 @@ Config = BrokerConfig | NamesrvConfig | ControllerConfig
 CONTROLLER_ONLY = frozenset(ControllerConfig.declared()) - frozenset(NamesrvConfig.declared())
 """Keys that in a file for both are the controller's alone."""
 
+CONTROLLER_CONNECTIONS_MAX = 10_000
+"""Every broker of every cluster is connected to every controller."""
+
 _S = TypeVar("_S", BrokerConfig, NamesrvConfig, ControllerConfig)
 
 
@@ -130,6 +133,8 @@ def load_controller(
         texts.pop("listenPort", None)
     config = ControllerConfig.from_texts(texts)
     config.remoting = RemotingConfig.from_texts(texts)
+    if "connectionsMax" not in texts:
+        config.remoting.connections_max = CONTROLLER_CONNECTIONS_MAX
     home = environment.get("HOME") or os.path.expanduser("~")
     config.controller_store_path = os.path.abspath(
         config.controller_store_path or os.path.join(home, "DLedgerController")

@@ -219,7 +219,9 @@ class RemotingConfig(Section):
     frame_max_length: int = number(
         16 << 20, "Longest remoting frame.", low=64 << 10, high=256 << 20, unit="bytes", ours=True
     )
-    connections_max: int = number(1024, "Most connections at a time.", low=1, high=1_000_000, ours=True)
+    connections_max: int = number(
+        1024, "Most connections at a time; of a controller 10000.", low=1, high=1_000_000, ours=True
+    )
     connections_per_address_max: int = number(
         64, "Most connections at a time from one address other than loopback.", low=1, high=1_000_000, ours=True
     )

@@ -291,6 +291,7 @@ class ControllerService(service.MultiService):
     def _tick(self) -> None:
         try:
             self._watch.tick()
+            self._elections.tick()
         except Exception:
             self.log.failure("the tick failed; it goes on")
 
@@ -459,7 +460,8 @@ class ControllerService(service.MultiService):
         if group is not None:
             heard = self._watch.liveness.by_connection(connection.id)
             here = [key.broker_id for key in heard if (key.cluster, key.broker_name) == group.key]
-            self._elections.answered(group, here if answer.code == ResponseCode.SUCCESS else [])
+            for_itself = answer.code == ResponseCode.SUCCESS and command.fields.get("designateElect") != "true"
+            self._elections.answered(group, here if for_itself else [])
         return answer
 
 

@@ -33,6 +33,9 @@ RECENT_S = 600.0
 RECENT_MAX = 1000
 """Elections that a new leader tells brokers of once more."""
 
+TELL_MAX = 10
+"""Of them in one tick, so that a large cluster does not stop its new leader."""
+
 _LOUD = frozenset({Did.ELECTED, Did.TAKEN_BACK, Did.UNSEATED, Did.CLEANED, Did.FORGOTTEN})
 
 
@@ -65,7 +68,8 @@ class Elections:
         self._log = make_logger()
         self._leading = False
         self._recent: deque[tuple[float, tuple[RoleChanged, ...]]] = deque(maxlen=RECENT_MAX)
-        # Elections whose winner surely heard nothing yet: group -> log index; and of these, whose port refused.
+        self._to_tell: deque[tuple[RoleChanged, ...]] = deque()
+        # Elections of this term whose winner surely heard nothing: group -> log index; of these, whose port refused.
         self._quiet: dict[GroupKey, int] = {}
         self._refused: set[GroupKey] = set()
         self.count = 0
@@ -139,14 +143,20 @@ class Elections:
         self._leading = True
         since = self._seconds() - RECENT_S
         newest = {notices[0].group: notices for at, notices in self._recent if at >= since}
-        for key in sorted(newest):
-            group, notices = self._state.group(*key), newest[key]
+        self._to_tell.extend(newest[key] for key in sorted(newest))
+
+    def tick(self) -> None:
+        """To be called some times a second: tell a few sets more."""
+        for _ in range(min(len(self._to_tell), TELL_MAX)):
+            notices = self._to_tell.popleft()
+            group = self._state.group(*notices[0].group)
             if group is not None and group.master_epoch == notices[0].master_epoch and group.master_id is not None:
                 self._tell(notices)
 
     def deposed(self) -> None:
         """It leads no more: it can vouch for nothing."""
         self._leading = False
+        self._to_tell.clear()
         self._quiet.clear()
         self._refused.clear()
 

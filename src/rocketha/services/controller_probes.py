@@ -29,7 +29,7 @@ from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 
 LINKS_MAX = 2000
-LINK_ATTEMPTS_MAX = 16
+LINK_ATTEMPTS_MAX = 32
 LINK_TIMEOUT_S = 3.0
 LINK_RETRY_MS = 5_000
 KEEP_ALIVE_MS = 30_000

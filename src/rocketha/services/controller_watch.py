@@ -38,7 +38,7 @@ TICK_S = 0.05
 GAP_MS = 250
 """Longer between two readings of the clock, and this process stood still: brokers are not blamed for that time."""
 
-UPKEEP_S = 1.0
+UPKEEP_S = 0.5
 PATIENCE_S = 2.0
 """How long a request may wait until it is known whether a master lives."""
 
@@ -237,7 +237,7 @@ class Watch:
         masters = {}
         for group in self._state.groups():
             key = master_key(group)
-            address = group.addresses.get(group.master_id) if group.master_id is not None else None
+            address = group.address(group.master_id) if group.master_id is not None else None
             if key is not None and address is not None:
                 masters[address] = key
         self.probes.keep_links(masters, now_ms, lambda address: self.liveness.age_ms(masters[address], self.now_ms()))

@@ -1,0 +1,54 @@
+"""What is known of one suspected broker.  The transitions are all in :mod:`rocketha.controller.suspicion`."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+
+from rocketha.controller.events import Saw, Seen, Why
+from rocketha.controller.liveness import ReplicaKey
+from rocketha.controller.suspicion_effects import Reading
+
+
+class State(Enum):
+    """Where a suspicion stands."""
+
+    QUEUED = "queued"  # too many rounds began just now
+    ASKING = "asking"
+    HELD = "held"  # not confirmed; the next round begins after a pause
+    CHOOSING = "choosing"  # dead; the set's other members are given a moment to answer
+    DEAD = "dead"  # until it is heard
+
+
+@attrs.define(slots=True)
+class Suspect:
+    """One replica's.  ``voices``: other controller -> whether it hears the suspect."""
+
+    replica: ReplicaKey
+    why: str
+    state: State
+    question: int
+    due_ms: int  # the end of the round, the pause, or the choosing
+    again_ms: int | None = None  # when the replicas' links and the controllers are asked a second time
+    kind: Why = Why.REQUESTED  # of the election, once it is dead
+    registers: bool = False
+    refused: bool = False
+    closed: int = 0
+    voices: dict[str, bool] = attrs.Factory(dict)
+    links: dict[int, Reading] = attrs.Factory(dict)  # members that answered, with the newest reading
+    moving: set[int] = attrs.Factory(set)
+    absent: set[int] = attrs.Factory(set)  # members whose port refused
+    asked: tuple[int, ...] = ()  # members asked in this round
+
+    def seen(self) -> tuple[Seen, ...]:
+        """What this round brought to light, for the log entry."""
+        own = self.replica.broker_id
+        port = Saw.PORT_REFUSED if self.refused else Saw.PORT_SILENT
+        found = [Seen(own, port, self.why)]
+        for node, hears in sorted(self.voices.items()):
+            found.append(Seen(own, Saw.CONTROLLER_HEARS if hears else Saw.CONTROLLER_DOES_NOT_HEAR, node))
+        for number in sorted(self.links):
+            saw = Saw.REPLICA_HEARS if number in self.moving else Saw.REPLICA_DOES_NOT_HEAR
+            found.append(Seen(own, saw, f"broker {number}"))
+        return (*found, *(Seen(number, Saw.PORT_REFUSED) for number in sorted(self.absent)))
