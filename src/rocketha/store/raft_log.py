@@ -41,6 +41,8 @@ SEGMENT_BYTES = 64 << 20
 MEMORY_BYTES = 8 << 20
 """Newest entries kept in memory, bytes with what Python needs for them; older ones are read from the disk."""
 
+_NO_SNAPSHOT = SnapshotMeta()
+
 
 class RaftLog:
     """See the module's text.  Implements ``rocketha.raft.storage.LogStorage``.
@@ -213,7 +215,7 @@ class RaftLog:
     def snapshot(self) -> SnapshotMeta:
         """What the newest snapshot is about; index 0 when there is none."""
         newest = self._snapshots.newest
-        return newest.meta if newest is not None else SnapshotMeta()
+        return newest.meta if newest is not None else _NO_SNAPSHOT
 
     def read_snapshot(self, offset: int, size: int, index: int | None = None) -> bytes:
         """Data of the newest snapshot, or of the one at ``index``, of which the last two are kept.
@@ -301,14 +303,7 @@ class RaftLog:
         """Append, in one write where the segment has room."""
         while entries:
             segment = self._segments[-1]
-            count, size = len(entries), sum([len(entry.data) for entry in entries]) + HEAD_BYTES * len(entries)
-            if size > segment.room():
-                count, size = 0, 0
-                for entry in entries:
-                    size += HEAD_BYTES + len(entry.data)
-                    if size > segment.room():
-                        break
-                    count += 1
+            count = segment.fitting(entries)
             if not count:
                 self._begin_segment(self._tail.last + 1, bytes_min=HEAD_BYTES + len(entries[0].data))
                 continue

@@ -87,9 +87,16 @@ class Segment:
 
     # ---- writing
 
-    def room(self) -> int:
-        """Bytes left for records."""
-        return self.size - self.end
+    def fitting(self, entries: Sequence[Entry]) -> int:
+        """How many of these entries the file has room for."""
+        room = self.size - self.end
+        if sum([len(entry.data) for entry in entries]) + HEAD_BYTES * len(entries) <= room:
+            return len(entries)
+        for count, entry in enumerate(entries):
+            room -= HEAD_BYTES + len(entry.data)
+            if room < 0:
+                return count
+        return len(entries)
 
     def write(self, entries: Sequence[Entry], synced: int, commit: int) -> None:
         """Append records, in one write.
@@ -97,7 +104,7 @@ class Segment:
         :raises DiskFailure: any part may be in the file behind :attr:`end`, which has not moved.
         """
         data, crc = raft_records.encode(entries, self.header.crc, synced, commit)
-        ensure(len(data) <= self.room(), "records fit their segment")
+        ensure(len(data) <= self.size - self.end, "records fit their segment")
         self.file.write(self.end, [data])
         self.took(entries, self.end, self.end + len(data), crc)
 

@@ -106,12 +106,12 @@ class EntryTail:
         :raises Compacted: before that.
         :raises Unavailable: behind ``last``.
         """
-        if index >= self._starts[-1] and index <= self.last:
-            return self._terms[-1]
         if index < self.first - 1:
             raise Compacted(f"entry {index} is compacted, the first is {self.first}")
         if index > self.last:
             raise Unavailable(f"entry {index} is behind the last, {self.last}")
+        if index >= self._starts[-1]:
+            return self._terms[-1]
         return self._terms[bisect_right(self._starts, index) - 1]
 
     def slice(self, low: int, high: int, bytes_max: int) -> list[Entry]:

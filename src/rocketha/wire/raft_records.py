@@ -357,7 +357,7 @@ FORMATS = (
         parse=parse_state,
         build=build_state,
         bound=1024 + MEMBERS_BYTES_MAX,
-        doc="The file `state` of a Raft node: term and vote, replaced atomically (ours).",
+        doc="The file state of a Raft node: term and vote, replaced atomically (ours).",
     ),
     Format(
         name="raft-progress",
@@ -365,7 +365,7 @@ FORMATS = (
         parse=parse_progress,
         build=build_progress,
         bound=PROGRESS_BYTES,
-        doc="A slot of the file `progress` of a Raft node: how far the log is synced, a hint (ours).",
+        doc="A slot of the file progress of a Raft node: how far the log is synced, a hint (ours).",
     ),
     Format(
         name="raft-snapshot-header",
