@@ -60,14 +60,20 @@ class ControllerState:
         self.index = 0
         self._groups: dict[GroupKey, BrokerGroup] = {}  # the forgotten too
         self._named: dict[str, tuple[GroupKey, ...]] = {}  # broker name to the groups of that name that live
+        self._order: list[GroupKey] | None = []  # the keys of _groups, sorted; None until somebody asks again
 
     # -- views ------------------------------------------------------------------------------------------------------
 
     def groups(self) -> Iterator[BrokerGroup]:
         """Every group that is not forgotten, by cluster and name.  Not to be changed."""
-        for key in sorted(self._groups):
+        for key in self._keys():
             if not self._groups[key].forgotten:
                 yield self._groups[key]
+
+    def _keys(self) -> list[GroupKey]:
+        if self._order is None:
+            self._order = sorted(self._groups)
+        return self._order
 
     def group(self, cluster: str, broker_name: str) -> BrokerGroup | None:
         """One group, None if it is unknown or forgotten.  Not to be changed."""
@@ -118,10 +124,10 @@ class ControllerState:
         if change is None:
             return Outcome(verdict.answer)
         if group is None:
-            group = self._groups[GroupKey(event.cluster, event.broker_name)] = BrokerGroup(
-                GroupKey(event.cluster, event.broker_name)
-            )
+            group = BrokerGroup(GroupKey(event.cluster, event.broker_name))
             group.forgotten = True
+            self._groups[group.key] = group
+            self._order = None
         old_master, was_forgotten = group.master, group.forgotten
         group.take(change, index)
         if group.forgotten is not was_forgotten:
@@ -199,7 +205,7 @@ class ControllerState:
 
     def freeze(self) -> Callable[[], bytes]:
         """The state as it is now, to be made into ``snapshot``'s bytes later, in another thread if need be."""
-        index, rows = self.index, [self._groups[key].row() for key in sorted(self._groups)]
+        index, rows = self.index, [self._groups[key].row() for key in self._keys()]
         return lambda: controller_log.encode_snapshot(index, [controller_log.encode_group(row) for row in rows])
 
     def restore(self, data: bytes) -> None:
@@ -216,6 +222,7 @@ class ControllerState:
                 raise RemoteProtocolError(f"controller snapshot: group {after.key} after {before.key}")
         self.index = row.log_index
         self._groups = {group.key: group for group in groups}
+        self._order = list(self._groups)
         self._named = {}
         for group in groups:
             if not group.forgotten:
