@@ -20,8 +20,9 @@ from typing import Any
 
 import attrs
 from twisted.application import strports
-from twisted.internet import defer, task
+from twisted.internet import defer, error, task
 
+from rocketha.errors import DiskFailure
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.simulation.broker_identity import Identity
@@ -34,6 +35,8 @@ from rocketha.wire.remoting import Answer, Command
 
 DEFINITE = frozenset({0, *range(2000, 2017)})
 """Answers that say what happened; others leave it open."""
+AMBIGUOUS = "is in several clusters"
+"""1001 and 1004 name no cluster: before a controller heard a connection's heartbeat it can not tell whose they are."""
 FETCH = 29001
 """Our own code: a slave asks its master for the log."""
 TICK_S = 1.0
@@ -133,6 +136,9 @@ class SimulatedBroker:
 
     def _step_failed(self, failure: Any) -> None:
         """No answer, no connection, or a disk that fails: the next tick tries again."""
+        failure.trap(
+            error.ConnectError, error.ConnectionClosed, error.TimeoutError, error.ConnectionAborted, DiskFailure
+        )
         if self.rules.hurried:
             self.leader = None
 
@@ -174,6 +180,8 @@ class SimulatedBroker:
                     self.history.drop(token)
                 if self.rules.hurried:
                     self.leader = None
+            elif token is not None and AMBIGUOUS in (answer.remark or ""):
+                self.history.drop(token)
             elif token is not None and answer.code in DEFINITE:
                 self.history.settle(token, self._true_s(), _outcome(answer))
             return answer

@@ -46,12 +46,14 @@ class CheckedMachine(RegisterMachine):
         self._checks = checks
 
     def apply(self, entries: Sequence[Entry]) -> list[object]:
+        """See :meth:`RegisterMachine.apply`."""
         self._checks.applied(self._name, tuple(entries))
         outcomes = super().apply(entries)
         self._checks.state(self._name, self.index, self.digest)
         return outcomes
 
     def restore(self, data: bytes) -> None:
+        """See :meth:`RegisterMachine.restore`."""
         super().restore(data)
         if self.index:
             self._checks.state(self._name, self.index, self.digest)
