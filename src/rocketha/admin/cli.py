@@ -21,6 +21,7 @@ from rocketha.errors import ConfigError, RockethaError
 SUBCOMMANDS = {
     "send": "send messages",
     "receive": "print messages as they come",
+    "controller": "see and manage the controllers: status, why, transfer, members, add, remove",
     "keys": "print the configuration keys, or those with a word in them",
     "formats": "print the layout of every wire and disk format",
     "simulate": "run a cluster with faults in simulated time, from a seed, and check what must hold",
