@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.controller import audit
 from rocketha.controller.events import (
     ApplyBrokerId,
     CleanBrokerData,
@@ -294,6 +295,31 @@ class CleanTests(SynchronousTestCase):
         self._clean(1, 2, 3)
         self.assertIsNone(self.controller.state.group(CLUSTER, NAME))
         self.assertEqual(self.controller.state.clusters_of(NAME), ())
+
+
+class RehomeTests(SynchronousTestCase):
+    """E4: a broker moves to another group.  Cleaning its old id is enough, fences it there, and is on record."""
+
+    def test_move(self) -> None:
+        """Stopped, cleaned out of the old group, its identity file removed, started under the new name."""
+        controller = Controller()
+        make_group(controller)
+        make_group(controller, 2, (1, 2), name="b2")
+        fields = {**NAMED, "brokerControllerIdsToClean": "3", "isCleanLivingBroker": "false"}
+        controller.ask(request(904, {**NAMED, "brokerId": "3", "heartbeatTimeoutMills": "1000"}))
+        self.assertEqual(controller.ask(request(1011, fields)).code, 2009)  # still running
+        controller.ask(request(904, {**NAMED, "brokerId": "3", "heartbeatTimeoutMills": "-1"}))
+        self.assertEqual(controller.ask(request(1011, fields)).code, 0)
+        again = controller.ask(request(1003, {**NAMED, "brokerId": "3", "brokerAddress": "10.0.0.3:10911"}))
+        self.assertEqual(again.code, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)  # with its old identity file
+        taken = controller.ask(request(1013, {**NAMED, "appliedBrokerId": "3", "registerCheckCode": code_of(3)}))
+        self.assertEqual(taken.code, Code.CONTROLLER_BROKER_ID_INVALID)  # with its old temporary file
+        moved = {"clusterName": CLUSTER, "brokerName": "b2"}
+        self.assertEqual((controller.ask(request(1012, moved)).fields or {})["nextBrokerId"], "3")
+        applied = controller.ask(request(1013, {**moved, "appliedBrokerId": "3", "registerCheckCode": code_of(3)}))
+        self.assertEqual(applied.code, 0)
+        last = audit.trail(group_of(controller))[-1]
+        self.assertEqual((last["did"], last["asker"], last["request"]["brokerIds"]), ("CLEANED", "10.0.0.9:1", [3]))
 
 
 class AdoptTests(SynchronousTestCase):
