@@ -105,6 +105,41 @@ class VoteTests(unittest.SynchronousTestCase):
         self.assertTrue(self.answer(server, vote("3", "2", 5, 0, 0, Kind.PRE_VOTE)))
         self.assertEqual((server.node.term, server.node.vote), (0, ""))
 
+    def test_a_voter_with_an_empty_disk_is_cautious(self) -> None:
+        """It acknowledged an entry, lost its disk, and is asked to elect a node that lacks the entry: it does not."""
+        for cautious, elected in ((True, False), (False, True)):
+            cluster = Cluster(3, cautious=cautious)
+            cluster.elect("1")
+            cluster.isolate("3")
+            cluster.node("1").propose([b"a"])
+            cluster.settle()
+            self.assertEqual(cluster["2"].applied, [b"a"])
+            cluster.isolate("1")
+            cluster.servers["2"] = cluster.make("2", group(3))
+            cluster.cut = {("1", each) for each in "23"} | {(each, "1") for each in "23"}
+            cluster.tick(60, "2", "3")
+            self.assertEqual(cluster.leader() in ("2", "3"), elected)
+            if cautious:
+                cluster.heal()
+                cluster.tick(60)
+                self.assertEqual([each.applied for each in cluster.servers.values()], [[b"a"]] * 3)
+                cluster.isolate("1")  # filled again, it votes as before
+                cluster.tick(60, "2", "3")
+                self.assertIn(cluster.leader(), ("2", "3"))
+
+    def test_the_first_election_of_a_group(self) -> None:
+        """Empty disks elect an empty disk; who voted then is a voter, although the leader died at once."""
+        cluster = Cluster(3)
+        cluster.isolate("3")
+        cluster.lose = lambda message: message.kind == Kind.APPEND
+        cluster.elect("1")
+        cluster["1"].crash()
+        cluster["2"].crash()
+        cluster.lose = lambda message: False
+        cluster.tick(60, "1", "2")
+        self.assertIn(cluster.leader(), ("1", "2"))
+        cluster.tick(60, "1", "2")
+
     def test_an_old_candidate_learns_the_term(self) -> None:
         """Votes and appends of an older term are answered with the newer one."""
         server = self.voter((), term=7)

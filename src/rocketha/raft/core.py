@@ -23,6 +23,7 @@ class Core:
     :ivar leader_id: who leads in ``term``, "" if unknown; changes at most once from "" in a term.
     :ivar leader_gone: the leader's port refused a connection since it was last heard.
     :ivar sick: why this node may not lead ("" if it may).
+    :ivar blank: began with an empty disk, and was not filled yet: it cannot know what it promised before.
     :ivar matched: follower: entries up to here are the leader's of ``term``.
     :ivar now: messages that promise nothing new.
     :ivar after_sync: messages that promise what is being saved.
@@ -33,6 +34,7 @@ class Core:
 
     __slots__ = (
         "after_sync",
+        "blank",
         "config",
         "forwarded",
         "id",
@@ -66,6 +68,13 @@ class Core:
         self.membership = MembershipHistory(members, storage.snapshot().index)
         for entry in self.log.stored_memberships():
             self.membership.appended(entry.index, Members.decode(entry.data))
+        self.blank = (
+            config.cautious
+            and self.log.last_index == 0
+            and hard_state.vote == ""
+            and self.id in members.voters
+            and len(members.voters) > 1
+        )
         self.role = self.passive_role()
         self.now: list[Message] = []
         self.after_sync: list[Message] = []

@@ -162,6 +162,7 @@ class Elections:
         core = self._core
         core.role = Role.LEADER
         core.leader_id = core.id
+        core.blank = False
         self._hurry = 0
         self.elapsed = 0
         self.leadership = Leadership(core)
@@ -186,11 +187,14 @@ class Elections:
             free = free or message.term > core.term
         # Electable is who has the last entry of the log itself, never of a counter beside it (A17).
         granted = free and (message.log_term, message.index) >= (log.last_term, log.last_index)
+        if core.blank and message.index > 0:
+            granted = False  # an empty disk among others that are not: it may have held what the candidate lacks
         if pre_vote:
             self._answer(message, Kind.PRE_VOTE_ANSWER, message.term if granted else core.term, granted)
             return
         if granted:
             core.vote = message.sender
+            core.blank = False
             self.elapsed = 0
         self._answer(message, Kind.VOTE_ANSWER, core.term, granted)
 

@@ -66,6 +66,8 @@ class Following:
         last = index + len(entries)
         self._owe(message.sender, last)
         log.commit_to(min(message.commit, last))
+        if core.blank and log.commit >= message.commit > 0:
+            core.blank = False
 
     def _owe(self, leader: str, matched: int) -> None:
         core = self._core

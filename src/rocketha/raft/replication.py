@@ -174,6 +174,7 @@ class Replication:
         elif progress.snapshot is not None:
             if progress.match >= progress.snapshot.index or progress.match + 1 >= self._core.log.first_index:
                 progress.append()
+                progress.nudge = True
         return news
 
     def _refused(self, progress: Progress, message: Message) -> None:

@@ -1,0 +1,59 @@
+"""Majorities, against a definition by counting."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial import unittest
+
+from rocketha.raft.messages import Members
+from rocketha.raft.quorum import VoteResult, agreed, election, present, votes
+
+IDS = "abcdefg"
+SETS = st.frozensets(st.sampled_from(IDS), max_size=7)
+
+
+class QuorumTests(unittest.SynchronousTestCase):
+    """Plain and joint."""
+
+    @given(SETS, SETS, st.dictionaries(st.sampled_from(IDS), st.integers(0, 9)))
+    def test_agreed(self, voters: frozenset[str], outgoing: frozenset[str], reached: dict[str, int]) -> None:
+        """The largest number that a majority of each configuration has reached."""
+
+        def most(ids: frozenset[str]) -> int:
+            return max(
+                number for number in range(10) if 2 * sum(reached.get(each, 0) >= number for each in ids) > len(ids)
+            )
+
+        if voters:
+            expected = min(most(voters), most(outgoing)) if outgoing else most(voters)
+            self.assertEqual(agreed(Members(voters, outgoing), lambda each: reached.get(each, 0)), expected)
+
+    @given(SETS, SETS, st.dictionaries(st.sampled_from(IDS), st.booleans()))
+    def test_election(self, voters: frozenset[str], outgoing: frozenset[str], cast: dict[str, bool]) -> None:
+        """Won when whatever the missing votes are it is won; lost when it is then never won."""
+
+        def won(all_votes: dict[str, bool]) -> bool:
+            groups = [voters, outgoing] if outgoing else [voters]
+            return all(2 * sum(all_votes.get(each, False) for each in ids) > len(ids) for ids in groups)
+
+        missing = sorted((voters | outgoing) - set(cast))
+        outcomes = {
+            won({**cast, **dict(zip(missing, rest, strict=True))})
+            for rest in itertools.product([True, False], repeat=len(missing))
+        }
+        expected = {(True,): VoteResult.WON, (False,): VoteResult.LOST}.get(tuple(outcomes), VoteResult.PENDING)
+        self.assertEqual(election(Members(voters, outgoing), cast), expected)
+
+    def test_strangers_and_nobody(self) -> None:
+        """Learners and strangers count nothing; without voters nothing is agreed or won."""
+        members = Members("ab", (), "c")
+        self.assertEqual(agreed(members, lambda each: {"c": 9, "a": 5}.get(each, 0)), 0)
+        self.assertIs(election(members, {"a": True, "c": True, "x": True}), VoteResult.PENDING)
+        self.assertEqual(agreed(Members(), lambda each: 9), 0)
+        self.assertIs(election(Members(), {"a": True}), VoteResult.LOST)
+        self.assertTrue(present(members, lambda each: each in "ab"))
+        self.assertFalse(present(members, lambda each: each in "ac"))
+        self.assertEqual([votes(Members("a", "b", "c"), each) for each in "abc"], [True, True, False])
