@@ -279,7 +279,7 @@ class RaftLog:
         ensure(tail.first <= first <= tail.last + 1, f"entry {first} follows {tail.last} or replaces one that is there")
         if first <= tail.last:
             same = 0
-            while same < len(entries) and entries[same].index <= tail.last and self._has(entries[same]):
+            while same < len(entries) and first + same <= tail.last and tail.term(first + same) == entries[same].term:
                 same += 1
             entries = entries[same:]
             if first + same <= tail.last:
@@ -295,9 +295,6 @@ class RaftLog:
         if self._torn:
             self._begin_segment(tail.last + 1)
         self._write(entries)
-
-    def _has(self, entry: Entry) -> bool:
-        return self._tail.term(entry.index) == entry.term
 
     def _write(self, entries: Sequence[Entry]) -> None:
         """Append, in one write where the segment has room."""
@@ -459,7 +456,8 @@ class RaftLog:
             self._replace_log(meta)
         self._commit = max(self._commit, meta.index)
         self._snapshots.add(file)
-        self._written.clear()
+        for key in [key for key in list(self._written) if key[0] <= meta.index]:
+            self._written.pop(key, None)  # later ones may be written by the worker already
 
     def _holds(self, meta: SnapshotMeta) -> bool:
         return self._tail.first - 1 <= meta.index <= self._tail.last and self._tail.term(meta.index) == meta.term
