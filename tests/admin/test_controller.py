@@ -1,0 +1,115 @@
+"""``rocketha controller``: what a person is shown, and the whole command against running controllers."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+from typing import Any
+
+from twisted.internet import defer, reactor
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.admin import controller
+from rocketha.admin.client import NoRoute, RequestFailed
+from rocketha.admin.controller import Controllers, status_lines, why_lines
+from rocketha.errors import ConfigError
+from tests.services.controller_case import CLUSTER, NAME, ControllerCase, free_ports
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    controller.add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+class LinesTests(SynchronousTestCase):
+    """Tables."""
+
+    def test_status(self) -> None:
+        """One line a controller, the unreachable too; below it whoever is suspected."""
+        rows: dict[str, dict[str, Any]] = {
+            "n0": {"address": "h:1", "role": "leader", "term": 3, "committedIndex": 9, "appliedIndex": 9,
+                   "brokerSets": 1, "brokersHeard": 2, "suspicions": {"C/b:1": "dead"}},
+            "n1": {"address": "long-host:10", "problem": "refused"},
+        }  # fmt: skip
+        self.assertEqual(
+            status_lines(rows),
+            [
+                "ID  ADDRESS       ROLE    TERM  COMMITTED  APPLIED  SETS  HEARD  SUSPECTED",
+                "n0  h:1           leader  3     9          9        1     2      1",
+                "n1  long-host:10  -       -     -          -        -     -      -",
+                "n0: C/b:1 is dead",
+                "n1: refused",
+            ],
+        )
+
+    def test_why(self) -> None:
+        """The newest last, with what was seen."""
+        decision = {
+            "index": 7, "did": "ELECTED", "why": "PORT_REFUSED", "reason": "gone", "masterBrokerId": 2,
+            "masterEpoch": 2, "syncStateSet": [2], "seen": [{"brokerId": 1, "saw": "PORT_REFUSED", "text": ""}],
+        }  # fmt: skip
+        found = {
+            "clusterName": "C", "brokerName": "b", "masterBrokerId": 2, "masterEpoch": 2, "syncStateSet": [2],
+            "brokerAddrs": {"2": "h:2"}, "decisions": [{**decision, "index": 6}, decision],
+        }  # fmt: skip
+        self.assertEqual(
+            why_lines(found, 1),
+            [
+                "C/b: master 2 h:2 in epoch 2, in sync [2]",
+                "7  ELECTED  PORT_REFUSED: gone  ->  master 2 epoch 2 in sync [2]",
+                "      broker 1 PORT_REFUSED",
+            ],
+        )
+
+    def test_no_address(self) -> None:
+        """Wrong usage."""
+        self.assertRaises(ConfigError, controller.run, parse("-a", ";", "status"))
+
+
+class CommandTests(ControllerCase):
+    """Against three controllers, asked through one that does not lead."""
+
+    count = 3
+
+    def act(self, *arguments: str) -> defer.Deferred[tuple[int, str]]:
+        """Its exit code and output."""
+        follower = next(node for node in self.nodes.values() if not node.leading)
+        args = parse("-a", follower.config.self_address, *arguments)
+        controllers = Controllers(reactor, [args.controllers])
+        self.addCleanup(controllers.close)
+        output = io.StringIO()
+
+        async def main() -> tuple[int, str]:
+            with contextlib.redirect_stdout(output):
+                code = await controller._ACTIONS[args.action](controllers, args)
+            return code, output.getvalue()
+
+        return defer.Deferred.fromCoroutine(main())
+
+    @defer.inlineCallbacks
+    def test_all(self) -> Any:
+        """Status, why, members, transfer, and a refusal, from a follower's address."""
+        yield self.start_brokers(1)
+        code, text = yield self.act("status")
+        self.assertEqual((code, text.count("follower"), text.count("leader")), (0, 2, 1))
+        code, text = yield self.act("why", NAME, "--cluster", CLUSTER)
+        self.assertIn("ELECTED  BROKER_ASKED", text)
+        code, text = yield self.act("members")
+        self.assertEqual(text.count("votes"), 3)
+        to = next(name for name, node in self.nodes.items() if not node.leading)
+        code, text = yield self.act("transfer", to)
+        self.assertEqual((code, text), (0, f"{to} leads\n"))
+        yield self.await_leader()
+        self.assertTrue(self.nodes[to].leading)
+        yield self.assertFailure(self.act("why", "nobody"), RequestFailed)
+        yield self.assertFailure(self.act("remove", "n9"), RequestFailed)
+
+    @defer.inlineCallbacks
+    def test_nobody_answers(self) -> Any:
+        """Said with the reason of each."""
+        controllers = Controllers(reactor, [f"127.0.0.1:{port}" for port in free_ports(2)])
+        self.addCleanup(controllers.close)
+        problem = yield self.assertFailure(defer.Deferred.fromCoroutine(controllers.metadata()), NoRoute)
+        self.assertEqual(str(problem).count("was refused"), 2)

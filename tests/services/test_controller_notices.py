@@ -1,0 +1,227 @@
+"""Who is told of an election, in what order, how often, and until when: on a clock, with scripted connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet import defer, error, task
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.controller.group import GroupKey
+from rocketha.controller.notices import RoleChanged
+from rocketha.services.controller_notices import Notices
+from rocketha.wire.remoting import Command
+
+GROUP = GroupKey("C", "broker-a")
+ADDRESSES = {1: "h1:1", 2: "h2:2", 3: "h3:3"}
+
+
+def election(new: int, epoch: int, old: int = 1) -> tuple[RoleChanged, ...]:
+    """To the old master, the new one, and the rest."""
+    order = dict.fromkeys((old, new, 1, 2, 3))
+    return tuple(
+        RoleChanged(GROUP, number, ADDRESSES[number], new, ADDRESSES[new], epoch, epoch, (new,), 40 + epoch)
+        for number in order
+    )
+
+
+class Connection:
+    """One to a broker; what is asked on it waits."""
+
+    def __init__(self, address: str, log: list[tuple[str, int]]) -> None:
+        self.address = address
+        self.closed = False
+        self.asked: list[tuple[dict[str, str], defer.Deferred[Command]]] = []
+        self._log = log
+
+    def request(self, code: int, fields: dict[str, str], body: bytes, timeout_s: float) -> defer.Deferred[Command]:
+        assert code == 1008
+        self._log.append((self.address, int(fields["masterEpoch"])))
+        found: defer.Deferred[Command] = defer.Deferred()
+        self.asked.append((fields, found))
+        return found
+
+    def answer(self, code: int = 0) -> None:
+        self.asked.pop(0)[1].callback(Command(code))
+
+    def break_off(self) -> None:
+        self.closed = True
+        self.asked.pop(0)[1].errback(error.ConnectionLost())
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+
+class Network:
+    """Stands in for ``PeerConnections``: links are there or not, dialling works, fails or hangs."""
+
+    def __init__(self) -> None:
+        self.links: dict[str, Connection] = {}
+        self.fate: dict[str, Exception | None] = {}  # None: hangs
+        self.made: list[Connection] = []
+        self.log: list[tuple[str, int]] = []
+        self.dialled: list[str] = []
+
+    def link(self, address: str) -> Connection:
+        found = self.links[address] = Connection(address, self.log)
+        return found
+
+    def open(self, address: str) -> Connection | None:
+        return self.links.get(address)
+
+    def dial(self, address: str, timeout_s: float) -> Any:
+        self.dialled.append(address)
+        if address in self.fate:
+            fate = self.fate[address]
+            return defer.Deferred() if fate is None else defer.fail(Failure(fate))
+        self.made.append(Connection(address, self.log))
+        return defer.succeed(self.made[-1])
+
+
+class NoticesTests(SynchronousTestCase):
+    """See the module."""
+
+    def setUp(self) -> None:
+        self.clock = task.Clock()
+        self.network = Network()
+        self.told: list[int] = []
+        self.untold: list[int] = []
+        self.notices = Notices(
+            self.clock,
+            self.network,  # type: ignore[arg-type]
+            lambda notice: self.told.append(notice.receiver_id),
+            lambda notice: self.untold.append(notice.receiver_id),
+        )
+
+    def quiet(self) -> None:
+        """Nothing is under way any more."""
+        self.assertEqual((self.notices.pending, self.clock.getDelayedCalls()), (0, []))
+
+    def test_old_master_first(self) -> None:
+        """And everybody at once, where the old one is dead anyway."""
+        self.notices.send(election(2, 5), old_is_alive=False)
+        self.assertEqual(self.network.log, [("h1:1", 5), ("h2:2", 5), ("h3:3", 5)])
+        for connection in self.network.made:
+            connection.answer()
+        self.assertTrue(all(connection.closed for connection in self.network.made))
+        self.assertEqual(self.told, [1, 2, 3])
+        self.quiet()
+
+    def test_live_old_master_has_a_head_start(self) -> None:
+        """The new one learns of it when the old one has changed its role."""
+        self.notices.send(election(2, 5), old_is_alive=True)
+        self.assertEqual(self.network.log, [("h1:1", 5)])
+        self.clock.advance(0.1)
+        self.assertEqual(self.network.log, [("h1:1", 5)])
+        self.network.made[0].answer()
+        self.assertEqual(self.network.log, [("h1:1", 5), ("h2:2", 5), ("h3:3", 5)])
+
+    def test_head_start_ends(self) -> None:
+        """After 0.3 s: a set without a master is worse than one with two for a moment."""
+        self.notices.send(election(2, 5), old_is_alive=True)
+        self.clock.advance(0.3)
+        self.assertEqual(self.network.log, [("h1:1", 5), ("h2:2", 5), ("h3:3", 5)])
+
+    def test_first_master_needs_nobodys_leave(self) -> None:
+        """There is no old one."""
+        self.notices.send(election(1, 1), old_is_alive=True)
+        self.assertEqual(len(self.network.log), 3)
+
+    def test_a21_frozen_master(self) -> None:
+        """It lies in its socket; nothing more is sent, however long it takes, and the link stays."""
+        link = self.network.link("h1:1")
+        self.notices.send(election(2, 5), old_is_alive=False)
+        for connection in self.network.made:
+            connection.answer()
+        self.clock.pump([1] * 500)
+        self.assertEqual((self.network.log.count(("h1:1", 5)), self.notices.pending, link.closed), (1, 1, False))
+        link.answer()
+        self.assertFalse(link.closed)
+        self.quiet()
+
+    def test_connection_that_breaks_is_made_again(self) -> None:
+        """Until there is an answer."""
+        self.network.link("h1:1")
+        self.notices.send(election(2, 5)[:1], old_is_alive=False)
+        self.network.links.pop("h1:1").break_off()
+        self.assertEqual(self.network.log, [("h1:1", 5)])
+        self.clock.advance(1)
+        self.assertEqual(self.network.log, [("h1:1", 5), ("h1:1", 5)])
+        self.network.made[0].answer(1)  # it says that it failed
+        self.clock.advance(1)
+        self.network.made[1].answer()
+        self.quiet()
+
+    def test_unreachable_old_master_is_tried_for_ten_minutes(self) -> None:
+        """The others, which poll anyway, for half a minute."""
+        self.network.fate = dict.fromkeys(ADDRESSES.values(), error.TimeoutError())
+        self.notices.send(election(2, 5), old_is_alive=False)
+        self.clock.pump([1] * 31)
+        self.assertEqual(self.notices.pending, 1)
+        self.clock.pump([1] * 568)
+        self.assertEqual(self.notices.pending, 1)
+        self.clock.pump([1] * 2)
+        self.assertEqual((self.notices.failed, self.untold), (3, []))
+        self.quiet()
+
+    def test_refused_is_the_end(self) -> None:
+        """That process is gone: it was surely not told (regression A23), and the next one registers."""
+        self.network.fate["h2:2"] = error.ConnectionRefusedError()
+        self.notices.send(election(2, 5), old_is_alive=False)
+        self.assertEqual((self.untold, self.told, self.notices.pending), ([2], [1, 3], 2))
+
+    def test_refused_after_it_was_written(self) -> None:
+        """Then it may have been read."""
+        self.notices.send(election(2, 5), old_is_alive=False)
+        self.network.fate["h2:2"] = error.ConnectionRefusedError()
+        self.network.made[1].break_off()
+        self.clock.advance(1)
+        self.assertEqual((self.untold, self.notices.pending), ([], 2))
+
+    def test_newer_epoch_voids_older_notices(self) -> None:
+        """Also those that are still being tried."""
+        self.network.fate["h1:1"] = error.TimeoutError()
+        self.notices.send(election(2, 5), old_is_alive=False)
+        self.network.log.clear()
+        self.notices.send(election(3, 6, old=2), old_is_alive=False)
+        del self.network.fate["h1:1"]
+        self.clock.advance(1)
+        self.assertEqual(self.network.log, [("h2:2", 6), ("h3:3", 6), ("h1:1", 6)])
+
+    def test_older_epoch_changes_nothing(self) -> None:
+        """A new leader that tells again what was replaced meanwhile."""
+        self.notices.send(election(3, 6), old_is_alive=False)
+        self.network.log.clear()
+        self.notices.send(election(2, 5), old_is_alive=True)
+        self.assertEqual((self.network.log, self.notices.pending), ([], 3))
+
+    def test_heartbeat_with_the_new_epoch(self) -> None:
+        """It knows; one with an older epoch says nothing."""
+        self.network.fate["h1:1"] = None
+        self.notices.send(election(2, 5)[:1], old_is_alive=False)
+        self.notices.heard("h1:1", 4)
+        self.assertEqual(self.notices.pending, 1)
+        self.notices.heard("h1:1", 5)
+        self.quiet()
+
+    def test_asked_by_itself(self) -> None:
+        """1004 told it."""
+        self.network.fate["h1:1"] = None
+        self.notices.send(election(2, 5)[:1], old_is_alive=False)
+        self.notices.asked(GroupKey("D", "broker-a"), "h1:1")
+        self.assertEqual(self.notices.pending, 1)
+        self.notices.asked(GROUP, "h1:1")
+        self.quiet()
+
+    def test_cancel(self) -> None:
+        """Another controller leads: head starts and retries end; what is written stays written."""
+        self.network.fate["h3:3"] = error.TimeoutError()
+        self.notices.send(election(2, 5), old_is_alive=True)
+        self.notices.send((RoleChanged(GroupKey("C", "b"), 9, "h3:3", 9, "h3:3", 1, 1, (9,), 3),), old_is_alive=False)
+        self.notices.cancel()
+        self.quiet()
+        self.clock.advance(5)
+        self.assertEqual(self.network.log, [("h1:1", 5)])
