@@ -344,9 +344,16 @@ class RaftNode:
         due = self._hint_ticks >= self._core.config.election_ticks
         return due and min(log.commit, log.persisted) > self._kept_commit
 
+    def take_ready(self) -> Ready | None:
+        """:meth:`ready` where :meth:`has_ready`, else None; looks only once."""
+        return self._make_ready() if self.has_ready() else None
+
     def ready(self) -> Ready:
         """What is to be done now; each thing is handed out once."""
         self._finish_turn()
+        return self._make_ready()
+
+    def _make_ready(self) -> Ready:
         core, log = self._core, self._core.log
         kept, told = (core.term, core.vote), (core.role, core.term, core.leader_id)
         voted = kept != self._kept
