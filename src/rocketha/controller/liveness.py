@@ -198,13 +198,15 @@ class Liveness:
 
     def silent(self, longer_than_ms: int, now_ms: int) -> list[ReplicaKey]:
         """Those whose last heartbeat is older, oldest first, up to those that ran out: they are set aside here."""
-        found = []
-        for key, entry in list(self._entries.items()):
+        found, ran_out = [], []
+        for key, entry in self._entries.items():
             if now_ms - entry.heard_ms <= longer_than_ms:
                 break
             found.append(key)
             if now_ms - entry.heard_ms > 2 * self.holds_ms(key):
-                self._lost[key] = self._entries.pop(key)
+                ran_out.append(key)
+        for key in ran_out:
+            self._lost[key] = self._entries.pop(key)
         return found
 
     def forget(self, key: ReplicaKey) -> None:
