@@ -195,6 +195,12 @@ class ControllerConfig(Section):
         check=check_nodes,
         ours=True,
     )
+    raft_cautious: bool = flag(
+        True,
+        "Whether a founding controller whose disk is empty waits for a leader to fill it before it votes for anybody "
+        "with a log.  False, for one start, revives a group whose majority lost its disks; what only they had is gone.",
+        ours=True,
+    )
     raft_join_existing: bool = flag(
         False,
         "Whether this controller waits to be added to a group that runs, instead of founding one with its peers.",

@@ -254,6 +254,7 @@ class ControllerService(service.MultiService):
             election_ticks=max(2, round(config.raft_election_timeout / tick_ms)),
             heartbeat_ticks=max(1, round(config.raft_heartbeat_interval / tick_ms)),
             preferred=tuple(each.strip() for each in config.raft_preferred_leaders.split(";") if each.strip()),
+            cautious=config.raft_cautious,
         )
         return RaftService(
             node,
