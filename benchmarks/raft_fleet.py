@@ -202,7 +202,7 @@ def main(argv: list[str]) -> int:
     begin = time.monotonic()
     fleet.run()
     print(
-        json.dumps({"sent": fleet.sent, "late_ms": round(fleet.late_s * 1e3, 1), "probes": fleet.asked,
+        json.dumps({"sent": fleet.sent, "late_ms": round(fleet.late_s * 1e3, 1), "asked": fleet.asked,
                     "seconds": round(time.monotonic() - begin, 1), "cpu_s": round(time.process_time(), 2)}),
         flush=True,
     )  # fmt: skip
