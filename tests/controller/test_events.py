@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import attrs
@@ -102,6 +103,9 @@ class EventTests(SynchronousTestCase):
         self.assertRaises(RemoteProtocolError, events.encode, attrs.evolve(SAMPLES[0], broker_id=2**63))
         self.assertRaises(RemoteProtocolError, events.encode, attrs.evolve(SAMPLES[0], cluster="x" * 70_000))
         self.assertRaises(RemoteProtocolError, events.encode, attrs.evolve(SAMPLES[0], cluster="\ud800"))
+        much = attrs.evolve(_EVIDENCE, seen=(Seen(1, 2, "t" * 60_000),) * 5)
+        self.assertRaises(RemoteProtocolError, events.encode, attrs.evolve(SAMPLES[0], evidence=much))
+        self.assertRaises(TypeError, events.encode, types.SimpleNamespace(evidence=_EVIDENCE))
 
 
 _EVIDENCE = Evidence(

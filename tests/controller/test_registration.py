@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.controller import audit
+from rocketha.controller import audit, registration
 from rocketha.controller.events import (
     ApplyBrokerId,
     CleanBrokerData,
@@ -290,6 +290,13 @@ class CleanTests(SynchronousTestCase):
         self.assertEqual((group.master_epoch, group.set_epoch, group.in_sync), (3, 4, (4,)))
         self.assertEqual(self.controller.state.clusters_of(NAME), (CLUSTER,))
 
+    def test_bounded(self) -> None:
+        """What must be remembered of cleaned ids has an end; the whole group can still be cleaned."""
+        self.patch(registration, "RETIRED_MAX", 1)
+        self.assertEqual(self._clean(2).code, 0)
+        self.assertEqual(self._clean(3).code, Code.CONTROLLER_INVALID_CLEAN_BROKER_METADATA)
+        self.assertEqual(self._clean(living=True).code, 0)
+
     def test_every_id_one_by_one(self) -> None:
         """A group without brokers is forgotten."""
         self._clean(1, 2, 3)
@@ -355,6 +362,14 @@ class AdoptTests(SynchronousTestCase):
         self.assertEqual({key: (answer.fields or {})[key] for key in wanted}, wanted)
         group = group_of(controller)
         self.assertEqual((str(group.master_epoch), str(group.set_epoch)), tuple(wanted.values()))
+
+    def test_bounded(self) -> None:
+        """A group has so many brokers, also of this kind."""
+        self.patch(registration, "MEMBERS_MAX", 2)
+        controller = Controller()
+        codes = [self._register(controller, broker_id).code for broker_id in (1, 2, 3, 0, -1)]
+        self.assertEqual(codes, [0, 0, 2010, 2010, 2010])
+        self.assertEqual(self._register(Controller(), 1 + ID_GAP_MAX).code, 2010)
 
     def test_cleaned_ids_stay_away(self) -> None:
         """Neither in a group of adopted brokers nor in one that was always known."""

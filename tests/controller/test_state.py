@@ -6,9 +6,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from rocketha.controller.events import (
     CleanBrokerData,
     ElectMaster,
     Evidence,
+    RegisterBroker,
     Saw,
     Seen,
     Why,
@@ -30,6 +33,7 @@ from rocketha.controller.state import ControllerState
 from rocketha.errors import InvariantBroken, RemoteProtocolError
 from rocketha.wire import codec, controller_log
 from rocketha.wire.codes import ResponseCode as Code
+from rocketha.wire.registry import FORMATS
 from rocketha.wire.remoting import request
 from rocketha.wire.spec import controller_log as spec
 from tests.controller.logs import some_events
@@ -249,6 +253,17 @@ class SnapshotTests(SynchronousTestCase):
             self.assertRaises(RemoteProtocolError, controller.state.restore, data)
         twice = controller_log.encode_snapshot(9, [controller_log.encode_group(row)] * 2)
         self.assertRaises(RemoteProtocolError, controller.state.restore, twice)
+        start = struct.pack(">4sBqI", b"RHCS", 1, 9, 2**32 - 1)
+        self.assertRaises(RemoteProtocolError, controller.state.restore, start + struct.pack(">I", zlib.crc32(start)))
+
+    def test_bounds_of_the_format(self) -> None:
+        """A snapshot larger than may be is not read; what the registered format builds is what it parsed."""
+        self.patch(controller_log, "SNAPSHOT_BYTES_MAX", 100)
+        self.assertRaises(RemoteProtocolError, controller_log.decode_snapshot, bytes(101))
+        data = ControllerState().snapshot()
+        form = FORMATS["controller-snapshot"]
+        assert form.build is not None
+        self.assertEqual(form.build(form.parse(data)), data)
 
     def test_large(self) -> None:
         """10,000 groups: frozen and written well within half a second of CPU, read within two."""
@@ -335,6 +350,20 @@ class WhyTests(SynchronousTestCase):
         self.assertEqual(len(trail), DECISIONS_MAX)
         self.assertEqual({row["did"] for row in trail}, {"SET_CHANGED"})
         self.assertEqual(trail[-1]["syncStateSetEpoch"], 42)
+
+    def test_every_kind(self) -> None:
+        """Registrations, cleanings and codes of a later version have a form too."""
+        controller = Controller()
+        make_group(controller, 2, (1,))
+        late = Evidence(why=200, seen=(Seen(1, 201, "?"),))
+        controller.apply(RegisterBroker(CLUSTER, NAME, 2, "10.9.9.9:1", late))
+        controller.apply(CleanBrokerData(CLUSTER, NAME, (2,), evidence=late))
+        group = controller.state.group(CLUSTER, NAME)
+        assert group is not None
+        moved, cleaned = audit.trail(group)[-2:]
+        self.assertEqual(moved["request"], {"kind": "RegisterBroker", "brokerId": 2, "brokerAddress": "10.9.9.9:1"})
+        wanted = {"kind": "CleanBrokerData", "brokerIds": [2], "isCleanLivingBroker": False}
+        self.assertEqual((cleaned["request"], cleaned["why"], cleaned["seen"][0]["saw"]), (wanted, "200", "201"))
 
     def test_forgotten_group(self) -> None:
         """Its trail says who forgot it; a group nobody ever knew has none."""

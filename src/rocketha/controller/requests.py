@@ -168,11 +168,11 @@ class Requests:
         for name in question.broker_names:
             clusters = state.clusters_of(name)
             for cluster in clusters:
-                group = state.group(cluster, name)
-                if group is not None:
-                    alive = [replica.broker_id for replica in self.alive(group, now_ms)]
-                    # Java has one group a name; of several each is shown under a name that says which.
-                    table[name if len(clusters) == 1 else f"{cluster}:{name}"] = answers.replicas_info(group, alive)
+                group = state.find(cluster, name)
+                assert group is not None  # clusters_of names groups that are there
+                alive = [replica.broker_id for replica in self.alive(group, now_ms)]
+                # Java has one group a name; of several each is shown under a name that says which.
+                table[name if len(clusters) == 1 else f"{cluster}:{name}"] = answers.replicas_info(group, alive)
         return answers.sync_state_data(table)
 
     def alive(self, group: BrokerGroup, now_ms: int) -> tuple[Alive, ...]:

@@ -28,7 +28,7 @@ from rocketha.controller.events import (
 from rocketha.controller.group import BrokerGroup, Did, Elected, GroupKey, group_of
 from rocketha.controller.notices import RoleChanged, role_changed
 from rocketha.controller.verdict import Verdict
-from rocketha.errors import RemoteProtocolError, ensure
+from rocketha.errors import InvariantBroken, RemoteProtocolError, ensure
 from rocketha.wire import controller_log
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.controller_log import DecisionRow
@@ -107,8 +107,7 @@ class ControllerState:
         try:
             event = events.decode(data)
         except RemoteProtocolError as problem:
-            ensure(False, f"log entry {index}: {problem}")
-            raise
+            raise InvariantBroken(f"log entry {index}: {problem}") from None
         return self.apply(event, index, data)
 
     def apply(self, event: Event, index: int, data: bytes | None = None) -> Outcome:
