@@ -53,6 +53,7 @@ class Heard:
         self.members = MEMBERS
         self.messages: list[Message] = []
         self.reads = 0
+        self.histories: list[int] = []
         self.events: list[tuple[str, Any]] = []
 
     def received(self, messages: list[Message]) -> None:
@@ -65,8 +66,16 @@ class Heard:
     def encoded_members(self) -> bytes:
         return self.members.encode()
 
-    def peer_up(self, member: str) -> None:
+    ready = True
+
+    def peer_up(self, member: str, last_index: int) -> None:
         self.events.append(("up", member))
+
+    def peer_history(self, last_index: int) -> None:
+        self.histories.append(last_index)
+
+    def last_index(self) -> int:
+        return 12
 
     def peer_refused(self, member: str) -> None:
         self.events.append(("refused", member))

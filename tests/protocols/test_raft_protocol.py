@@ -72,7 +72,7 @@ class AcceptTests(PortCase):
         protocol.dataReceived(hello())
         (answer,) = contents(transport.taken())
         self.assertEqual(
-            frames.decode_hello(answer), Hello("group", "n0", "n1", "127.0.0.1:1000", 77, True, MEMBERS.encode())
+            frames.decode_hello(answer), Hello("group", "n0", "n1", "127.0.0.1:1000", 77, True, MEMBERS.encode(), 12)
         )
         self.assertEqual(self.group.events, [("up", "n1")])
         protocol.dataReceived(bytes_of(*MESSAGES))
@@ -268,6 +268,13 @@ class LimitTests(PortCase):
         self.greeted()
         self.connect()
 
+    def test_nobody_is_taken_before_the_log_is_recovered(self) -> None:
+        """What a greeting says of our log must be true."""
+        self.group.ready = False
+        _, transport = self.connect()
+        self.assertTrue(transport.aborted)
+        self.assertEqual(self.port._strangers, 0)
+
     def test_silence(self) -> None:
         """A member that says nothing, not even ping, is given up."""
         protocol, transport = self.greeted()
@@ -345,13 +352,16 @@ class DialTests(PeersCase):
         protocol, transport = self.accept()
         data = transport.taken()
         self.assertEqual(data[:4], spec.MAGIC)
-        self.assertEqual(frames.decode_hello(contents(data[4:])[0]), Hello("group", "n0", "n1", "127.0.0.1:1000", 77))
+        self.assertEqual(
+            frames.decode_hello(contents(data[4:])[0]), Hello("group", "n0", "n1", "127.0.0.1:1000", 77, last_index=12)
+        )
         self.assertEqual(self.peers.connected, [])
-        answer = Hello("group", "n1", "n0", "", 9, True, MEMBERS.encode())
+        answer = Hello("group", "n1", "n0", "", 9, True, MEMBERS.encode(), 34)
         for byte in frames.seal(frames.encode_hello(answer)):
             protocol.dataReceived(bytes([byte]))
         self.assertEqual(self.peers.connected, ["n1"])
         self.assertEqual(self.group.events, [("learned", MEMBERS)])
+        self.assertEqual(self.group.histories, [34])
 
     def test_a_refusal_is_told_and_retried_with_pauses(self) -> None:
         """The core hears of each refusal; pauses grow from 50 ms to 1 s, a fifth more or less."""

@@ -154,7 +154,7 @@ class RaftCase(TestCase):
         """Who believes what."""
         return "; ".join(
             f"{name}: {m.service.node.role.value} term {m.service.node.term} leader {m.service.leader_id!r} "
-            f"commit {m.service.node.commit} applied {m.service.node.applied}"
+            f"commit {m.service.node.commit} applied {m.service.node.applied} {' '.join(m.fatal)}"
             for name, m in self.members.items()
             if m.runs and m.service._node is not None
         )

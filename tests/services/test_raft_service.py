@@ -229,6 +229,45 @@ class LongRuns(RaftCase):
         yield self.assert_same_words()
 
     @defer.inlineCallbacks
+    def test_a_wiped_member_elects_nobody_before_it_has_caught_up(self) -> Any:
+        """With one that lags it is a majority, and together they would forget what was committed: they must not lead.
+
+        Not even after another restart, with a part of the log.
+        """
+        yield self.start("n0", "n1", "n2")
+        yield self.propose(b"early")
+        yield self.until(self.leader)
+        lagging, wiped = self.followers()
+        keeper = self.leader()
+        assert keeper is not None
+        yield self.assert_same_words()
+        yield lagging.kill()
+        yield self.propose(b"committed by two")
+        yield keeper.kill()
+        yield wiped.kill()
+        shutil.rmtree(wiped.directory)
+        yield lagging.start(dict(self.addresses))
+        yield wiped.start(dict(self.addresses))
+        yield pause(4.0)
+        self.assertIsNone(self.leader())
+        self.assertTrue(wiped.service._driver.newcomer.behind)
+        yield wiped.kill()
+        yield wiped.start(dict(self.addresses))
+        yield pause(4.0)
+        self.assertIsNone(self.leader())
+        yield keeper.start(dict(self.addresses))
+        yield self.propose(b"late")
+        yield self.assert_same_words()
+        self.assertEqual(wiped.machine.words, [b"early", b"committed by two", b"late"])
+        yield self.until(lambda: not wiped.service._driver.newcomer.behind)
+        yield self.until(lambda: wiped.service.node.status().unhealthy == "")
+        # From the next term on it is a member like others.
+        leader = yield self.until(self.leader)
+        if leader is not wiped:
+            yield leader.service.transfer(wiped.name)
+            yield self.until(lambda: self.leader() is wiped)
+
+    @defer.inlineCallbacks
     def test_three_five_three(self) -> Any:
         """Two members join and two old ones leave, the leader among them, without a failed proposal (I2)."""
         yield self.start("n0", "n1", "n2")

@@ -99,7 +99,7 @@ class GreetingTests(unittest.TestCase):
     def test_round_trip(self) -> None:
         """Names in any language, host names with dashes, IPv6."""
         for hello in (
-            Hello("group", "n0", "n1", "controller-0.my-net.example:9878", 1 << 63, False),
+            Hello("group", "n0", "n1", "controller-0.my-net.example:9878", 1 << 63, False, b"", 99),
             Hello("\u7ec4", "\u8282\u70b9", "n" * 64, "[fe80::1%eth0]:9878", 0, True),
         ):
             self.assertEqual(raft_frames.decode_hello(raft_frames.encode_hello(hello)), hello)
@@ -121,7 +121,7 @@ class GreetingTests(unittest.TestCase):
             with self.assertRaises(RemoteProtocolError):
                 raft_frames.decode_hello(raft_frames.encode_hello(bad))
         data = raft_frames.encode_hello(good)
-        for broken in (b"\x07" + data[1:], data[:-1], data + b"\0", data.replace(b"n0", b"\xff\xfe"), data[:11]):
+        for broken in (b"\x07" + data[1:], data[:-1], data + b"\0", data.replace(b"n0", b"\xff\xfe"), data[:18]):
             with self.subTest(broken), self.assertRaises(RemoteProtocolError):
                 raft_frames.decode_hello(broken)
         for broken in (b"", b"\x46" + b"\0" * 8, b"\x43" + b"\0" * 9):

@@ -91,6 +91,9 @@ class Side(Interface):
     def members(self) -> bytes:
         """The group's members as we know them, encoded: for a WELCOME."""
 
+    def last_index(self) -> int:
+        """The newest entry of our log: for greetings."""
+
     def refused(self, connection: RaftProtocol, refusal: Refusal, by_peer: bool) -> None:
         """The connection ends because one end broke a rule."""
 
@@ -149,7 +152,7 @@ class RaftProtocol(Protocol):
         self.transport.registerProducer(self, True)
         if self.wanted:
             me = self.side.identity
-            hello = Hello(me.group, me.id, self.wanted, me.address, me.incarnation)
+            hello = Hello(me.group, me.id, self.wanted, me.address, me.incarnation, last_index=self.side.last_index())
             eager_write(self.transport, spec.MAGIC + frames.seal(frames.encode_hello(hello)))
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
@@ -256,7 +259,9 @@ class RaftProtocol(Protocol):
             return
         me = self.side.identity
         # The dialer may have been away while the group changed: it is told who belongs to it.
-        answer = Hello(me.group, me.id, self.peer, me.address, me.incarnation, True, self.side.members())
+        answer = Hello(
+            me.group, me.id, self.peer, me.address, me.incarnation, True, self.side.members(), self.side.last_index()
+        )
         eager_write(self.transport, frames.seal(frames.encode_hello(answer)))
 
     def _refuse(self, refusal: Refusal) -> None:

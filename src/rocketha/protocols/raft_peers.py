@@ -50,6 +50,12 @@ class Group(Interface):
     def learned(self, members: Members) -> None:
         """A member we know told us who belongs to the group."""
 
+    def peer_history(self, last_index: int) -> None:
+        """A member we know has a log up to there."""
+
+    def last_index(self) -> int:
+        """The newest entry of our log."""
+
 
 @attrs.frozen
 class PeerView:
@@ -163,12 +169,17 @@ class _Peer:
             text = f"{hello.sender!r} of {hello.group!r} answers at {self.address}, where {self.id!r} should"
             return Refusal(RefusalCode.RECEIVER, text)
         self._delay_s = FIRST_RETRY_S
+        self.owner.group.peer_history(hello.last_index)
         self.owner.welcomed(self.id, hello.members)
         return None
 
     def members(self) -> bytes:
         """Never asked of a dialer."""
         return b""
+
+    def last_index(self) -> int:
+        """See :class:`~rocketha.protocols.raft.Side`."""
+        return self.owner.group.last_index()
 
     def refused(self, connection: RaftProtocol, refusal: Refusal, by_peer: bool) -> None:
         """Somebody has to look at this, unless the other end only lags behind a membership change."""

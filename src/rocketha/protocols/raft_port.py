@@ -43,8 +43,15 @@ class Group(Interface):
     def encoded_members(self) -> bytes:
         """The group's members as we know them."""
 
-    def peer_up(self, member: str) -> None:
-        """A member spoke to us: it lives."""
+    def peer_up(self, member: str, last_index: int) -> None:
+        """A member spoke to us: it lives, and has a log up to there."""
+
+    def last_index(self) -> int:
+        """The newest entry of our log."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether our log is recovered, so that all this can be said."""
 
 
 class RaftPort(ServerFactory):
@@ -82,6 +89,8 @@ class RaftPort(ServerFactory):
 
     def opened(self, connection: RaftProtocol) -> str | None:
         """See :class:`~rocketha.protocols.raft.Side`."""
+        if not self._group.ready:
+            return "this member is not started"
         if self._strangers >= self.limits.strangers:
             self.refused_count += 1
             return f"{self._strangers} connections have not said who they are"
@@ -99,12 +108,16 @@ class RaftPort(ServerFactory):
         self._peers[hello.sender] = connection
         if before is not None:
             before.abort()
-        self._group.peer_up(hello.sender)
+        self._group.peer_up(hello.sender, hello.last_index)
         return None
 
     def members(self) -> bytes:
         """See :class:`~rocketha.protocols.raft.Side`."""
         return self._group.encoded_members()
+
+    def last_index(self) -> int:
+        """See :class:`~rocketha.protocols.raft.Side`."""
+        return self._group.last_index()
 
     def refused(self, connection: RaftProtocol, refusal: Refusal, by_peer: bool) -> None:
         """Count it and say it."""

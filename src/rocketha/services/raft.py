@@ -1,14 +1,12 @@
 """A member of a Raft group as a Twisted service: the driver of :class:`~rocketha.raft.node.RaftNode`.
 
-Decides nothing about Raft.  Nothing is opened before ``startService``; the reactor enters there, or is given by a
-test or the simulator.
+Decides nothing about Raft.  Nothing is opened before ``startService``.
 
 Theory of operation.  Whatever happens (a message, a proposal, a tick, a sync that is done) is told to the core or
 queued, and one *turn* follows in the reactor's next round: all proposals become one call of the core; each Ready is
 carried out in the order that its fields ask for (save, then sync in a thread, then send what promises something,
 then apply); each peer gets one write.  While a sync runs proposals gather, so that the number of syncs follows the
-disk and not the clients.  Entries are applied for some milliseconds a turn at most, and the outcomes answer who
-proposed them.
+disk and not the clients.  Entries are applied for some milliseconds a turn at most.
 
 Time is ticks: one for each call of the clock however late it comes, so a process that stood still does not believe
 that its leader was silent meanwhile.
@@ -22,6 +20,7 @@ Java: DLedger's ``DLedgerServer`` and ``DLedgerEntryPusher``.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -47,6 +46,7 @@ from rocketha.services.raft_addresses import AddressBook
 from rocketha.services.raft_apply import Applier, StateMachine
 from rocketha.services.raft_driver import RaftDriver
 from rocketha.services.raft_journal import sync_work
+from rocketha.services.raft_newcomer import Newcomer
 from rocketha.services.raft_options import RaftOptions, RaftView
 from rocketha.services.raft_requests import Changes
 from rocketha.services.raft_snapshots import RaftSnapshots
@@ -163,7 +163,7 @@ class RaftService(service.Service):
         self.log.info(
             "raft member {id} of group {group}: term {term}, {count} entries, {members}",
             id=self.id, group=self.identity.group, term=node.term, count=log.last_index(),
-            members=", ".join(f"{name} at {at}" for name, at in sorted(node.members.addresses.items())),
+            members=", ".join(f"{name} at {at}" for name, at in node.members.addresses.items()),
         )  # fmt: skip
         self.wake()
         self.started.callback(None)
@@ -177,8 +177,9 @@ class RaftService(service.Service):
         snapshots.restore()
         node = self._node = RaftNode(self.config, log, self._chance)
         self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self._limits)
+        newcomer = Newcomer(self._disk, self._directory, log)
         self._driver = RaftDriver(
-            self, node, log, self._peers, self._proposals, self._barriers, options, self._sync_work
+            self, node, log, self._peers, self._proposals, self._barriers, newcomer, options, self._sync_work
         )
         applier = Applier(
             node, self._machine, snapshots, self._proposals, self._barriers, self._changes, options,
@@ -193,8 +194,7 @@ class RaftService(service.Service):
             self.log.error("{trace}", trace=failure.getTraceback())
         self._fatal(f"the raft log of {self.id} in {self._directory} can not be used: {text}")
         if not self.started.called:
-            self.started.errback(failure)
-            self.started.addErrback(lambda _: None)
+            self.started.addErrback(lambda _: None).errback(failure)
 
     def stopService(self) -> defer.Deferred[Any]:
         """Twisted: hand leadership over (for a second at most), then leave in order."""
@@ -276,8 +276,7 @@ class RaftService(service.Service):
             waiter = self._proposals.add(data)
         except Busy as refusal:
             return defer.fail(refusal)
-        if self._scheduled is None:
-            self._scheduled = self._reactor.callLater(0, self._turn)
+        self.wake()
         return waiter
 
     def barrier(self) -> defer.Deferred[None]:
@@ -310,11 +309,15 @@ class RaftService(service.Service):
         """
         leaving = change.remove | frozenset(change.add_learners)
         if self.id in leaving and self.node.role is Role.LEADER and self.node.members.voters - leaving:
-            return self._hand_over(leaving).addCallback(lambda _: defer.fail(NotLeader(self.leader_id)))
+            return self._hand_over(leaving).addCallback(lambda _: defer.fail(self._elsewhere()))
         index = self.node.propose_members(change)
         waiter = self._changes.members(index, self._driver.tick + self.options.members_ticks)
         self.wake()
         return waiter
+
+    def _elsewhere(self) -> RaftRefused:
+        leads = self.node.role is Role.LEADER
+        return Busy("it is to leave, and nobody else can lead now: try again") if leads else NotLeader(self.leader_id)
 
     def status(self) -> RaftView:
         """For metrics and people."""
@@ -328,13 +331,14 @@ class RaftService(service.Service):
         if node is None or self._dead:
             return
         try:
+            newcomer = self._driver.newcomer
             for message in messages:
-                node.step(message)
+                if not newcomer.watching or newcomer.takes(message):
+                    node.step(message)
         except Exception:
             self.broken(Failure())
             return
-        if self._scheduled is None:
-            self._scheduled = self._reactor.callLater(0, self._turn)
+        self.wake()
 
     def address_of(self, member: str) -> str | None:
         """Where a member lives; None for who is no member as far as we know."""
@@ -344,13 +348,25 @@ class RaftService(service.Service):
         """The members as we know them."""
         return self._addresses.members.encode()
 
-    def peer_up(self, member: str) -> None:
+    def peer_up(self, member: str, last_index: int) -> None:
         """A member connected to us: it lives, so reach it now."""
-        if self._node is None or self._dead:
-            return
+        self.peer_history(last_index)
         if self._addresses.spoke(member):
             self._dial()
         self._peers.hurry(member)
+
+    def peer_history(self, last_index: int) -> None:
+        """A member has a log up to there: if we have none, ours was lost."""
+        self.guarded(lambda: self._driver.newcomer.history(last_index))
+
+    def last_index(self) -> int:
+        """The newest entry of our log."""
+        return self._driver.raft_log.last_index()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the log is recovered and we take part."""
+        return self._node is not None and not self._dead
 
     def peer_refused(self, member: str) -> None:
         """Its port refused a connection."""
@@ -410,19 +426,14 @@ class RaftService(service.Service):
 
     def _turn(self) -> None:
         self._scheduled = None
-        if not self._dead:
-            self.turns += 1
-            try:
-                self._driver.advance()
-            except Exception:
-                self.broken(Failure())
+        self.turns += 1
+        self.guarded(self._driver.advance)
 
     def guarded(self, call: Callable[[], None]) -> None:
         """Run a call unless all is over; what it raises ends the process."""
-        if self._dead:
-            return
         try:
-            call()
+            if not self._dead:
+                call()
         except Exception:
             self.broken(Failure())
 
@@ -432,8 +443,7 @@ class RaftService(service.Service):
         """This node cannot go on: a sync failed, a rule is broken, or the state machine failed."""
         text = failure.getErrorMessage()
         if isinstance(failure.value, DiskFailure):
-            self._fatal(f"the raft log of {self.id} can not be synced: {text}")
-            return
+            return self._fatal(f"the raft log of {self.id} can not be synced: {text}")
         self.log.error("{trace}", trace=failure.getTraceback())
         self._fatal(f"raft member {self.id} can not go on: {type(failure.value).__name__}: {text}")
 
@@ -441,10 +451,7 @@ class RaftService(service.Service):
         if self._dead:
             return
         self._leave("this node ends")
-        if self._on_fatal is not None:
-            self._on_fatal(reason)
-        else:
-            fatal.end_process(self._reactor, reason)
+        (self._on_fatal or functools.partial(fatal.end_process, self._reactor))(reason)
 
     def _leave(self, why: str) -> None:
         """Say and hear nothing more; nobody waits for us any longer."""

@@ -25,6 +25,7 @@ from rocketha.raft.node import RaftNode
 from rocketha.services.blocking import BlockingWork
 from rocketha.services.raft_apply import Applier
 from rocketha.services.raft_journal import RaftJournal
+from rocketha.services.raft_newcomer import Newcomer
 from rocketha.services.raft_options import RaftOptions
 from rocketha.services.raft_snapshots import RaftSnapshots
 from rocketha.services.raft_waiting import Barriers, Proposals
@@ -69,11 +70,13 @@ class RaftDriver:
         peers: RaftPeers,
         proposals: Proposals,
         barriers: Barriers,
+        newcomer: Newcomer,
         options: RaftOptions,
         sync_work: BlockingWork,
     ) -> None:
         self.node = node
         self.raft_log = log
+        self.newcomer = newcomer
         self.tick = 0
         self.held: Ready | None = None
         self.leads = False
@@ -86,6 +89,7 @@ class RaftDriver:
         self._members = node.members
         self._installing = False
         self._unhealthy_until: int | None = None
+        self._barred = False  # told the core that this node must not lead, for want of entries
         self._commits: dict[str, Message] = {}  # word of commits that waits for the next tick, by peer
         self._commits_tick = 0
         self._log = make_logger()
@@ -142,8 +146,7 @@ class RaftDriver:
 
     def _carry_out(self) -> None:
         node = self.node
-        while self.held is None and node.has_ready():
-            ready = node.ready()
+        while self.held is None and (ready := node.take_ready()) is not None:
             for message in ready.messages_now:
                 self._say(message)
             if ready.leader_changed:
@@ -271,6 +274,17 @@ class RaftDriver:
     def watch(self) -> None:
         """Each tick: is the disk well?"""
         since, tick = self.journal.syncing_since, self.tick
+        newcomer = self.newcomer
+        if newcomer.watching:
+            newcomer.look(self.node)
+        if newcomer.behind:
+            if not self._barred:
+                self._barred = True
+                self.node.unhealthy("it lacks what the group committed")
+            return
+        if self._barred:
+            self._barred = False
+            self._unhealthy_until = tick  # the next look makes it healthy, unless the disk is not
         if since is not None and tick - since >= self._options.slow_sync_ticks:
             self.unhealthy(f"a sync has been running for {round((tick - since) * self._options.tick_s, 1)} s")
         elif self._unhealthy_until is not None and tick >= self._unhealthy_until and self.held is None:

@@ -58,6 +58,7 @@ class Hello(NamedTuple):
     incarnation: int
     welcome: bool = False
     members: bytes = b""
+    last_index: int = 0
 
 
 class RefusalCode(enum.IntEnum):
@@ -252,6 +253,7 @@ def encode_hello(hello: Hello) -> bytes:
             "kind": spec.WELCOME if hello.welcome else spec.HELLO,
             "version": spec.VERSION,
             "incarnation": hello.incarnation,
+            "last_index": hello.last_index,
             "group": hello.group.encode(),
             "sender": hello.sender.encode(),
             "receiver": hello.receiver.encode(),
@@ -266,7 +268,7 @@ def decode_hello(data: bytes) -> Hello:
 
     :raises UnknownVersion: of another version, whose other fields cannot be read.
     """
-    kind, version, incarnation = _HELLO.unpack(data)
+    kind, version = _HELLO.unpack(data)
     if kind not in (spec.HELLO, spec.WELCOME):
         raise RemoteProtocolError(f"a frame of kind {kind} where a HELLO is due")
     if version != spec.VERSION:
@@ -279,9 +281,10 @@ def decode_hello(data: bytes) -> Hello:
         _text(value.sender, "sender", ID_BYTES_MAX),
         _text(value.receiver, "receiver", ID_BYTES_MAX),
         _text(value.address, "address", ADDRESS_BYTES_MAX, 0),
-        incarnation,
+        value.incarnation,
         kind == spec.WELCOME,
         bytes(value.members),
+        value.last_index,
     )
 
 
@@ -319,6 +322,16 @@ def _text(data: bytes, what: str, bytes_max: int, bytes_min: int = 1) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise RemoteProtocolError(f"{what} is not UTF-8") from None
+
+
+def encode_newcomer(term: int) -> bytes:
+    """The bytes of the file ``newcomer``."""
+    return codec.build(spec.NEWCOMER, {"term": term})
+
+
+def decode_newcomer(data: bytes) -> int:
+    """The term in the file ``newcomer``."""
+    return int(codec.parse(spec.NEWCOMER, data).term)
 
 
 def _parse_kind(*kinds: Kind) -> Callable[[bytes], Message]:
@@ -388,5 +401,13 @@ FORMATS = (
         build=encode,
         bound=FRAME_LIMIT,
         doc="A piece of a snapshot from the leader of a Raft group (ours).",
+    ),
+    Format(
+        name="raft-newcomer",
+        spec=spec.NEWCOMER,
+        parse=decode_newcomer,
+        build=encode_newcomer,
+        bound=len(spec.NEWCOMER.build({"term": 0})),
+        doc="The file newcomer beside a Raft log that was lost and begun anew (ours).",
     ),
 )

@@ -12,6 +12,7 @@ import zlib
 
 from construct import (
     Bytes,
+    Const,
     FocusedSeq,
     GreedyBytes,
     GreedyRange,
@@ -49,14 +50,14 @@ FRAME = "raft-frame" / Struct(
 
 HELLO_FIXED = "raft-hello-fixed" / Struct(
     "kind" / Int8ub,  # HELLO, or WELCOME in the answer
-    "version" / Int16ub,  # VERSION of the sender
-    "incarnation" / Int64ub,  # drawn when the process began: tells a restart from a second process
+    "version" / Int16ub,  # VERSION of the sender: what follows may differ in another
 )
 
 HELLO_MESSAGE = "raft-hello" / Struct(
     "kind" / Int8ub,  # HELLO, or WELCOME in the answer
     "version" / Int16ub,  # VERSION of the sender
     "incarnation" / Int64ub,  # drawn when the process began: tells a restart from a second process
+    "last_index" / Int64ub,  # newest entry of the sender's log; 0 tells that it has none
     "group" / Prefixed(Int8ub, GreedyBytes),  # UTF-8, at most 120 bytes; both must have the same
     "sender" / Prefixed(Int8ub, GreedyBytes),  # id of the member who speaks, UTF-8, 1 to 64 bytes
     "receiver" / Prefixed(Int8ub, GreedyBytes),  # id of the member who is meant
@@ -153,3 +154,10 @@ SNAPSHOT_MESSAGE = "raft-snapshot" / Struct(
     "members" / Bytes(this.members_length),  # the group's members as of that entry
     "data" / GreedyBytes,  # this piece
 )
+
+NEWCOMER = "raft-newcomer" / Struct(
+    "magic" / Const(b"RHRNEW\r\n"),
+    "term" / Int64ub,  # 0 while entries are missing; then no vote is given up to this term
+    Terminated,
+)
+"""The file ``newcomer`` beside a log that was begun anew in a group with a history (services/raft_newcomer.py)."""
