@@ -287,7 +287,7 @@ class ReplicaGroup:
     def processes(self) -> list[Role]:
         return [*([self.namesrv] if self.namesrv else []), *self.controllers.nodes, *self.brokers]
 
-    def start(self, timeout_s: float = READY_S) -> ReplicaGroup:
+    def start(self, timeout_s: float = 2 * READY_S) -> ReplicaGroup:
         """Controllers first, then all replicas at once; returns when the SyncStateSet holds all of them."""
         if self.namesrv:
             self.namesrv.spawn()
@@ -319,7 +319,7 @@ class ReplicaGroup:
         return [broker for broker in self.brokers if broker is not master]
 
     def await_master(
-        self, wanted: Callable[[GroupState], Any] = lambda state: True, timeout_s: float = 60
+        self, wanted: Callable[[GroupState], Any] = lambda state: True, timeout_s: float = READY_S
     ) -> GroupState:
         """Until the controllers name a master for which `wanted` holds."""
 
@@ -331,7 +331,7 @@ class ReplicaGroup:
         assert isinstance(found, GroupState)
         return found
 
-    def await_whole(self, timeout_s: float = 120) -> GroupState:
+    def await_whole(self, timeout_s: float = 2 * READY_S) -> GroupState:
         """Until all replicas are in the SyncStateSet and alive."""
         seen: list[GroupState | None] = [None]
 

@@ -18,6 +18,7 @@ from . import ports
 from .controllers import GroupState, ReplicaBroker, ReplicaGroup
 from .ledger import Freeze
 from .processes import Process, wait_until
+from .roles import READY_S
 
 
 @functools.cache
@@ -77,7 +78,7 @@ class Faults:
         state = self.group.await_master()
         return state.master_epoch
 
-    def _next_master(self, what: str, since: float, epoch: int, timeout_s: float = 60) -> GroupState:
+    def _next_master(self, what: str, since: float, epoch: int, timeout_s: float = READY_S) -> GroupState:
         state = self.group.await_master(lambda s: s.master_epoch > epoch, timeout_s)
         self.switch_s.append((what, time.monotonic() - since))
         return state
@@ -94,7 +95,7 @@ class Faults:
         """kill -9 of a slave: no switch; it comes back."""
         epoch, slave = self._epoch(), self.group.slaves()[0]
         slave.kill()
-        wait_until("the slave to leave the set", lambda: self._left(slave), 60)
+        wait_until("the slave to leave the set", lambda: self._left(slave), READY_S)
         self._back(slave)
         if self._epoch() != epoch:
             raise AssertionError("the death of a slave made a switch")
@@ -122,7 +123,7 @@ class Faults:
         began = time.monotonic()
         leader.kill()
         master.kill()
-        self._next_master("kill -9 of the lead controller and the master", began, epoch, 120)
+        self._next_master("kill -9 of the lead controller and the master", began, epoch)
         leader.restart()
         self._back(master)
 
@@ -152,7 +153,7 @@ class Faults:
         self.group.controllers.start()
         for broker in self.group.brokers:
             broker.spawn()
-        self.group.await_whole(180)
+        self.group.await_whole(2 * READY_S)
 
     def move(self, broker: ReplicaBroker) -> None:
         """Stop a replica, give it another port, start it again: the same id and place in the set."""
@@ -160,7 +161,7 @@ class Faults:
         broker.kill()
         broker.move(ports.block())
         broker.restart()
-        state = self.group.await_whole(120)
+        state = self.group.await_whole(2 * READY_S)
         if dict(state.addresses).get(number) != broker.address:
             raise AssertionError(f"replica {number} moved to {broker.address}, the controllers say {state}")
 
@@ -174,4 +175,4 @@ class Faults:
 
     def _back(self, broker: ReplicaBroker) -> None:
         broker.restart()
-        self.group.await_whole(120)
+        self.group.await_whole(2 * READY_S)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from .clients import LineProcess
 from .controllers import GET_SYNC_STATE_DATA, GROUP, TOPIC, Controllers, GroupState, ReplicaBroker, parse_state
 from .remoting import frame, read_reply
-from .roles import LOOPBACK, Host
+from .roles import LOOPBACK, READY_S, Host
 
 
 class Ack(NamedTuple):
@@ -71,7 +71,7 @@ class Load(LineProcess):
         """count, last_ms, longest_gap_ms (since it was last reset) and errors so far."""
         return self.ask(op="state", prefix=run, reset_gap=reset_gap)
 
-    def await_more(self, run: str, more: int = 50, timeout_s: float = 60) -> None:
+    def await_more(self, run: str, more: int = 50, timeout_s: float = READY_S) -> None:
         """Until `more` further messages were acknowledged."""
         from .processes import wait_until
 

@@ -15,7 +15,7 @@ from .controllers import GroupState, ReplicaGroup
 from .faults import Faults
 from .ledger import Load, Verdict, Watch, judge, shared_epochs
 from .processes import NotReady, wait_until
-from .roles import LOOPBACK, ROOT, Host
+from .roles import LOOPBACK, READY_S, ROOT, Host
 
 SIDES = (("ours", False), ("ours", True), ("java", False), ("java", True))
 # the controller comes in parts: as long as its plugin is missing, only the sides that exist are made
@@ -93,12 +93,12 @@ class SwitchingCase(InteropCase):
                         stuck.append(broker.broker_id())
                     broker.kill()
                     broker.restart()
-            return self.group.await_whole(120)
+            return self.group.await_whole(2 * READY_S)
 
     def storm(self, faults: Sequence[Callable[[Faults], Any]], *, rate: float = 400, patience_s: float = 60) -> Storm:
         """Run each fault under load; between them the group becomes whole and messages flow."""
         epoch = self.settle(patience_s=patience_s).master_epoch
-        wait_until("the watch to be up to date", lambda: any(e == epoch for _, e, _ in self.watch.masters()), 20)
+        wait_until("the watch to be up to date", lambda: any(e == epoch for _, e, _ in self.watch.masters()), READY_S)
         before = len(self.watch.masters())
         ids = self.identities()
         acting, stuck = Faults(self.group), list[int]()
