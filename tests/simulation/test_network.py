@@ -260,6 +260,25 @@ class EndTests(NetworkCase):
         self.assertEqual([value for _, value in self.answers.got], [0] * 21)
 
 
+class HandshakeTests(NetworkCase):
+    """What may happen between SYN and the first byte."""
+
+    def test_a_reset_during_the_handshake_fails_the_attempt(self) -> None:
+        """The server dies after it was reached and before the client knows: the attempt ends, it does not hang."""
+        self.world.network.quality.jitter_s = 0.0
+        for link in (
+            self.world.network.link(self.one.address, self.server.address),
+            self.world.network.link(self.server.address, self.one.address),
+        ):
+            link.quality.delay_s, link.quality.jitter_s = 0.1, 0.0
+        self.put(self.one)
+        self.world.run(0.15)
+        (stream,) = self.world.network.between(self.one.address, self.server.address)
+        stream.client.reset_came()
+        self.world.run(4)
+        self.assertIsInstance(self.answers.last, error.ConnectError)
+
+
 class PartitionTests(NetworkCase):
     """Blocked links."""
 

@@ -18,6 +18,9 @@ from rocketha.simulation.findings import Findings
 from rocketha.simulation.host import Host, Process
 
 TIMERS_MAX = 400
+TERMS_AHEAD_MAX = 6
+"""How far a node's term may be above the newest term that had a leader: with pre-votes, a node that is cut off does not
+raise its term (D7); elections that are won and then lost for want of a leader's first word are a few in a row."""
 TAIL = 64
 """Entries compared at each look; all of them at the end."""
 
@@ -143,6 +146,10 @@ class RaftChecks:
                 self._findings.violated("timers bounded (21)", f"{process.name} has {process.reactor.timers}")
             if node.role is Role.LEADER:
                 self._led(node.term, process.name)
+            if node.term > self.newest_term + TERMS_AHEAD_MAX:
+                self._findings.violated(
+                    "terms do not inflate (D7)", f"{process.name} is in term {node.term}, led was {self.newest_term}"
+                )
 
     def match(self, hosts: list[Host], tail: int = TAIL) -> None:
         """3: two logs that agree on an entry agree on all before it."""

@@ -12,6 +12,8 @@ from typing import Any
 
 from twisted.application import strports
 
+from rocketha.raft.errors import RaftRefused
+from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions
@@ -152,6 +154,52 @@ class Client:
             self._pause()
 
 
+class Administrator:
+    """Hands leadership on and changes who belongs to the group, at random moments, under whatever goes wrong.
+
+    After the last fault it sees to it that everybody is a voter again.
+    """
+
+    def __init__(self, scenario: RaftScenario) -> None:
+        self._scenario = scenario
+        self._chance = scenario.world.chance("administrator")
+        self._reshapes = len(scenario.nodes) > 2 and self._chance.random() < 0.5
+        self._wait()
+
+    def _wait(self) -> None:
+        healed = self._scenario.world.now >= self._scenario.setup.heal_s
+        pause_s = 1.0 if healed else 2.0 + 8.0 * self._chance.random()
+        self._scenario.world.scheduler.after(pause_s, None, self._act)
+
+    def _act(self) -> None:
+        scenario = self._scenario
+        healed = scenario.world.now >= scenario.setup.heal_s
+        for host in scenario.nodes:
+            member = host.process.service if host.process is not None and not host.frozen else None
+            if member is not None and member.raft.is_leader:
+                scenario.world.scheduler.after(CALL_S, host.process, self._ask, member.raft, healed)
+        self._wait()
+
+    def _ask(self, raft: RaftService, healed: bool) -> None:
+        names = [host.name for host in self._scenario.nodes]
+        absent = [name for name in names if name not in raft.node.members.voters]
+        try:
+            if absent and (healed or self._chance.random() < 0.6):
+                back = {name: self._scenario.addresses[name] for name in absent}
+                asked: Any = raft.change_members(MembersChange(add_voters=back))
+            elif healed:
+                return
+            elif self._reshapes and not absent and self._chance.random() < 0.6:
+                gone = self._chance.sample(names, self._chance.randrange(1, len(names) // 2 + 1))
+                asked = raft.change_members(MembersChange(remove=frozenset[str](gone)))
+            else:
+                asked = raft.transfer(self._chance.choice(names))
+        except RaftRefused:
+            self._scenario.findings.count("administrator refused")
+            return
+        asked.addCallbacks(lambda _: self._scenario.findings.count("administrator's changes"), lambda _: None)
+
+
 class RaftScenario:
     """See the module."""
 
@@ -162,7 +210,7 @@ class RaftScenario:
         self.checks = RaftChecks(self.findings)
         self.history = History()
         self.written: dict[str, list[str]] = {}
-        addresses = {name: f"10.0.0.{number + 1}:{PORT}" for number, name in enumerate(setup.nodes)}
+        self.addresses = addresses = {name: f"10.0.0.{number + 1}:{PORT}" for number, name in enumerate(setup.nodes)}
         self.nodes: list[Host] = []
         for number, name in enumerate(setup.nodes):
             host = world.add_host(
@@ -176,6 +224,7 @@ class RaftScenario:
         self._looks = 0
         for number in range(CLIENTS):
             Client(self, f"c{number}").start()
+        Administrator(self)
 
     def look(self) -> None:
         """See :meth:`rocketha.simulation.run.Scenario.look`."""

@@ -465,7 +465,8 @@ class SimulatedTransport:
         if producer is not None:
             producer.stopProducing()
         self.stream.ended()
-        if protocol is not None:
-            protocol.connectionLost(failure)
+        if protocol is None:
+            return  # nobody was told of a connection yet
+        protocol.connectionLost(failure)
         if self.connector is not None:
             self.connector.lost(failure)
