@@ -206,10 +206,10 @@ MUTANTS = [
         "self._order = list({*self._groups})",
     ),
     Mutant(
-        "trail of refusals",
+        "the trail holds refusals",
         "controller/state.py",
         "        if change is None:\n            return",
-        "        if change is None:\n            if group is not None:\n                self._remember(group, Did.NOTHING, data or b'')\n            return",
+        "        if change is None:\n            _ = group and self._remember(group, Did.NOTHING, data or b'')\n            return",
     ),
     Mutant(
         "2011 for anybody alive",
