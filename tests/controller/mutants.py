@@ -209,7 +209,7 @@ MUTANTS = [
         "the trail holds refusals",
         "controller/state.py",
         "        if change is None:\n            return",
-        "        if change is None:\n            _ = group and self._remember(group, Did.NOTHING, data or b'')\n            return",
+        "        if change is None:\n            group and self._remember(group, Did.NOTHING, b'')\n            return",
     ),
     Mutant(
         "2011 for anybody alive",
