@@ -264,6 +264,7 @@ class LongRuns(RaftCase):
         # From the next term on it is a member like others.
         leader = yield self.until(self.leader)
         if leader is not wiped:
+            yield self.until(lambda: leader.service.node.status().peers[wiped.name].healthy)
             yield leader.service.transfer(wiped.name)
             yield self.until(lambda: self.leader() is wiped)
 
