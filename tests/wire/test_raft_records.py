@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 import zlib
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketha.errors import RemoteProtocolError
@@ -36,6 +36,7 @@ def batches(draw: st.DrawFn) -> list[Entry]:
 class RecordTests(unittest.TestCase):
     """Batches of records."""
 
+    @settings(deadline=None)
     @given(batches(), U32, U64, U64)
     def test_equals_construct(self, entries: list[Entry], seed: int, synced: int, commit: int) -> None:
         """Each record of a batch is what construct builds of its fields, and construct reads what was put in."""
@@ -56,6 +57,7 @@ class RecordTests(unittest.TestCase):
             at = stop
         self.assertEqual((at, parsed.crc), (len(data), crc))
 
+    @settings(deadline=None)
     @given(batches(), U32, st.binary(max_size=50), st.integers(0, 200))
     def test_round_trip(self, entries: list[Entry], seed: int, before: bytes, most: int) -> None:
         """What was encoded is decoded, at any offset, from any prefix as far as it goes, bounded by bytes."""
@@ -73,6 +75,7 @@ class RecordTests(unittest.TestCase):
         size = sum(len(entry.data) for entry in some.entries[:-1])
         self.assertTrue(size < most or not some.entries)
 
+    @settings(deadline=None)
     @given(batches(), U32, st.data())
     def test_any_flipped_bit_is_noticed(self, entries: list[Entry], seed: int, data: st.DataObject) -> None:
         """Entries before the flipped record are given, it and those behind are not."""
@@ -137,6 +140,7 @@ class RecordTests(unittest.TestCase):
 class MembersTests(unittest.TestCase):
     """The data of membership entries."""
 
+    @settings(deadline=None)
     @given(
         st.lists(st.frozensets(NAMES, max_size=4), min_size=4, max_size=4), st.dictionaries(NAMES, NAMES, max_size=4)
     )
