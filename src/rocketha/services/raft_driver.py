@@ -111,8 +111,8 @@ class RaftDriver:
             self._carry_out()
         if self._commits and self.tick > self._commits_tick:
             self._say_commits()
+        self._peers.flush()  # first: the way to the others and back is longer than the own sync
         self.journal.kick(self.tick)
-        self._peers.flush()
         if self.applier.pending:
             self.applier.run()
             if not self.leads and node.role is Role.LEADER and self.applier.last_term == node.term:
