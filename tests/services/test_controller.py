@@ -108,6 +108,19 @@ class RegistrationTests(ControllerCase):
         self.assertEqual((answer.code, answer.remark), (0, None))
         yield until("it is told", lambda: stranger.master[0] == 3)
         self.assertEqual(self.group.master_id, 3)
+        # A Java broker registers anew only when 1004 says 2008; by now its set is known.
+        other = FakeBroker(self, free_ports(1)[0])
+        self.brokers.append(other)
+        other.id = 2
+        other.listen()
+        other.start_beats()
+        yield until("it is heard", lambda: self.alive(2))
+        answer = yield other.ask(Code.CONTROLLER_GET_REPLICA_INFO, brokerName=NAME)
+        self.assertEqual(answer.code, 2008)
+        answer = yield other.register()
+        self.assertEqual((answer.code, answer.fields["masterBrokerId"]), (0, "3"))
+        answer = yield other.ask(Code.CONTROLLER_GET_REPLICA_INFO, brokerName=NAME)
+        self.assertEqual(answer.code, 0)
 
 
 class ElectionTests(ControllerCase):

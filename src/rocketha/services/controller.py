@@ -461,6 +461,12 @@ class ControllerService(service.MultiService):
         if group is not None:
             heard = self._watch.liveness.by_connection(connection.id)
             here = [key.broker_id for key in heard if (key.cluster, key.broker_name) == group.key]
+            strangers = [broker_id for broker_id in here if broker_id not in group.members]
+            if strangers and self.config.adopt_unknown_brokers and answer.code == ResponseCode.SUCCESS:
+                # Its set was adopted with another broker: this is what makes a Java broker register.
+                return answers.refusal(
+                    ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, f"broker {strangers[0]} is to register", {}
+                )
             for_itself = answer.code == ResponseCode.SUCCESS and command.fields.get("designateElect") != "true"
             self._elections.answered(group, here if for_itself else [])
         return answer
