@@ -44,6 +44,7 @@ SIDES: dict[str, type[Cluster]] = {
     )
 }
 MISSING = {"etcd": raft_etcd.missing, "pysyncobj": raft_pysyncobj.missing}
+ATTEMPTS = 3
 DEFAULT_SIDES = "ours,etcd,pysyncobj,pysyncobj-at-once,pysyncobj-5ms"
 
 
@@ -124,13 +125,16 @@ def round_of(side: str, loads: list[tuple[int, int]], given: argparse.Namespace)
     try:
         cluster.start()
         for clients, share in loads:
-            try:
-                run = measure(cluster, clients, share, given)
-            except RuntimeError as problem:
-                print(f"  failed: {problem}", flush=True)
-                continue
-            runs.append(run)
-            print(f"  {_line(side, [run])}", flush=True)
+            for _ in range(ATTEMPTS):
+                try:
+                    run = measure(cluster, clients, share, given)
+                except RuntimeError as problem:  # on a busy machine a leader may lose its office
+                    print(f"  failed: {problem}", flush=True)
+                    time.sleep(2)
+                    continue
+                runs.append(run)
+                print(f"  {_line(side, [run])}", flush=True)
+                break
     except RuntimeError as problem:
         print(f"  failed: {problem}", flush=True)
     finally:
