@@ -154,7 +154,7 @@ class Side:
         return seconds
 
     def _switched(self, began: float, old: ReplicaBroker) -> float:
-        race = Race(began, 60)
+        race = Race(began, 180)
         namesrv = self.group.namesrv
         assert namesrv is not None
         accepted: set[str] = set()
@@ -195,7 +195,7 @@ class Side:
 
     @staticmethod
     def _accepted(began: float, nodes: list[_Controller]) -> float:
-        race = Race(began, 60)
+        race = Race(began, 180)
         for node in nodes:
             race.enter(lambda node=node: write_once(node), node)
         return race.run()[0]

@@ -61,7 +61,21 @@ class Switching(SwitchingCase):
         self.assertNoneLost(storm)
         self.assertGreaterEqual(len(storm.switches), 12 if FULL else 1)
 
-    def test_4_resets(self) -> None:
+    def test_4_two_die_together(self) -> None:
+        """The master and a slave 50 ms apart: whoever leads then, nothing is lost (A23)."""
+        if not FULL:
+            self.skipTest("with ROCKETHA_INTEROP_FULL=1 only")
+        acting: list[Faults] = []
+
+        def both(faults: Faults) -> None:
+            acting[:] = [faults]
+            faults.kill_master_and_slave()
+
+        storm = self.storm([both] * 4)
+        self.say(f"{acting[0].without_master} of 4 rounds had no master until the dead came back; {storm.text()}")
+        self.assertNoneLost(storm)
+
+    def test_5_resets(self) -> None:
         """Every connection between the healthy master and the controllers reset: no switch, nothing lost (A24)."""
         if why_no_resets():
             self.skipTest(why_no_resets())
@@ -80,7 +94,7 @@ class Switching(SwitchingCase):
             self.assertNoneLost(storm)
             self.assertEqual(storm.verdict.lost, 0)
 
-    def test_5_other_address(self) -> None:
+    def test_6_other_address(self) -> None:
         """A slave, then the master, comes back on another port: the same ids, and what was sent is there."""
         if self.embedded and not FULL:
             self.skipTest("alone only, unless ROCKETHA_INTEROP_FULL=1")
@@ -91,7 +105,7 @@ class Switching(SwitchingCase):
         self.say(storm.text())
         self.assertNoneLost(storm)
 
-    def test_6_restart_of_everything(self) -> None:
+    def test_7_restart_of_everything(self) -> None:
         """kill -9 of all controllers and brokers, and all of them again: ids, epochs and messages are what they
         were."""
         before = self.group.await_whole()

@@ -12,12 +12,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from . import ports
 from .controllers import GroupState, ReplicaBroker, ReplicaGroup
 from .ledger import Freeze
-from .processes import Process, wait_until
+from .processes import NotReady, Process, wait_until
 from .roles import READY_S
 
 
@@ -73,13 +73,21 @@ class Faults:
         self.group = group
         self.freezes: list[Freeze] = []
         self.switch_s: list[tuple[str, float]] = []
+        self.without_master = 0  # rounds in which the dead had to come back first
 
     def _epoch(self) -> int:
         state = self.group.await_master()
         return state.master_epoch
 
-    def _next_master(self, what: str, since: float, epoch: int, timeout_s: float = READY_S) -> GroupState:
-        state = self.group.await_master(lambda s: s.master_epoch > epoch, timeout_s)
+    def _next_master(
+        self,
+        what: str,
+        since: float,
+        epoch: int,
+        timeout_s: float = READY_S,
+        wanted: Callable[[GroupState], bool] = lambda state: True,
+    ) -> GroupState:
+        state = self.group.await_master(lambda s: s.master_epoch > epoch and wanted(s), timeout_s)
         self.switch_s.append((what, time.monotonic() - since))
         return state
 
@@ -126,6 +134,32 @@ class Faults:
         self._next_master("kill -9 of the lead controller and the master", began, epoch)
         leader.restart()
         self._back(master)
+
+    def kill_master_and_slave(self, apart_s: float = 0.05, patience_s: float = 10) -> None:
+        """kill -9 of the master and, a moment later, of a slave: perhaps of the one just elected (A23).
+
+        The third replica may lead if nobody ever heard of the slave's election; else one of the dead must come back.
+        """
+        epoch, master = self._epoch(), self.group.master()
+        slave = self.group.slaves()[0]
+        third = next(b for b in self.group.brokers if b not in (master, slave))
+        began = time.monotonic()
+        master.kill()
+        self.stay(apart_s)
+        slave.kill()
+        try:
+            self._next_master(
+                "kill -9 of the master and a slave",
+                began,
+                epoch,
+                patience_s,
+                wanted=lambda s: s.master_address == third.address,
+            )
+        except NotReady:
+            self.without_master += 1
+        master.restart()
+        slave.restart()
+        self.group.await_whole(2 * READY_S)
 
     def freeze_master(self, thawed_after_s: float = 1.0) -> None:
         """SIGSTOP until another is master and `thawed_after_s` more, then SIGCONT."""
