@@ -14,7 +14,7 @@ from typing import Any
 from rocketha.raft.config import Role
 from rocketha.raft.errors import RaftRefused
 from rocketha.raft.membership import MembersChange
-from rocketha.raft.messages import Entry, EntryKind, Kind, Members, Message, Ready
+from rocketha.raft.messages import Entry, Members, Message, Ready
 from tests.raft.cluster import Server, group
 
 
@@ -378,11 +378,19 @@ class Chaos:
         return node._core.log.last_term == node.term
 
 
-def kinds(messages: list[Message]) -> list[str]:
-    """The kinds of messages, for people."""
-    return [Kind(each.kind).name for each in messages]
+class LeaseChaos(Chaos):
+    """The same with lease reads, which need clocks of like speed: all nodes tick together."""
 
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, lease_reads=True, check_quorum=True, election_ticks=20)
 
-def normal(entries: list[Entry]) -> list[bytes]:
-    """The data of the state machine's entries."""
-    return [each.data for each in entries if each.kind == EntryKind.NORMAL]
+    def tick(self) -> None:
+        """Four ticks for everybody that is up, with some messages in between."""
+        for _ in range(4):
+            for name in self.names:
+                if name not in self.down:
+                    self.servers[name].node.tick()
+                    if self.random.random() < 0.7:
+                        self.carry_out(self.servers[name])
+            for _ in range(self.random.randrange(8)):
+                self.deliver()

@@ -100,8 +100,8 @@ MUTANTS = [
     Mutant(
         "a voter with an empty disk elects whom it may have contradicted",
         "elections.py",
-        "if core.blank and message.index > 0:",
-        "if False:",
+        "unsure = UNSURE if granted and core.blank and message.index > 0 else 0",
+        "unsure = 0",
     ),
     Mutant(
         "the entry before is not compared",
@@ -142,8 +142,8 @@ MUTANTS = [
     Mutant(
         "matched survives the term",
         "elections.py",
-        '            core.vote = ""\n            core.matched = 0\n',
-        '            core.vote = ""\n',
+        "        core.vote = vote\n        core.matched = 0\n",
+        "        core.vote = vote\n",
     ),
     Mutant(
         "a read without a round of the majority",
@@ -202,8 +202,8 @@ MUTANTS = [
     Mutant(
         "half of the voters are a majority",
         "quorum.py",
-        "majority = len(voters) // 2 + 1",
-        "majority = (len(voters) + 1) // 2",
+        "majority = len(voters) // 2 + 1\n    others",
+        "majority = (len(voters) + 1) // 2\n    others",
     ),
     Mutant(
         "half of the copies commit",

@@ -6,7 +6,7 @@ import os
 
 from twisted.trial import unittest
 
-from tests.raft.chaos import Chaos
+from tests.raft.chaos import Chaos, LeaseChaos
 
 SEEDS = int(os.environ.get("ROCKETHA_RAFT_SEEDS", "200"))
 FIRST = int(os.environ.get("ROCKETHA_RAFT_FIRST_SEED", "0"))
@@ -18,9 +18,17 @@ class InvariantTests(unittest.SynchronousTestCase):
 
     def test_random_networks(self) -> None:
         """One run a seed; a failure names the seed (ROCKETHA_RAFT_FIRST_SEED=n ROCKETHA_RAFT_SEEDS=1 repeats it)."""
+        self.run_seeds(Chaos, SEEDS)
+
+    def test_random_networks_with_leases(self) -> None:
+        """With clocks of like speed a lease never makes a read stale."""
+        self.run_seeds(LeaseChaos, (SEEDS + 3) // 4)
+
+    def run_seeds(self, kind: type[Chaos] | type[LeaseChaos], seeds: int) -> None:
+        """One run a seed."""
         reads = commits = elections = 0
-        for seed in range(FIRST, FIRST + SEEDS):
-            chaos = Chaos(seed)
+        for seed in range(FIRST, FIRST + seeds):
+            chaos = kind(seed)
             try:
                 chaos.run(STEPS)
             except Exception as error:
@@ -28,7 +36,7 @@ class InvariantTests(unittest.SynchronousTestCase):
             reads += chaos.witness.reads
             commits += len(chaos.witness.committed)
             elections += len(chaos.witness.leaders)
-        if SEEDS >= 50:  # the network is not so bad that nothing happens
-            self.assertGreater(commits, 10 * SEEDS)
-            self.assertGreater(elections, 2 * SEEDS)
-            self.assertGreater(reads, SEEDS)
+        if seeds >= 50:  # the network is not so bad that nothing happens
+            self.assertGreater(commits, 10 * seeds)
+            self.assertGreater(elections, 2 * seeds)
+            self.assertGreater(reads, seeds)

@@ -47,6 +47,21 @@ class QuorumTests(unittest.SynchronousTestCase):
         expected = {(True,): VoteResult.WON, (False,): VoteResult.LOST}.get(tuple(outcomes), VoteResult.PENDING)
         self.assertEqual(election(Members(voters, outgoing), cast), expected)
 
+    @given(SETS.filter(bool), st.frozensets(st.sampled_from(IDS)))
+    def test_unsure_voters(self, voters: frozenset[str], unsure: frozenset[str]) -> None:
+        """Won if and only if all grant, or no majority consists of unsure ones and of some that refused."""
+        for count in range(len(voters) + 1):
+            for granting in itertools.combinations(sorted(voters), count):
+                cast = {each: each in granting for each in sorted(voters)}
+                result = election(Members(voters), cast, unsure)
+                sure = set(granting) - unsure
+                # What was committed stood on a majority; of it the unsure may have lost theirs.
+                majorities = [set(each) for size in range(len(voters) // 2 + 1, len(voters) + 1)
+                              for each in itertools.combinations(sorted(voters), size)]  # fmt: skip
+                safe = all(sure & (each - set(granting).intersection(unsure)) for each in majorities)
+                won = 2 * count > len(voters) and (safe or count == len(voters))
+                self.assertEqual(result, VoteResult.WON if won else VoteResult.LOST)
+
     def test_strangers_and_nobody(self) -> None:
         """Learners and strangers count nothing; without voters nothing is agreed or won."""
         members = Members("ab", (), "c")

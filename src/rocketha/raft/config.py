@@ -42,8 +42,9 @@ class RaftConfig:
     :ivar pre_vote: ask whether an election could be won before raising the term.
     :ivar check_quorum: a leader that does not hear a majority steps down; followers are loyal to a leader they hear.
     :ivar lease_reads: answer reads without a round while the lease lasts.  Relies on clocks that run at like speed.
-    :ivar cautious: a configured voter with an empty disk (it may have been replaced) votes for nobody who has a log
-        before a leader has filled it.  Off, to get a group going again that has lost its majority.
+    :ivar cautious: a configured voter with an empty disk (it may have been replaced) says so with its votes, until a
+        leader has filled it; they are not enough where what it lost may matter.  Off, to get a group going again that
+        has lost its majority.
     :ivar preferred: ids that should lead, if they are caught up.
     :ivar transfer_lag_max: entries that a new leader may lack when a transfer begins.
     :ivar cached_entries: entries kept in memory after they are stored and applied.

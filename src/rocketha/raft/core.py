@@ -69,11 +69,7 @@ class Core:
         for entry in self.log.stored_memberships():
             self.membership.appended(entry.index, Members.decode(entry.data))
         self.blank = (
-            config.cautious
-            and self.log.last_index == 0
-            and hard_state.vote == ""
-            and self.id in members.voters
-            and len(members.voters) > 1
+            config.cautious and self.log.last_index == 0 and self.id in members.voters and len(members.voters) > 1
         )
         self.role = self.passive_role()
         self.now: list[Message] = []

@@ -20,7 +20,7 @@ from __future__ import annotations
 from rocketha.raft.config import Role
 from rocketha.raft.core import Core
 from rocketha.raft.leadership import Leadership
-from rocketha.raft.messages import FORCED, Kind, Message
+from rocketha.raft.messages import FORCED, UNSURE, Kind, Message
 from rocketha.raft.quorum import VoteResult, election
 
 REFUSED_DELAY_MS = 10
@@ -40,11 +40,12 @@ class Elections:
     :ivar timeout: the elapsed ticks at which to campaign.
     """
 
-    __slots__ = ("_core", "_hurry", "_rank", "_votes", "boot_guard", "elapsed", "leadership", "timeout")
+    __slots__ = ("_core", "_hurry", "_rank", "_unsure", "_votes", "boot_guard", "elapsed", "leadership", "timeout")
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._votes: dict[str, bool] = {}
+        self._unsure: set[str] = set()  # who granted its vote although its disk was empty
         self._hurry = 0
         self._rank = 0  # among those who campaign after a refused connection
         self.leadership: Leadership | None = None
@@ -95,9 +96,7 @@ class Elections:
             self.leadership.resign()
             self.leadership = None
         if term > core.term:
-            core.term = term
-            core.vote = ""
-            core.matched = 0
+            self._enter_term(term, "")
         if leader_id != core.leader_id:
             core.lose_forwarded_reads()
         core.leader_id = leader_id
@@ -119,23 +118,32 @@ class Elections:
         core.lose_forwarded_reads()
         core.leader_id = ""
         core.leader_gone = False
-        core.matched = 0
-        self._votes = {}
         if core.config.pre_vote and not forced:
             core.role = Role.PRE_CANDIDATE
             self._ask(Kind.PRE_VOTE, core.term + 1, 0)
         else:
-            core.role = Role.CANDIDATE
-            core.term += 1
-            core.vote = core.id
-            self._ask(Kind.VOTE, core.term, FORCED if forced else 0)
+            self._become_candidate(FORCED if forced else 0)
+
+    def _become_candidate(self, context: int) -> None:
+        core = self._core
+        core.role = Role.CANDIDATE
+        self._enter_term(core.term + 1, core.id)
+        self._ask(Kind.VOTE, core.term, context)
+
+    def _enter_term(self, term: int, vote: str) -> None:
+        """A new term, with its one vote (or none yet); what matched the leader of the old one says nothing."""
+        core = self._core
+        core.term = term
+        core.vote = vote
+        core.matched = 0
 
     def _ask(self, kind: Kind, term: int, context: int) -> None:
         """Vote for ourselves, and ask the others if that is not enough."""
         core = self._core
         role = core.role
         self.reset_timer()
-        self._count(core.id, granted=True)
+        self._votes, self._unsure = {}, set()
+        self._count(core.id, True, core.blank and core.log.last_index > 0)
         if core.role is not role:
             return
         for peer in core.voting_peers():
@@ -143,18 +151,16 @@ class Elections:
                 Message(kind, core.id, peer, term, core.log.last_index, core.log.last_term, context=context)
             )
 
-    def _count(self, voter: str, granted: bool) -> None:
+    def _count(self, voter: str, granted: bool, unsure: bool) -> None:
         core = self._core
         self._votes.setdefault(voter, granted)
-        result = election(core.members, self._votes)
+        if unsure:
+            self._unsure.add(voter)
+        result = election(core.members, self._votes, self._unsure)
         if result is VoteResult.LOST:
             self.become_follower(core.term, "")
         elif result is VoteResult.WON and core.role is Role.PRE_CANDIDATE:
-            self._votes = {}
-            core.role = Role.CANDIDATE
-            core.term += 1
-            core.vote = core.id
-            self._ask(Kind.VOTE, core.term, 0)
+            self._become_candidate(0)
         elif result is VoteResult.WON:
             self._become_leader()
 
@@ -187,29 +193,29 @@ class Elections:
             free = free or message.term > core.term
         # Electable is who has the last entry of the log itself, never of a counter beside it (A17).
         granted = free and (message.log_term, message.index) >= (log.last_term, log.last_index)
-        if core.blank and message.index > 0:
-            granted = False  # an empty disk among others that are not: it may have held what the candidate lacks
+        # An empty disk among others that are not: it may have held what the candidate lacks.
+        unsure = UNSURE if granted and core.blank and message.index > 0 else 0
         if pre_vote:
-            self._answer(message, Kind.PRE_VOTE_ANSWER, message.term if granted else core.term, granted)
+            self._answer(message, Kind.PRE_VOTE_ANSWER, message.term if granted else core.term, granted, unsure)
             return
         if granted:
             core.vote = message.sender
-            core.blank = False
+            core.blank = unsure != 0
             self.elapsed = 0
-        self._answer(message, Kind.VOTE_ANSWER, core.term, granted)
+        self._answer(message, Kind.VOTE_ANSWER, core.term, granted, unsure)
 
-    def _answer(self, message: Message, kind: Kind, term: int, granted: bool) -> None:
+    def _answer(self, message: Message, kind: Kind, term: int, granted: bool, context: int = 0) -> None:
         core = self._core
-        core.after_sync.append(Message(kind, core.id, message.sender, term, reject=not granted))
+        core.after_sync.append(Message(kind, core.id, message.sender, term, reject=not granted, context=context))
 
     def answered(self, message: Message) -> None:
         """VOTE_ANSWER of this term, or PRE_VOTE_ANSWER for the next one (or a no)."""
         core = self._core
         if message.kind == Kind.VOTE_ANSWER:
             if core.role is Role.CANDIDATE:
-                self._count(message.sender, not message.reject)
+                self._count(message.sender, not message.reject, message.context == UNSURE)
         elif core.role is Role.PRE_CANDIDATE and (message.reject or message.term == core.term + 1):
-            self._count(message.sender, not message.reject)
+            self._count(message.sender, not message.reject, message.context == UNSURE)
 
     def take_leadership(self, message: Message) -> None:
         """The leader asks this node to succeed it at once."""

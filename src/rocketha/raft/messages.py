@@ -21,6 +21,9 @@ from rocketha.wire.raft_values import Message as Message
 FORCED = 1
 """``context`` of a VOTE that the leader itself asked for: it is not refused out of loyalty to that leader."""
 
+UNSURE = 1
+"""``context`` of a granted vote: the voter's disk was empty, it cannot know what it acknowledged before."""
+
 COMMIT_ONLY = 1
 """``context`` of an APPEND that only tells the commit index: accepted, it is not answered."""
 

@@ -40,24 +40,32 @@ def _agreed(voters: Collection[str], reached: Callable[[str], int]) -> int:
     return values[(len(values) - 1) // 2] if values else 0
 
 
-def election(members: Members, cast: Mapping[str, bool]) -> VoteResult:
-    """How an election stands after the votes that came (id -> granted); those of others than voters do not count."""
-    result = _election(members.voters, cast)
+def election(members: Members, cast: Mapping[str, bool], unsure: Collection[str] = ()) -> VoteResult:
+    """How an election stands after the votes that came (id -> granted); those of others than voters do not count.
+
+    :param unsure: voters that may have lost what they acknowledged.  Of n voters, m a majority, whatever was committed
+        with their help is held by m less their number of the others; n - m + 1 votes of others have one of these among
+        them, and the candidate's log is not behind that one's.  All n votes do too: then no better log is left.
+    """
+    result = _election(members.voters, cast, unsure)
     if members.outgoing:
-        other = _election(members.outgoing, cast)
+        other = _election(members.outgoing, cast, unsure)
         if VoteResult.LOST in (result, other):
             return VoteResult.LOST
         return result if result is other else VoteResult.PENDING
     return result
 
 
-def _election(voters: Collection[str], cast: Mapping[str, bool]) -> VoteResult:
+def _election(voters: Collection[str], cast: Mapping[str, bool], unsure: Collection[str]) -> VoteResult:
     majority = len(voters) // 2 + 1
+    others = len(voters) - majority
     granted = sum(1 for voter in voters if cast.get(voter) is True)
     refused = sum(1 for voter in voters if cast.get(voter) is False)
-    if granted >= majority:
+    doubtful = sum(1 for voter in voters if voter in unsure and cast.get(voter) is True)
+    if granted >= majority and (granted - doubtful > others or granted == len(voters)):
         return VoteResult.WON
-    return VoteResult.LOST if refused > len(voters) - majority else VoteResult.PENDING
+    hopeless = refused > others or (refused and refused + doubtful >= majority)
+    return VoteResult.LOST if hopeless else VoteResult.PENDING
 
 
 def present(members: Members, here: Callable[[str], bool]) -> bool:
