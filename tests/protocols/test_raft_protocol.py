@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import attrs
 from twisted.internet import error
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
@@ -537,6 +538,87 @@ class SendTests(PeersCase):
         self.assertFalse(transport.aborted)
         self.peers.sweep()
         self.assertTrue(transport.aborted)
+
+
+class SecretTests(SynchronousTestCase):
+    """I3: where the group has a secret, who does not know it is refused, at either end."""
+
+    def meet(self, dialer_secret: bytes, port_secret: bytes) -> tuple[RaftProtocol, RaftProtocol, list[bytes]]:
+        """Both ends, and all that was said, a byte at a time."""
+        self.accepting, self.dialing = Heard(), Heard()
+        port = RaftPort(attrs.evolve(IDENTITY, id="n1", secret=port_secret), self.accepting)
+        reactor = Reactor()
+        peers = RaftPeers(reactor, attrs.evolve(IDENTITY, secret=dialer_secret), self.dialing, chance())
+        self.addCleanup(peers.stop)
+        peers.set_addresses({"n1": "127.0.0.1:1001"})
+        dialer = reactor.tcpClients[-1][2].buildProtocol(None)
+        acceptor = port.buildProtocol(None)
+        ends = ((dialer, Transport()), (acceptor, Transport()))
+        for protocol, transport in ends:
+            protocol.makeConnection(transport)
+        said = []
+        for _ in range(6):
+            for (_, transport), (other, _) in (ends, ends[::-1]):
+                data = transport.taken()
+                said.append(data)
+                for byte in data:
+                    other.dataReceived(bytes([byte]))
+        return dialer._wrappedProtocol, acceptor, said
+
+    def test_the_same_secret(self) -> None:
+        """Both are ready, and the secret itself was never said."""
+        for secret in (b"", b"s" * 20):
+            dialer, acceptor, said = self.meet(secret, secret)
+            self.assertTrue(dialer.ready and acceptor.ready)
+            self.assertEqual(self.accepting.events, [("up", "n0")])
+            self.assertNotIn(b"ssss", b"".join(said))
+            self.assertNotIn("ssss", repr(dialer.side.identity))
+
+    def test_different_or_missing(self) -> None:
+        """No end is ready, and the group never hears of the other: not even its connection is replaced."""
+        for ours, theirs in ((b"one", b"two"), (b"", b"two"), (b"one", b"")):
+            dialer, acceptor, said = self.meet(ours, theirs)
+            self.assertFalse(dialer.ready)
+            self.assertFalse(self.dialing.events or self.dialing.histories)
+            if theirs:
+                self.assertFalse(acceptor.ready)
+                self.assertEqual(self.accepting.events, [])
+                self.assertNotIn(MEMBERS.encode(), b"".join(said))
+
+    def test_a_proof_does_not_serve_twice(self) -> None:
+        """What was said on one connection opens no other."""
+        _, _, said = self.meet(b"secret", b"secret")
+        recorded = [data for data in said[::2] if data]
+        port = RaftPort(attrs.evolve(IDENTITY, id="n1", secret=b"secret"), self.accepting)
+        self.accepting.events.clear()
+        protocol = port.buildProtocol(None)
+        transport = Transport()
+        protocol.makeConnection(transport)
+        for data in recorded:
+            protocol.dataReceived(data)
+        self.assertTrue(transport.disconnecting)
+        self.assertEqual(self.accepting.events, [])
+
+    def test_each_side_has_its_own_proof(self) -> None:
+        """A challenge sent back is no proof; nor is a message, or a second greeting, in place of one."""
+        for make in (
+            lambda challenge: frames.seal(
+                frames.encode_proof(frames.decode_proof(challenge)._replace(challenge=False))
+            ),
+            lambda challenge: bytes_of(MESSAGES[0]),
+            lambda challenge: hello()[4:],
+            lambda challenge: frames.seal(frames.encode_ping(Ping(1))),
+        ):
+            heard = Heard()
+            port = RaftPort(attrs.evolve(IDENTITY, secret=b"secret"), heard)
+            protocol = port.buildProtocol(None)
+            transport = Transport()
+            protocol.makeConnection(transport)
+            protocol.dataReceived(hello(nonce=b"n" * 16))
+            (challenge,) = contents(transport.taken())
+            protocol.dataReceived(make(challenge))
+            self.assertTrue(transport.disconnecting)
+            self.assertEqual((heard.events, heard.messages), ([], []))
 
 
 class AddressTests(SynchronousTestCase):

@@ -179,6 +179,18 @@ class ThreeMembers(RaftCase):
         client.close()
         yield pause(0.05)
 
+    @defer.inlineCallbacks
+    def test_a_secret(self) -> Any:
+        """I3: members that know the group's secret form it; one that does not is never heard."""
+        self.add("n0", "n1", "n2")
+        for name, secret in (("n0", b"a secret"), ("n1", b"a secret"), ("n2", b"another")):
+            yield self.members[name].start(dict(self.addresses), secret=secret)
+        yield self.propose(b"x")
+        yield pause(0.5)
+        stranger = self.members["n2"]
+        self.assertEqual((stranger.machine.words, stranger.service.leader_id), ([], ""))
+        self.assertEqual(self.members["n0"].service.status().hears, ("n1",))
+
     def test_not_a_peer(self) -> None:
         """A member that is not in its own list does not start."""
         with self.assertRaises(ConfigError):

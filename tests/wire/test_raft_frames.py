@@ -9,7 +9,18 @@ import zlib
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import raft_frames
 from rocketha.wire.framing import FrameBuffer
-from rocketha.wire.raft_frames import Hello, MessageWriter, Ping, Refusal, UnknownVersion, decode, encode, opened, seal
+from rocketha.wire.raft_frames import (
+    Hello,
+    MessageWriter,
+    Ping,
+    Proof,
+    Refusal,
+    UnknownVersion,
+    decode,
+    encode,
+    opened,
+    seal,
+)
 from rocketha.wire.raft_values import Entry, EntryKind, Kind, Members, Message, SnapshotMeta
 from rocketha.wire.spec import raft as spec
 
@@ -105,6 +116,8 @@ class GreetingTests(unittest.TestCase):
             self.assertEqual(raft_frames.decode_hello(raft_frames.encode_hello(hello)), hello)
         refusal = Refusal(4, "who are you")
         self.assertEqual(raft_frames.decode_refusal(raft_frames.encode_refusal(refusal)), refusal)
+        for proof in (Proof(b"p" * 32), Proof(b"p" * 32, b"n" * 16, True)):
+            self.assertEqual(raft_frames.decode_proof(raft_frames.encode_proof(proof)), proof)
         for ping in (Ping(7), Ping(7, True)):
             self.assertEqual(raft_frames.decode_ping(raft_frames.encode_ping(ping)), ping)
 
@@ -127,6 +140,9 @@ class GreetingTests(unittest.TestCase):
         for broken in (b"", b"\x46" + b"\0" * 8, b"\x43" + b"\0" * 9):
             with self.subTest(broken), self.assertRaises(RemoteProtocolError):
                 raft_frames.decode_ping(broken)
+        for broken in (b"", b"\x44" + b"\0" * 48, b"\x45" + b"\0" * 49):
+            with self.subTest(broken), self.assertRaises(RemoteProtocolError):
+                raft_frames.decode_proof(broken)
         with self.assertRaises(RemoteProtocolError):
             raft_frames.decode_refusal(b"\x40\x01\x00\x00")
 

@@ -16,6 +16,7 @@ What it must not know: rules of Raft.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 from typing import Protocol as Interface
 
@@ -27,9 +28,10 @@ from zope.interface import implementer
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.protocols.eager import eager_write, queued_bytes
+from rocketha.protocols.raft_secret import ACCEPT, DIAL, proof, proves
 from rocketha.wire import raft_frames as frames
 from rocketha.wire.framing import FrameBuffer
-from rocketha.wire.raft_frames import Hello, Ping, Refusal, RefusalCode, UnknownVersion
+from rocketha.wire.raft_frames import Hello, Ping, Proof, Refusal, RefusalCode, UnknownVersion
 from rocketha.wire.raft_values import MEMBERS_BYTES_MAX, Message
 from rocketha.wire.spec import raft as spec
 
@@ -42,12 +44,14 @@ class Identity:
 
     :ivar address: ``host:port`` of this member in its own list.
     :ivar incarnation: drawn when the process began, 64 bits.
+    :ivar secret: what all members know and nobody else; empty: whoever reaches the port may say it is a member.
     """
 
     group: str
     id: str
     address: str
     incarnation: int
+    secret: bytes = attrs.field(default=b"", repr=False)
 
 
 @attrs.frozen
@@ -130,6 +134,9 @@ class RaftProtocol(Protocol):
         self._magic = b"" if wanted else spec.MAGIC  # what is still missing of it
         # The dialer knows whom it called: a WELCOME may be as long as a list of members.
         self._buffer = FrameBuffer(frames.HELLO_LIMIT + (MEMBERS_BYTES_MAX if wanted else 0))
+        self._hello: Hello | None = None  # the dialer's, until it is welcomed or refused
+        self._nonce = bytes(frames.NONCE_BYTES)  # ours, at the accepting end
+        self._proved = not side.identity.secret  # that the other end knows the secret
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._paused = False
@@ -152,8 +159,11 @@ class RaftProtocol(Protocol):
         self.transport.registerProducer(self, True)
         if self.wanted:
             me = self.side.identity
-            hello = Hello(me.group, me.id, self.wanted, me.address, me.incarnation, last_index=self.side.last_index())
-            eager_write(self.transport, spec.MAGIC + frames.seal(frames.encode_hello(hello)))
+            nonce = os.urandom(frames.NONCE_BYTES) if me.secret else self._nonce
+            self._hello = Hello(
+                me.group, me.id, self.wanted, me.address, me.incarnation, last_index=self.side.last_index(), nonce=nonce
+            )
+            eager_write(self.transport, spec.MAGIC + frames.seal(frames.encode_hello(self._hello)))
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Twisted: the connection ended."""
@@ -240,12 +250,43 @@ class RaftProtocol(Protocol):
                 self.round_trip_ticks = max(0, self.side.tick - ping.number)
             else:
                 eager_write(self.transport, frames.seal(frames.encode_ping(Ping(ping.number, True))))
-        elif kind == (spec.WELCOME if self.wanted else spec.HELLO) and not self.peer:
+        elif kind == (spec.CHALLENGE if self.wanted else spec.PROOF) and not self.peer and self._hello is not None:
+            self._judge_proof(frames.decode_proof(message), self._hello)
+        elif kind == spec.WELCOME and self.wanted and not self.peer:
             self._greet(frames.decode_hello(message))
+        elif kind == spec.HELLO and not self.wanted and self._hello is None:
+            self._hello = frames.decode_hello(message)
+            if self._proved:
+                self._greet(self._hello)
+            else:
+                self._challenge(self._hello)
         else:
             raise RemoteProtocolError(f"a frame of kind {kind} where none may come")
 
+    def _challenge(self, hello: Hello) -> None:
+        self._nonce = os.urandom(frames.NONCE_BYTES)
+        ours = proof(self.side.identity.secret, ACCEPT, hello, self._nonce)
+        eager_write(self.transport, frames.seal(frames.encode_proof(Proof(ours, self._nonce, True))))
+
+    def _judge_proof(self, given: Proof, hello: Hello) -> None:
+        secret = self.side.identity.secret
+        nonce = given.nonce if self.wanted else self._nonce
+        if not secret:
+            self._refuse(Refusal(RefusalCode.SECRET, "it asks for the group's secret, and none is configured here"))
+        elif not proves(secret, ACCEPT if self.wanted else DIAL, hello, nonce, given.proof):
+            self._refuse(Refusal(RefusalCode.SECRET, "the secrets of the two members differ"))
+        else:
+            self._proved = True
+            if self.wanted:
+                ours = proof(secret, DIAL, hello, nonce)
+                eager_write(self.transport, frames.seal(frames.encode_proof(Proof(ours))))
+            else:
+                self._greet(hello)
+
     def _greet(self, hello: Hello) -> None:
+        if not self._proved:
+            self._refuse(Refusal(RefusalCode.SECRET, "it does not prove that it knows the group's secret"))
+            return
         refusal = self.side.greeted(self, hello)
         if refusal is not None:
             self._refuse(refusal)

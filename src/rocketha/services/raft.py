@@ -15,7 +15,7 @@ Disk.  A write that fails is tried again and makes the node step down until the 
 that fails ends the process (:mod:`rocketha.services.fatal`): what reached the disk is unknown then.  So does any
 breach of the core's rules and any exception of the state machine, for replicas that go on would differ.
 
-Java: DLedger's ``DLedgerServer`` and ``DLedgerEntryPusher``.
+Java: DLedger's ``DLedgerServer``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from twisted.application import service
 from twisted.internet import defer, task
@@ -69,6 +69,7 @@ class RaftService(service.Service):
     :param turn: of the remoting ports whose requests are answered by outcomes: those of one commit leave together.
     :param on_fatal: what ends the process, given a reason.
     :param join: this member is added to a group that runs: it does not count itself a voter before it is told.
+    :param secret: of the group: members without it are refused.
     :ivar port: makes the protocols of incoming connections: for ``SharedPort``, or a port of its own.
     :ivar started: fires when the log is recovered and the member takes part.
     """
@@ -90,6 +91,7 @@ class RaftService(service.Service):
         turn: Turn | None = None,
         on_fatal: Callable[[str], None] | None = None,
         join: bool = False,
+        secret: bytes = b"",
     ) -> None:
         if node_id not in members:
             raise ConfigError(f"{node_id!r} is not among the peers {', '.join(members)}")
@@ -109,9 +111,8 @@ class RaftService(service.Service):
         self._work = work
         self._turn_of_answers = turn or Turn()
         self._on_fatal = on_fatal
-        self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63))
+        self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63), secret)
         self.port = RaftPort(self.identity, self, limits, self.options.check_addresses)
-        self._limits = limits
         self._proposals = Proposals(self.options.queued_proposals_max, self.options.queued_bytes_max)
         self._barriers = Barriers(chance.getrandbits(61), self.options.read_ticks, self.options.heartbeats_ticks)
         self._changes = Changes()
@@ -119,8 +120,7 @@ class RaftService(service.Service):
         self._raft_log: RaftLog | None = None
         self._addresses = AddressBook(members, self.options.linger_ticks)
         self._roles: list[Callable[[], None]] = []
-        self._scheduled: Any = None
-        self._campaigning: Any = None
+        self._scheduled = self._campaigning = cast(Any, None)
         self._ticker: task.LoopingCall | None = None
         self._last_tick_s = 0.0
         self._dead = False
@@ -176,7 +176,7 @@ class RaftService(service.Service):
         )  # fmt: skip
         snapshots.restore()
         node = self._node = RaftNode(self.config, log, self._chance)
-        self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self._limits)
+        self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits)
         newcomer = Newcomer(self._disk, self._directory, log)
         self._driver = RaftDriver(
             self, node, log, self._peers, self._proposals, self._barriers, newcomer, options, self._sync_work
@@ -214,8 +214,8 @@ class RaftService(service.Service):
         if self._node is not None:
             yield self._driver.journal.underway.idle()
             yield self._driver.snapshots.underway.idle()
-        if self._raft_log is not None:
-            yield self._file_work.run(self._raft_log.close)
+        if (log := self._raft_log) is not None:
+            yield self._file_work.run(log.close)
         self._sync_work.stop()
         self._file_work.stop()
 

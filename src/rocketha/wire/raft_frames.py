@@ -33,6 +33,7 @@ HELLO_LIMIT = 4096
 """Largest frame of who dials, before it is known to be a member."""
 
 NUMBER_LIMIT = 1 << 63
+NONCE_BYTES = 16
 GROUP_BYTES_MAX, ID_BYTES_MAX, ADDRESS_BYTES_MAX, TEXT_BYTES_MAX = 120, 64, 300, 1000
 
 _SEAL = struct.Struct(">iI")
@@ -42,6 +43,7 @@ _HEAD_LAYOUT = _HEAD.layout
 _HEAD_SIZE = _HEAD.size
 _HELLO = codec.flat(spec.HELLO_FIXED)
 _PING = codec.flat(spec.PING_MESSAGE)
+_PROOF = codec.flat(spec.PROOF_MESSAGE)
 _ENTRY = codec.flat(spec.ENTRY_HEAD).layout
 _ENTRY_SIZE = _ENTRY.size
 _SNAPSHOT = codec.flat(spec.SNAPSHOT_FIXED)
@@ -59,6 +61,15 @@ class Hello(NamedTuple):
     welcome: bool = False
     members: bytes = b""
     last_index: int = 0
+    nonce: bytes = bytes(NONCE_BYTES)
+
+
+class Proof(NamedTuple):
+    """A CHALLENGE, or the PROOF that answers it."""
+
+    proof: bytes
+    nonce: bytes = bytes(NONCE_BYTES)
+    challenge: bool = False
 
 
 class RefusalCode(enum.IntEnum):
@@ -72,6 +83,7 @@ class RefusalCode(enum.IntEnum):
     SHARED_ID = 6
     ADDRESS = 7
     BAD_FRAME = 8
+    SECRET = 9
 
 
 class Refusal(NamedTuple):
@@ -254,6 +266,7 @@ def encode_hello(hello: Hello) -> bytes:
             "version": spec.VERSION,
             "incarnation": hello.incarnation,
             "last_index": hello.last_index,
+            "nonce": hello.nonce,
             "group": hello.group.encode(),
             "sender": hello.sender.encode(),
             "receiver": hello.receiver.encode(),
@@ -285,6 +298,7 @@ def decode_hello(data: bytes) -> Hello:
         kind == spec.WELCOME,
         bytes(value.members),
         value.last_index,
+        value.nonce,
     )
 
 
@@ -300,6 +314,19 @@ def decode_refusal(data: bytes) -> Refusal:
     if value.kind != spec.ERROR:
         raise RemoteProtocolError(f"a frame of kind {value.kind} where an ERROR is due")
     return Refusal(value.code, _text(value.text, "text", TEXT_BYTES_MAX, 0))
+
+
+def encode_proof(proof: Proof) -> bytes:
+    """The bytes of a CHALLENGE or PROOF."""
+    return _PROOF.pack(spec.CHALLENGE if proof.challenge else spec.PROOF, proof.nonce, proof.proof)
+
+
+def decode_proof(data: bytes) -> Proof:
+    """A CHALLENGE or PROOF."""
+    kind, nonce, proof = _PROOF.unpack(data)
+    if kind not in (spec.CHALLENGE, spec.PROOF) or len(data) != _PROOF.size:
+        raise RemoteProtocolError(f"{len(data)} bytes of kind {kind} are no proof")
+    return Proof(proof, nonce, kind == spec.CHALLENGE)
 
 
 def encode_ping(ping: Ping) -> bytes:
@@ -361,6 +388,14 @@ FORMATS = (
         build=encode_hello,
         bound=HELLO_LIMIT + MEMBERS_BYTES_MAX,
         doc="The first message each way on a Raft connection (ours).",
+    ),
+    Format(
+        name="raft-proof",
+        spec=spec.PROOF_MESSAGE,
+        parse=decode_proof,
+        build=encode_proof,
+        bound=_PROOF.size,
+        doc="That an end of a Raft connection knows the group's secret (ours).",
     ),
     Format(
         name="raft-error",

@@ -81,6 +81,11 @@ def _ping(chance: Random, value: Any) -> Any:
     return value
 
 
+def _proof(chance: Random, value: Any) -> Any:
+    value["kind"] = chance.choice((raft.CHALLENGE, raft.PROOF))
+    return value
+
+
 FITTINGS: dict[str, Callable[[Random, Any], Any]] = {
     "raft-message": _message,
     "raft-append": _append,
@@ -88,4 +93,5 @@ FITTINGS: dict[str, Callable[[Random, Any], Any]] = {
     "raft-hello": _hello,
     "raft-error": _error,
     "raft-ping": _ping,
+    "raft-proof": _proof,
 }

@@ -1,7 +1,8 @@
 """What two members of a Raft group say to each other: construct declarations only.
 
 Ours: no Java counterpart (DLedger's JSON dialect is another encoding of the same messages).  A connection begins with
-:data:`MAGIC`, then frames.  Who dials says HELLO and waits for WELCOME (or ERROR, after which the connection ends);
+:data:`MAGIC`, then frames.  Who dials says HELLO and waits for WELCOME (or ERROR, after which the connection ends),
+with CHALLENGE and PROOF before it where the group has a secret;
 then the dialer sends messages and PING, the other end only PONG and ERROR: each member dials each other member.  All
 integers are big-endian; terms, indexes and rounds are below 2**63.
 """
@@ -35,7 +36,7 @@ MAGIC = b"RHRA"
 VERSION = 1
 """Of everything below; another one in a HELLO is answered by an ERROR."""
 
-HELLO, WELCOME, ERROR, PING, PONG = 64, 65, 66, 67, 68
+HELLO, WELCOME, ERROR, PING, PONG, CHALLENGE, PROOF = 64, 65, 66, 67, 68, 69, 70
 """Kinds of frames that are no message of the algorithm (those are 1 to 13, ``Kind``)."""
 
 REJECT, DONE = 1, 2
@@ -58,12 +59,19 @@ HELLO_MESSAGE = "raft-hello" / Struct(
     "version" / Int16ub,  # VERSION of the sender
     "incarnation" / Int64ub,  # drawn when the process began: tells a restart from a second process
     "last_index" / Int64ub,  # newest entry of the sender's log; 0 tells that it has none
+    "nonce" / Bytes(16),  # of a HELLO where the group has a secret: drawn anew for each connection; else zeros
     "group" / Prefixed(Int8ub, GreedyBytes),  # UTF-8, at most 120 bytes; both must have the same
     "sender" / Prefixed(Int8ub, GreedyBytes),  # id of the member who speaks, UTF-8, 1 to 64 bytes
     "receiver" / Prefixed(Int8ub, GreedyBytes),  # id of the member who is meant
     "address" / Prefixed(Int16ub, GreedyBytes),  # host:port of the sender in its own list, at most 300 bytes
     "members" / Prefixed(Int32ub, GreedyBytes),  # raft-members as the sender knows them (WELCOME), or nothing
     Terminated,
+)
+
+PROOF_MESSAGE = "raft-proof" / Struct(
+    "kind" / Int8ub,  # CHALLENGE, or PROOF in the answer
+    "nonce" / Bytes(16),  # CHALLENGE: drawn anew for each connection; PROOF: zeros
+    "proof" / Bytes(32),  # HMAC-SHA256 with the group's secret, see protocols/raft_secret.py
 )
 
 ERROR_MESSAGE = "raft-error" / Struct(
