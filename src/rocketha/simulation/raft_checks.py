@@ -34,6 +34,8 @@ class RaftChecks:
         self._findings = findings
         self._leaders: dict[int, str] = {}
         self._votes: dict[tuple[int, str], str] = {}
+        self._newest_vote: dict[str, int] = {}
+        self._acked: dict[str, tuple[int, int]] = {}
         self._applied: dict[int, tuple[int, int]] = {}
         self._digests: dict[int, int] = {}
         self._commits: dict[Process, int] = {}
@@ -53,6 +55,7 @@ class RaftChecks:
         node.step = stepped  # type: ignore[method-assign]
         service.on_role(lambda: self._role(name, node, service))
         self._findings.count("node starts")
+        self._remembers(name, node)
 
     # -- what happens
 
@@ -61,12 +64,33 @@ class RaftChecks:
         if kind in _FROM_LEADERS:
             self._led(message.term, message.sender)
         elif kind == Kind.VOTE_ANSWER and not message.reject:
-            vote = self._votes.setdefault((message.term, message.sender), message.to)
-            if vote != message.to:
-                self._findings.violated(
-                    "one vote per term and node (2)",
-                    f"{message.sender} votes for {vote} and for {message.to} in term {message.term}",
-                )
+            self._voted(message.term, message.sender, message.to)
+        elif kind == Kind.APPEND_ANSWER and not message.reject:
+            self._acked[message.sender] = max(self._acked.get(message.sender, (0, 0)), (message.term, message.index))
+
+    def _voted(self, term: int, name: str, candidate: str) -> None:
+        vote = self._votes.setdefault((term, name), candidate)
+        if vote != candidate:
+            self._findings.violated(
+                "one vote per term and node (2)", f"{name} votes for {vote} and for {candidate} in term {term}"
+            )
+        self._newest_vote[name] = max(self._newest_vote.get(name, 0), term)
+
+    def _remembers(self, name: str, node: RaftNode) -> None:
+        """A15, A16: what somebody was told by a node, a vote or that it has entries, survives any end of it."""
+        term = self._newest_vote.get(name, 0)
+        vote = self._votes.get((term, name), "")
+        if node.term < term or (node.term == term and node.vote != vote):
+            self._findings.violated(
+                "a vote survives a restart (2)",
+                f"{name} voted for {vote} in term {term} and comes back in {node.term} with {node.vote or 'none'}",
+            )
+        acked_term, acked = self._acked.get(name, (0, 0))
+        if node.term == acked_term and node.last_index < acked:
+            self._findings.violated(
+                "acknowledged entries survive a restart (4)",
+                f"{name} acknowledged {acked} entries in term {acked_term} and comes back with {node.last_index}",
+            )
 
     def _led(self, term: int, name: str) -> None:
         leader = self._leaders.get(term)
@@ -80,6 +104,7 @@ class RaftChecks:
     def _role(self, name: str, node: RaftNode, service: Any) -> None:
         if node.role is not Role.LEADER:
             return
+        self._voted(node.term, name, name)
         new = self._leaders.get(node.term) is None
         self._led(node.term, name)
         if new:

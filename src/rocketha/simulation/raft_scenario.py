@@ -191,7 +191,7 @@ class Administrator:
                 return
             elif self._reshapes and not absent and self._chance.random() < 0.6:
                 gone = self._chance.sample(names, self._chance.randrange(1, len(names) // 2 + 1))
-                asked = raft.change_members(MembersChange(remove=frozenset[str](gone)))
+                asked = raft.change_members(MembersChange(remove=frozenset(gone)))  # type: ignore[arg-type]
             else:
                 asked = raft.transfer(self._chance.choice(names))
         except RaftRefused:

@@ -17,7 +17,7 @@ from rocketha.simulation.network import Quality
 SETTLE_S = 3.0
 """Nothing goes wrong before: most runs have something to lose first."""
 RECOVER_S = 20.0
-"""At the end of a run, without faults: in this time the cluster must be whole again."""
+"""At the end of a run, without faults: in this time the cluster must be whole again.  A third of it in short runs."""
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class Setup:
     @property
     def heal_s(self) -> float:
         """When everything is healed."""
-        return max(SETTLE_S, self.seconds - RECOVER_S)
+        return max(SETTLE_S, self.seconds - RECOVER_S, self.seconds * 2 / 3)
 
     def lines(self) -> Iterator[str]:
         """As printed."""
