@@ -63,7 +63,7 @@ class Message(NamedTuple):
     sender: str
     to: str
     term: int
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]  # tuple.index, which nobody calls
     log_term: int = 0
     commit: int = 0
     reject: bool = False
