@@ -214,7 +214,8 @@ class AddressTests(SynchronousTestCase):
 class _Node:
     """What a newcomer looks at."""
 
-    def __init__(self, term: int, commit: int) -> None:
+    def __init__(self, term: int, commit: int, role: Role = Role.FOLLOWER) -> None:
+        self.role = role
         self.term = term
         self.commit = commit
 
@@ -239,15 +240,10 @@ class NewcomerTests(SynchronousTestCase):
         self.log.save(HardState(term, "", 0), entries)
         self.log.sync()
 
-    @staticmethod
-    def vote(term: int) -> Message:
-        return Message(Kind.VOTE, "n1", "n0", term)
-
     def test_the_first_start_of_a_group(self) -> None:
-        """Nobody has entries: it votes."""
+        """Nobody has entries: its votes are sure."""
         newcomer = self.newcomer()
         newcomer.history(0)
-        self.assertTrue(newcomer.takes(self.vote(1)))
         self.assertFalse(newcomer.behind)
 
     def test_there_from_the_beginning(self) -> None:
@@ -255,41 +251,38 @@ class NewcomerTests(SynchronousTestCase):
         newcomer = self.newcomer()
         self.fill(1, 1)
         newcomer.history(1)
-        self.assertFalse(newcomer.behind or newcomer.watching)
+        self.assertFalse(newcomer.behind)
 
     def test_lost(self) -> None:
-        """No vote and no office until the commit of the leader's own term is here; none in that term; restarts."""
+        """Unsure until the commit of the leader's own term is here; a restart does not forget it."""
         newcomer = self.newcomer()
         newcomer.history(50)
-        self.assertFalse(newcomer.takes(self.vote(9)))
-        self.assertFalse(newcomer.takes(Message(Kind.TAKE_LEADERSHIP, "n1", "n0", 9)))
-        self.assertTrue(newcomer.takes(Message(Kind.APPEND, "n1", "n0", 7, commit=50)))
+        newcomer.heard(Message(Kind.APPEND, "n1", "n0", 7, commit=50))
         self.fill(50, 6)
-        newcomer.look(_Node(7, 50))  # type: ignore[arg-type]
-        self.assertTrue(newcomer.behind)  # of an older term: the leader may know more is committed when it has one
+        # Of an older term: the leader may know that more is committed when it has one of its own.
+        self.assertFalse(newcomer.look(_Node(7, 50)))  # type: ignore[arg-type]
         newcomer = self.newcomer()
         self.assertTrue(newcomer.behind)  # the process ended meanwhile
-        newcomer.takes(Message(Kind.APPEND, "n1", "n0", 7, commit=52))
+        newcomer.heard(Message(Kind.APPEND, "n1", "n0", 7, commit=52))
         self.fill(52, 7)
-        newcomer.look(_Node(7, 51))  # type: ignore[arg-type]
+        self.assertFalse(newcomer.look(_Node(7, 51)))  # type: ignore[arg-type]
         self.assertTrue(newcomer.behind)
-        newcomer.look(_Node(7, 52))  # type: ignore[arg-type]
+        self.assertTrue(newcomer.look(_Node(7, 52)))  # type: ignore[arg-type]
         self.assertFalse(newcomer.behind)
-        for watcher in (newcomer, self.newcomer()):
-            self.assertFalse(watcher.takes(self.vote(7)))
-            self.assertTrue(watcher.takes(self.vote(8)))
-            self.assertTrue(watcher.takes(Message(Kind.TAKE_LEADERSHIP, "n1", "n0", 7)))
-        newcomer.look(_Node(8, 52))  # type: ignore[arg-type]
-        newcomer.look(_Node(8, 52))  # type: ignore[arg-type]
-        self.assertFalse(newcomer.watching)
-        self.assertFalse(self.newcomer().watching)
+        self.assertFalse(self.newcomer().behind)
 
-    def test_a_damaged_note(self) -> None:
-        """Its careful meaning counts."""
-        file = self.disk.create("/raft/newcomer", 0)
-        file.write(0, [b"garbage"])
-        file.close()
+    def test_elected_by_all(self) -> None:
+        """Where every member voted nobody else has anything: the leader lacks nothing."""
+        newcomer = self.newcomer()
+        newcomer.history(50)
+        self.assertTrue(newcomer.look(_Node(9, 0, Role.LEADER)))  # type: ignore[arg-type]
+
+    def test_told_not_to_be_cautious(self) -> None:
+        """A group that lost its majority is revived: what was noted is forgotten."""
+        self.newcomer().history(50)
         self.assertTrue(self.newcomer().behind)
+        self.assertFalse(Newcomer(self.disk, "/raft", self.log, cautious=False).behind)
+        self.assertFalse(self.newcomer().behind)
 
 
 class Now:

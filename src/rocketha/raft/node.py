@@ -68,6 +68,15 @@ class RaftNode:
         return self._core.vote
 
     @property
+    def unsure(self) -> bool:
+        """Whether this node may have forgotten what it once acknowledged: its votes say so (see ``cautious``)."""
+        return self._core.blank
+
+    @unsure.setter
+    def unsure(self, unsure: bool) -> None:
+        self._core.blank = unsure and self._core.config.cautious
+
+    @property
     def leader_id(self) -> str:
         """Who leads, "" if unknown."""
         return self._core.leader_id

@@ -177,7 +177,7 @@ class RaftService(service.Service):
         snapshots.restore()
         node = self._node = RaftNode(self.config, log, self._chance)
         self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits)
-        newcomer = Newcomer(self._disk, self._directory, log)
+        newcomer = Newcomer(self._disk, self._directory, log, self.config.cautious)
         self._driver = RaftDriver(
             self, node, log, self._peers, self._proposals, self._barriers, newcomer, options, self._sync_work
         )
@@ -331,10 +331,7 @@ class RaftService(service.Service):
         if node is None or self._dead:
             return
         try:
-            newcomer = self._driver.newcomer
-            for message in messages:
-                if not newcomer.watching or newcomer.takes(message):
-                    node.step(message)
+            self._driver.step(messages)
         except Exception:
             self.broken(Failure())
             return
@@ -396,16 +393,14 @@ class RaftService(service.Service):
     # --- time
 
     def _tick(self) -> None:
-        driver, options, node = self._driver, self.options, self.node
-        driver.tick += 1
-        tick = driver.tick
+        driver, options = self._driver, self.options
         now_s = self._reactor.seconds()
         late_s, self._last_tick_s = now_s - self._last_tick_s - options.tick_s, now_s
         if late_s > options.pause_s:
             self.log.warn("this process stood still for {late} s", late=round(late_s, 1))
-            node.stood_still()
-        node.tick()
-        driver.watch()
+            self.node.stood_still()
+        driver.tick_passed()
+        tick = driver.tick
         if tick % SECOND_TICKS == 0:
             self.port.sweep()
             self._peers.sweep()

@@ -89,7 +89,6 @@ class RaftDriver:
         self._members = node.members
         self._installing = False
         self._unhealthy_until: int | None = None
-        self._barred = False  # told the core that this node must not lead, for want of entries
         self._commits: dict[str, Message] = {}  # word of commits that waits for the next tick, by peer
         self._commits_tick = 0
         self._log = make_logger()
@@ -271,20 +270,26 @@ class RaftDriver:
                 self._office_changed()
         self._unhealthy_until = self.tick + self._options.healthy_again_ticks
 
-    def watch(self) -> None:
+    def step(self, messages: list[Message]) -> None:
+        """Messages of a peer."""
+        node, newcomer = self.node, self.newcomer
+        for message in messages:
+            if newcomer.behind:
+                node.unsure = True  # whatever it concluded from the message before
+                newcomer.heard(message)
+            node.step(message)
+
+    def tick_passed(self) -> None:
+        """One tick."""
+        self.tick += 1
+        if self.newcomer.behind:
+            self.node.unsure = not self.newcomer.look(self.node)
+        self.node.tick()
+        self._watch()
+
+    def _watch(self) -> None:
         """Each tick: is the disk well?"""
         since, tick = self.journal.syncing_since, self.tick
-        newcomer = self.newcomer
-        if newcomer.watching:
-            newcomer.look(self.node)
-        if newcomer.behind:
-            if not self._barred:
-                self._barred = True
-                self.node.unhealthy("it lacks what the group committed")
-            return
-        if self._barred:
-            self._barred = False
-            self._unhealthy_until = tick  # the next look makes it healthy, unless the disk is not
         if since is not None and tick - since >= self._options.slow_sync_ticks:
             self.unhealthy(f"a sync has been running for {round((tick - since) * self._options.tick_s, 1)} s")
         elif self._unhealthy_until is not None and tick >= self._unhealthy_until and self.held is None:

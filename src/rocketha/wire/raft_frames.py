@@ -351,14 +351,8 @@ def _text(data: bytes, what: str, bytes_max: int, bytes_min: int = 1) -> str:
         raise RemoteProtocolError(f"{what} is not UTF-8") from None
 
 
-def encode_newcomer(term: int) -> bytes:
-    """The bytes of the file ``newcomer``."""
-    return codec.build(spec.NEWCOMER, {"term": term})
-
-
-def decode_newcomer(data: bytes) -> int:
-    """The term in the file ``newcomer``."""
-    return int(codec.parse(spec.NEWCOMER, data).term)
+def _parse_newcomer(data: bytes) -> None:
+    codec.parse(spec.NEWCOMER, data)
 
 
 def _parse_kind(*kinds: Kind) -> Callable[[bytes], Message]:
@@ -440,9 +434,9 @@ FORMATS = (
     Format(
         name="raft-newcomer",
         spec=spec.NEWCOMER,
-        parse=decode_newcomer,
-        build=encode_newcomer,
-        bound=len(spec.NEWCOMER.build({"term": 0})),
+        parse=_parse_newcomer,
+        build=lambda _: spec.NEWCOMER_BYTES,
+        bound=len(spec.NEWCOMER_BYTES),
         doc="The file newcomer beside a Raft log that was lost and begun anew (ours).",
     ),
 )

@@ -164,8 +164,9 @@ SNAPSHOT_MESSAGE = "raft-snapshot" / Struct(
 )
 
 NEWCOMER = "raft-newcomer" / Struct(
-    "magic" / Const(b"RHRNEW\r\n"),
-    "term" / Int64ub,  # 0 while entries are missing; then no vote is given up to this term
+    "magic" / Const(b"RHRNEW\r\n"),  # nothing else: that the file is there says it all
     Terminated,
 )
 """The file ``newcomer`` beside a log that was begun anew in a group with a history (services/raft_newcomer.py)."""
+
+NEWCOMER_BYTES = bytes(NEWCOMER.build({}))
