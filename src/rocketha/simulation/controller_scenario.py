@@ -34,9 +34,12 @@ GROUPS = (Group("c1", "a"), Group("c2", "a"))
 
 
 class ControllerScenario:
-    """See the module."""
+    """See the module.
 
-    def __init__(self, setup: Setup, world: World) -> None:
+    :param operated: whether an operator elects and cleans.
+    """
+
+    def __init__(self, setup: Setup, world: World, operated: bool = True) -> None:
         self.setup = setup
         self.world = world
         self.findings = Findings(world)
@@ -47,7 +50,7 @@ class ControllerScenario:
         self._chance = world.chance("controllers and brokers")
         self.addresses = {name: f"10.0.0.{number + 1}:{PORT}" for number, name in enumerate(setup.nodes)}
         self._hurried = self._chance.random() < 0.5
-        self._moving = self._chance.random() < 0.3
+        self.moving = self._chance.random() < 0.3  # brokers come back under another port
         self._disks: dict[str, int] = {}
         self.nodes: list[Host] = []
         self.brokers: list[tuple[Host, Group]] = []
@@ -67,7 +70,8 @@ class ControllerScenario:
             host.start()
         for host, _ in self.brokers:
             world.scheduler.after(self._chance.random() * 2.0, None, host.start)
-        self._add_operator()
+        if operated:
+            self._add_operator()
         self._looks = 0
 
     # -- programs
@@ -97,7 +101,7 @@ class ControllerScenario:
         host = process.host
         group = next(group for each, group in self.brokers if each is host)
         disk = f"{host.name}.{self._disks.setdefault(host.name, 1)}"
-        port = BROKER_PORT + (process.number % 3 if self._moving else 0)
+        port = BROKER_PORT + (process.number % 3 if self.moving else 0)
         rules = Rules(
             hurried=self._hurried, poll_s=1.0 + host.random.random() * 2.0,
             heartbeat_timeout_ms=host.random.choice((3_000, 10_000)),
@@ -119,7 +123,7 @@ class ControllerScenario:
                 self.findings, self.setup.heal_s,
             )  # fmt: skip
 
-        self.operator = self.world.add_host("operator", program)
+        self.world.add_host("operator", program)
 
     # -- what is asked of a scenario
 

@@ -190,22 +190,23 @@ class Injector:
         if not self._down.get(host.name) and host.process is None:
             host.start()
 
-    def _hold_down(self, hosts: Sequence[Host], by: int) -> None:
+    def hold_down(self, hosts: Sequence[Host], by: int) -> None:
+        """Keep the supervisor from starting them (1), or let it again (-1); it counts."""
         for host in hosts:
             self._down[host.name] = max(0, self._down.get(host.name, 0) + by)
 
     def _kill(self, name: str, fault: Fault, hosts: list[Host]) -> None:
-        self._hold_down(hosts, 1)
+        self.hold_down(hosts, 1)
         for host in hosts:
             host.kill()
 
     def _power_off(self, name: str, fault: Fault, hosts: list[Host]) -> None:
-        self._hold_down(hosts, 1)
+        self.hold_down(hosts, 1)
         for host in hosts:
             host.power_off()
 
     def _restart(self, fault: Fault, hosts: list[Host]) -> None:
-        self._hold_down(hosts, -1)
+        self.hold_down(hosts, -1)
         for host in hosts:
             self._revive(host)
 
