@@ -529,6 +529,14 @@ class SingleControllerTests(SuspicionCase):
         self.at(1901)
         self.assertEqual([type(each) for each in self.at(2201)], [Died, Elect])
 
+    def test_wrong_address(self) -> None:
+        """Its port refuses although it is heard: then a refusal after a reset proves nothing."""
+        self.machine.reachable(ADDRESSES[1], False)
+        self.close(M)
+        self.members_answer(None, None)
+        self.assertEqual(self.port(M, Verdict.REFUSED), [])
+        self.assertEqual(self.beats(M), [Cleared(M, False)])
+
     def test_master_without_replicas(self) -> None:
         """Silence elects nobody before the lease; then the set has no master."""
         self.group.in_sync, self.group.addresses = frozenset({1}), {1: "h1:1"}

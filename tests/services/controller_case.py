@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet import defer, reactor, task
 from twisted.trial.unittest import TestCase
 
+from rocketha.controller.codes import PrivateCode
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.services.config import load_controller
@@ -301,6 +302,12 @@ class ControllerCase(TestCase):
             answer = yield self.brokers[0].alter(*ids)
             self.assertEqual((answer.code, answer.remark), (0, None))
         return self.brokers
+
+    @defer.inlineCallbacks
+    def last_decision(self) -> Any:
+        """The newest entry of the set's audit trail."""
+        answer = yield self.brokers[-1].ask(PrivateCode.WHY, clusterName=CLUSTER, brokerName=NAME)
+        return json_dialect.loads(answer.body)["decisions"][-1]
 
     def alive(self, number: int) -> bool:
         """Whether every controller hears a broker."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import unittest
+from pathlib import Path
 
 from rocketha.errors import ConfigError
 from rocketha.services.config import describe, load_broker, load_controller, load_namesrv
@@ -119,6 +121,21 @@ class ControllerConfigTests(unittest.TestCase):
             with self.assertRaises(ConfigError) as caught:
                 controller(text)
             self.assertIn(words, str(caught.exception))
+
+    def test_secret(self) -> None:
+        """From a file of its own; shown nowhere."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "secret")
+            path.write_bytes(b"0123456789abcdef\n")
+            config = controller(f"raftSecretFile={path}")
+            self.assertEqual(config.raft_secret, b"0123456789abcdef")
+            self.assertNotIn(b"0123456789abcdef", describe(config))
+            self.assertNotIn("0123456789abcdef", repr(config))
+            path.write_bytes(b"short")
+            with self.assertRaisesRegex(ConfigError, "holds 5 bytes, allowed is 16"):
+                controller(f"raftSecretFile={path}")
+        with self.assertRaisesRegex(ConfigError, "cannot be read"):
+            controller(f"raftSecretFile={path}")
 
     def test_keys_without_effect_say_so(self) -> None:
         """Java's that we do not need, and other services'."""

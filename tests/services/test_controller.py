@@ -8,6 +8,7 @@ from typing import Any
 from twisted.internet import defer, reactor
 
 from rocketha.controller.codes import PrivateCode
+from rocketha.controller.liveness import ReplicaKey
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode as Code
 from tests.services.controller_case import CLUSTER, NAME, ControllerCase, FakeBroker, free_ports, pause, until
@@ -133,17 +134,20 @@ class ElectionTests(ControllerCase):
         # The link to the master's port is what makes a refusal mean something.
         yield until("the link", lambda: self.leader()._watch.suspicions._reachable.get(self.one.address))
 
+    def heard_offset(self, number: int) -> int:
+        """End of log in a broker's last heartbeat."""
+        return int(self.leader()._watch.evidence(ReplicaKey(CLUSTER, NAME, number)).max_offset)
+
     @defer.inlineCallbacks
     def test_killed(self) -> Any:
-        """Refused: elected and told within a few hundred milliseconds, long before any lease."""
+        """Its connection closes and its port refuses: elected by that, not by silence or by a lease, and told."""
         self.three.max_offset = 200
-        yield pause(0.15)
-        begun = now()
+        yield until("it is heard of", lambda: self.heard_offset(3) == 200)
         yield self.one.kill()
         yield self.await_master(3)
         yield until("both are told", lambda: self.two.master == self.three.master == (3, 2))
-        self.assertLess(now() - begun, 0.34, "that was the heartbeat's silence, not the refusal")
-        self.assertEqual(self.group.in_sync, (3,))
+        last = yield self.last_decision()
+        self.assertEqual((last["why"], self.group.in_sync), ("PORT_REFUSED", (3,)))
 
     @defer.inlineCallbacks
     def test_a24_resets(self) -> Any:
@@ -157,13 +161,13 @@ class ElectionTests(ControllerCase):
 
     @defer.inlineCallbacks
     def test_d2_frozen(self) -> Any:
-        """Its kernel accepts, it does not answer: another is elected within silence and one round."""
+        """Its kernel accepts, it does not answer: another is elected, not at once and long before its lease is over."""
         self.one.freeze()
         begun = now()
         yield self.await_master(2, 3)
-        took = now() - begun
-        self.assertGreater(took, 0.35)
-        self.assertLess(took, 1.5)
+        self.assertGreater(now() - begun, 0.35)
+        last = yield self.last_decision()
+        self.assertEqual(last["why"], "NOBODY_HEARS_IT")
         yield until("the others are told", lambda: self.two.master[1] == self.three.master[1] == 2)
 
     @defer.inlineCallbacks
@@ -171,8 +175,8 @@ class ElectionTests(ControllerCase):
         """In its socket, on a connection that it accepted before."""
         self.one.freeze()
         yield self.await_master(2, 3)
-        yield until("the others are told", lambda: self.two.master[1] == 2)
-        self.assertEqual(self.leader()._notices.pending, 1)
+        yield until("the others are told and one is not", lambda: self.leader()._notices.pending == 1)
+        self.assertEqual((self.one.told, self.two.master[1], self.three.master[1]), ([], 2, 2))
         self.one.thaw()
         yield until("it is told", lambda: self.one.told)
         self.assertEqual((self.one.master, self.one.told), (self.master(), [self.master()]))
@@ -208,7 +212,7 @@ class ElectionTests(ControllerCase):
     def test_a23_master_and_slave_die_together(self) -> Any:
         """The dead slave is not elected."""
         self.two.max_offset = 1000
-        yield pause(0.15)
+        yield until("it is heard of", lambda: self.heard_offset(2) == 1000)
         yield defer.DeferredList([self.two.kill(), self.one.kill()])
         yield self.await_master(3)
         self.assertEqual(self.master(), (3, 2))
@@ -256,8 +260,7 @@ class ElectionTests(ControllerCase):
         """11003: what was seen, and which rule fired."""
         yield self.one.kill()
         yield self.await_master(2, 3)
-        answer = yield self.two.ask(PrivateCode.WHY, clusterName=CLUSTER, brokerName=NAME)
-        last = json_dialect.loads(answer.body)["decisions"][-1]
+        last = yield self.last_decision()
         self.assertEqual((last["did"], last["why"], last["request"]["expectedMaster"]), ("ELECTED", "PORT_REFUSED", 1))
         self.assertIn("its port refuses connections", last["reason"])
         self.assertIn({"brokerId": 1, "saw": "PORT_REFUSED", "text": last["reason"]}, last["seen"])
@@ -314,17 +317,17 @@ class ThreeControllersTests(ControllerCase):
         self.assertEqual(found.fields["peers"], self.peers.replace("-", ":") + ";")
         heard = yield connection.request(PrivateCode.DO_YOU_HEAR, asked)
         self.assertEqual(heard.fields["connected"], "true")
-        self.assertLess(int(heard.fields["heardMillisAgo"]), 200)
+        self.assertLess(int(heard.fields["heardMillisAgo"]), 3000)
 
     @defer.inlineCallbacks
     def test_leader_and_master_die_together(self) -> Any:
         """The next leader has heard the brokers all along, finds the master's port closed, and elects."""
         one, two, three = yield self.start_brokers(3)
-        begun = now()
         yield defer.DeferredList([self.leader().stopService(), one.kill()])
         yield self.await_leader()
         yield self.await_master(2, 3)
-        self.assertLess(now() - begun, 2.5)
+        last = yield self.last_decision()
+        self.assertEqual(last["why"], "PORT_REFUSED")
         yield until("they are told", lambda: two.master[1] == three.master[1] == 2)
 
     @defer.inlineCallbacks

@@ -78,5 +78,5 @@ class DocsTests(unittest.TestCase):
         for name in ("operations.rst", "divergence.md", "durability.rst"):
             text = (ROOT / "docs" / name).read_text(encoding="utf-8")
             for key in re.findall(r"`([a-z]+[A-Z]\w+)(?: ?=[^`]*)?`", text):
-                command = key.startswith(("getBroker", "getNamesrv", "getController", "updateBroker", "updateController"))
+                command = re.match("(get|update)(Broker|Namesrv|Controller)", key) is not None
                 self.assertTrue(key in known or command, f"{name}: {key}")

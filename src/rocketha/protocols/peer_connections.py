@@ -31,7 +31,7 @@ class _One(Factory):
     def __init__(self, protocol: RemotingProtocol) -> None:
         self._protocol = protocol
 
-    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol:
+    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol:  # type: ignore[override]
         return self._protocol
 
 

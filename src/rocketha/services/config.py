@@ -24,7 +24,7 @@ import attrs
 
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.services import properties_file
-from rocketha.services.config_controller import ControllerConfig, complete_controller
+from rocketha.services.config_controller import ControllerConfig, check_secret, complete_controller
 from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings, check_name
 from rocketha.services.config_unsupported import IGNORED, REFUSED
 from rocketha.services.settings import INT_MAX, Key, Section, Value, clip, show
@@ -141,6 +141,8 @@ def load_controller(
     )
     config.config_store_path = config.config_store_path or os.path.join(home, "controller", "controller.properties")
     complete_controller(config, name, warnings)
+    if config.raft_secret_file:
+        config.raft_secret = check_secret(config.raft_secret_file, read_file(config.raft_secret_file))
     return Loaded(config, tuple(warnings))
 
 

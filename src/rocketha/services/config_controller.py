@@ -17,6 +17,8 @@ from rocketha.protocols.endpoints import parse_peers
 from rocketha.services.config_keys import RemotingConfig, check_address, check_endpoints, check_name, check_plain_path
 from rocketha.services.settings import Section, choice, flag, number, text
 
+SECRET_BYTES_MIN, SECRET_BYTES_MAX = 16, 4096
+
 CONTROLLERS_MAX = 9
 """More would only make every decision slower."""
 
@@ -67,6 +69,7 @@ class ControllerConfig(Section):
     """Keys of ``ControllerConfig``; the ports' limits are in ``remoting``."""
 
     remoting: RemotingConfig = attrs.field(factory=RemotingConfig)
+    raft_secret: bytes = attrs.field(default=b"", repr=False)  # what stands in the file; no key, so it is never shown
 
     controller_type: str = choice(
         "DLedger", ("DLedger",), "Which keys name the controllers; jRaft's are not read.  The Raft is rocketha's own."
@@ -201,6 +204,13 @@ class ControllerConfig(Section):
         "with a log.  False, for one start, revives a group whose majority lost its disks; what only they had is gone.",
         ours=True,
     )
+    raft_secret_file: str = text(
+        "",
+        "File with a secret that all controllers share, 16 bytes or more: Raft connections without it are refused.  "
+        "Empty: whoever reaches the port may say that it is a controller.",
+        check=check_plain_path,
+        ours=True,
+    )
     raft_join_existing: bool = flag(
         False,
         "Whether this controller waits to be added to a group that runs, instead of founding one with its peers.",
@@ -216,6 +226,19 @@ class ControllerConfig(Section):
     def self_address(self) -> str:
         """``host:port`` of this controller, as brokers are told."""
         return self.peers[self.controller_dleger_self_id]
+
+
+def check_secret(path: str, secret: bytes) -> bytes:
+    """The contents of ``raftSecretFile``, without the line end that editors add.
+
+    :raises ConfigError: too short to be one, or something else.
+    """
+    secret = secret.strip()
+    if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
+        raise ConfigError(
+            f"raftSecretFile: {path} holds {len(secret)} bytes, allowed is {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}"
+        )
+    return secret
 
 
 def complete_controller(config: ControllerConfig, name: str, warnings: list[str]) -> None:

@@ -237,7 +237,9 @@ class ControllerService(service.MultiService):
         turn = Turn()
         raft = self._raft = self._make_raft(turn)
         raft.on_role(self._role_changed)
-        raft.started.addCallback(lambda _: self._found_alone()).addErrback(log.err, "no campaign")
+        raft.started.addCallback(lambda _: self._found_alone()).addErrback(
+            lambda why: log.err(why, "a controller alone could not stand for election")
+        )
         self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state)
         self.factory = SharedPort(self, reactor_, raft.port, config_views.limits(config.remoting), turn=turn)
         self._parts = [raft, *(strports.service(each, self.factory, reactor_) for each in self._listen)]
@@ -271,6 +273,7 @@ class ControllerService(service.MultiService):
             turn=turn,
             on_fatal=self._on_fatal,
             join=config.raft_join_existing,
+            secret=config.raft_secret,
         )
 
     def _found_alone(self) -> None:

@@ -175,7 +175,9 @@ class OwnAnswers:
         self._check_operator(connection)
         try:
             change = MembersChange(
-                _peers(command, "add"), _peers(command, "learn"), frozenset(_ids(command.fields.get("remove", "")))
+                _peers(command, "add"),
+                _peers(command, "learn"),
+                _ids(command.fields.get("remove", "")),  # type: ignore[arg-type]
             )
         except ConfigError as problem:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(problem)) from None
@@ -192,8 +194,8 @@ def _peers(command: Command, name: str) -> Mapping[str, str]:
     return parse_peers(text) if text else {}
 
 
-def _ids(text: str) -> list[str]:
-    return [each.strip() for each in text.split(";") if each.strip()]
+def _ids(text: str) -> frozenset[str]:
+    return frozenset(each.strip() for each in text.split(";") if each.strip())
 
 
 def _changed(members: Members) -> Answer:
