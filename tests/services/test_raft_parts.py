@@ -345,7 +345,7 @@ class TimeTests(ByHandCase):
         self.addCleanup(service._leave, "over")
         self.advance(3)
         self.assertTrue(service.is_leader)
-        syncs, release = service.status().syncs, []
+        syncs, release, last = service.status().syncs, [], service.last_index()
         run = service._sync_work.run
 
         def held(call: Callable[[], Any]) -> defer.Deferred[Any]:
@@ -363,6 +363,7 @@ class TimeTests(ByHandCase):
         self.assertEqual(len(release), 1)
         for each in first:
             self.assertNoResult(each)
+        self.assertEqual(service.last_index(), last + 50)  # nor are they proposed one by one meanwhile
         release.pop()()
         self.reactor.advance(0)
         for each in first:
