@@ -200,6 +200,37 @@ class Administrator:
         asked.addCallbacks(lambda _: self._scenario.findings.count("administrator's changes"), lambda _: None)
 
 
+class Flood:
+    """Now and then many proposals at once at whoever takes itself for the leader, a deposed one too: long tails that
+    are never committed, for others to cut.  Nobody waits for them, and their key is read by nobody.
+    """
+
+    def __init__(self, scenario: RaftScenario) -> None:
+        self._scenario = scenario
+        self._chance = scenario.world.chance("flood")
+        self._number = 0
+        self._wait()
+
+    def _wait(self) -> None:
+        self._scenario.world.scheduler.after(2.0 + 8.0 * self._chance.random(), None, self._pour)
+
+    def _pour(self) -> None:
+        scenario = self._scenario
+        if scenario.world.now > scenario.setup.seconds - QUIET_END_S:
+            return
+        for host in scenario.nodes:
+            member = host.process.service if host.process is not None and not host.frozen else None
+            if member is not None and member.raft.is_leader:
+                scenario.world.scheduler.after(CALL_S, host.process, self._propose, member.raft)
+        self._wait()
+
+    def _propose(self, raft: RaftService) -> None:
+        for _ in range(self._chance.choice((5, 20, 40))):
+            self._number += 1
+            command = Command("flood", self._number, WRITE, "flood", str(self._number))
+            raft.propose(command.encode()).addErrback(lambda _: None)
+
+
 class RaftScenario:
     """See the module."""
 
@@ -225,6 +256,7 @@ class RaftScenario:
         for number in range(CLIENTS):
             Client(self, f"c{number}").start()
         Administrator(self)
+        Flood(self)
 
     def look(self) -> None:
         """See :meth:`rocketha.simulation.run.Scenario.look`."""
