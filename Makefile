@@ -22,7 +22,7 @@ RUN_FLAGS ?=
 .PHONY: help
 help:
 	@sed -n '1,3s/^# //p' Makefile
-	@echo 'Longer:     make soak | make bench | make bench-raft | make interop-full | make fuzz | make test-minimum | make coverage'
+	@echo 'Longer:     make soak | make bench | make bench-raft | make interop-full | make fuzz | make simulate | make test-minimum | make coverage'
 	@echo 'Smaller:    make lint | make types | make trial | make tests/interop/fetch_jars | make format | make clean'
 
 # ---- the virtual environment. One stamp for each set of packages; the second waits for the first, so -j is safe.
@@ -80,7 +80,7 @@ tests/interop/fetch_jars: $(VENV)/.stamp-test
 
 # ---- longer
 
-.PHONY: soak bench bench-raft bench-heartbeats interop-full fuzz coverage test-minimum
+.PHONY: soak bench bench-raft bench-heartbeats interop-full fuzz simulate coverage test-minimum
 # kill -9 under load and the long disk fault loops
 soak: $(VENV)/.stamp-test tests/interop/fetch_jars
 	ROCKETHA_SOAK=1 $(BIN)/python -m pytest tests -m soak
@@ -106,6 +106,13 @@ FUZZ_SEED ?= 1
 # every format's own reader, in this process; against a port: rocketha fuzz remoting --connect HOST:PORT
 fuzz: $(VENV)/.stamp-test
 	$(BIN)/rocketha fuzz remoting --seed $(FUZZ_SEED) --cases $(FUZZ_CASES)
+
+SEEDS ?= 1000
+FIRST_SEED ?= 1
+# whole clusters in simulated time; one seed again: rocketha simulate controller --seed N --trace
+simulate: $(VENV)/.stamp-test
+	$(BIN)/rocketha simulate raft --seeds $(FIRST_SEED)..$$(($(FIRST_SEED) + $(SEEDS) - 1)) --jobs 2
+	$(BIN)/rocketha simulate controller --seeds $(FIRST_SEED)..$$(($(FIRST_SEED) + $(SEEDS) - 1)) --jobs 2
 
 coverage: $(VENV)/.stamp-test
 	$(BIN)/coverage run -m pytest tests --ignore tests/interop --ignore tests/tidy
