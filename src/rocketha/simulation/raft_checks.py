@@ -41,6 +41,7 @@ class RaftChecks:
         self._commits: dict[Process, int] = {}
         self.newest_applied = 0
         self.newest_term = 0
+        self.hosts: list[Host] = []
 
     def watch(self, process: Process, service: Any) -> None:
         """A node has recovered its log and takes part."""
@@ -145,6 +146,26 @@ class RaftChecks:
             if entry.index > self.newest_applied:
                 self.newest_applied = entry.index
                 self._findings.count("entries applied")
+        if entries and entries[-1].index == self.newest_applied:
+            self._majority_has(name, self.newest_applied)
+
+    def _majority_has(self, name: str, index: int) -> None:
+        """4, A16: what is applied anywhere is synced on a majority.  A node that is down has what it acknowledged."""
+        nodes = {process.name: (node, service) for process, node, service in self._nodes(self.hosts)}
+        if name not in nodes:
+            return
+        members = nodes[name][0].members
+        for voters in (members.voters, members.outgoing):
+            have = [
+                voter
+                for voter in sorted(voters)
+                if self._acked.get(voter, (0, 0))[1] >= index
+                or (voter in nodes and nodes[voter][1]._raft_log.synced_index() >= index)
+            ]
+            if len(have) < len(voters) // 2 + 1 and voters:
+                self._findings.violated(
+                    "applied => synced on a majority (4)", f"{name} applies entry {index}, synced on {have} of {voters}"
+                )
 
     def state(self, name: str, index: int, digest: int) -> None:
         """5 and 17: the state after an entry is the same everywhere, whether by entries or by a snapshot."""

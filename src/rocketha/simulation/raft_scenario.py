@@ -251,6 +251,7 @@ class RaftScenario:
             host.disk.tear_bytes = setup.tear_bytes
             self.nodes.append(host)
             host.start()
+        self.checks.hosts = self.nodes
         self.injector = Injector(world, setup.nodes)
         self._looks = 0
         for number in range(CLIENTS):
