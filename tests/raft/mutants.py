@@ -1,6 +1,6 @@
-"""The safety rules of the core, each taken out once: (name, module, text, text without the rule).
+"""The safety rules of the core, each taken out once.
 
-``test_mutants.py`` runs the suite against each of them; every one has to fail.
+``test_mutants.py`` runs a file of the suite against each of them; every one has to fail.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ class Mutant:
 
     :ivar name: what is broken.
     :ivar module: in src/rocketha/raft.
+    :ivar test: the file that misses it: tests/raft/test_<test>.py.
     :ivar old: the text that keeps the rule; stands there exactly once.
     :ivar new: what stands there instead.
     """
 
     name: str
     module: str
+    test: str
     old: str
     new: str
 
@@ -28,288 +30,336 @@ MUTANTS = [
     Mutant(
         "commit by counting entries of older terms (A14)",
         "leadership.py",
+        "replication",
         "if index <= log.commit or log.term(index) != core.term:",
         "if index <= log.commit:",
     ),
     Mutant(
         "no NO_OP at the start of a term (D8)",
         "leadership.py",
+        "replication",
         'self._append(EntryKind.NO_OP, b"")',
         "pass",
     ),
     Mutant(
         "the leader counts what it has not synced (A16)",
         "replication.py",
+        "replication",
         "return self._core.log.persisted\n",
         "return self._core.log.last_index\n",
     ),
     Mutant(
         "a follower answers before it has synced (A16)",
         "following.py",
+        "replication",
         "index = min(core.matched, log.persisted)",
         "index = core.matched",
     ),
     Mutant(
         "entries are applied before they are synced here (A16)",
         "log.py",
+        "replication",
         "return self.released < min(self.commit, self.persisted) and self._pending is None",
         "return self.released < self.commit and self._pending is None",
     ),
     Mutant(
         "a sync of replaced entries counts for their successors",
         "log.py",
+        "replication",
         "if self.term(index) != term or (index, term) in self._replaced:",
         "if False:",
     ),
     Mutant(
         "a sync of entries that were replaced and came back counts",
         "log.py",
+        "replication",
         " or (index, term) in self._replaced:",
         ":",
     ),
     Mutant(
         "two votes in a term (A15)",
         "elections.py",
+        "elections",
         'free = core.vote == message.sender or (core.vote == "" and core.leader_id == "")',
         "free = True",
     ),
     Mutant(
         "messages of a term leave before it is saved (A15)",
         "node.py",
+        "elections",
         "        if voted:  # nothing is said in a term that might be forgotten\n",
         "        if False:\n",
     ),
     Mutant(
         "the vote is not saved (A15)",
         "node.py",
+        "elections",
         "hard_state = HardState(core.term, core.vote, self._kept_commit)",
         'hard_state = HardState(core.term, "", self._kept_commit)',
     ),
     Mutant(
         "a candidate with an older last term is elected (A17)",
         "elections.py",
+        "elections",
         "granted = free and (message.log_term, message.index) >= (log.last_term, log.last_index)",
         "granted = free and message.index >= log.last_index",
     ),
     Mutant(
         "a candidate with a shorter log is elected (A17)",
         "elections.py",
+        "elections",
         "granted = free and (message.log_term, message.index) >= (log.last_term, log.last_index)",
         "granted = free and message.log_term >= log.last_term",
     ),
     Mutant(
         "a voter with an empty disk elects whom it may have contradicted",
         "elections.py",
+        "elections",
         "unsure = UNSURE if granted and core.blank and message.index > 0 else 0",
         "unsure = 0",
     ),
     Mutant(
         "the entry before is not compared",
         "following.py",
+        "replication",
         "elif not log.matches(index, log_term):",
         "elif index > log.last_index:",
     ),
     Mutant(
         "conflicting entries are kept",
         "log.py",
+        "replication",
         "if entry.term != self.term(entry.index):",
         "if False:",
     ),
     Mutant(
         "a longer log is cut",
         "log.py",
+        "replication",
         "            if entry.term != self.term(entry.index):\n",
         "            if position == len(entries) - 1 or entry.term != self.term(entry.index):\n",
     ),
     Mutant(
         "committed entries may be cut",
         "log.py",
+        "log",
         'ensure(index > self.commit, f"a leader replaces',
         'ensure(True, f"a leader replaces',
     ),
     Mutant(
         "a follower believes any commit index",
         "following.py",
+        "replication",
         "core.log.commit_to(min(message.commit, core.matched))",
         "core.log.commit_to(message.commit)",
     ),
     Mutant(
         "an APPEND's commit index reaches beyond its entries",
         "following.py",
+        "replication",
         "log.commit_to(min(message.commit, last))",
         "log.commit_to(message.commit)",
     ),
     Mutant(
         "matched survives the term",
         "elections.py",
+        "replication",
         "        core.vote = vote\n        core.matched = 0\n",
         "        core.vote = vote\n",
     ),
     Mutant(
         "a read without a round of the majority",
         "leadership.py",
+        "reads",
         "            reads.ask(origin, context, core.log.commit)\n",
         "            self._answer_read(WaitingRead(origin, context, core.log.commit))\n",
     ),
     Mutant(
         "a read rides on a round that began before it",
         "read_index.py",
+        "reads",
         "self._rounds.append(self.round + 1)",
         "self._rounds.append(self.round)",
     ),
     Mutant(
         "a new leader reads before it knows what is committed",
         "leadership.py",
+        "reads",
         "if core.log.commit < self.term_start:\n            reads.ask_early",
         "if False:\n            reads.ask_early",
     ),
     Mutant(
         "a lease counts from the answer",
         "leadership.py",
+        "reads",
         "lease = ticks - 2 - ticks // 10 if",
         "lease = 2 * ticks if",
     ),
     Mutant(
         "a lease survives a transfer",
         "leadership.py",
+        "reads",
         "elif core.config.lease_reads and not self.transfer_to and",
         "elif core.config.lease_reads and",
     ),
     Mutant(
         "a restarted follower forgets its loyalty (lease reads)",
         "elections.py",
+        "reads",
         "core.config.election_ticks if core.config.lease_reads else 0",
         "0",
     ),
     Mutant(
         "no loyalty to a leader that is heard (D7, B3)",
         "elections.py",
+        "elections",
         'return core.leader_id != "" and not core.leader_gone and self.elapsed < core.config.election_ticks',
         "return False",
     ),
     Mutant(
         "no pre-vote (D7)",
         "elections.py",
+        "elections",
         "if core.config.pre_vote and not forced:",
         "if False:",
     ),
     Mutant(
         "no check-quorum",
         "leadership.py",
+        "elections",
         "if config.check_quorum and not self._hears_majority():",
         "if False:",
     ),
     Mutant(
         "half of the voters are a majority",
         "quorum.py",
+        "quorum",
         "majority = len(voters) // 2 + 1\n    others",
         "majority = (len(voters) + 1) // 2\n    others",
     ),
     Mutant(
         "half of the copies commit",
         "quorum.py",
+        "quorum",
         "return values[(len(values) - 1) // 2] if values else 0",
         "return values[len(values) // 2] if values else 0",
     ),
     Mutant(
         "only the new voters of a joint configuration commit",
         "quorum.py",
+        "members",
         "return min(_agreed(members.voters, reached), _agreed(members.outgoing, reached))",
         "return _agreed(members.voters, reached)",
     ),
     Mutant(
         "only the new voters of a joint configuration elect",
         "quorum.py",
+        "members",
         "    if members.outgoing:\n        other =",
         "    if False:\n        other =",
     ),
     Mutant(
         "a change of voters is not joint",
         "membership.py",
+        "members",
         "if voters == members.voters:",
         "if True:",
     ),
     Mutant(
         "a second membership change before the first is committed",
         "leadership.py",
+        "members",
         "if core.log.commit < max(self.term_start, core.membership.index):",
         "if core.log.commit < self.term_start:",
     ),
     Mutant(
         "a membership change before the term's first entry is committed",
         "leadership.py",
+        "members",
         "if core.log.commit < max(self.term_start, core.membership.index):",
         "if core.log.commit < core.membership.index:",
     ),
     Mutant(
         "a cut does not take a configuration back",
         "following.py",
+        "members",
         "            core.membership.cut(cut)\n",
         "            pass\n",
     ),
     Mutant(
         "learners vote",
         "core.py",
+        "members",
         "return self.membership.names_voter(self.id, self.log.commit)",
         "return True",
     ),
     Mutant(
         "a node that removes itself never stands again",
         "membership.py",
+        "members",
         "        if self.index <= commit:\n            return False\n        for since",
         "        if True:\n            return False\n        for since",
     ),
     Mutant(
         "a snapshot is acknowledged before it is stored",
         "log.py",
+        "snapshots",
         "self.persisted = min(self.persisted, self.commit)",
         "self.persisted = meta.index",
     ),
     Mutant(
         "parts of different snapshots mix",
         "snapshot_receipt.py",
+        "snapshots",
         "if source != self._from:",
         "if self._from is None:",
     ),
     Mutant(
         "an unhealthy node is electable (D10)",
         "core.py",
+        "leadership",
         "return self.may_stand and not self.sick and self.log.installing is None",
         "return self.may_stand and self.log.installing is None",
     ),
     Mutant(
         "leadership is handed to an unhealthy node (D10)",
         "replication.py",
+        "leadership",
         "progress.healthy = not message.reject",
         "progress.healthy = True",
     ),
     Mutant(
         "leadership is handed to a node that lags (D6)",
         "leadership.py",
+        "leadership",
         "elif progress.match == core.log.last_index:",
         "else:",
     ),
     Mutant(
         "proposals are taken while leadership moves",
         "leadership.py",
+        "leadership",
         "        if self.transfer_to:\n            raise Transferring(self.transfer_to)\n        waiting",
         "        waiting",
     ),
     Mutant(
         "a transfer without a deadline",
         "leadership.py",
+        "leadership",
         "if self._transfer_ticks >= config.election_ticks:",
         "if False:",
     ),
     Mutant(
         "no limit to what is not committed",
         "leadership.py",
+        "replication",
         "if waiting and waiting + sum(map(len, datas)) > core.config.max_uncommitted_bytes:",
         "if False:",
     ),
     Mutant(
         "no window of messages",
         "replication.py",
+        "replication",
         "len(progress.inflight) < config.max_inflight_messages",
         "True",
     ),

@@ -20,11 +20,12 @@ from tests.raft.mutants import MUTANTS, Mutant
 
 SOURCE = pathlib.Path(rocketha.__file__).parent
 ROOT = pathlib.Path(__file__).parent.parent.parent
+THIS = "tests/raft/test_mutants.py"
 SOAK = bool(os.environ.get("ROCKETHA_SOAK"))
 
 
 def outcome(mutant: Mutant | None) -> tuple[bool, str]:
-    """Whether the suite (without this test) passes with a mutant, or with the source as it is, and its last lines."""
+    """Whether a mutant passes its tests (or the source as it is all but this one), and the last lines."""
     with tempfile.TemporaryDirectory() as directory:
         copy = pathlib.Path(directory) / "rocketha"
         for package in ("raft", "wire"):
@@ -34,9 +35,9 @@ def outcome(mutant: Mutant | None) -> tuple[bool, str]:
         if mutant is not None:
             path = copy / "raft" / mutant.module
             path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "tests/raft"]
+        tests = [f"tests/raft/test_{mutant.test}.py"] if mutant is not None else ["tests/raft", "--ignore", THIS]
         done = subprocess.run(
-            [*command, "--ignore", "tests/raft/test_mutants.py"],
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests, "tests/raft/test_copy.py"],
             cwd=ROOT,
             env={
                 **os.environ,

@@ -182,6 +182,16 @@ class CommitTests(unittest.SynchronousTestCase):
         server.node.step(Message(Kind.APPEND, "1", "2", 3, 1, 1, 3, entries=entries(3, after=1)))
         self.assertEqual(server.node.commit, 2)
 
+    def test_what_matched_an_older_leader_says_nothing(self) -> None:
+        """A new leader's question about entry 1 is answered for entry 1, not for the tail of the old leader's."""
+        server = Server("2", group(3))
+        server.node.step(Message(Kind.APPEND, "1", "2", 1, entries=entries(1, 1, 1)))
+        server.turn()
+        server.outbox.clear()
+        server.node.step(Message(Kind.APPEND, "3", "2", 2, 1, 1))
+        server.turn()
+        self.assertEqual([(each.index, each.hint_index, each.reject) for each in server.outbox], [(1, 3, False)])
+
     def test_committed_entries_are_never_cut(self) -> None:
         """A leader that contradicts what is committed here breaks an invariant: the process is to end, not the data."""
         server = Server("2", group(3))
