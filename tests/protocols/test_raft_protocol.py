@@ -250,31 +250,12 @@ class LimitTests(PortCase):
         for _ in range(seconds):
             self.port.sweep()
 
-    def test_no_greeting(self) -> None:
-        """A connection that does not say who it is is ended after first_frame_s, even if it trickles."""
-        silent, transport = self.connect()
-        for byte in hello()[:10]:
-            silent.dataReceived(bytes([byte]))
-            self.sweep(1)
-        self.assertFalse(transport.aborted)
-        self.sweep(1)
-        self.assertTrue(transport.aborted)
-
-    def test_strangers_are_few(self) -> None:
-        """More connections than allowed have not said who they are: the next is ended, members come through later."""
-        strangers = [self.connect() for _ in range(3)]
-        _, transport = self.connect()
-        self.assertTrue(transport.aborted)
-        strangers[0][0].connectionLost(Failure(error.ConnectionDone()))
-        self.greeted()
-        self.connect()
-
     def test_nobody_is_taken_before_the_log_is_recovered(self) -> None:
         """What a greeting says of our log must be true."""
         self.group.ready = False
         _, transport = self.connect()
         self.assertTrue(transport.aborted)
-        self.assertEqual(self.port._strangers, 0)
+        self.assertEqual(self.port.strangers, 0)
 
     def test_silence(self) -> None:
         """A member that says nothing, not even ping, is given up."""

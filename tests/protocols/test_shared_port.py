@@ -109,9 +109,10 @@ class SharedPortTests(SynchronousTestCase):
         """A first byte that is all there is yet decides."""
         protocol, _ = self.connect()
         protocol.dataReceived(b"R")
-        self.assertEqual(self.factory.connections, {})
+        self.assertEqual((self.raft.strangers, len(self.factory.connections)), (1, 1))
         for byte in hello()[1:]:
             protocol.dataReceived(bytes([byte]))
+        self.assertEqual((self.raft.strangers, self.factory.connections), (0, {}))
         self.assertEqual(self.raft.connected, ["n1"])
 
     def test_no_raft_here(self) -> None:

@@ -58,13 +58,14 @@ class Identity:
 class RaftLimits:
     """What connections of a group may cost; bytes and seconds (sweeps, one a second while we run).
 
-    :ivar strangers: accepted connections that have not said HELLO yet.
+    :ivar first_frame_s: until both ends have greeted.
+    :ivar strangers: accepted connections that have not said who they are yet; for one more the port ends another.
     :ivar silence_s: without a word from the other end; its pings and pongs come once a second.
     :ivar queued_bytes: for one peer that does not read; more is dropped.
     """
 
     frame_bytes: int = frames.FRAME_LIMIT
-    first_frame_s: int = 10
+    first_frame_s: int = 3
     whole_frame_s: int = 30
     silence_s: int = 5
     strangers: int = 64
@@ -287,12 +288,12 @@ class RaftProtocol(Protocol):
         if not self._proved:
             self._refuse(Refusal(RefusalCode.SECRET, "it does not prove that it knows the group's secret"))
             return
+        if self._buffer.held:
+            raise RemoteProtocolError("bytes behind a greeting that was not answered yet")
         refusal = self.side.greeted(self, hello)
         if refusal is not None:
             self._refuse(refusal)
             return
-        if self._buffer.held:
-            raise RemoteProtocolError("bytes behind a greeting that was not answered yet")
         self.peer = hello.sender
         self._buffer = FrameBuffer(self.side.limits.frame_bytes)
         if self.wanted:

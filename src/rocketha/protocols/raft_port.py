@@ -6,12 +6,17 @@ newest connection of a member replaces the one before.  Two processes that run u
 when an incarnation comes back after another one spoke, both are refused for a while and it is said who they are.
 Refusals are answered, logged with who and why, and counted; the same one is logged once a minute.
 
+Who has not greeted is a stranger and may take little: some seconds, and one of so many places.  When all are taken the
+next one still comes in, because it may be a member, and the host that holds most of the places loses its oldest; where
+members spoke from before a few are spared as long as there are others.  Members that greeted are never touched.
+
 What it must not know: rules of Raft.  Network addresses are no proof of identity: see docs/operations on networks.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from typing import Any
 from typing import Protocol as Interface
 
@@ -29,6 +34,9 @@ SHARED_S = 10
 
 COMPLAIN_AGAIN_S = 60
 COMPLAINTS_MAX = 1000
+
+MEMBER_STRANGERS = 8
+"""Ungreeted connections of a host from which a member spoke that are ended after those of all other hosts."""
 
 
 class Group(Interface):
@@ -74,10 +82,12 @@ class RaftPort(ServerFactory):
         self._check_addresses = check_addresses
         self._log = make_logger()
         self._open: dict[RaftProtocol, None] = {}  # all, greeted or not, ending or not
-        self._strangers = 0
+        self._strangers: dict[RaftProtocol, None] = {}  # those that have not greeted, oldest first
+        self._hosts: dict[str, str] = {}  # member -> where it last spoke from
         self._peers: dict[str, RaftProtocol] = {}
         self._incarnations: dict[str, tuple[int, int]] = {}  # member -> (present, the one before)
         self._shared_until: dict[str, int] = {}
+        self._evictions_quiet_until = 0
         self._complained: dict[tuple[str, int], int] = {}
         self._closing: dict[RaftProtocol, int] = {}
 
@@ -91,11 +101,10 @@ class RaftPort(ServerFactory):
         """See :class:`~rocketha.protocols.raft.Side`."""
         if not self._group.ready:
             return "this member is not started"
-        if self._strangers >= self.limits.strangers:
-            self.refused_count += 1
-            return f"{self._strangers} connections have not said who they are"
+        if len(self._strangers) >= self.limits.strangers:
+            self._evict()
         self._open[connection] = None
-        self._strangers += 1
+        self._strangers[connection] = None
         return None
 
     def greeted(self, connection: RaftProtocol, hello: Hello) -> Refusal | None:
@@ -103,7 +112,8 @@ class RaftPort(ServerFactory):
         refusal = self._judge(connection, hello)
         if refusal is not None:
             return refusal
-        self._strangers -= 1
+        self._strangers.pop(connection, None)
+        self._hosts[hello.sender] = connection.host
         before = self._peers.get(hello.sender)
         self._peers[hello.sender] = connection
         if before is not None:
@@ -135,10 +145,36 @@ class RaftPort(ServerFactory):
         if connection not in self._open:
             return
         del self._open[connection]
-        if not connection.peer:
-            self._strangers -= 1
-        elif self._peers.get(connection.peer) is connection:
+        self._strangers.pop(connection, None)
+        if self._peers.get(connection.peer) is connection:
             del self._peers[connection.peer]
+
+    # --- strangers
+
+    @property
+    def strangers(self) -> int:
+        """Connections that have not said who they are."""
+        return len(self._strangers)
+
+    def _evict(self) -> None:
+        """End the stranger that is to make room."""
+        held = Counter(each.host for each in self._strangers)
+        hosts = set(self._hosts.values())
+
+        def burden(each: RaftProtocol) -> tuple[bool, int]:
+            count = held[each.host]
+            return (each.host not in hosts or count > MEMBER_STRANGERS, count)
+
+        chosen = max(self._strangers, key=burden)  # the oldest of those that weigh most
+        del self._strangers[chosen]
+        self.refused_count += 1
+        if self.tick >= self._evictions_quiet_until:
+            self._evictions_quiet_until = self.tick + COMPLAIN_AGAIN_S
+            self._log.warn(
+                "too many raft connections do not say who they are; ending that of {peer} and others",
+                peer=chosen.address,
+            )
+        chosen.abort()
 
     # --- judgment
 

@@ -3,7 +3,7 @@
 Theory of operation.  A remoting frame begins with a length word, whose first byte is 0 or 1 within any limit that
 makes sense; a Raft connection begins with ``R``.  So the first byte decides.  Until it comes the connection is one of
 the remoting port's, counted by its limits and ended by its deadlines, but its service hears nothing of it.  A Raft
-connection then leaves those counts and is the Raft port's.
+connection then is the Raft port's, but leaves those counts only when it has greeted: an ``R`` is no way around them.
 
 What it must not know: anything that is said on either.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol as Interface
 
-from twisted.internet.interfaces import IAddress, IProtocol, IReactorTime
+from twisted.internet.interfaces import IAddress, IReactorTime, ITransport
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
@@ -26,10 +26,27 @@ from rocketha.wire.spec.raft import MAGIC
 _FIRST = MAGIC[:1]
 
 
+class Greeted(Interface):
+    """The protocol of a Raft connection."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the other end has said, and shown, who it is."""
+
+    def makeConnection(self, transport: ITransport) -> None:
+        """Twisted's."""
+
+    def dataReceived(self, data: bytes) -> None:
+        """Twisted's."""
+
+    def connectionLost(self, reason: Failure) -> None:
+        """Twisted's."""
+
+
 class ProtocolSource(Interface):
     """Makes the protocol of a Raft connection."""
 
-    def buildProtocol(self, addr: IAddress | None) -> IProtocol | None:
+    def buildProtocol(self, addr: IAddress | None) -> Greeted | None:
         """Twisted's."""
 
 
@@ -62,12 +79,13 @@ class SharedProtocol(RemotingProtocol):
         super().__init__(factory, number)
         self._service = _SILENCE
         self._decided = False
-        self._raft: IProtocol | None = None
+        self._raft: Greeted | None = None
+        self._counted = True  # by the remoting port's limits
 
     def dataReceived(self, data: bytes) -> None:
         """Twisted: one read."""
         if self._raft is not None:
-            self._raft.dataReceived(data)
+            self._say_raft(self._raft, data)
             return
         if not self._decided and not self._closed:
             self._decided = True
@@ -79,7 +97,6 @@ class SharedProtocol(RemotingProtocol):
         super().dataReceived(data)
 
     def _hand_over(self, data: bytes) -> None:
-        self.factory.forget(self)
         self._closed = True  # for what remoting might still want to say
         self.transport.unregisterProducer()
         raft = self.factory.raft.buildProtocol(self.transport.getPeer())
@@ -88,11 +105,18 @@ class SharedProtocol(RemotingProtocol):
             return
         self._raft = raft
         raft.makeConnection(self.transport)
+        self._say_raft(raft, data)
+
+    def _say_raft(self, raft: Greeted, data: bytes) -> None:
         raft.dataReceived(data)
+        if self._counted and raft.ready:
+            self._counted = False
+            self.factory.forget(self)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Twisted: the connection ended."""
         if self._raft is not None:
+            self.factory.forget(self)
             self._raft.connectionLost(reason)
         else:
             super().connectionLost(reason)
