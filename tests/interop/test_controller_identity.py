@@ -15,6 +15,7 @@ from .harness.case import FULL
 from .harness.controllers import CLUSTER, Controllers, ReplicaBroker
 from .harness.front import Front
 from .harness.processes import wait_until
+from .harness.roles import READY_S
 from .harness.switching import OURS
 
 NEXT_ID, APPLY_ID, REGISTER, ELECT = 1012, 1013, 1003, 1002
@@ -46,7 +47,7 @@ class Identity(InteropCase):
     def await_id(self, broker: ReplicaBroker) -> int:
         """Start it and wait until its identity file stands; it then goes on to register."""
         broker.spawn()
-        wait_until(f"{broker.name} to have an id", lambda: broker.broker_id() > 0, 60, broker.running)
+        wait_until(f"{broker.name} to have an id", lambda: broker.broker_id() > 0, READY_S, broker.running)
         return broker.broker_id()
 
     def next_id(self, group: str) -> int:
@@ -61,7 +62,7 @@ class Identity(InteropCase):
                 broker = self.broker(group, 1)
                 self.front.arm(code, moment, broker.kill)
                 broker.spawn()
-                self.assertTrue(self.front.struck.wait(60), "the broker never sent it")
+                self.assertTrue(self.front.struck.wait(READY_S), "the broker never sent it")
                 left = self.files(broker)
                 self.assertEqual(self.await_id(broker), 1, f"after a crash that left {left}")
                 self.assertEqual(self.await_id(self.broker(group, 2)), 2, "the second broker's")
@@ -82,7 +83,7 @@ class Identity(InteropCase):
         first, second = self.broker(group, 1), self.broker(group, 2)
         self.front.arm(APPLY_ID, "after", first.kill)
         first.spawn()
-        self.assertTrue(self.front.struck.wait(60))
+        self.assertTrue(self.front.struck.wait(READY_S))
         temporary = self.files(first)
         self.assertEqual(sorted(temporary), ["brokerIdentity-temp"])
         self.assertEqual(self.await_id(first), 1)
@@ -112,7 +113,7 @@ class Identity(InteropCase):
         for broker in brokers:
             broker.spawn()
         for broker in brokers:
-            wait_until(f"{broker.name} to have an id", lambda b=broker: b.broker_id() > 0, 90, broker.running)
+            wait_until(f"{broker.name} to have an id", lambda b=broker: b.broker_id() > 0, READY_S, broker.running)
         self.assertEqual(sorted(broker.broker_id() for broker in brokers), [1, 2, 3])
         self.assertEqual(self.next_id("at-once"), 4)
 

@@ -66,35 +66,42 @@ class Front:
         return True
 
     def _serve(self, sock: socket.socket) -> None:
-        """Requests of one connection, one after the other, each on a connection of its own behind."""
+        """Requests of one connection, one after the other, on one connection behind: a broker's stays open too."""
         try:
-            with sock:
-                while True:
-                    request = _read(sock)
-                    if request is None:
-                        return
-                    header = json.loads(_header(request))
-                    code = header["code"]
-                    if self._hit(code, "before"):
-                        return
-                    host, port = self.target().rsplit(":", 1)
-                    with socket.create_connection((host, int(port)), 5) as behind:
-                        behind.settimeout(10)
-                        behind.sendall(request)
-                        if header["flag"] & 2:  # one way
-                            continue
-                        answer = _read(behind)
-                    if answer is None:
-                        return
-                    told = json.loads(_header(answer))
-                    self.passed.append(Passed(code, told["code"]))
-                    if self._hit(code, "after"):
-                        return
-                    if code == GET_METADATA:
-                        answer = self._rewritten(told)
-                    sock.sendall(answer)
-        except OSError:
+            with sock, self._behind() as behind:
+                while self._pass_one(sock, behind):
+                    pass
+        except (OSError, ValueError):
             return
+
+    def _behind(self) -> socket.socket:
+        host, port = self.target().rsplit(":", 1)
+        behind = socket.create_connection((host, int(port)), 5)
+        behind.settimeout(10)
+        return behind
+
+    def _pass_one(self, sock: socket.socket, behind: socket.socket) -> bool:
+        request = _read(sock)
+        if request is None:
+            return False
+        header = json.loads(_header(request))
+        code = header["code"]
+        if self._hit(code, "before"):
+            return False
+        behind.sendall(request)
+        if header["flag"] & 2:  # one way
+            return True
+        answer = _read(behind)
+        if answer is None:
+            return False
+        told = json.loads(_header(answer))
+        self.passed.append(Passed(code, told["code"]))
+        if self._hit(code, "after"):
+            return False
+        if code == GET_METADATA:
+            answer = self._rewritten(told)
+        sock.sendall(answer)
+        return True
 
     def _rewritten(self, told: dict[str, object]) -> bytes:
         fields = told.get("extFields")
