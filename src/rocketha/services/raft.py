@@ -175,7 +175,7 @@ class RaftService(service.Service):
             options.keep_entries, lambda: self._driver.compacted(), self.broken,
         )  # fmt: skip
         snapshots.restore()
-        node = self._node = RaftNode(self.config, log, self._chance)
+        node = RaftNode(self.config, log, self._chance)
         self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits)
         newcomer = Newcomer(self._disk, self._directory, log, self.config.cautious)
         self._driver = RaftDriver(
@@ -186,6 +186,7 @@ class RaftService(service.Service):
             self._turn_of_answers, self._reactor.seconds,
         )  # fmt: skip
         self._driver.attach(snapshots, applier)
+        self._node = node  # last: who sees a node finds all that belongs to it
         self.members_changed()
 
     def _not_started(self, failure: Failure) -> None:
@@ -296,6 +297,8 @@ class RaftService(service.Service):
         :raises RaftRefused: why it cannot be tried.
         """
         self.node.transfer(to)
+        if to == self.id:
+            return defer.succeed(None)
         waiter = self._changes.leads(to, self._driver.tick + (ticks or self.options.transfer_ticks))
         self.wake()
         return waiter

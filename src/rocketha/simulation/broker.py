@@ -306,6 +306,13 @@ class SimulatedBroker:
             return
         at_epoch = master.set_epoch
         master.doubtful[at_epoch] = master.doubtful.get(at_epoch, frozenset()) | wanted
+        if len(wanted) > 1 and self.process.host.random.random() < 0.2:
+            # It changed its mind and asked twice at one epoch: only one of the two may be granted.
+            self._alter(master, frozenset({master.own_id}), at_epoch).addErrback(_forgotten)
+        yield self._alter(master, wanted, at_epoch)
+
+    @defer.inlineCallbacks
+    def _alter(self, master: MasterEpoch, wanted: frozenset[int], at_epoch: int) -> Generator[Any, Any, None]:
         fields = {"brokerName": self.group.name, "masterBrokerId": self.number, "masterEpoch": master.epoch}
         body = json.dumps({"syncStateSet": sorted(wanted), "syncStateSetEpoch": at_epoch}).encode()
         what = ("alter", self.number, master.epoch, at_epoch, tuple(sorted(wanted)))

@@ -64,6 +64,7 @@ class RaftChecks:
         kind = message.kind
         if kind in _FROM_LEADERS:
             self._led(message.term, message.sender)
+            self._voted(message.term, message.sender, message.sender)
         elif kind == Kind.VOTE_ANSWER and not message.reject:
             self._voted(message.term, message.sender, message.to)
         elif kind == Kind.APPEND_ANSWER and not message.reject:
@@ -105,7 +106,6 @@ class RaftChecks:
     def _role(self, name: str, node: RaftNode, service: Any) -> None:
         if node.role is not Role.LEADER:
             return
-        self._voted(node.term, name, name)
         new = self._leaders.get(node.term) is None
         self._led(node.term, name)
         if new:
@@ -155,6 +155,8 @@ class RaftChecks:
         if name not in nodes:
             return
         members = nodes[name][0].members
+        if nodes[name][0]._core.membership.index > index:
+            return  # it was committed by the majority of another configuration
         for voters in (members.voters, members.outgoing):
             have = [
                 voter
