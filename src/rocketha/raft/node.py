@@ -391,6 +391,17 @@ class RaftNode:
         core.now, core.after_sync, core.reads, core.lost_reads = [], [], [], []
         return ready
 
+    def messages_meanwhile(self, saved_term: int, saved_vote: str) -> tuple[Message, ...]:
+        """What may be said while the driver cannot carry out the last Ready; all else that was to be said is dropped,
+        as a network might: it must not pile up for as long as a disk is full.
+
+        :param saved_term: the newest on the disk; nothing is said in another, which might be forgotten.
+        :param saved_vote: likewise.
+        """
+        core = self._core
+        now, core.now, core.after_sync = core.now, [], []
+        return tuple(now) if (core.term, core.vote) == (saved_term, saved_vote) else ()
+
     # What the driver has done
 
     def persisted(self, last_index: int, last_term: int) -> None:

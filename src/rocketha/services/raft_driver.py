@@ -4,7 +4,8 @@ Decides nothing about Raft.
 
 Theory of operation: one call of :meth:`RaftDriver.advance` is one turn, see :mod:`rocketha.services.raft`.  A Ready
 that cannot be saved is held, and so is one whose snapshot is being installed: meanwhile no other is taken, so that
-nothing is ever promised or applied that the disk lacks.
+nothing is ever promised or applied that the disk lacks.  What promises nothing is said all the same, if term and vote
+are saved: that this member lives, and that its disk does not.
 """
 
 from __future__ import annotations
@@ -108,6 +109,9 @@ class RaftDriver:
         if self.held is None:
             self._read()
             self._carry_out()
+        else:
+            for message in self.node.messages_meanwhile(*self.raft_log.voted):
+                self._peers.send(message)
         if self._commits and self.tick > self._commits_tick:
             self._say_commits()
         self._peers.flush()  # first: the way to the others and back is longer than the own sync
@@ -214,6 +218,8 @@ class RaftDriver:
     def _install(self, ready: Ready) -> None:
         assert ready.snapshot is not None
         self.held = ready
+        # It holds what they led to; a snapshot of our own could not be made of a state in between either.
+        self.applier.pending.clear()
         try:
             if ready.hard_state is not None:
                 self.journal.save(ready.hard_state, (), ())
@@ -235,7 +241,6 @@ class RaftDriver:
         ready, self.held, self._installing = self.held, None, False
         assert ready is not None and ready.snapshot is not None
         meta = ready.snapshot[0]
-        self.applier.pending.clear()
         self._proposals.skipped_to(meta.index)
         self.node.persisted_snapshot(meta)
         self.applier.skipped_to(meta)

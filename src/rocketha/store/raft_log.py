@@ -167,6 +167,11 @@ class RaftLog:
         members = newest.meta.members if newest is not None else Members.decode(self._state.members)
         return HardState(self._state.term, self._state.vote, min(self._commit, self._tail.last)), members
 
+    @property
+    def voted(self) -> tuple[int, str]:
+        """Term and vote on the disk."""
+        return self._state.term, self._state.vote
+
     def first_index(self) -> int:
         """The oldest entry that can be read."""
         return self._tail.first
@@ -224,10 +229,6 @@ class RaftLog:
         :raises CorruptStore: it is damaged; it is not served.
         """
         return self._snapshots.read(offset, size, index)
-
-    def snapshot_size(self, index: int | None = None) -> int:
-        """Data bytes of a snapshot; see :meth:`read_snapshot`."""
-        return self._snapshots.get(index).length
 
     def synced_index(self) -> int:
         """Entries up to here are on the disk."""

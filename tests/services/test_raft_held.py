@@ -1,0 +1,115 @@
+"""A member that holds a Ready: a snapshot is being installed, or the disk takes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import defer
+
+from rocketha.raft.messages import Entry, Kind, Members, Message, SnapshotMeta
+from rocketha.services.raft import RaftService
+from rocketha.services.raft_options import RaftOptions
+from tests.services.test_raft_parts import ByHandCase
+
+NORMAL = 1
+ADDRESSES = {"n0": "127.0.0.1:1", "n1": "127.0.0.1:2", "n2": "127.0.0.1:3"}
+MEMBERS = Members(voters=frozenset(ADDRESSES), addresses=ADDRESSES)
+
+
+class HeldCase(ByHandCase):
+    """n0 follows n1."""
+
+    def following(self, **arguments: Any) -> RaftService:
+        service = self.service(ADDRESSES, **arguments)
+        self.addCleanup(service._leave, "over")
+        self.said: list[Message] = []
+        service._driver._peers.send = lambda message: bool(self.said.append(message)) or True  # type: ignore[method-assign]
+        return service
+
+    def hear(self, service: RaftService, kind: Kind, **fields: Any) -> None:
+        service.received([Message(kind, "n1", "n0", **{"term": 1, **fields})])
+        self.reactor.advance(0)
+
+    def append(self, service: RaftService, low: int, high: int, commit: int, term: int = 1) -> None:
+        entries = tuple(Entry(index, term, NORMAL, b"%d" % index) for index in range(low, high + 1))
+        log_term = 0 if low == 1 else 1
+        self.hear(service, Kind.APPEND, term=term, index=low - 1, log_term=log_term, commit=commit, entries=entries)
+
+
+class InstallingTests(HeldCase):
+    """A snapshot came while entries before it are still being applied."""
+
+    def test_no_snapshot_of_our_own_meanwhile(self) -> None:
+        """What the received one covers is not applied any more, so none of our own comes due; the member goes on."""
+        service = self.following(options=RaftOptions(snapshot_entries=5, apply_s=-1.0, apply_entries=1))
+        self.append(service, 1, 20, 0)
+        service.received([Message(Kind.HEART_BEAT, "n1", "n0", 1, commit=20)])
+        service._driver.advance()  # one turn, and nothing more: a reactor in memory would make all of them
+        self.assertTrue(0 < service.node.applied < 5)
+        run, release = service._file_work.run, []
+
+        def held(call: Callable[[], Any]) -> defer.Deferred[Any]:
+            later: defer.Deferred[Any] = defer.Deferred()
+            release.append(lambda: run(call).chainDeferred(later))
+            return later
+
+        service._file_work.run = held  # type: ignore[method-assign]
+        meta = SnapshotMeta(50, 1, MEMBERS)
+        service.received([Message(Kind.SNAPSHOT, "n1", "n0", 1, snapshot=meta, data=b"a\0b", done=True)])
+        service._driver.advance()
+        self.assertIsNotNone(service._driver.held)
+        self.advance(3)
+        self.assertEqual((self.fatal, len(release)), ([], 1))
+        release.pop()()
+        self.reactor.advance(0)
+        self.assertEqual((self.machine.words, service.node.applied, self.fatal), ([b"a", b"b"], 50, []))
+        self.append(service, 51, 52, 52)
+        self.advance(1)
+        self.assertEqual((self.machine.words[-1], service.node.applied), (b"52", 52))
+
+
+class FullDiskTests(HeldCase):
+    """Nothing can be written for a long time."""
+
+    def full(self, service: RaftService, times: int = 1_000_000) -> None:
+        self.disk.fail_at(1, 28, times, ("write", "create"))
+
+    def test_heartbeats_are_answered(self) -> None:
+        """The answers leave, do not pile up, and say that the disk fails; nothing is acknowledged."""
+        service = self.following()
+        self.append(service, 1, 1, 0)
+        self.full(service)
+        self.said.clear()
+        self.append(service, 2, 3, 0)
+        self.assertIsNotNone(service._driver.held)
+        for number in range(500):
+            self.hear(service, Kind.HEART_BEAT, commit=0, context=number)
+        answers = [each for each in self.said if each.kind == Kind.HEART_BEAT_ANSWER]
+        self.assertEqual([each.context for each in answers], list(range(500)))
+        self.assertTrue(all(each.reject for each in answers))
+        self.assertEqual(len(service.node._core.now), 0)
+        acknowledged = [each.index for each in self.said if each.kind == Kind.APPEND_ANSWER and not each.reject]
+        self.assertLessEqual(max(acknowledged, default=0), 1)
+        self.disk.heal()
+        self.advance(2)
+        self.assertIsNone(service._driver.held)
+        self.assertIn(3, [each.index for each in self.said if each.kind == Kind.APPEND_ANSWER])
+
+    def test_nothing_is_said_in_a_term_that_is_not_saved(self) -> None:
+        """Votes and answers of a newer term promise what a restart would forget: they are dropped, not kept."""
+        service = self.following()
+        self.append(service, 1, 1, 0)
+        self.full(service)
+        self.append(service, 2, 3, 0)
+        self.said.clear()
+        for term in range(2, 200):
+            self.hear(service, Kind.VOTE, term=term, index=9, log_term=1, context=1)
+            self.hear(service, Kind.HEART_BEAT, term=term)
+        core = service.node._core
+        self.assertEqual((self.said, len(core.now), len(core.after_sync)), ([], 0, 0))
+        self.disk.heal()
+        self.advance(2)
+        self.assertEqual({each.term for each in self.said if each.term < 199}, {1} & {each.term for each in self.said})
+        self.hear(service, Kind.HEART_BEAT, term=199)
+        self.assertEqual(self.said[-1].term, 199)
