@@ -28,8 +28,16 @@ from statistics import median
 from typing import Any
 
 from tests.interop.harness import remoting, scratch
-from tests.interop.harness.controllers import CLUSTER, GROUP, TOPIC, Controllers, ReplicaBroker, ReplicaGroup
-from tests.interop.harness.processes import end_all, wait_until
+from tests.interop.harness.controllers import (
+    CLUSTER,
+    GROUP,
+    TOPIC,
+    Controllers,
+    GroupState,
+    ReplicaBroker,
+    ReplicaGroup,
+)
+from tests.interop.harness.processes import NotReady, end_all, wait_until
 from tests.interop.harness.roles import _Controller
 
 from .machine import busy_seconds, cpu_seconds
@@ -137,7 +145,9 @@ class Side:
         self.group = ReplicaGroup(kind, folder / "group")
         self.samples: dict[str, list[float]] = {row: [] for row in ROWS}
         self.needless = 0
+        self.stuck = 0
         self.starts = 0
+        self.epoch = 0
 
     def begin(self) -> None:
         self.group.start(240)
@@ -145,13 +155,27 @@ class Side:
 
     def round(self, row: str) -> float:
         measure = {"kill": self.kill, "freeze": self.freeze, "leader": self.leader, "start": self.start}[row]
-        before = 0 if row == "start" else self.group.await_whole(240).master_epoch
+        if row != "start":
+            epoch = self.whole().master_epoch
+            if self.epoch:
+                self.needless += epoch - self.epoch
+            self.epoch = epoch + (row in ("kill", "freeze"))
         seconds = measure()
         self.samples[row].append(seconds)
-        if row != "start":
-            expected = before + (row in ("kill", "freeze"))
-            self.needless += self.group.await_whole(240).master_epoch - expected
         return seconds
+
+    def whole(self) -> GroupState:
+        """The group with all its replicas; one that does not come back within a minute is started anew."""
+        try:
+            return self.group.await_whole(60)
+        except NotReady:
+            self.stuck += 1
+            in_sync = self.group.await_master().in_sync
+            for broker in self.group.brokers:
+                if broker.broker_id() not in in_sync or not broker.running():
+                    broker.kill()
+                    broker.restart()
+            return self.group.await_whole(240)
 
     def _switched(self, began: float, old: ReplicaBroker) -> float:
         race = Race(began, 180)
@@ -169,7 +193,7 @@ class Side:
                 race.enter(ready, broker)
         seconds, _ = race.run()
         old.kill()
-        old.restart()
+        old.spawn()  # it comes back while the other side is measured
         return seconds
 
     def kill(self) -> float:
@@ -187,10 +211,12 @@ class Side:
 
     def leader(self) -> float:
         leader = self.group.controllers.await_leader()
+        for node in self.group.controllers.nodes:
+            node.await_ready()
         began = time.monotonic()
         leader.kill()
         seconds = self._accepted(began, [n for n in self.group.controllers.nodes if n is not leader])
-        leader.restart()
+        leader.spawn()
         return seconds
 
     @staticmethod
@@ -238,7 +264,9 @@ def table(sides: list[Side], rows: list[str]) -> str:
                 f"{max(values):8.3f} {len(values):6}  {ratio}"
             )
     for side in sides:
-        lines.append(f"{side.kind}: {side.needless} needless switches")
+        lines.append(
+            f"{side.kind}: {side.needless} needless switches; {side.stuck} times a replica had to be started anew"
+        )
     return "\n".join(lines)
 
 
