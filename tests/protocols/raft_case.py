@@ -83,7 +83,7 @@ class Heard:
     def peer_lost(self, member: str) -> None:
         self.events.append(("lost", member))
 
-    def learned(self, members: Members) -> None:
+    def learned(self, members: Members, last_index: int) -> None:
         self.events.append(("learned", members))
 
 

@@ -642,8 +642,8 @@ class AddressTests(SynchronousTestCase):
         """A WELCOME's list is judged as anything else a peer says."""
         group = Heard()
         peers = RaftPeers(Reactor(), IDENTITY, group, chance())
-        peers.welcomed("n1", b"\xff" * 9)
-        peers.welcomed("n1", b"")
+        peers.welcomed("n1", b"\xff" * 9, 0)
+        peers.welcomed("n1", b"", 0)
         self.assertEqual(group.events, [])
-        peers.welcomed("n1", Members().encode())
+        peers.welcomed("n1", Members().encode(), 0)
         self.assertEqual(group.events, [("learned", Members())])

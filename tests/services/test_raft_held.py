@@ -113,3 +113,24 @@ class FullDiskTests(HeldCase):
         self.assertEqual({each.term for each in self.said if each.term < 199}, {1} & {each.term for each in self.said})
         self.hear(service, Kind.HEART_BEAT, term=199)
         self.assertEqual(self.said[-1].term, 199)
+
+
+class StopTests(HeldCase):
+    """The end of a service whose disk fails."""
+
+    def test_a_last_sync_that_fails(self) -> None:
+        """Its threads end all the same, it is said why, and the process is told to exit with an error."""
+        service = self.following()
+        stopped: list[str] = []
+        service._sync_work.stop = lambda: stopped.append("sync")  # type: ignore[method-assign]
+        service._file_work.stop = lambda: stopped.append("files")  # type: ignore[method-assign]
+        self.append(service, 1, 1, 0)
+        service._driver.journal.over = True
+        self.append(service, 2, 2, 0)
+        self.disk.fail_at(1, 5, 1_000_000, ("sync",))
+        done = service.stopService()
+        self.advance(2)
+        self.successResultOf(done)
+        self.assertEqual(stopped, ["sync", "files"])
+        self.assertEqual(len(self.fatal), 1)
+        self.assertIn("the raft log of n0 could not be closed", self.fatal[0])

@@ -187,17 +187,17 @@ class AddressTests(SynchronousTestCase):
         book.changed(Members(addresses={"n0": "a:1", "n1": "b:1", "n2": "c:1"}), 0)
         book.changed(Members(addresses={"n0": "a:1"}), 10)
         self.assertEqual(book.wanted(), {"n0": "a:1", "n1": "b:1", "n2": "c:1"})
-        self.assertFalse(book.expire(209))
-        self.assertTrue(book.expire(210))
+        self.assertFalse(book.expire(209, 0))
+        self.assertTrue(book.expire(210, 0))
         self.assertEqual((book.wanted(), book.get("n2"), book.get("n1")), ({"n0": "a:1"}, None, "b:1"))
 
     def test_the_unheard_of(self) -> None:
         """A member that was away learns of new ones from those it knows, and forgets that when the log says more."""
         book = AddressBook({"n0": "a:1"}, 200)
-        self.assertTrue(book.told(Members(addresses={"n0": "other:9", "n5": "e:1"})))
+        self.assertTrue(book.told(Members(addresses={"n0": "other:9", "n5": "e:1"}), 9, own=3, tick=0))
         self.assertEqual((book.get("n0"), book.get("n5")), ("a:1", "e:1"))
-        self.assertFalse(book.told(Members(addresses={"n5": "e:1"})))
-        self.assertFalse(book.spoke("n5"))
+        self.assertFalse(book.told(Members(addresses={"n5": "e:1"}), 9, own=3, tick=0))
+        self.assertFalse(book.spoke("n5", 9, tick=0))
         book.changed(Members(addresses={"n0": "a:1", "n5": "new:1"}), 0)
         self.assertEqual(book.wanted(), {"n0": "a:1", "n5": "new:1"})
 
@@ -205,10 +205,27 @@ class AddressTests(SynchronousTestCase):
         """Who is configured and speaks is answered, although the log does not know it."""
         book = AddressBook({"n0": "a:1", "n4": "d:1"}, 200)
         book.changed(Members(addresses={"n0": "a:1"}), 0)
-        book.expire(1000)
+        book.expire(1000, 5)
         self.assertNotIn("n4", book.wanted())
-        self.assertTrue(book.spoke("n4"))
+        self.assertTrue(book.spoke("n4", 0, tick=1000))
         self.assertEqual(book.wanted()["n4"], "d:1")
+        self.assertTrue(book.expire(1200, 5))
+        self.assertNotIn("n4", book.wanted())
+
+    def test_a_member_that_was_removed(self) -> None:
+        """Who lags may still name it: that is no news to who has the newer log.  Heard of from a longer log, it is
+        kept until ours is as long and does not name it, and for a while since it was last heard of."""
+        book = AddressBook({"n0": "a:1"}, 200)
+        gone = Members(addresses={"n5": "e:1"})
+        self.assertFalse(book.told(gone, 40, own=40, tick=0))
+        self.assertIsNone(book.get("n5"))
+        self.assertTrue(book.told(gone, 60, own=40, tick=0))
+        self.assertFalse(book.expire(10_000, 59))
+        self.assertEqual(book.get("n5"), "e:1")
+        self.assertFalse(book.told(gone, 70, own=60, tick=10_000))
+        self.assertFalse(book.expire(10_199, 70))
+        self.assertTrue(book.expire(10_200, 70))
+        self.assertEqual((book.get("n5"), book.wanted()), (None, {"n0": "a:1"}))
 
 
 class _Node:

@@ -489,11 +489,11 @@ class TailTests(unittest.TestCase):
         log.save(term(1), [])
         for start in range(1, 10_000, 50):
             log.save(None, entries(start, start + 49, 1))
-        self.assertLess(log._tail.entries_in_memory, 500)
+        self.assertLess(len(log._tail._entries), 500)
         self.assertEqual(held(log), entries(1, 10_000, 1))
         log.close()
         log = RaftLog.open(disk, ROOT, "g", "n", MEMBERS, 1 << 20, memory_bytes=100_000)
-        self.assertLess(log._tail.entries_in_memory, 500)
+        self.assertLess(len(log._tail._entries), 500)
         self.assertEqual(log.entries(1, 5001, 1 << 30), entries(1, 5000, 1))
 
     def test_terms(self) -> None:

@@ -47,8 +47,8 @@ class Group(Interface):
     def peer_lost(self, member: str) -> None:
         """Messages to it were lost."""
 
-    def learned(self, members: Members) -> None:
-        """A member we know told us who belongs to the group."""
+    def learned(self, members: Members, last_index: int) -> None:
+        """A member we know, whose log ends there, told us who belongs to the group."""
 
     def peer_history(self, last_index: int) -> None:
         """A member we know has a log up to there."""
@@ -170,7 +170,7 @@ class _Peer:
             return Refusal(RefusalCode.RECEIVER, text)
         self._delay_s = FIRST_RETRY_S
         self.owner.group.peer_history(hello.last_index)
-        self.owner.welcomed(self.id, hello.members)
+        self.owner.welcomed(self.id, hello.members, hello.last_index)
         return None
 
     def members(self) -> bytes:
@@ -269,8 +269,8 @@ class RaftPeers:
         if peer is not None:
             peer.hurry()
 
-    def welcomed(self, member: str, encoded: bytes) -> None:
-        """A member took our connection, and says who the members are."""
+    def welcomed(self, member: str, encoded: bytes, last_index: int) -> None:
+        """A member with a log up to there took our connection, and says who the members are."""
         if not encoded:
             return
         try:
@@ -278,7 +278,7 @@ class RaftPeers:
         except RemoteProtocolError as problem:
             self.complain(member, str(problem))
             return
-        self.group.learned(members)
+        self.group.learned(members, last_index)
 
     def complain(self, member: str, text: str) -> None:
         """Log what is wrong with a peer; the same thing once a minute."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any
+
+from twisted.internet.error import ReactorNotRunning
 
 from rocketha.observe.logging import make_logger
 
@@ -20,6 +23,7 @@ def end_process(reactor: Any, why: str) -> None:
 
     reactor.addSystemEventTrigger("after", "shutdown", leave)
     if reactor.running:
-        reactor.stop()
+        with contextlib.suppress(ReactorNotRunning):  # it stops already
+            reactor.stop()
     else:
         reactor.callWhenRunning(reactor.stop)

@@ -103,12 +103,10 @@ class RaftService(service.Service):
         self.started: defer.Deferred[None] = defer.Deferred()
         self._configured = dict(members)
         self._join = join
-        self._directory = directory
-        self._disk = disk
+        self._directory, self._disk = directory, disk
         self._machine = machine
         self._chance = chance
-        self._reactor = reactor
-        self._work = work
+        self._reactor, self._work = reactor, work
         self._turn_of_answers = turn or Turn()
         self._on_fatal = on_fatal
         self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63), secret)
@@ -216,9 +214,12 @@ class RaftService(service.Service):
             yield self._driver.journal.underway.idle()
             yield self._driver.snapshots.underway.idle()
         if (log := self._raft_log) is not None:
-            yield self._file_work.run(log.close)
+            yield self._file_work.run(log.close).addErrback(self._not_closed)
         self._sync_work.stop()
         self._file_work.stop()
+
+    def _not_closed(self, failure: Failure) -> None:
+        self._fatal(f"the raft log of {self.id} could not be closed: {failure.getErrorMessage()}", leaving=True)
 
     def _hand_over(self, leaving: frozenset[str] = frozenset()) -> defer.Deferred[Any]:
         """To whoever has most of the log, so that nobody waits for an election timeout."""
@@ -351,7 +352,7 @@ class RaftService(service.Service):
     def peer_up(self, member: str, last_index: int) -> None:
         """A member connected to us: it lives, so reach it now."""
         self.peer_history(last_index)
-        if self._addresses.spoke(member):
+        if self._addresses.spoke(member, last_index, self._driver.tick):
             self._dial()
         self._peers.hurry(member)
 
@@ -388,9 +389,9 @@ class RaftService(service.Service):
             self._node.unreachable(member)
             self.wake()
 
-    def learned(self, members: Members) -> None:
+    def learned(self, members: Members, last_index: int) -> None:
         """A member told us who belongs to the group: we may have been away when that changed."""
-        if self._addresses.told(members):
+        if self._addresses.told(members, last_index, self.last_index(), self._driver.tick):
             self._dial()
 
     # --- time
@@ -407,7 +408,7 @@ class RaftService(service.Service):
         if tick % SECOND_TICKS == 0:
             self.port.sweep()
             self._peers.sweep()
-            if self._addresses.expire(tick):
+            if self._addresses.expire(tick, self.last_index()):
                 self._dial()
             driver.retry()
         self._proposals.expire(tick)
@@ -445,10 +446,11 @@ class RaftService(service.Service):
         self.log.error("{trace}", trace=failure.getTraceback())
         self._fatal(f"raft member {self.id} can not go on: {type(failure.value).__name__}: {text}")
 
-    def _fatal(self, reason: str) -> None:
-        if self._dead:
+    def _fatal(self, reason: str, leaving: bool = False) -> None:
+        if not self._dead:
+            self._leave("this node ends")
+        elif not leaving:
             return
-        self._leave("this node ends")
         (self._on_fatal or functools.partial(fatal.end_process, self._reactor))(reason)
 
     def _leave(self, why: str) -> None:

@@ -44,11 +44,6 @@ class EntryTail:
         """The term of :attr:`last`."""
         return self._terms[-1]
 
-    @property
-    def entries_in_memory(self) -> int:
-        """How many."""
-        return len(self._entries)
-
     def append(self, entries: Sequence[Entry]) -> None:
         """Entries behind the last; the oldest leave memory when there are too many."""
         ensure(entries[0].index == self.last + 1, "entries are appended without gaps")
