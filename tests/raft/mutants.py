@@ -336,6 +336,20 @@ MUTANTS = [
         "else:",
     ),
     Mutant(
+        "leadership that was handed over is handed on at once",
+        "leadership.py",
+        "leadership",
+        "PREFERRED_PATIENCE if ordered else 1",
+        "1",
+    ),
+    Mutant(
+        "a snapshot that is too large is asked for at line speed",
+        "following.py",
+        "snapshots",
+        "if message.offset + len(message.data) > core.config.max_snapshot_bytes:",
+        "if False:",
+    ),
+    Mutant(
         "proposals are taken while leadership moves",
         "leadership.py",
         "leadership",

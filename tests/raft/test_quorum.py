@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial import unittest
 
@@ -18,6 +18,7 @@ SETS = st.frozensets(st.sampled_from(IDS), max_size=7)
 class QuorumTests(unittest.SynchronousTestCase):
     """Plain and joint."""
 
+    @settings(deadline=None)
     @given(SETS, SETS, st.dictionaries(st.sampled_from(IDS), st.integers(0, 9)))
     def test_agreed(self, voters: frozenset[str], outgoing: frozenset[str], reached: dict[str, int]) -> None:
         """The largest number that a majority of each configuration has reached."""
@@ -31,6 +32,7 @@ class QuorumTests(unittest.SynchronousTestCase):
             expected = min(most(voters), most(outgoing)) if outgoing else most(voters)
             self.assertEqual(agreed(Members(voters, outgoing), lambda each: reached.get(each, 0)), expected)
 
+    @settings(deadline=None)
     @given(SETS, SETS, st.dictionaries(st.sampled_from(IDS), st.booleans()))
     def test_election(self, voters: frozenset[str], outgoing: frozenset[str], cast: dict[str, bool]) -> None:
         """Won when whatever the missing votes are it is won; lost when it is then never won."""
@@ -47,6 +49,7 @@ class QuorumTests(unittest.SynchronousTestCase):
         expected = {(True,): VoteResult.WON, (False,): VoteResult.LOST}.get(tuple(outcomes), VoteResult.PENDING)
         self.assertEqual(election(Members(voters, outgoing), cast), expected)
 
+    @settings(deadline=None, max_examples=40)
     @given(SETS.filter(bool), st.frozensets(st.sampled_from(IDS)))
     def test_unsure_voters(self, voters: frozenset[str], unsure: frozenset[str]) -> None:
         """Won if and only if all grant, or no majority consists of unsure ones and of some that refused."""

@@ -114,6 +114,16 @@ class SnapshotTests(unittest.SynchronousTestCase):
             self.assertEqual(seen, [0, 50, 100, 100, 150])
             self.assertEqual(cluster["3"].applied, cluster["1"].applied)
 
+    def test_a_snapshot_that_is_too_large_is_no_load(self) -> None:
+        """It is asked for again a few times a second, not at line speed for ever, and the leader's status shows it."""
+        cluster = self.lagging(snapshot_chunk_bytes=50, max_snapshot_bytes=120)
+        parts: list[Message] = []
+        cluster.lose = lambda message: message.kind == Kind.SNAPSHOT and parts.append(message) is not None
+        cluster.tick(30)
+        self.assertTrue(3 <= len(parts) <= 12, str(len(parts)))
+        self.assertEqual(cluster.node("1").status().peers["3"].state, "SNAPSHOT")
+        self.assertEqual(cluster.leader(), "1")
+
     def test_a_follower_that_restarts_begins_anew(self) -> None:
         """What it had received was in memory only."""
         cluster = self.lagging(snapshot_chunk_bytes=50)

@@ -40,13 +40,25 @@ class Elections:
     :ivar timeout: the elapsed ticks at which to campaign.
     """
 
-    __slots__ = ("_core", "_hurry", "_rank", "_unsure", "_votes", "boot_guard", "elapsed", "leadership", "timeout")
+    __slots__ = (
+        "_core",
+        "_hurry",
+        "_ordered",
+        "_rank",
+        "_unsure",
+        "_votes",
+        "boot_guard",
+        "elapsed",
+        "leadership",
+        "timeout",
+    )
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._votes: dict[str, bool] = {}
         self._unsure: set[str] = set()  # who granted its vote although its disk was empty
         self._hurry = 0
+        self._ordered = False  # the leader wants this node to succeed it
         self._rank = 0  # among those who campaign after a refused connection
         self.leadership: Leadership | None = None
         self.elapsed = 0
@@ -128,6 +140,7 @@ class Elections:
         core = self._core
         core.role = Role.CANDIDATE
         self._enter_term(core.term + 1, core.id)
+        self._ordered = context == FORCED
         self._ask(Kind.VOTE, core.term, context)
 
     def _enter_term(self, term: int, vote: str) -> None:
@@ -171,7 +184,7 @@ class Elections:
         core.blank = False
         self._hurry = 0
         self.elapsed = 0
-        self.leadership = Leadership(core)
+        self.leadership = Leadership(core, self._ordered)
         self.leadership.begin()
 
     # Messages

@@ -140,6 +140,9 @@ class Following:
             log.commit_to(meta.index)
             self._owe(message.sender, meta.index)
             return
+        if message.offset + len(message.data) > core.config.max_snapshot_bytes:
+            self._receipt.clear()  # not answered: the leader tries again with its heartbeats, not at line speed
+            return
         wanted, data = self._receipt.take(message, meta, core.config.max_snapshot_bytes)
         offset = message.offset + len(message.data) if wanted else self._receipt.received
         core.now.append(

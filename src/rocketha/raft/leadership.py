@@ -25,7 +25,7 @@ from rocketha.raft.read_index import READS_MAX, LeaderReads, WaitingRead
 from rocketha.raft.replication import Replication
 
 PREFERRED_PATIENCE = 10
-"""Election times between two attempts to hand leadership to a preferred node."""
+"""Election times from when leadership was handed over, or should have been, until it is handed to a preferred node."""
 
 _NORMAL = int(EntryKind.NORMAL)
 _new_entry: Callable[[Iterable[object]], Entry] = partial(tuple.__new__, Entry)
@@ -53,7 +53,12 @@ class Leadership:
         "voted_out",
     )
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, ordered: bool) -> None:
+        """A leadership begins.
+
+        :param ordered: the leader before handed it over: it is not handed on to a preferred node for a while, lest
+            nodes that prefer each other hand it to and fro.
+        """
         self._core = core
         self._replication = Replication(core)
         self._reads = LeaderReads()
@@ -61,7 +66,7 @@ class Leadership:
         self._beats = 0  # ticks since the last heartbeat
         self._ticks = 0  # since this leadership began
         self._transfer_ticks = 0
-        self._preferred_wait = 1
+        self._preferred_wait = PREFERRED_PATIENCE if ordered else 1
         self.term_start = core.log.last_index + 1
         self.transfer_to = ""
         self.voted_out = False
