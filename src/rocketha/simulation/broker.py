@@ -51,11 +51,17 @@ class Rules:
     :ivar hurried: looks for the leader anew as soon as it is not answered; Java's waits for its next poll.
     :ivar poll_s: seconds between its questions for the master (1004).
     :ivar heartbeat_timeout_ms: what it announces.
+    :ivar heeds_notices: whether 1008 reaches it; else it learns by its polls.
+    :ivar lazy: share of ticks at which a slave begins to fetch nothing for a while, as behind a slow disk.
+    :ivar lazy_until_s: true time; then it is lazy no more.
     """
 
     hurried: bool = True
     poll_s: float = 2.0
     heartbeat_timeout_ms: int = 10_000
+    heeds_notices: bool = True
+    lazy: float = 0.0
+    lazy_until_s: float = 0.0
 
 
 class SimulatedBroker:
@@ -92,6 +98,7 @@ class SimulatedBroker:
         self._asked = process.host.random.randrange(max(1, len(controllers)))
         self._busy = False
         self._next_poll_s = self._next_leader_s = 0.0
+        self._lazy_until_s = 0.0
         self._appended = 0
         self._read_s = 0.0
         self._copied_epoch = 0  # of the master whose log ours is a copy of
@@ -125,9 +132,16 @@ class SimulatedBroker:
             self._appended += 1
             self.log.append(f"{self.master.epoch}.{self.process.number}.{self._appended}")
             self._confirm()
-        elif self.master_address:
+        elif self.master_address and self._awake():
             self._fetch()
         self._begin(self._step)
+
+    def _awake(self) -> bool:
+        now, chance = self.reactor.seconds(), self.process.host.random
+        may = self.rules.lazy and self._true_s() < self.rules.lazy_until_s
+        if may and now >= self._lazy_until_s and chance.random() < self.rules.lazy:
+            self._lazy_until_s = now + 4.0 + 6.0 * chance.random()
+        return now >= self._lazy_until_s
 
     def _begin(self, step: Callable[[], defer.Deferred[None]]) -> None:
         if not self._busy:
@@ -356,7 +370,8 @@ class SimulatedBroker:
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         """A notice of the controllers, a slave's fetch, or somebody who wants to know whether we live."""
         if command.code == RequestCode.NOTIFY_BROKER_ROLE_CHANGED:
-            self._take_role(command)
+            if self.rules.heeds_notices:
+                self._take_role(command)
             return Answer()
         if command.code == FETCH:
             return self._fetched(command)

@@ -50,6 +50,7 @@ class ControllerScenario:
         self._chance = world.chance("controllers and brokers")
         self.addresses = {name: f"10.0.0.{number + 1}:{PORT}" for number, name in enumerate(setup.nodes)}
         self._hurried = self._chance.random() < 0.5
+        self.troubled = operated  # brokers that miss notices and fall behind by themselves
         self.moving = self._chance.random() < 0.3  # brokers come back under another port
         self._disks: dict[str, int] = {}
         self.nodes: list[Host] = []
@@ -103,8 +104,11 @@ class ControllerScenario:
         disk = f"{host.name}.{self._disks.setdefault(host.name, 1)}"
         port = BROKER_PORT + (process.number % 3 if self.moving else 0)
         rules = Rules(
-            hurried=self._hurried, poll_s=1.0 + host.random.random() * 2.0,
+            hurried=self._hurried, poll_s=1.0 + host.random.random() * (4.0 if self.troubled else 1.0),
             heartbeat_timeout_ms=host.random.choice((3_000, 10_000)),
+            heeds_notices=not self.troubled or host.random.random() < 0.6,
+            lazy=0.04 if self.troubled else 0.0,
+            lazy_until_s=self.setup.heal_s - 4.0,
         )  # fmt: skip
         return SimulatedBroker(
             process, group, disk, port, tuple(self.addresses.values()), rules, self.oracle, self.history,
