@@ -6,6 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.controller import events, heartbeats
 from rocketha.controller.events import Alive, ElectMaster, Evidence
+from rocketha.controller.group import EPOCH_MAX
 from rocketha.errors import RequestRefused
 from rocketha.wire.codes import ResponseCode
 
@@ -17,13 +18,14 @@ class HeartbeatTests(SynchronousTestCase):
 
     def test_every_field_fits_an_entry(self) -> None:
         """Whatever is accepted can stand in the evidence of an election; a hostile heartbeat blocks none."""
+        largest = {"epoch": EPOCH_MAX, "electionPriority": 2**31 - 1, "maxOffset": 2**63 - 1}
         for name, bits in (("epoch", 32), ("electionPriority", 32), ("maxOffset", 64)):
-            for value in (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1):
+            for value in (-(2 ** (bits - 1)), largest[name]):
                 _, beat = heartbeats.read({**NAMED, name: str(value)})
                 alive = Alive(2, beat.epoch, beat.max_offset, beat.priority)
                 event = ElectMaster("c", "b", evidence=Evidence(alive=(alive,)))
                 self.assertEqual(events.decode(events.encode(event)), event)
-            for value in (-(2 ** (bits - 1)) - 1, 2 ** (bits - 1), 10**30):
+            for value in (-(2 ** (bits - 1)) - 1, largest[name] + 1, 10**30):
                 refusal = self.assertRaises(RequestRefused, heartbeats.read, {**NAMED, name: str(value)})
                 self.assertEqual(refusal.code, ResponseCode.INVALID_PARAMETER)
 

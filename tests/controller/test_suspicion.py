@@ -61,8 +61,8 @@ class FakeGroups:
         return None
 
 
-def probe(question: int, key: ReplicaKey) -> Probe:
-    return Probe(question, key, ADDRESSES[key.broker_id], 600)
+def probe(question: int, key: ReplicaKey, about: ReplicaKey = M) -> Probe:
+    return Probe(question, key, ADDRESSES[key.broker_id], 600, key == about)
 
 
 class SuspicionCase(SynchronousTestCase):
@@ -148,7 +148,7 @@ class BeginTests(SuspicionCase):
 
     def test_slave_is_asked_alone(self) -> None:
         """Nobody else's word is needed: its death elects nobody (regression B4)."""
-        self.assertEqual(self.close(S), [Suspected(S, CLOSED), probe(1, S)])
+        self.assertEqual(self.close(S), [Suspected(S, CLOSED), probe(1, S, about=S)])
 
     def test_only_members_of_the_set_that_are_thought_alive_are_asked(self) -> None:
         """Nobody else could be elected."""
@@ -699,6 +699,21 @@ class RestartedTests(SuspicionCase):
         self.group.master_epoch = 6
         self.close(M)
         self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(False)), [Held(M, "its port answers")])
+
+    def test_first_start(self) -> None:
+        """Elected before it has opened its port: that it refuses says nothing, until it was seen open."""
+        self.group.master_id, self.group.in_sync, self.group.addresses = None, frozenset({1}), {1: "h1:1"}
+        self.assertEqual(self.machine.registered(M, 0), [])
+        self.group.master_id = 1
+        self.close(M)
+        self.assertEqual(self.port(M, Verdict.REFUSED), [])
+        self.at(300)
+        self.assertEqual(self.at(600), [Held(M, "too few others answer, it may be us; its lease runs")])
+        self.at(1100)
+        self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(True), question=2), [Held(M, "its port answers")])
+        self.at(1600)
+        self.voice("n1", None, question=3)
+        self.assertEqual([type(each) for each in self.port(M, Verdict.REFUSED, question=3)], [Died, Elect])
 
     def test_slave(self) -> None:
         """Slaves come and go."""

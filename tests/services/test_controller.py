@@ -256,6 +256,31 @@ class ElectionTests(ControllerCase):
         yield until("all know it", lambda: self.one.master == self.master())
 
     @defer.inlineCallbacks
+    def test_registers_as_a_new_process(self) -> Any:
+        """Nobody missed the old one; the answer waits until it is known that it led and leads no more."""
+        self.one.master = (None, 0)
+        answer = yield self.one.register()
+        self.assertIn(answer.fields["masterBrokerId"], ("2", "3"))
+        self.assertEqual((answer.fields["masterEpoch"], self.master()[1]), ("2", 2))
+
+    @defer.inlineCallbacks
+    def test_registers_and_still_leads(self) -> Any:
+        """As Java brokers do after a 2008: nothing happens."""
+        answer = yield self.one.register()
+        self.assertEqual((answer.fields["masterBrokerId"], answer.fields["masterEpoch"]), ("1", "1"))
+
+    @defer.inlineCallbacks
+    def test_slave_asks_a_controller_that_never_heard_the_master(self) -> Any:
+        """The master is asked before the slave is answered: it lives (regression B3, from the other side)."""
+        self.one._beats.stop()
+        yield self.nodes["n0"].stopService()
+        self.start_node("n0")
+        yield self.await_leader()
+        yield until("the slave is heard", lambda: self.alive(2))
+        answer = yield self.two.elect()
+        self.assertEqual((answer.code, answer.fields["masterBrokerId"], self.master()), (2011, "1", (1, 1)))
+
+    @defer.inlineCallbacks
     def test_the_log_says_why(self) -> Any:
         """11003: what was seen, and which rule fired."""
         yield self.one.kill()

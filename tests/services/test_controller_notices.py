@@ -202,9 +202,9 @@ class NoticesTests(SynchronousTestCase):
         """It knows; one with an older epoch says nothing."""
         self.network.fate["h1:1"] = None
         self.notices.send(election(2, 5)[:1], old_is_alive=False)
-        self.notices.heard("h1:1", 4)
+        self.notices.heard(GROUP, "h1:1", 4)
         self.assertEqual(self.notices.pending, 1)
-        self.notices.heard("h1:1", 5)
+        self.notices.heard(GROUP, "h1:1", 5)
         self.quiet()
 
     def test_asked_by_itself(self) -> None:

@@ -102,6 +102,22 @@ class ProbeTests(TestCase):
         self.assertEqual(found, (Verdict.ANSWERED, Reading()))
 
     @defer.inlineCallbacks
+    def test_by_an_open_link(self) -> Any:
+        """A replica is asked without making a connection; when the link has just broken, on a new one."""
+        address = self.broker(Answer(body=JAVA_SLAVE))
+        link = yield self.probes.connections.connect(address, 5.0)
+        found: defer.Deferred[Any] = defer.Deferred()
+        self.probes.probe(Probe(1, KEY, address, 5000, False), lambda *told: found.callback(told[1]))
+        self.assertEqual(len(self.probes.connections._factory.connections), 1)
+        self.assertEqual((yield found), Verdict.ANSWERED)
+        self.service.answer = None
+        again: defer.Deferred[Any] = defer.Deferred()
+        self.probes.probe(Probe(1, KEY, address, 5000, False), lambda *told: again.callback(told[1]))
+        self.service.answer = Answer(body=JAVA_SLAVE)
+        link.transport.abortConnection()
+        self.assertEqual((yield again), Verdict.ANSWERED)
+
+    @defer.inlineCallbacks
     def test_refused(self) -> Any:
         """Nobody listens."""
         found = yield self.ask(f"127.0.0.1:{free_ports(1)[0]}")

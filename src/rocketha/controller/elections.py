@@ -21,6 +21,7 @@ from rocketha.controller import answers
 from rocketha.controller.events import CONTROLLER, Alive, ElectMaster
 from rocketha.controller.group import (
     ADOPTED_EPOCH_MARGIN,
+    EPOCH_MAX,
     BrokerGroup,
     Confirmed,
     Did,
@@ -63,7 +64,8 @@ def elect(group: BrokerGroup | None, event: ElectMaster) -> Verdict:
         return Verdict(
             answers.refusal(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "Broker hasn't been registered", {})
         )
-    if event.expected_master and (event.expected_master, event.expected_epoch) != (group.master, group.master_epoch):
+    expected = (event.expected_master, event.expected_epoch)
+    if expected != (0, 0) and expected != (group.master, group.master_epoch):
         return Verdict(_overtaken(group, event))
     asker, evidence = event.broker_id, event.evidence
     if event.designate and asker not in group.members:
@@ -122,6 +124,9 @@ def _elected(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive],
     base = 0
     if group.adopted and group.never_elected:
         base = max([replica.epoch for replica in alive.values()], default=0) + ADOPTED_EPOCH_MARGIN
+    if max(group.master_epoch, base) >= EPOCH_MAX:
+        remark = f"Epoch {max(group.master_epoch, base)} is beyond what an election may reach ({EPOCH_MAX})"
+        return Verdict(answers.refusal(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, remark, {}))
     # Who asks learns of it from the answer; everybody else may die before hearing of it.
     asked_itself = event.broker_id == winner and not event.designate
     before = group.in_sync

@@ -124,7 +124,7 @@ class ElectMaster:
 
     :ivar broker_id: who asks, or whom an operator designates; ``CONTROLLER`` for an election nobody asked for.
     :ivar designate: only ``broker_id`` may win.
-    :ivar expected_master: elect only if this is still the master ...
+    :ivar expected_master: elect only if this is still the master (0: if there is none) ...
     :ivar expected_epoch: ... in this epoch; 0 and 0: whatever is.  An election proposed about a master that has been
         replaced meanwhile must not replace its successor.
     """

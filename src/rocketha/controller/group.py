@@ -22,6 +22,9 @@ DECISIONS_MAX = 16
 ADOPTED_SET_EPOCH = 1 << 20
 """Where the SyncStateSet's epoch of an adopted group begins: above whatever its brokers remember."""
 
+EPOCH_MAX = 2**31 - 2**16
+"""Epochs are 32 bits on Java's wire, in its brokers' files and in our log; no election goes beyond this one."""
+
 ADOPTED_EPOCH_MARGIN = 100
 """How far above the newest epoch in the logs of an adopted group's brokers its first master's epoch lies."""
 

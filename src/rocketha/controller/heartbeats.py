@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketha.broker import fields
+from rocketha.controller.group import EPOCH_MAX
 from rocketha.controller.liveness import PRIORITY_LOWEST, TIMEOUT_MS, Heartbeat, ReplicaKey
 from rocketha.wire.codes import ResponseCode
 
@@ -32,11 +33,11 @@ def read(found: Mapping[str, str]) -> tuple[ReplicaKey, Heartbeat]:
     timeout_ms = _number(found, "heartbeatTimeoutMills", TIMEOUT_MS)
     beat = Heartbeat(
         address,
-        _small(found, "epoch", -1),
+        _small(found, "epoch", -1, EPOCH_MAX),
         _number(found, "maxOffset", -1),
         _number(found, "confirmOffset", -1),
         min(timeout_ms, TIMEOUT_MAX_MS) if timeout_ms > 0 else TIMEOUT_MS,
-        _small(found, "electionPriority", PRIORITY_LOWEST),
+        _small(found, "electionPriority", PRIORITY_LOWEST, PRIORITY_LOWEST),
         found.get("confirmsRole") == "true",
     )
     return key, beat
@@ -46,6 +47,6 @@ def _number(found: Mapping[str, str], name: str, default: int) -> int:
     return fields.long(found, name) if name in found else default
 
 
-def _small(found: Mapping[str, str], name: str, default: int) -> int:
+def _small(found: Mapping[str, str], name: str, default: int, high: int) -> int:
     """32 bits: a log entry has no more for it, and an election must never fail to be written."""
-    return fields.integer(found, name) if name in found else default
+    return fields.integer(found, name, high=high) if name in found else default

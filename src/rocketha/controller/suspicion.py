@@ -91,6 +91,8 @@ class Suspicions:
         self._rounds = ROUNDS_MAX  # that may still begin before the next tick
         # Master address -> whether its port was reachable while it was heard.
         self._reachable: dict[str, bool] = {}
+        # When a replica registered that was not the master.
+        self._starting: dict[ReplicaKey, int] = {}
         # (cluster, broker name) -> when its next election may be tried.
         self._elections: dict[tuple[str, str], int] = {}
 
@@ -128,6 +130,7 @@ class Suspicions:
         self._open.clear()
         self._by_question.clear()
         self._reachable.clear()
+        self._starting.clear()
         self._elections.clear()
 
     def heard(self, key: ReplicaKey) -> list[Effect]:
@@ -151,8 +154,16 @@ class Suspicions:
         return self._suspect(key, why, now_ms)
 
     def registered(self, key: ReplicaKey, now_ms: int) -> list[Effect]:
-        """It registers (1003), as a starting process does.  If it is the master, does it still lead?"""
-        if self._led_ms is None or self._led_group(key) is None:
+        """It registers (1003), as a starting process does.  If it is the master, does it still lead?
+
+        A Java broker opens its port after it has registered: until it was seen open, a refusal says nothing of one that
+        is elected meanwhile.
+        """
+        if self._led_ms is None:
+            return []
+        if self._led_group(key) is None:
+            self._starting[key] = now_ms
+            self._reachable.pop(self._address(key) or "", None)
             return []
         suspicion = self._open.get(key)
         if suspicion is None:
@@ -176,6 +187,8 @@ class Suspicions:
         suspicion = self._asked(question)
         if suspicion is None:
             return []
+        if verdict is Verdict.ANSWERED:
+            self._starting.pop(key, None)
         if key != suspicion.replica:
             return self._member_answered(suspicion, key.broker_id, verdict, reading, now_ms)
         if suspicion.state is not State.ASKING:
@@ -238,6 +251,8 @@ class Suspicions:
         effects: list[Effect] = []
         if self._led_ms is None:
             return effects
+        for old in [key for key, since in self._starting.items() if now_ms - since > self._liveness.holds_ms(key)]:
+            del self._starting[old]
         for gone in [key for key in self._open if self._address(key) is None]:
             self._by_question.pop(self._open.pop(gone).question, None)
         for group in self._groups.groups():
@@ -315,11 +330,14 @@ class Suspicions:
         """Its port refused: is that enough?"""
         if not suspicion.refused:
             return []
-        reached = self._reachable.get(self._address(suspicion.replica) or "")
+        key = suspicion.replica
+        reached = self._reachable.get(self._address(key) or "")
         if reached is False:
             return []
+        if not reached and now_ms - self._starting.get(key, -(10**9)) <= self._liveness.holds_ms(key):
+            return []
         against = sum(not hears for hears in suspicion.voices.values())
-        slave = self._led_group(suspicion.replica) is None
+        slave = self._led_group(key) is None
         if reached or slave or self._is_majority(1 + against):
             return self._die(suspicion, Why.PORT_REFUSED, "its port refuses connections", now_ms)
         return []
@@ -447,7 +465,7 @@ class Suspicions:
         keys = [ReplicaKey(cluster, name, number) for number in numbers]
         addresses = [(key, self._address(key)) for key in keys]
         return [
-            Probe(suspicion.question, key, address, self._times.round)
+            Probe(suspicion.question, key, address, self._times.round, key == suspicion.replica)
             for key, address in addresses
             if address is not None
         ]

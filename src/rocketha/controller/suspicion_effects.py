@@ -42,12 +42,16 @@ class Reading:
 
 @attrs.frozen(slots=True)
 class Probe:
-    """Ask a broker's own port on a new connection (907), and report to ``Suspicions.port_answered``."""
+    """Ask a broker's own port (907), and report to ``Suspicions.port_answered``.
+
+    :ivar anew: on a connection of its own, which shows whether anybody listens; else an open one will do.
+    """
 
     question: int  # hand it back: an answer to an older question is void
     replica: ReplicaKey
     address: str
     timeout_ms: int
+    anew: bool = True
 
 
 @attrs.frozen(slots=True)

@@ -200,8 +200,9 @@ class ControllerConfig(Section):
     )
     raft_cautious: bool = flag(
         True,
-        "Whether a founding controller whose disk is empty waits for a leader to fill it before it votes for anybody "
-        "with a log.  False, for one start, revives a group whose majority lost its disks; what only they had is gone.",
+        "Whether a founding controller whose disk was empty gives votes that count only where all voters give theirs, "
+        "until a leader has filled it.  False, for one start on the emptied ones, revives a group whose majority lost "
+        "its disks; what only they had is gone.",
         ours=True,
     )
     raft_secret_file: str = text(

@@ -30,7 +30,7 @@ from twisted.python.failure import Failure
 
 from rocketha.controller import answers, heartbeats
 from rocketha.controller.events import Event, encode
-from rocketha.controller.group import Did
+from rocketha.controller.group import Did, GroupKey
 from rocketha.controller.requests import Caller, Intent, Question, Requests
 from rocketha.controller.state import ControllerState, Outcome
 from rocketha.controller.watched import master_key
@@ -237,8 +237,8 @@ class ControllerService(service.MultiService):
         turn = Turn()
         raft = self._raft = self._make_raft(turn)
         raft.on_role(self._role_changed)
-        raft.started.addCallback(lambda _: self._found_alone()).addErrback(
-            lambda why: log.err(why, "a controller alone could not stand for election")
+        raft.started.addCallback(lambda _: self._recovered()).addErrback(
+            lambda why: log.err(why, "what follows the recovery of the log failed")
         )
         self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state)
         self.factory = SharedPort(self, reactor_, raft.port, config_views.limits(config.remoting), turn=turn)
@@ -276,8 +276,9 @@ class ControllerService(service.MultiService):
             secret=config.raft_secret,
         )
 
-    def _found_alone(self) -> None:
-        """A group of one need not wait whether somebody else leads."""
+    def _recovered(self) -> None:
+        """The log is open.  A group of one need not wait whether somebody else leads."""
+        self._elections.replayed = self.raft.node.last_index
         members = self.raft.node.members
         if members.voters == {self.config.controller_dleger_self_id} and not members.outgoing:
             self.raft.node.campaign()
@@ -393,7 +394,7 @@ class ControllerService(service.MultiService):
         self._clusters[connection.id] = key.cluster
         self._watch.heard(key, beat, connection.id)
         if self._notices.pending:
-            self._notices.heard(beat.address, beat.epoch)
+            self._notices.heard(GroupKey(key.cluster, key.broker_name), beat.address, beat.epoch)
         return _BEATEN
 
     # -- requests about the state ---------------------------------------------------------------------------------
@@ -413,7 +414,7 @@ class ControllerService(service.MultiService):
             waiting = self._watch.registers(key)
         else:
             what = "registers" if registers else "asks for an election"
-            waiting = self._watch.find_out(key, f"broker {command.fields.get('brokerId')} {what}")
+            waiting = self._watch.find_out(key, f"broker {command.fields.get('brokerId', '?')[:20]} {what}")
         return None if waiting.called else waiting
 
     def _take(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
@@ -447,6 +448,10 @@ class ControllerService(service.MultiService):
 
     def _propose(self, event: Event) -> defer.Deferred[Any]:
         name = event.broker_name
+        try:
+            data = encode(event)
+        except RemoteProtocolError as problem:
+            return defer.fail(problem)
         self._in_flight[name] += 1
 
         def over(result: Any) -> Any:
@@ -455,11 +460,13 @@ class ControllerService(service.MultiService):
                 del self._in_flight[name]
             return result.answer if isinstance(result, Outcome) else result
 
-        return self.raft.propose(encode(event)).addBoth(over)
+        return self.raft.propose(data).addBoth(over)
 
     def _telling(self, connection: RemotingProtocol, command: Command, caller: Caller, answer: Answer) -> Answer:
         """An answer is about to tell a broker who leads its set."""
-        cluster = command.fields.get("clusterName") or caller.cluster
+        cluster = caller.cluster  # what 1004 is answered about, whatever it names
+        if command.code != RequestCode.CONTROLLER_GET_REPLICA_INFO:
+            cluster = command.fields.get("clusterName") or cluster
         group = self.state.find(cluster, command.fields.get("brokerName", ""))
         if group is not None:
             heard = self._watch.liveness.by_connection(connection.id)

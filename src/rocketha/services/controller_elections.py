@@ -46,7 +46,8 @@ class Elections:
     :param wall: time of day, for the audit trail.
     :param propose: the answer of an event, once it is decided.
     :ivar watch: set by the service before anything happens, as is ``notices``.
-    :ivar count: elections applied here.
+    :ivar count: elections applied here as they happened.
+    :ivar replayed: entries up to this one were in the log when it was opened.
     """
 
     watch: Watch
@@ -72,7 +73,7 @@ class Elections:
         # Elections of this term whose winner surely heard nothing: group -> log index; of these, whose port refused.
         self._quiet: dict[GroupKey, int] = {}
         self._refused: set[GroupKey] = set()
-        self.count = 0
+        self.count = self.replayed = 0
 
     # -- proposing ------------------------------------------------------------------------------------------------
 
@@ -89,7 +90,7 @@ class Elections:
             alive=tuple(self.watch.evidence(ReplicaKey(cluster, name, number)) for number in effect.alive),
             seen=effect.seen,
         )
-        expected = (0, 0) if effect.dead_id is None else (effect.dead_id, effect.master_epoch)
+        expected = (effect.dead_id or 0, effect.master_epoch)
         event = ElectMaster(cluster, name, expected_master=expected[0], expected_epoch=expected[1], evidence=evidence)
 
         def ended(result: Any) -> None:
@@ -112,8 +113,9 @@ class Elections:
             self._say(outcome.did, key, entry.index)
         if not outcome.notices:
             return
-        self.count += 1
-        self._recent.append((self._seconds(), outcome.notices))
+        if entry.index > self.replayed:
+            self.count += 1
+            self._recent.append((self._seconds(), outcome.notices))
         if self._leading:
             self._quiet[key] = entry.index
             self._refused.discard(key)

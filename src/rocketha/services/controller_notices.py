@@ -12,7 +12,7 @@ with an answer, so that it is known who heard of it; a Java broker answers when 
 3. A connection that ends or cannot be made is made again until the broker answers, is heard with the new epoch, or
    asks by itself (1004); an old master for ten minutes, the others, which poll anyway, for half a minute.
 4. A refused connection is the end: that process is gone, and the next one registers.
-5. A newer epoch for an address makes older notices void.
+5. A newer epoch of a set makes older notices to the same address void.
 
 Java: ``ControllerManager.notifyBrokerRoleChanged``.
 """
@@ -75,7 +75,7 @@ class Notices:
         self._told = told
         self._untold = untold
         self._log = make_logger()
-        self._deliveries: dict[str, _Delivery] = {}
+        self._deliveries: dict[tuple[GroupKey, str], _Delivery] = {}
         self._waiting: set[Any] = set()
         self.sent = self.failed = 0
 
@@ -109,16 +109,16 @@ class Notices:
         settled.addBoth(answered)
         done.addCallback(lambda _: self._waiting.discard(timer)).addCallback(lambda _: self._begin_all(rest))
 
-    def heard(self, address: str, epoch: int) -> None:
+    def heard(self, group: GroupKey, address: str, epoch: int) -> None:
         """A broker's heartbeat came from this address with the newest epoch of its log."""
-        delivery = self._deliveries.get(address)
+        delivery = self._deliveries.get((group, address))
         if delivery is not None and epoch >= delivery.notice.master_epoch:
             self._finish(delivery, "it is heard with the new epoch")
 
     def asked(self, group: GroupKey, address: str) -> None:
         """A broker asked for the state of its set by itself and was answered."""
-        delivery = self._deliveries.get(address)
-        if delivery is not None and delivery.notice.group == group:
+        delivery = self._deliveries.get((group, address))
+        if delivery is not None:
             self._finish(delivery, "it asked by itself")
 
     def cancel(self) -> None:
@@ -139,9 +139,9 @@ class Notices:
     def _begin(self, notice: RoleChanged, persistence_s: float) -> defer.Deferred[None]:
         settled: defer.Deferred[None] = defer.Deferred()
         address = notice.receiver_address
-        before = self._deliveries.get(address)
+        before = self._deliveries.get((notice.group, address))
         if before is not None:
-            if before.notice.group == notice.group and before.notice.master_epoch >= notice.master_epoch:
+            if before.notice.master_epoch >= notice.master_epoch:
                 settled.callback(None)
                 return settled
             self._end(before)
@@ -152,7 +152,7 @@ class Notices:
             settled.callback(None)
             return settled
         delivery = _Delivery(notice, self._reactor.seconds() + persistence_s, settled)
-        self._deliveries[address] = delivery
+        self._deliveries[notice.group, address] = delivery
         self._attempt(delivery)
         return settled
 
@@ -240,8 +240,9 @@ class Notices:
 
     def _end(self, delivery: _Delivery) -> None:
         delivery.over = True
-        if self._deliveries.get(delivery.notice.receiver_address) is delivery:
-            del self._deliveries[delivery.notice.receiver_address]
+        key = (delivery.notice.group, delivery.notice.receiver_address)
+        if self._deliveries.get(key) is delivery:
+            del self._deliveries[key]
         if delivery.retry is not None and delivery.retry.active():
             delivery.retry.cancel()
         self._hang_up(delivery)

@@ -1,11 +1,12 @@
-"""What a suspicious controller asks others: a broker's own port, the other controllers, and the ports of masters.
+"""What a suspicious controller asks others: brokers' own ports and the other controllers; and its links to brokers.
 
 Decides nothing; turns what came back into the values of :mod:`rocketha.controller.suspicion_effects`.
 
 Theory of operation.  A probe is a connection of its own and request 907, which every broker answers itself whatever its
-role: the kernel of a frozen process takes the connection, but nobody answers.  To the port of each master a connection
-is kept open while this controller leads (a *link*): it shows that the address can be reached, so that a refusal means
-something, and a demotion written to it is read before new client traffic when a frozen master thaws (regression A21).
+role: the kernel of a frozen process takes the connection, but nobody answers.  To the port of each master and in-sync
+replica a connection is kept open while this controller leads (a *link*): it shows that the address can be reached, so
+that a refusal means something; replicas are asked and told of an election without making a connection first; and a
+demotion written to it is read before new client traffic when a frozen master thaws (regression A21).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 
-LINKS_MAX = 2000
+LINKS_MAX = 6000
 LINK_ATTEMPTS_MAX = 32
 LINK_TIMEOUT_S = 3.0
 LINK_RETRY_MS = 5_000
@@ -56,7 +57,7 @@ def reading_of(answer: Command) -> Reading:
 
 @attrs.define
 class _Link:
-    """The connection to one master's port.
+    """The connection to one broker's port.
 
     ``refused_ms``: when it first refused while it was thought alive.
     """
@@ -86,6 +87,10 @@ class Probes:
         """Ask, and report once: as soon as it is known, or when the time is up."""
         self.asked += 1
         timeout_s = effect.timeout_ms / 1000
+        link = None if effect.anew else self.connections.open(effect.address)
+        if link is not None:
+            self._probe_by_link(link, effect, timeout_s, report)
+            return
         attempt = self.connections.dial(effect.address, timeout_s)
         due = self._reactor.callLater(timeout_s, attempt.cancel)
 
@@ -102,6 +107,20 @@ class Probes:
                 report(effect, Verdict.ANSWERED, reading_of(result))
 
         attempt.addCallback(ask).addBoth(settled)
+
+    def _probe_by_link(
+        self, link: RemotingProtocol, effect: Probe, timeout_s: float, report: Callable[[Probe, Verdict, Reading], None]
+    ) -> None:
+        """Spares a busy broker the making of a connection; one that breaks says nothing yet."""
+
+        def broken(failure: Failure) -> None:
+            if failure.check(error.ConnectionClosed):
+                self.probe(attrs.evolve(effect, anew=True), report)
+            else:
+                report(effect, Verdict.SILENT, Reading())
+
+        asking = link.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=timeout_s)
+        asking.addCallbacks(lambda found: report(effect, Verdict.ANSWERED, reading_of(found)), broken)
 
     # -- the other controllers ------------------------------------------------------------------------------------
 
@@ -126,7 +145,7 @@ class Probes:
     def keep_links(self, addresses: Iterable[str], now_ms: int, age_ms: Callable[[str], int | None]) -> None:
         """Hold a link to each of these and to no other; to be called every second or so.
 
-        :param age_ms: how long ago the master at an address was heard.
+        :param age_ms: how long ago the broker at an address was heard.
         """
         wanted = dict.fromkeys(sorted(addresses)[:LINKS_MAX])
         for address in [address for address in self._links if address not in wanted]:

@@ -29,7 +29,7 @@ from rocketha.controller.suspicion_effects import (
     Suspected,
     Verdict,
 )
-from rocketha.controller.watched import Times, master_key
+from rocketha.controller.watched import Times
 from rocketha.observe.logging import make_logger
 from rocketha.services.config_controller import ControllerConfig
 from rocketha.services.controller_probes import Probes
@@ -234,10 +234,11 @@ class Watch:
         return voice
 
     def _keep_links(self, now_ms: int) -> None:
-        masters = {}
+        keys = {}
         for group in self._state.groups():
-            key = master_key(group)
-            address = group.address(group.master_id) if group.master_id is not None else None
-            if key is not None and address is not None:
-                masters[address] = key
-        self.probes.keep_links(masters, now_ms, lambda address: self.liveness.age_ms(masters[address], self.now_ms()))
+            for number in group.in_sync:
+                address = group.address(number)
+                key = ReplicaKey(group.cluster, group.broker_name, number)
+                if address is not None and self.liveness.connected(key):
+                    keys[address] = key
+        self.probes.keep_links(keys, now_ms, lambda address: self.liveness.age_ms(keys[address], self.now_ms()))
