@@ -106,8 +106,8 @@ MUTANTS = [
     Mutant(
         "stale suspicion elects",
         "controller/elections.py",
-        "if event.expected_master and (event.expected_master",
-        "if False and (event.expected_master",
+        "if expected != (0, 0) and expected",
+        "if False and expected",
     ),
     Mutant(
         "unclean always",
