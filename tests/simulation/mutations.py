@@ -55,6 +55,17 @@ class Mutation:
 
 MUTATIONS: dict[str, Mutation] = {}
 
+UNPROVEN = frozenset(
+    {
+        "reads-before-first-commit",
+        "joint-with-one-majority",
+        "no-own-term-check",
+        "alter-ignores-master-epoch",
+        "answers-without-barrier",
+    }
+)
+"""Not yet seen to be caught within some dozens of seeds: they need rarer schedules, or a better mutation."""
+
 
 def mutation(
     scenario: str, what: str, kinds: tuple[str, ...] = ALL_KINDS, seeds: int = 40
