@@ -93,9 +93,7 @@ def batch_frames(count: int, size: int, members: int) -> list[bytes]:
         parts = []
         for member in range(members):
             key = f"7F00000100002A139C5E4B{index * members + member:010X}"
-            parts.append(
-                batch.BatchMessage(0, b"x" * size, properties.build({"UNIQ_KEY": key, "WAIT": "true"}))
-            )
+            parts.append(batch.BatchMessage(0, b"x" * size, properties.build({"UNIQ_KEY": key, "WAIT": "true"})))
         fields = {
             "a": "load-producer", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
             "g": "1795256860020", "h": "0", "i": "WAIT\x01true\x02", "j": "0", "k": "false",

@@ -13,6 +13,7 @@ import json
 import random
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def main(given: dict[str, Any]) -> None:
     if not given.get("profile"):
         run(given)
         return
-    profile = cProfile.Profile()
+    profile = cProfile.Profile(time.thread_time)
     profile.runcall(run, given)
     profile.dump_stats(given["profile"])
 

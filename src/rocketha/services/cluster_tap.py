@@ -86,9 +86,7 @@ def makeService(options: Options) -> service.IService:
         raise usage.UsageError("the options were not parsed")
     use_log_level(options)
     disk = PosixDisk()
-    namesrv = NameServerService(
-        options.namesrv.config, disk, warnings=options.namesrv.warnings, seconds=time.monotonic
-    )
+    namesrv = NameServerService(options.namesrv.config, disk, warnings=options.namesrv.warnings, seconds=time.monotonic)
     broker = BrokerService(options.broker.config, disk, warnings=options.broker.warnings, wall=time.time)
     status = None
     if options.status is not None:

@@ -83,9 +83,7 @@ def flat(spec: construct.Construct) -> Flat:
     return Flat(struct.Struct((order or ">") + codes), tuple(names))
 
 
-def parse(
-    spec: construct.Construct, data: Buffer, error: Callable[[str], RockethaError] = RemoteProtocolError
-) -> Any:
+def parse(spec: construct.Construct, data: Buffer, error: Callable[[str], RockethaError] = RemoteProtocolError) -> Any:
     """Plain construct parse of a complete value.
 
     :param data: the whole value; what follows it is refused only where the specification ends in ``Terminated``.
