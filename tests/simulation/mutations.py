@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -34,6 +35,7 @@ from rocketha.simulation.scenarios import outcome
 from rocketha.store.raft_log import RaftLog
 from rocketha.store.raft_state import VoteFile
 
+ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 36.0
 CUTS = ("halves", "single", "one-way", "deaf", "bridge", "flapping", "majority-ring", "kill")
 POWER = ("power", "power-all", "kill", "kill-majority", "single", "halves")
@@ -414,7 +416,7 @@ def hunt(name: str, first: int = 1, seeds: int | None = None) -> tuple[int, str]
 def in_a_process(name: str, first: int = 1) -> tuple[bool, str]:
     """Hunt in a process of its own, since a monkeypatch is for ever."""
     command = [sys.executable, "-m", "tests.simulation.mutations", "--here", name, "--first", str(first)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return ran.returncode == 0, (ran.stdout + ran.stderr[-2000:]).strip()
 
 
