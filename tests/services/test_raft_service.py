@@ -145,8 +145,7 @@ class ThreeMembers(RaftCase):
         yield self.start("n0", "n1", "n2")
         leader = yield self.until(self.leader)
         yield self.propose(b"before")
-        for member in self.followers():
-            yield member.kill()
+        yield defer.gatherResults([member.kill() for member in self.followers()])  # within its time of office
         proposals = [leader.service.propose(b"%d" % number) for number in range(3)]
         read = leader.service.barrier()
         for proposal in proposals:
