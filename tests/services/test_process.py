@@ -31,7 +31,12 @@ class ClusterProcess:
         command += ["--namesrv-port", str(self.namesrv), "--broker-port", str(self.broker)]
         command += ["--set", "mappedFileSizeCommitLog=8388608", "--set", "maxMessageSize=1048576", *more]
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(command, cwd=data.parent, stdout=subprocess.PIPE, stderr=log, text=True)
+            # A shell lets what it starts with "&" ignore SIGINT, and so all its children: not this one.
+            former = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                self.process = subprocess.Popen(command, cwd=data.parent, stdout=subprocess.PIPE, stderr=log, text=True)
+            finally:
+                signal.signal(signal.SIGINT, former)
         test.addCleanup(self.end)
 
     def words(self) -> str:
