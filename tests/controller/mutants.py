@@ -5,24 +5,7 @@
 
 from __future__ import annotations
 
-import attrs
-
-
-@attrs.frozen
-class Mutant:
-    """One rule taken out.
-
-    :ivar name: what is broken.
-    :ivar module: in src/rocketha.
-    :ivar old: the text that keeps the rule; stands there exactly once.
-    :ivar new: what stands there instead.
-    """
-
-    name: str
-    module: str
-    old: str
-    new: str
-
+from tests.mutation import Mutant
 
 MUTANTS = [
     Mutant(

@@ -5,49 +5,17 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-import shutil
-import subprocess
-import sys
-import tempfile
-
 import pytest
 from twisted.trial import unittest
 
-import rocketha
-from tests.controller.mutants import MUTANTS, Mutant
+from tests.controller.mutants import MUTANTS
+from tests.mutation import SOAK, outcome
 
-SOURCE = pathlib.Path(rocketha.__file__).parent
-ROOT = pathlib.Path(__file__).parent.parent.parent
-SOAK = bool(os.environ.get("ROCKETHA_SOAK"))
+PACKAGES = ("controller", "broker", "wire", "store")
 TESTS = [
     f"tests/controller/test_{name}.py"
     for name in ("sync_state", "elections", "registration", "requests", "golden", "java_rules", "events", "state")
 ]
-
-
-def outcome(mutant: Mutant | None) -> tuple[bool, str]:
-    """Whether the suite passes with a mutant, or with the source as it is, and its last lines."""
-    with tempfile.TemporaryDirectory() as directory:
-        copy = pathlib.Path(directory) / "rocketha"
-        for package in ("controller", "broker", "wire", "store"):
-            shutil.copytree(SOURCE / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
-        for module in ("__init__.py", "errors.py"):
-            shutil.copy(SOURCE / module, copy / module)
-        if mutant is not None:
-            path = copy / mutant.module
-            path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *TESTS],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": directory, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-    return done.returncode == 0, "\n".join((done.stdout + done.stderr).splitlines()[-15:])
 
 
 class MutantTests(unittest.SynchronousTestCase):
@@ -56,15 +24,15 @@ class MutantTests(unittest.SynchronousTestCase):
     def test_mutants_fit_the_source(self) -> None:
         """Each text to replace stands in its module exactly once."""
         for mutant in MUTANTS:
-            text = (SOURCE / mutant.module).read_text(encoding="utf-8")
-            self.assertEqual(text.count(mutant.old), 1, mutant.name)
+            self.assertEqual(mutant.count(), 1, mutant.name)
         self.assertGreaterEqual(len(MUTANTS), 15)
 
     @pytest.mark.soak
     def test_every_mutant_is_caught(self) -> None:
         """The first proves that it is the copy that runs; without a mutant all pass."""
         if SOAK:
-            passes, text = outcome(None)
+            passes, text = outcome(PACKAGES, TESTS, None)
             self.assertTrue(passes, text)
-        survivors = [mutant.name for mutant in (MUTANTS if SOAK else MUTANTS[:2]) if outcome(mutant)[0]]
+        chosen = MUTANTS if SOAK else MUTANTS[:2]
+        survivors = [mutant.name for mutant in chosen if outcome(PACKAGES, TESTS, mutant)[0]]
         self.assertEqual(survivors, [])

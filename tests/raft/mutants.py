@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import attrs
 
+from tests import mutation
+
 
 @attrs.frozen
 class Mutant:
@@ -24,6 +26,10 @@ class Mutant:
     test: str
     old: str
     new: str
+
+    def change(self) -> mutation.Mutant:
+        """What it does to the source."""
+        return mutation.Mutant(self.name, f"raft/{self.module}", self.old, self.new)
 
 
 MUTANTS = [

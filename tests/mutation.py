@@ -1,0 +1,72 @@
+"""Tests that are tested: one rule of a copy of the source is taken out, and the tests run against the copy."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+
+import attrs
+
+import rocketha
+
+SOURCE = pathlib.Path(rocketha.__file__).parent
+ROOT = pathlib.Path(__file__).parent.parent
+SOAK = bool(os.environ.get("ROCKETHA_SOAK"))
+
+
+@attrs.frozen
+class Mutant:
+    """One rule taken out.
+
+    :ivar name: what is broken.
+    :ivar module: in src/rocketha.
+    :ivar old: the text that keeps the rule; stands there exactly once.
+    :ivar new: what stands there instead.
+    """
+
+    name: str
+    module: str
+    old: str
+    new: str
+
+    def count(self) -> int:
+        """How often the text stands in its module."""
+        return (SOURCE / self.module).read_text(encoding="utf-8").count(self.old)
+
+
+def outcome(
+    packages: Sequence[str], tests: Sequence[str], mutant: Mutant | None, timeout_s: float = 600
+) -> tuple[bool, str]:
+    """Whether tests pass with a mutant, or with the source as it is, and their last lines.
+
+    :param packages: what of src/rocketha the copy has; the rest must not be needed.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        copy = pathlib.Path(directory) / "rocketha"
+        for package in packages:
+            shutil.copytree(SOURCE / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+        for module in ("__init__.py", "errors.py"):
+            shutil.copy(SOURCE / module, copy / module)
+        if mutant is not None:
+            path = copy / mutant.module
+            path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PYTHONPATH": directory,
+                "ROCKETHA_RAFT_MUTANT": directory,
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    return done.returncode == 0, "\n".join((done.stdout + done.stderr).splitlines()[-15:])
