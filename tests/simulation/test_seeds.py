@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.simulation.faults import ALL_KINDS
 from rocketha.simulation.run import Outcome
 from rocketha.simulation.scenarios import outcome
+from rocketha.simulation.scheduler import ProcessDied
 
 SECONDS = 36.0
 BUDGET_S = 25.0
@@ -25,6 +26,7 @@ SEEDS = {
         1: "the first",
         6: "a reset during the handshake left the simulator's client waiting for ever",
         29: "after a failed sync the restarted node took its page cache for the disk; a power cut took it away",
+        85: "death inside a looping call: its Deferred failed, and nobody was left to hear",
         272: "death inside a snapshot's installation",
     },
     "controller": {
@@ -34,7 +36,21 @@ SEEDS = {
 }
 
 
-class SeedTests(SynchronousTestCase):
+class Simulated(SynchronousTestCase):
+    """Tests that play seeds."""
+
+    def played(self, scenario: str, seed: int, seconds: float, trace_lines: int = 0) -> Outcome:
+        """A seed with every kind of fault.
+
+        A process that dies inside a Deferred's callback leaves that Deferred failed and unheard, which Twisted logs
+        for all observers; the simulator's own finds every other failure, trial's must not count this one.
+        """
+        came = outcome(scenario, seed, seconds, ALL_KINDS, trace_lines)
+        self.flushLoggedErrors(ProcessDied)
+        return came
+
+
+class SeedTests(Simulated):
     """``rocketha simulate``, a little of it."""
 
     def check(self, scenario: str) -> None:
@@ -42,7 +58,7 @@ class SeedTests(SynchronousTestCase):
         began = time.process_time()
         fresh = secrets.randbelow(1 << 32)
         for seed in [fresh, *SEEDS[scenario]]:
-            came = outcome(scenario, seed, SECONDS, ALL_KINDS)
+            came = self.played(scenario, seed, SECONDS)
             self.assertEqual(came.violations, (), self.told(scenario, came))
             if time.process_time() - began > BUDGET_S:
                 break
@@ -61,7 +77,7 @@ class SeedTests(SynchronousTestCase):
         self.check("controller")
 
 
-class ReplayTests(SynchronousTestCase):
+class ReplayTests(Simulated):
     """One seed is one run."""
 
     def test_same_run_under_any_hash_seed(self) -> None:
@@ -85,13 +101,13 @@ class ReplayTests(SynchronousTestCase):
 
     def test_a_trace_changes_nothing(self) -> None:
         """What is looked at runs as what is not."""
-        plain, traced = (outcome("controller", 3, 10.0, ALL_KINDS, lines) for lines in (0, 100_000))
+        plain, traced = (self.played("controller", 3, 10.0, lines) for lines in (0, 100_000))
         self.assertEqual((plain.digest, plain.events), (traced.digest, traced.events))
         self.assertTrue(any("starts (incarnation 1)" in line for line in traced.trace))
 
 
 @pytest.mark.soak
-class SoakTests(SynchronousTestCase):
+class SoakTests(Simulated):
     """With ROCKETHA_SOAK=1: as many seeds as ``make simulate`` has, in less words."""
 
     def test_many_seeds(self) -> None:
@@ -100,5 +116,5 @@ class SoakTests(SynchronousTestCase):
         first = secrets.randbelow(1 << 32)
         for scenario in SEEDS:
             for seed in range(first, first + count):
-                came = outcome(scenario, seed, 60.0, ALL_KINDS)
+                came = self.played(scenario, seed, 60.0)
                 self.assertEqual(came.violations, (), f"rocketha simulate {scenario} --seed {seed}")
