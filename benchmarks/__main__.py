@@ -7,18 +7,22 @@ client.
 
 Both brokers live through the whole run, so that both JVM and caches are warm; a row is measured on one, then on the
 other, and again. The load client shares the cores with the broker, so the CPU a message says more than the rate.
+The side that is not measured stands still meanwhile (SIGSTOP): an idle Java broker takes a tenth of a core, which only
+the other side's rows would pay.
 "others" is what everybody else on the machine used meanwhile, in cores: a run with much of it is no anchor.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
 import signal
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,9 +149,26 @@ class Side:
             for row in ("sync16", "async256", "batch32"):
                 rows.produce(self.name, self.broker, self.namesrv.address, row, 256, seconds / 3, 0, self.home)
 
+    def signal(self, number: signal.Signals) -> None:
+        for process in (self.broker, self.namesrv):
+            process.signal(number)
+
     def stop(self) -> None:
         for process in (self.broker, self.namesrv):
             process.kill()
+
+
+@contextlib.contextmanager
+def standing_still(sides: Iterable[Side]) -> Iterator[None]:
+    """The sides' processes are stopped while this lasts."""
+    stopped = list(sides)
+    for side in stopped:
+        side.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for side in stopped:
+            side.signal(signal.SIGCONT)
 
 
 def profile(given: argparse.Namespace, folder: Path) -> int:
@@ -176,7 +197,8 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
         for row in given.rows:
             for _ in range(given.repeat):
                 for side in sides:
-                    result = side.measure(row, size, given)
+                    with standing_still(other for other in sides if other is not side):
+                        result = side.measure(row, size, given)
                     results.append(result)
                     say(
                         f"{row} {size} {side.name}: {result.messages_per_s:,.0f}/s, "
