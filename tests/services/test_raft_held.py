@@ -10,6 +10,7 @@ from twisted.internet import defer
 from rocketha.raft.messages import Entry, Kind, Members, Message, SnapshotMeta
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions
+from rocketha.services.raft_waiting import ResultUnknown
 from tests.services.test_raft_parts import ByHandCase
 
 NORMAL = 1
@@ -134,3 +135,40 @@ class StopTests(HeldCase):
         self.assertEqual(stopped, ["sync", "files"])
         self.assertEqual(len(self.fatal), 1)
         self.assertIn("the raft log of n0 could not be closed", self.fatal[0])
+
+
+class NewcomerTests(HeldCase):
+    """A member that lost its disk."""
+
+    def test_its_own_vote_is_unsure_too(self) -> None:
+        """Whatever it concluded from its leader's last message: it is not filled, so its candidacy says so."""
+        service = self.following()
+        service.peer_history(50)
+        self.append(service, 1, 3, 3)  # to the core that is all there is
+        self.assertTrue(service._driver.newcomer.behind)
+        service.peer_refused("n1")
+        self.reactor.advance(0.06)
+        self.assertEqual(service.node._elections._unsure, {"n0"})
+
+
+class HangingTests(HeldCase):
+    """Followers that answer heartbeats and store nothing."""
+
+    def test_proposals_end(self) -> None:
+        """The leader keeps its office; who proposed is told that the outcome is unknown, in time."""
+        service = self.following(options=RaftOptions(propose_ticks=30))
+        service.node.campaign()
+        self.reactor.advance(0)
+        service._driver.advance()
+        self.hear(service, Kind.PRE_VOTE_ANSWER)
+        self.hear(service, Kind.VOTE_ANSWER)
+        self.hear(service, Kind.APPEND_ANSWER, index=1)
+        self.assertTrue(service.is_leader)
+        waiting = service.propose(b"x")
+        for _ in range(29):
+            self.advance(0.05)
+            self.hear(service, Kind.HEART_BEAT_ANSWER, index=1, hint_index=1)
+        self.assertNoResult(waiting)
+        self.advance(0.1)
+        self.assertTrue(self.failureResultOf(waiting, ResultUnknown).value.maybe_applied)
+        self.assertTrue(service.is_leader)

@@ -111,8 +111,9 @@ class RaftService(service.Service):
         self._on_fatal = on_fatal
         self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63), secret)
         self.port = RaftPort(self.identity, self, limits, self.options.check_addresses)
-        self._proposals = Proposals(self.options.queued_proposals_max, self.options.queued_bytes_max)
-        self._barriers = Barriers(chance.getrandbits(61), self.options.read_ticks, self.options.heartbeats_ticks)
+        opt = self.options
+        self._proposals = Proposals(opt.queued_proposals_max, opt.queued_bytes_max, opt.propose_ticks)
+        self._barriers = Barriers(chance.getrandbits(61), opt.read_ticks, opt.heartbeats_ticks)
         self._changes = Changes()
         self._node: RaftNode | None = None
         self._raft_log: RaftLog | None = None
@@ -275,7 +276,7 @@ class RaftService(service.Service):
         if len(data) > self.options.proposal_bytes_max:
             return defer.fail(Busy(f"a proposal of {len(data)} bytes: {self.options.proposal_bytes_max} are allowed"))
         try:
-            waiter = self._proposals.add(data)
+            waiter = self._proposals.add(data, self._driver.tick)
         except Busy as refusal:
             return defer.fail(refusal)
         self.wake()
@@ -380,8 +381,7 @@ class RaftService(service.Service):
 
     def _campaign(self) -> None:
         self._campaigning = None
-        self.node.campaign_if_leader_gone()
-        self._driver.advance()
+        self._driver.campaign()
 
     def peer_lost(self, member: str) -> None:
         """Messages to it were lost."""

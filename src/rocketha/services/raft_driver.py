@@ -284,6 +284,13 @@ class RaftDriver:
                 newcomer.heard(message)
             node.step(message)
 
+    def campaign(self) -> None:
+        """The leader's port refused a connection some milliseconds ago: stand for election unless it is heard again."""
+        if self.newcomer.behind:
+            self.node.unsure = True
+        self.node.campaign_if_leader_gone()
+        self.advance()
+
     def tick_passed(self) -> None:
         """One tick."""
         self.tick += 1

@@ -26,6 +26,7 @@ class RaftOptions:
     :ivar proposal_bytes_max: bytes of one.
     :ivar apply_s: seconds of applying in one turn.
     :ivar apply_entries: entries given to the state machine at once.
+    :ivar propose_ticks: how long a proposal may wait for its outcome.
     :ivar settle_ticks: how long proposals of a leader that lost its office wait for the next one to settle them.
     :ivar read_ticks: how long a read may wait.
     :ivar heartbeats_ticks: after which an unanswered round of reads is begun again.
@@ -49,6 +50,7 @@ class RaftOptions:
     proposal_bytes_max: int = 4 << 20
     apply_s: float = 0.01
     apply_entries: int = 256
+    propose_ticks: int = 100
     settle_ticks: int = 20
     read_ticks: int = 60
     heartbeats_ticks: int = 4

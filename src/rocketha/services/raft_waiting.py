@@ -32,7 +32,9 @@ class Lost(RockethaError):
 
 
 class ResultUnknown(Lost):
-    """This node lost the leadership, or stops: the proposal may have an effect, now or later."""
+    """This node lost the leadership, no majority stored the entry in time, or this node stops: the proposal may have
+    an effect, now or later.
+    """
 
 
 class NotApplied(Lost):
@@ -45,8 +47,8 @@ class NoMajority(RockethaError):
     """Nobody who could confirm a read answered in time."""
 
 
-Waiter = tuple[int, "defer.Deferred[Any]"]
-"""The term of a proposal's entry, and who waits for it."""
+Waiter = tuple[int, "defer.Deferred[Any]", int]
+"""The term of a proposal's entry, who waits for it, and the tick at which that is given up."""
 
 
 class Proposals:
@@ -54,27 +56,28 @@ class Proposals:
 
     :param count_max: proposals that may wait to be given to the core.
     :param bytes_max: their bytes.
+    :param patience_ticks: how long a proposal may wait for its outcome.
     """
 
-    def __init__(self, count_max: int, bytes_max: int) -> None:
+    def __init__(self, count_max: int, bytes_max: int, patience_ticks: int) -> None:
         self._count_max = count_max
         self._bytes_max = bytes_max
-        self._queue: list[tuple[bytes, defer.Deferred[Any]]] = []
+        self._patience_ticks = patience_ticks
+        self._queue: list[tuple[bytes, defer.Deferred[Any], int]] = []  # with the tick at which it is given up
         self._queued_bytes = 0
-        # Invariant: an index is in one of the two at most.
+        # Invariants: an index is in one of the two at most; in each, who was added first is given up first.
         self._waiting: dict[int, Waiter] = {}
         self._orphans: dict[int, Waiter] = {}
-        self._orphans_until = 0
 
-    def add(self, data: bytes) -> defer.Deferred[Any]:
-        """Queue one.
+    def add(self, data: bytes, tick: int) -> defer.Deferred[Any]:
+        """Queue one, at a tick.
 
         :raises Busy: too many are queued.
         """
         if len(self._queue) >= self._count_max or self._queued_bytes + len(data) > self._bytes_max:
             raise Busy(f"{len(self._queue)} proposals of {self._queued_bytes} bytes wait already")
         waiter: defer.Deferred[Any] = defer.Deferred()
-        self._queue.append((data, waiter))
+        self._queue.append((data, waiter, tick + self._patience_ticks))
         self._queued_bytes += len(data)
         return waiter
 
@@ -90,13 +93,18 @@ class Proposals:
 
     def queue(self) -> list[bytes]:
         """What to propose now."""
-        return [data for data, _ in self._queue]
+        return [data for data, _, _ in self._queue]
 
     def proposed(self, indexes: range, term: int) -> None:
         """The whole queue has become these entries."""
+        if self._orphans:  # of an earlier leadership: their entries are no longer in this log, but may be in others'
+            for index in indexes:
+                orphan = self._orphans.pop(index, None)
+                if orphan is not None:
+                    orphan[1].errback(ResultUnknown(f"entry {index} was replaced here before it was committed"))
         waiting = self._waiting
-        for index, (_, waiter) in zip(indexes, self._queue, strict=True):
-            waiting[index] = (term, waiter)
+        for index, (_, waiter, until_tick) in zip(indexes, self._queue, strict=True):
+            waiting[index] = (term, waiter, until_tick)
         self._queue.clear()
         self._queued_bytes = 0
 
@@ -104,14 +112,14 @@ class Proposals:
         """The queue cannot be proposed."""
         queue, self._queue = self._queue, []
         self._queued_bytes = 0
-        for _, waiter in queue:
+        for _, waiter, _ in queue:
             waiter.errback(error)
 
     def office_lost(self, leader_id: str, until_tick: int) -> None:
         """This node leads no more: what is queued is refused, what is on its way may still be settled."""
-        self._orphans.update(self._waiting)
+        for index, (term, waiter, own_tick) in self._waiting.items():
+            self._orphans[index] = (term, waiter, min(own_tick, until_tick))
         self._waiting.clear()
-        self._orphans_until = until_tick
         self.refuse(NotLeader(leader_id))
 
     def applied(self, entries: Sequence[Entry], outcomes: Sequence[object]) -> None:
@@ -141,15 +149,31 @@ class Proposals:
 
     def expire(self, tick: int) -> None:
         """It is this tick: give up what nobody settled."""
-        if self._orphans and tick >= self._orphans_until:
-            orphans, self._orphans = self._orphans, {}
-            for _, waiter in orphans.values():
-                waiter.errback(ResultUnknown("this node lost the leadership before the entry was committed"))
+        self._give_up(self._waiting, tick, "no majority stored the entry in time")
+        self._give_up(self._orphans, tick, "this node lost the leadership before the entry was committed")
+        late = 0
+        while late < len(self._queue) and self._queue[late][2] <= tick:
+            late += 1
+        if late:
+            given_up, self._queue = self._queue[:late], self._queue[late:]
+            self._queued_bytes -= sum(len(data) for data, _, _ in given_up)
+            for _, waiter, _ in given_up:
+                waiter.errback(Busy("the log took nothing in time"))
+
+    @staticmethod
+    def _give_up(waiting: dict[int, Waiter], tick: int, why: str) -> None:
+        late = []
+        for index, (_, _, until_tick) in waiting.items():
+            if until_tick > tick:
+                break
+            late.append(index)
+        for waiter in [waiting.pop(index)[1] for index in late]:
+            waiter.errback(ResultUnknown(why))
 
     def end(self) -> None:
         """The service stops."""
         self.office_lost("", 0)
-        self.expire(0)
+        self.expire(1 << 62)
 
 
 class Barriers:
