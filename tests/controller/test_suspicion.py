@@ -229,6 +229,25 @@ class RefusedTests(SuspicionCase):
         (elect,) = self.at(100)
         self.assertEqual((elect.alive, self.machine.states()), ((3,), {M: State.DEAD}))
 
+    def test_the_best_has_answered(self) -> None:
+        """Broker 3 has more than broker 2: what that one would say cannot change who wins."""
+        self.liveness.heard(T, Heartbeat(ADDRESSES[3], 5, 101), 3, 0)
+        self.port(M, Verdict.REFUSED)
+        (elect,) = self.port(T, Verdict.ANSWERED)
+        self.assertEqual((elect.alive, self.machine.states()), ((3,), {M: State.DEAD}))
+
+    def test_the_best_of_the_set(self) -> None:
+        """Unclean elections ask outsiders too, but these only win when nobody of the set does."""
+        self.machine.heard(M)
+        self.machine.unclean, self.group.in_sync = True, frozenset({1, 2})
+        self.liveness.heard(M, Heartbeat(ADDRESSES[1], 5, 100), 1, 0)
+        self.liveness.heard(T, Heartbeat(ADDRESSES[3], 5, 900), 3, 0)
+        self.close(M)
+        _died = self.port(M, Verdict.REFUSED, question=2)
+        self.assertEqual(self.port(T, Verdict.ANSWERED, question=2), [])
+        (elect,) = self.port(S, Verdict.ANSWERED, question=2)
+        self.assertEqual(elect.alive, (2, 3))
+
     def test_refusing_member_is_no_candidate(self) -> None:
         """Regression A23: master and slave killed together."""
         self.port(M, Verdict.REFUSED)

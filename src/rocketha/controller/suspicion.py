@@ -1,6 +1,6 @@
 """Whether a broker that fell silent is dead: the machine that decides when the controller elects by itself.
 
-Must not know a socket, a clock, a log or how an election chooses.  The service feeds it what happened and carries out
+Must not know a socket, a clock or a log.  The service feeds it what happened and carries out
 the effects it returns; nothing else changes its state.
 
 Theory of operation.  **A closed connection or a missed heartbeat is a suspicion, not a death** (regression A24: Java's
@@ -31,7 +31,8 @@ silent    nobody answers anything                            that is our own dea
 broker advertises is wrong, and a refusal says nothing.  A heartbeat ends a suspicion in any state.
 
 A dead master is followed by one :class:`Elect`, with the members that answered in this round as its evidence: a replica
-that is itself dead or frozen but not yet missed must not be chosen.  While a set has no live master and one of its
+that is itself dead or frozen but not yet missed must not be chosen.  It waits a moment for them, but not once that one
+has answered who would win whatever the others said.  While a set has no live master and one of its
 members is alive, the election is tried again.  Slaves are suspected too, since the dead may not be elected, but that
 elects nobody (regression B4).
 
@@ -45,7 +46,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rocketha.controller.events import Seen, Why
+from rocketha.controller.elections import best
+from rocketha.controller.events import Alive, Seen, Why
 from rocketha.controller.liveness import Liveness, ReplicaKey
 from rocketha.controller.suspect import State, Suspect
 from rocketha.controller.suspicion_effects import (
@@ -381,7 +383,7 @@ class Suspicions:
         suspicion.due_ms = now_ms + self._times.choose
         effects: list[Effect] = [Died(key, suspicion.why)]
         if suspicion.state is State.CHOOSING:
-            effects += self._choose_when_all_answered(suspicion, now_ms)
+            effects += self._choose_when_clear(suspicion, now_ms)
         return effects
 
     def _member_answered(
@@ -396,13 +398,25 @@ class Suspicions:
         elif verdict is Verdict.REFUSED:
             suspicion.absent.add(number)
             suspicion.links.pop(number, None)
-        return self._choose_when_all_answered(suspicion, now_ms)
+        return self._choose_when_clear(suspicion, now_ms)
 
-    def _choose_when_all_answered(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
+    def _choose_when_clear(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
+        """Do not wait for members whose answer cannot change who wins."""
         if suspicion.state is not State.CHOOSING:
             return []
-        waiting = set(suspicion.asked) - suspicion.absent - set(suspicion.links)
-        return [] if waiting else self._choose(suspicion, now_ms)
+        hoped = set(suspicion.asked) - suspicion.absent
+        clear = hoped <= suspicion.links.keys() or self._ahead(suspicion.replica, hoped) in suspicion.links
+        return self._choose(suspicion, now_ms) if clear else []
+
+    def _ahead(self, dead: ReplicaKey, numbers: set[int]) -> int:
+        """Whom an election would choose of these, by their heartbeats."""
+        group = self._led_group(dead)
+        found = []
+        for number in numbers & set(group.in_sync if group is not None else ()) or numbers:
+            last = self._liveness.last(dead._replace(broker_id=number))
+            if last is not None:
+                found.append(Alive(number, last.epoch, last.max_offset, last.priority))
+        return best(found)
 
     def _choose(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """The master is dead, and whoever of its set answers in time has answered."""

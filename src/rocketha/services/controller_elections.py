@@ -109,17 +109,15 @@ class Elections:
         key = outcome.group
         if key is None:
             return
-        if outcome.did in _LOUD:
-            self._say(outcome.did, key, entry.index)
-        if not outcome.notices:
-            return
-        if entry.index > self.replayed:
+        if outcome.notices and entry.index > self.replayed:
             self.count += 1
             self._recent.append((self._seconds(), outcome.notices))
-        if self._leading:
+        if outcome.notices and self._leading:
             self._quiet[key] = entry.index
             self._refused.discard(key)
             self._tell(outcome.notices)
+        if outcome.did in _LOUD:  # last: nobody waits for a line of log
+            self._say(outcome.did, key, entry.index)
 
     def _say(self, did: Did, key: GroupKey, index: int) -> None:
         group = self._state.group(*key)

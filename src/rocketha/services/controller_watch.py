@@ -192,6 +192,8 @@ class Watch:
     # -- effects --------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
+        """First what others wait for, then what is only said: a line of log costs as much as a probe."""
+        said: list[Suspected | Held | Died | Cleared] = []
         for effect in effects:
             if isinstance(effect, Probe):
                 self.probes.probe(effect, self._port_answered)
@@ -200,7 +202,9 @@ class Watch:
             elif isinstance(effect, Elect):
                 self._elect(effect)
             else:
-                self._audit(effect)
+                said.append(effect)
+        for line in said:
+            self._audit(line)
         if self._waiting:
             self._release()
 
