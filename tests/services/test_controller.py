@@ -289,7 +289,8 @@ class ElectionTests(ControllerCase):
         self.assertEqual((last["did"], last["why"], last["request"]["expectedMaster"]), ("ELECTED", "PORT_REFUSED", 1))
         self.assertIn("its port refuses connections", last["reason"])
         self.assertIn({"brokerId": 1, "saw": "PORT_REFUSED", "text": last["reason"]}, last["seen"])
-        self.assertEqual([each["brokerId"] for each in last["alive"]], [2, 3])
+        # Broker 3 too, if it was as quick: what it says cannot change who wins.
+        self.assertIn([each["brokerId"] for each in last["alive"]], ([2], [2, 3]))
 
     @defer.inlineCallbacks
     def test_unreachable_address_does_not_kill(self) -> Any:
