@@ -335,6 +335,20 @@ MUTANTS = [
         "progress.healthy = True",
     ),
     Mutant(
+        "a majority whose disks take nothing keeps its leader for ever (D10)",
+        "leadership.py",
+        "leadership",
+        "stalled = self._stalled > STALLED_ELECTION_TIMES",
+        "stalled = False",
+    ),
+    Mutant(
+        "who may not stand is loyal to a leader that is gone (D10)",
+        "elections.py",
+        "leadership",
+        'self.become_follower(core.term, "")  # who may not stand is loyal no longer than others all the same',
+        "pass",
+    ),
+    Mutant(
         "leadership is handed to a node that lags (D6)",
         "leadership.py",
         "leadership",

@@ -184,6 +184,55 @@ class DiskTests(unittest.SynchronousTestCase):
         cluster.tick(120)
         self.assertEqual(cluster.leader(), "1")
 
+    def test_d10_a_majority_that_stores_nothing(self) -> None:
+        """Followers that live and say that their disks fail: while nothing is committed that is no majority for long."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        for each in ("2", "3"):
+            cluster.node(each).unhealthy("full")
+        cluster.tick(200)
+        self.assertEqual((cluster.leader(), cluster.node("1").term), ("1", 1))  # nothing waits to be stored
+        cluster.lose = lambda message: message.kind == Kind.APPEND_ANSWER
+        cluster.node("1").propose([b"a"])
+        cluster.tick(49)
+        self.assertEqual(cluster.leader(), "1")  # slow disks are given their time
+        cluster.tick(12, "1")
+        self.assertEqual((cluster.leader(), cluster.node("1").term), ("", 1))
+
+    def test_d10_slow_disks_that_store_now_and_then(self) -> None:
+        """As long as entries are committed nobody steps down, and one healthy follower is enough."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        for each in ("2", "3"):
+            cluster.node(each).unhealthy("slow")
+        slow = [True]
+        cluster.lose = lambda message: message.kind == Kind.APPEND_ANSWER and slow[0]
+        for _ in range(8):
+            cluster.node("1").propose([b"a"])
+            cluster.tick(45)
+            slow[0] = False
+            cluster.node("1").propose([b"b"])
+            cluster.tick(2)
+            slow[0] = True
+        self.assertEqual((cluster.leader(), cluster.node("1").term, len(cluster["1"].applied)), ("1", 1, 16))
+        cluster.node("2").healthy()
+        cluster.node("1").propose([b"a"])
+        cluster.tick(100)
+        self.assertEqual((cluster.leader(), cluster.node("1").term), ("1", 1))
+
+    def test_d10_who_may_not_stand_is_not_loyal_for_longer(self) -> None:
+        """The leader is gone, one follower's disk is slow: it may not lead, but it elects the other at once."""
+        for seed in range(10):
+            cluster = Cluster(3, seed)
+            cluster.elect("1")
+            cluster.node("2").unhealthy("slow")
+            cluster.isolate("1")
+            cluster.tick(21, "2")
+            self.assertEqual(cluster.node("2").leader_id, "")
+            cluster.node("3").campaign()
+            cluster.settle()
+            self.assertEqual(cluster.node("3").role, Role.LEADER)
+
     def test_d10_a_candidate_gives_up(self) -> None:
         """And a single node stops leading."""
         cluster = Cluster(3)

@@ -77,6 +77,7 @@ class Elections:
             if core.electable:
                 self.campaign(forced=False)
             else:
+                self.become_follower(core.term, "")  # who may not stand is loyal no longer than others all the same
                 self.reset_timer()
 
     def reset_timer(self) -> None:
