@@ -185,7 +185,7 @@ class DiskTests(unittest.SynchronousTestCase):
         self.assertEqual(cluster.leader(), "1")
 
     def test_d10_a_majority_that_stores_nothing(self) -> None:
-        """Followers that live and say that their disks fail: while nothing is committed that is no majority for long."""
+        """Followers that live and say that their disks fail: if nothing is committed that is no majority."""
         cluster = Cluster(3)
         cluster.elect("1")
         for each in ("2", "3"):

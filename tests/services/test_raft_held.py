@@ -10,7 +10,7 @@ from twisted.internet import defer
 from rocketha.raft.messages import Entry, Kind, Members, Message, SnapshotMeta
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions
-from rocketha.services.raft_waiting import ResultUnknown
+from rocketha.services.raft_waiting import NoMajority, ResultUnknown
 from tests.services.test_raft_parts import ByHandCase
 
 NORMAL = 1
@@ -172,3 +172,26 @@ class HangingTests(HeldCase):
         self.advance(0.1)
         self.assertTrue(self.failureResultOf(waiting, ResultUnknown).value.maybe_applied)
         self.assertTrue(service.is_leader)
+
+
+class LostReadTests(HeldCase):
+    """A leader that is heard and answers no read."""
+
+    def test_rounds_that_are_lost_do_not_pile_up(self) -> None:
+        """Each is begun again under another number; the core keeps one, however often, and so never becomes Busy."""
+        service = self.following(options=RaftOptions(read_ticks=12))
+        self.append(service, 1, 1, 1)
+        failed = 0
+        for _ in range(200):
+            read = service.barrier()
+            self.advance(0.65)
+            self.hear(service, Kind.HEART_BEAT, commit=1)
+            self.failureResultOf(read, NoMajority)
+            failed += 1
+        asked = {each.context for each in self.said if each.kind == Kind.READ_INDEX}
+        self.assertGreater(len(asked), 2 * failed)
+        self.assertEqual(len(service.node._core.forwarded), 1)
+        read = service.barrier()
+        self.reactor.advance(0)
+        self.hear(service, Kind.READ_INDEX_ANSWER, context=self.said[-1].context, index=1)
+        self.successResultOf(read)

@@ -88,6 +88,7 @@ class RaftDriver:
         self._barriers = barriers
         self._options = options
         self._members = node.members
+        self._round = 0  # the last round of reads that was begun
         self._installing = False
         self._unhealthy_until: int | None = None
         self._commits: dict[str, Message] = {}  # word of commits that waits for the next tick, by peer
@@ -142,6 +143,8 @@ class RaftDriver:
     def _read(self) -> None:
         context = self._barriers.begin(self.tick)
         if context is not None:
+            self.node.forget_read(self._round)  # over, or lost: nobody waits for its answer any more
+            self._round = context
             try:
                 self.node.read_index(context)
             except RaftRefused:
