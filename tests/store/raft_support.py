@@ -52,6 +52,12 @@ def snapshot_data(meta: SnapshotMeta, size: int = 300) -> bytes:
     return (b"all up to %d;" % meta.index * size)[:size]
 
 
+def save_snapshot(log: RaftLog, meta: SnapshotMeta, data: bytes) -> None:
+    """As the driver does it in two steps, in two threads."""
+    log.write_snapshot(meta, data)
+    log.install_snapshot(meta)
+
+
 def image(disk: MemoryDisk, directory: str = ROOT) -> dict[str, bytes]:
     """The files of a directory."""
     return {f"{directory}/{name}": disk.read_all(f"{directory}/{name}", 1 << 30) for name in disk.list(directory)}
@@ -353,11 +359,11 @@ class Run:
         if not holds:
             model.floor = min(model.floor, meta.index)
         try:
-            log.save_snapshot(meta, snapshot_data(meta))
+            save_snapshot(log, meta, snapshot_data(meta))
         except DiskFailure:
             if log.failed is not None or holds:
                 raise
-            log.save_snapshot(meta, snapshot_data(meta))  # a node that was sent one gets it again before it goes on
+            save_snapshot(log, meta, snapshot_data(meta))  # a node that was sent one gets it again before it goes on
         model.chain, model.snapshots = after, [meta]
         model.commit = max(model.commit, meta.index)
 

@@ -8,18 +8,19 @@ import shutil
 import tempfile
 import threading
 import unittest
-import zlib
 from collections.abc import Callable
 from typing import Any
 
-from rocketha.errors import ConfigError, CorruptStore, DiskFailure, InvariantBroken, RemoteProtocolError
+from rocketha.errors import ConfigError, CorruptStore, DiskFailure, InvariantBroken
 from rocketha.raft.storage import LogStorage
 from rocketha.store.disk import Disk
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.store.raft_log import RaftLog
+from rocketha.store.raft_snapshot import WRITE_BLOCKS
 from rocketha.store.raft_tail import EntryTail
 from rocketha.wire.raft_entries import Compacted, Entry, HardState, Members, SnapshotMeta, Unavailable
+from rocketha.wire.spec.raft_log import SNAPSHOT_BLOCK_BYTES
 from tests.store.raft_support import (
     GROWN,
     MEMBERS,
@@ -32,6 +33,7 @@ from tests.store.raft_support import (
     image,
     open_log,
     restored,
+    save_snapshot,
     snapshot_data,
 )
 
@@ -166,7 +168,7 @@ class LogContract:
         files = len(self.segments())
         for index in (10, 20, 30):
             meta = SnapshotMeta(index, 1, GROWN)
-            log.save_snapshot(meta, snapshot_data(meta, 150_000))
+            save_snapshot(log, meta, snapshot_data(meta, 150_000))
             self.assertEqual((log.snapshot(), log.first_index()), (meta, 1))
         log.compact(25)
         self.assertLess(len(self.segments()), files - 2)
@@ -198,7 +200,7 @@ class LogContract:
             log = open_log(self.disk, shutil_root)
             log.save(term(3), entries(1, 20, 1, 60))
             meta = SnapshotMeta(index, of_term, GROWN)
-            log.save_snapshot(meta, snapshot_data(meta))
+            save_snapshot(log, meta, snapshot_data(meta))
             after = entries(1, 20, 1, 60) if kept else []
             for _ in range(2):
                 self.assertEqual((held(log), log.last_index()), (after, 20 if kept else index))
@@ -224,29 +226,21 @@ class LogContract:
             self.assertEqual((log.snapshot(), log.read_snapshot(0, 1 << 20)), (meta, snapshot_data(meta)))
         log.close()
 
-    def test_a_snapshot_in_parts(self) -> None:
-        """Chunks of any size give the same file; a gap, or another checksum than the sender's, is refused and leaves
-        nothing behind."""
+    def test_snapshots_of_any_length(self) -> None:
+        """None, a part of a block, whole blocks, several writes: the same bytes come back, after a restart too."""
         log = self.open()
         log.save(term(4), [])
-        meta = SnapshotMeta(9, 4, GROWN)
-        data = random.Random(1).randbytes(200_001)
-        for size in (1 << 20, 65_536, 10_007):
-            writer = log.snapshot_writer(meta)
-            for start in range(0, len(data), size):
-                writer.write(writer.offset, data[start : start + size])
-            log.finish_snapshot(writer, zlib.crc32(data))
+        block = SNAPSHOT_BLOCK_BYTES
+        for index, size in enumerate((0, 1, block, block + 1, 3 * block, (WRITE_BLOCKS + 1) * block + 5), 9):
+            meta, data = SnapshotMeta(index, 4, GROWN), random.Random(size).randbytes(size)
+            for _ in range(2):  # again, over what is there
+                log.write_snapshot(meta, data)
+            self.assertNotEqual(log.snapshot(), meta)
             log.install_snapshot(meta)
-            self.assertEqual(log.read_snapshot(0, 1 << 20), data)
-        names = self.disk.list(self.root)
-        writer = log.snapshot_writer(SnapshotMeta(11, 4, GROWN))
-        writer.write(0, b"abc")
-        for offset in (2, 4):
-            with self.assertRaises(RemoteProtocolError):
-                writer.write(offset, b"def")
-        with self.assertRaises(RemoteProtocolError):
-            log.finish_snapshot(writer, zlib.crc32(b"abd"))
-        self.assertEqual(self.disk.list(self.root), names)
+            for _ in range(2):
+                self.assertEqual((log.snapshot(), log.read_snapshot(0, 1 << 24)), (meta, data))
+                self.assertEqual(log.read_snapshot(size // 2, 9), data[size // 2 : size // 2 + 9])
+                log = self.reopened(log)
         log.close()
 
     def test_a_directory_is_used_once(self) -> None:
@@ -374,7 +368,7 @@ class RefusalTests(unittest.TestCase):
 
     def test_another_nodes_directory(self) -> None:
         """A copied directory is refused by its first file with both names; so is a single copied file."""
-        self.log.save_snapshot(SnapshotMeta(5, 1, MEMBERS), b"x")
+        save_snapshot(self.log, SnapshotMeta(5, 1, MEMBERS), b"x")
         self.log.close()
         files = image(self.disk)
         for id, group in (("n1", "group-a"), ("n0", "group-b")):
@@ -419,7 +413,7 @@ class RefusalTests(unittest.TestCase):
         """The one before is used where the log reaches it, with a note; else the start is refused."""
         for index in (4, 8):
             meta = SnapshotMeta(index, 1, MEMBERS)
-            self.log.save_snapshot(meta, snapshot_data(meta))
+            save_snapshot(self.log, meta, snapshot_data(meta))
         names = [name for name in self.disk.list(ROOT) if name.startswith("snapshot")]
         path = f"{ROOT}/{names[-1]}"
         self.log.close()
@@ -432,7 +426,7 @@ class RefusalTests(unittest.TestCase):
         log = open_log(self.disk, segment_bytes=200)
         log.save(None, entries(11, 40, 3, 100))
         meta = SnapshotMeta(30, 3, MEMBERS)
-        log.save_snapshot(meta, snapshot_data(meta))
+        save_snapshot(log, meta, snapshot_data(meta))
         log.compact(30)
         log.close()
         files = image(self.disk)
@@ -457,7 +451,7 @@ class SnapshotEverywhereTests(unittest.TestCase):
                 log.save(term(4), whole)
                 own = index <= len(whole)
                 meta = SnapshotMeta(index, whole[index - 1].term if own else 4, GROWN)
-                log.save_snapshot(meta, snapshot_data(meta))
+                save_snapshot(log, meta, snapshot_data(meta))
                 log.compact(compacted)
                 kept = whole[log.first_index() - 1 :] if own else []
                 self.assertEqual(log.first_index(), (compacted if own else index) + 1)

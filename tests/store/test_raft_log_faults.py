@@ -26,6 +26,7 @@ from tests.store.raft_support import (
     image,
     open_log,
     restored,
+    save_snapshot,
     snapshot_data,
 )
 
@@ -326,7 +327,7 @@ class RotTests(unittest.TestCase):
         log.save(HardState(3, "n2", 0), [*entries(1, 4, 1), *entries(5, 12, 3)])
         for index in (3, 5):
             meta = SnapshotMeta(index, log.term(index), GROWN if index == 5 else MEMBERS)
-            log.save_snapshot(meta, snapshot_data(meta, 120))
+            save_snapshot(log, meta, snapshot_data(meta, 120))
         log.compact(2)
         log.close()
         return image(disk)
@@ -386,7 +387,7 @@ class RotTests(unittest.TestCase):
         log = open_log(disk)
         log.save(HardState(1, "n0", 0), entries(1, 3, 1))
         meta = SnapshotMeta(3, 1, MEMBERS)
-        log.save_snapshot(meta, snapshot_data(meta, 200_000))
+        save_snapshot(log, meta, snapshot_data(meta, 200_000))
         (path,) = [f"{ROOT}/{name}" for name in disk.list(ROOT) if name.startswith("snapshot")]
         disk.flip_bit(path, 100_000, 1)
         self.assertEqual(log.read_snapshot(0, 60_000), snapshot_data(meta, 200_000)[:60_000])
@@ -412,7 +413,7 @@ class FailedSyncTests(unittest.TestCase):
             log.sync,
             lambda: log.save(None, entries(5, 5, 1)),
             lambda: log.save(HardState(2, "", 0), []),
-            lambda: log.save_snapshot(SnapshotMeta(1, 1, MEMBERS), b""),
+            lambda: save_snapshot(log, SnapshotMeta(1, 1, MEMBERS), b""),
             lambda: log.compact(0),
         ):
             with self.assertRaisesRegex(DiskFailure, "nothing is written any more"):

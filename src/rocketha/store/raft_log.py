@@ -29,7 +29,7 @@ from rocketha.store import atomic_file
 from rocketha.store.disk import Disk, File, Lock
 from rocketha.store.raft_recovery import Recovered, Recovery
 from rocketha.store.raft_segment import Place, create_segment
-from rocketha.store.raft_snapshot import SnapshotFile, Snapshots, SnapshotWriter
+from rocketha.store.raft_snapshot import SnapshotFile, Snapshots
 from rocketha.store.raft_state import ProgressFile, VoteFile
 from rocketha.store.raft_tail import bounded
 from rocketha.wire.raft_entries import Compacted, Entry, HardState, Members, SnapshotMeta, Unavailable
@@ -403,43 +403,20 @@ class RaftLog:
 
     # ---- snapshots
 
-    def save_snapshot(self, meta: SnapshotMeta, data: bytes) -> None:
-        """:meth:`write_snapshot` and :meth:`install_snapshot`."""
-        self.write_snapshot(meta, data)
-        self.install_snapshot(meta)
-
     def write_snapshot(self, meta: SnapshotMeta, data: bytes) -> None:
         """A snapshot is on the disk, whole, when this returns; it counts after :meth:`install_snapshot`.
 
         In a worker, one at a time, beside everything else.
 
-        :raises DiskFailure: it is not there; try again.
+        :raises DiskFailure: it is not there; try again, unless :attr:`failed` is set.
         """
-        writer = self.snapshot_writer(meta)
-        try:
-            writer.write(0, data)
-            self.finish_snapshot(writer)
-        except DiskFailure:
-            writer.close()
-            raise
-
-    def snapshot_writer(self, meta: SnapshotMeta) -> SnapshotWriter:
-        """Begin a snapshot that comes in parts; then :meth:`finish_snapshot`."""
         self._usable()
-        return self._snapshots.writer(meta)
-
-    def finish_snapshot(self, writer: SnapshotWriter, crc: int | None = None) -> None:
-        """All parts are there; as :meth:`write_snapshot`.
-
-        :param crc: CRC-32 that the data must have, None when nobody said.
-        :raises RemoteProtocolError: they have another.
-        """
         try:
-            file = writer.finish(crc)
+            file = self._snapshots.write(meta, data)
         except DiskFailure as failure:
             self._note_failure(failure)
             raise
-        self._written[file.meta.index, file.meta.term] = file
+        self._written[meta.index, meta.term] = file
 
     def install_snapshot(self, meta: SnapshotMeta) -> None:
         """A snapshot that was written is the newest one now.

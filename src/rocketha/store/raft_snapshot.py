@@ -12,7 +12,7 @@ import zlib
 
 import attrs
 
-from rocketha.errors import CorruptStore, RemoteProtocolError
+from rocketha.errors import CorruptStore
 from rocketha.store.disk import Disk, File
 from rocketha.store.raft_state import check_owner
 from rocketha.wire import raft_records
@@ -23,8 +23,8 @@ from rocketha.wire.spec.raft_log import SNAPSHOT_BLOCK_BYTES, SNAPSHOT_HEADER_BY
 KEPT = 2
 """Snapshots kept: a transfer of the older one can end while a newer one is made, and one may rot."""
 
-SNAPSHOT_BYTES_MAX = 1 << 34
-"""Data bytes of a snapshot."""
+WRITE_BLOCKS = 64
+"""Blocks of a snapshot that are written at once."""
 
 PREFIX = "snapshot-"
 _NAME = re.compile(r"snapshot-\d{20}-\d{20}")
@@ -92,82 +92,6 @@ class SnapshotFile:
         return raft_records.parse_block(block, seed, lambda reason: CorruptStore(self.path, at, reason))
 
 
-class SnapshotWriter:
-    """A snapshot that comes in parts, in order; it is none before :meth:`finish`."""
-
-    def __init__(self, disk: Disk, path: str, meta: SnapshotMeta, owner: tuple[str, str]) -> None:
-        self._disk = disk
-        self._path = path
-        self._meta = meta
-        self._header = SnapshotHeader(meta.index, meta.term, 0, 0, *owner, meta.members.encode())
-        self._at = len(raft_records.build_snapshot_header(self._header))
-        self._blocks_at = self._at
-        self._number = 0
-        self._rest = bytearray()
-        self._crc = 0
-        self.offset = 0
-        """Data bytes written so far: where the next part begins."""
-        temporary = f"{path}.tmp"
-        if disk.exists(temporary):
-            disk.remove(temporary)
-        self._file = disk.create(temporary, 0)
-
-    def write(self, offset: int, data: bytes) -> None:
-        """The next part.
-
-        :raises RemoteProtocolError: it does not begin at :attr:`offset`, or all is too long.
-        """
-        if offset != self.offset or offset + len(data) > SNAPSHOT_BYTES_MAX:
-            raise RemoteProtocolError(f"snapshot data at {offset} ({len(data)} bytes) where {self.offset} was to come")
-        self._crc = zlib.crc32(data, self._crc)
-        self.offset += len(data)
-        self._rest += data
-        whole = len(self._rest) // SNAPSHOT_BLOCK_BYTES * SNAPSHOT_BLOCK_BYTES
-        if whole:
-            self._put(memoryview(bytes(self._rest[:whole])))
-            del self._rest[:whole]
-
-    def _put(self, data: memoryview) -> None:
-        blocks = []
-        for start in range(0, len(data), SNAPSHOT_BLOCK_BYTES):
-            seed = raft_records.block_seed(self._meta.index, self._meta.term, self._number)
-            blocks.append(raft_records.build_block(data[start : start + SNAPSHOT_BLOCK_BYTES], seed))
-            self._number += 1
-        self._file.write(self._at, blocks)
-        self._at += sum(map(len, blocks))
-
-    def finish(self, crc: int | None = None) -> SnapshotFile:
-        """All parts are there: the snapshot is on the disk, under its name, when this returns.
-
-        :param crc: CRC-32 that the data must have; None when nobody said.
-        :raises RemoteProtocolError: they have another; nothing was made.
-        """
-        if crc is not None and crc != self._crc:
-            self.abandon()
-            raise RemoteProtocolError(f"the snapshot at {self._meta.index} has the CRC {self._crc}, {crc} was wanted")
-        try:
-            if self._rest:
-                self._put(memoryview(bytes(self._rest)))
-            header = self._header._replace(length=self.offset, data_crc=self._crc)
-            self._file.write(0, [raft_records.build_snapshot_header(header)])
-            self._file.sync()
-        finally:
-            self._file.close()
-        self._disk.rename(f"{self._path}.tmp", self._path)
-        self._disk.sync_dir(self._path.rpartition("/")[0])
-        return SnapshotFile(self._path, self._meta, self.offset, self._crc, self._blocks_at)
-
-    def close(self) -> None:
-        """Give the descriptor back; what was written is removed by the next writer or start."""
-        self._file.close()
-
-    def abandon(self) -> None:
-        """Forget what was written."""
-        self._file.close()
-        if self._disk.exists(f"{self._path}.tmp"):
-            self._disk.remove(f"{self._path}.tmp")
-
-
 class Snapshots:
     """The snapshots of a directory.
 
@@ -218,9 +142,36 @@ class Snapshots:
         found.check(self._disk)
         return found
 
-    def writer(self, meta: SnapshotMeta) -> SnapshotWriter:
-        """Begin a snapshot."""
-        return SnapshotWriter(self._disk, self._path(meta), meta, self._owner)
+    def write(self, meta: SnapshotMeta, data: bytes) -> SnapshotFile:
+        """Put a snapshot on the disk: whole, and under its name, when this returns.
+
+        :raises DiskFailure: it is not there; what was written is removed by the next attempt, or start.
+        """
+        path, members, crc = self._path(meta), meta.members.encode(), zlib.crc32(data)
+        header = raft_records.build_snapshot_header(
+            SnapshotHeader(meta.index, meta.term, len(data), crc, *self._owner, members)
+        )
+        temporary = f"{path}.tmp"
+        if self._disk.exists(temporary):
+            self._disk.remove(temporary)
+        file = self._disk.create(temporary, 0)
+        try:
+            file.write(0, [header])
+            at, view = len(header), memoryview(data)
+            for start in range(0, len(data), WRITE_BLOCKS * SNAPSHOT_BLOCK_BYTES):
+                blocks = []
+                end = min(len(data), start + WRITE_BLOCKS * SNAPSHOT_BLOCK_BYTES)
+                for block in range(start, end, SNAPSHOT_BLOCK_BYTES):
+                    seed = raft_records.block_seed(meta.index, meta.term, block // SNAPSHOT_BLOCK_BYTES)
+                    blocks.append(raft_records.build_block(view[block : block + SNAPSHOT_BLOCK_BYTES], seed))
+                file.write(at, blocks)
+                at += sum(map(len, blocks))
+            file.sync()
+        finally:
+            file.close()
+        self._disk.rename(temporary, path)
+        self._disk.sync_dir(self._directory)
+        return SnapshotFile(path, meta, len(data), crc, len(header))
 
     def add(self, file: SnapshotFile) -> None:
         """A snapshot that was written is the newest now; older ones than the last two are removed."""
