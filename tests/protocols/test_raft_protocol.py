@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import ConfigError
 from rocketha.protocols import raft_peers
-from rocketha.protocols.endpoints import client_endpoint, literal_host, parse_peers
+from rocketha.protocols.endpoints import client_endpoint, is_loopback, literal_host, parse_peers
 from rocketha.protocols.raft import RaftLimits, RaftProtocol
 from rocketha.protocols.raft_peers import RaftPeers
 from rocketha.protocols.raft_port import COMPLAIN_AGAIN_S, SHARED_S, RaftPort
@@ -629,6 +629,13 @@ class AddressTests(SynchronousTestCase):
         self.assertEqual(literal_host("[0:0::1]:5"), "::1")
         self.assertIsNone(literal_host("name:5"))
         self.assertIsNone(literal_host("nonsense"))
+
+    def test_loopback(self) -> None:
+        """All its addresses, in every way they are written; nothing else."""
+        for host in ("127.0.0.1", "127.9.9.9", "::1", "0:0::1", "::ffff:127.0.0.1", "localhost"):
+            self.assertTrue(is_loopback(host), host)
+        for host in ("10.0.0.1", "1.127.0.0", "::", "::ffff:10.0.0.1", "fe80::1%eth0", "127.evil.example", ""):
+            self.assertFalse(is_loopback(host), host)
 
     def test_a_wrong_address_is_no_crash(self) -> None:
         """Members may carry any text; it is complained about and tried again."""

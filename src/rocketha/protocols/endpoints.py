@@ -41,6 +41,16 @@ def client_endpoint(reactor: Any, address: str, timeout_s: float) -> Any:
     return kind(reactor, host, port, timeout=timeout_s)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether what comes from this IP address, or goes to it or to ``localhost``, stays on this machine."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host == "localhost"
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
 def literal_host(address: str) -> str | None:
     """The IP address in ``host:port``, normalised; None where the host is a name or the text no address."""
     try:

@@ -33,6 +33,7 @@ from zope.interface import implementer
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
+from rocketha.protocols.admission import Admission
 from rocketha.protocols.eager import eager_write, queued_bytes
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.turn import Turn
@@ -415,7 +416,7 @@ class RemotingFactory(ServerFactory):
         self.unfinished = 0
         # Likewise of the bytes that wait to be sent, as of each connection's last write.
         self.unsent = 0
-        self._by_address: dict[str, int] = {}
+        self.admission = Admission(self.limits)
         self._complaints = 0  # of this second
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self.numbers = itertools.count(1) if numbers is None else numbers
@@ -442,28 +443,16 @@ class RemotingFactory(ServerFactory):
 
     def admit(self, connection: RemotingProtocol) -> str | None:
         """Count a connection in, or say why not."""
-        if self.server:
-            if len(self.connections) >= self.limits.connections:
-                return f"{self.limits.connections} connections are open"
-            same = self._by_address.get(connection.peer_host, 0)
-            loopback = connection.peer_host.startswith("127.") or connection.peer_host in ("::1", "::ffff:127.0.0.1")
-            if same >= self.limits.connections_per_address and not loopback:
-                return f"{same} connections of {connection.peer_host} are open"
+        if self.server and (refusal := self.admission.admit(connection)):
+            return refusal
         self.connections[connection.id] = connection
-        self._by_address[connection.peer_host] = self._by_address.get(connection.peer_host, 0) + 1
         return None
 
     def forget(self, connection: RemotingProtocol) -> bool:
         """Count a connection out; False when it never was admitted."""
         self._closing.pop(connection.id, None)
-        if self.connections.pop(connection.id, None) is None:
-            return False
-        left = self._by_address[connection.peer_host] - 1
-        if left:
-            self._by_address[connection.peer_host] = left
-        else:
-            del self._by_address[connection.peer_host]
-        return True
+        self.admission.leave(connection)
+        return self.connections.pop(connection.id, None) is not None
 
     def closing(self, connection: RemotingProtocol) -> None:
         """A connection waits for its last bytes to go out: the sweep cuts it when the peer never takes them."""

@@ -13,7 +13,7 @@ import re
 import attrs
 
 from rocketha.errors import ConfigError
-from rocketha.protocols.endpoints import parse_peers
+from rocketha.protocols.endpoints import is_loopback, parse_peers
 from rocketha.services.config_keys import RemotingConfig, check_address, check_endpoints, check_name, check_plain_path
 from rocketha.services.settings import Section, choice, flag, number, text
 
@@ -283,17 +283,9 @@ def _address_to_bind(host: str, own: str, warnings: list[str]) -> str:
         return "0.0.0.0"  # noqa: S104 (a name says no interface; the warning says so)
 
 
-def _is_local(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _address_warnings(peers: dict[str, str], own: str) -> list[str]:
     """Addresses that cannot work for brokers on other machines (regression E3)."""
-    local = [node for node, address in peers.items() if _is_local(address)]
+    local = [node for node, address in peers.items() if is_loopback(address.rpartition(":")[0].strip("[]"))]
     problems = []
     if local and len(local) < len(peers):
         words = ", ".join(f"{node}-{peers[node]}" for node in local)

@@ -22,7 +22,7 @@ from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.state import ControllerState
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.observe.logging import make_logger
-from rocketha.protocols.endpoints import parse_peers
+from rocketha.protocols.endpoints import is_loopback, parse_peers
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.raft.errors import NotLeader, RaftRefused, Transferring
 from rocketha.raft.membership import MembersChange
@@ -154,9 +154,7 @@ class OwnAnswers:
         return self._raft.status() if started.called and self._raft.running else None
 
     def _check_operator(self, connection: RemotingProtocol) -> None:
-        host = connection.peer_host
-        local = host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
-        if not local and not self._config.remote_admin_enable:
+        if not is_loopback(connection.peer_host) and not self._config.remote_admin_enable:
             raise RequestRefused(
                 ResponseCode.NO_PERMISSION,
                 "this is granted on the controller's own machine only; remoteAdminEnable=true allows it from others",
