@@ -117,16 +117,18 @@ class SharedStrangersTests(SynchronousTestCase):
 
     def test_they_count_until_they_greet(self) -> None:
         """Saying R is no way around the limit by address; a member's connection leaves its place."""
-        self.connect(b"R")
-        held = self.protocol
-        self.connect(b"R")
-        self.assertTrue(self.connect(b"R").aborted)
-        self.assertEqual(len(self.factory.connections), 2)
+        transports = []
+        for _ in range(3):
+            transports.append(self.connect(b"R"))
+            held = self.protocol
+        self.assertEqual([each.aborted for each in transports], [True, False, False])
         held.dataReceived(hello(sender="n2")[1:])
-        self.assertEqual((self.raft.connected, len(self.factory.connections)), (["n2"], 1))
-        self.assertFalse(self.connect(b"R").aborted)
+        self.assertEqual((self.raft.connected, len(self.factory.connections)), (["n2"], 2))
+        transports.append(self.connect(b"R"))
+        self.assertEqual([each.aborted for each in transports], [True, False, False, False])
         held.connectionLost(Failure(error.ConnectionDone()))
-        self.assertEqual(len(self.factory.connections), 2)
+        transports.append(self.connect(b"R"))
+        self.assertEqual([each.aborted for each in transports], [True, True, False, False, False])
 
     def test_ended_ungreeted(self) -> None:
         """They leave their place when they end, refused or not."""

@@ -250,17 +250,23 @@ class LimitTests(RemotingCase):
         self.advance(1)
         self.assertTrue(transport.disconnecting)
 
+    def speaker(self, host: str = "127.0.0.1", port: int = 40000) -> tuple[RemotingProtocol, Transport]:
+        """A connection on which something was said."""
+        protocol, transport = self.connect(host, port)
+        protocol.dataReceived(frame(1))
+        return protocol, transport
+
     def test_connections_per_address(self) -> None:
         """One address has its share, loopback has it all, the port has its maximum."""
-        first, _ = self.connect("10.0.0.1", 1)
-        self.connect("10.0.0.1", 2)
+        first, _ = self.speaker("10.0.0.1", 1)
+        self.speaker("10.0.0.1", 2)
         _, third = self.connect("10.0.0.1", 3)
         self.assertTrue(third.aborted)
         first.connectionLost()
-        _, again = self.connect("10.0.0.1", 4)
+        _, again = self.speaker("10.0.0.1", 4)
         self.assertFalse(again.aborted)
         for port in range(3):
-            _, local = self.connect("127.0.0.1", 10 + port)
+            _, local = self.speaker("127.0.0.1", 10 + port)
             self.assertFalse(local.aborted)
         _, sixth = self.connect("127.0.0.1", 20)
         self.assertTrue(sixth.aborted)
@@ -268,12 +274,51 @@ class LimitTests(RemotingCase):
     def test_a_refused_connection_is_no_ones(self) -> None:
         """The service never hears of a connection that was refused, nor of its end."""
         for port in range(5):
-            self.connect(port=port)
+            self.speaker(port=port)
         events = list(self.service.events)
         refused, _ = self.connect(port=6)
         refused.dataReceived(frame(1))
         refused.connectionLost()
         self.assertEqual(self.service.events, events)
+
+    def test_an_evicted_connection_ends_as_any(self) -> None:
+        """The service hears of its end, once; it is counted; the log is not filled."""
+        first, transport = self.connect(port=1)
+        for port in range(2, 6):
+            self.connect(port=port)
+        said: list[str] = []
+        self.factory.log = type("Log", (), {"warn": lambda _, text, **values: said.append(values["peer"])})()  # type: ignore[assignment]
+        newcomer, its = self.speaker(port=6)
+        self.assertEqual((transport.aborted, its.aborted, self.factory.refused), (True, False, 1))
+        first.connectionLost()
+        self.assertEqual(self.service.events.count(("disconnected", "127.0.0.1:1")), 1)
+        self.connect(port=7)
+        self.assertEqual((self.factory.refused, said), (2, ["127.0.0.1:1"]))
+        self.assertEqual([c.opaque for c in frames_of(its.value())], [1])
+        self.assertFalse(newcomer.closed)
+
+    def test_many_that_say_nothing_have_less_time(self) -> None:
+        """While half of the places are theirs."""
+        silent = [self.connect(port=port)[1] for port in range(3)]
+        self.advance(2)
+        self.assertFalse(any(transport.disconnecting for transport in silent))
+        self.advance(1)
+        self.assertTrue(all(transport.disconnecting for transport in silent))
+
+    def test_who_spoke_makes_no_crowd(self) -> None:
+        """The others have their ten seconds."""
+        for port in range(3):
+            self.speaker(port=port)
+        _, silent = self.connect(port=4)
+        self.advance(10)
+        self.assertFalse(silent.disconnecting)
+
+    def test_who_connects_out_waits_for_nobody(self) -> None:
+        """A client's connections are its own affair: no places, no deadline for the other end's first word."""
+        self.factory.server = False
+        transports = [self.connect(port=port)[1] for port in range(8)]
+        self.advance(20)
+        self.assertFalse(any(transport.disconnecting or transport.aborted for transport in transports))
 
     def test_unfinished_frames_of_all_connections(self) -> None:
         """The bytes held in unfinished frames are bounded over the whole port; a closed connection gives its part

@@ -81,20 +81,35 @@ class SharedPortTests(SynchronousTestCase):
 
     def test_saying_nothing_counts_and_ends(self) -> None:
         """Connections without a byte are held to the limits of the remoting port: by address, in all, and in time."""
-        silent = [self.connect("10.0.0.1") for _ in range(2)]
-        _, third = self.connect("10.0.0.1")
-        self.assertTrue(third.aborted)
+        silent = [self.connect("10.0.0.1") for _ in range(3)]
+        self.assertEqual([transport.aborted for _, transport in silent], [True, False, False])
         others = [self.connect() for _ in range(2)]
-        _, fifth = self.connect()
-        self.assertTrue(fifth.aborted)
+        self.connect()
+        self.assertEqual([transport.aborted for _, transport in silent], [True, True, False])
         others[0][0].dataReceived(hello())
         self.connect()  # a member's connection has left its place
+        self.assertFalse(silent[2][1].aborted)
         self.advance(11)
-        self.assertTrue(all(transport.disconnecting for _, transport in silent))
+        self.assertTrue(silent[2][1].disconnecting)
         self.assertFalse(others[0][1].disconnecting)
         for protocol, _ in silent:
             protocol.connectionLost(Failure(error.ConnectionDone()))
         self.assertEqual(self.service.events, [])
+
+    def test_a_flood_keeps_no_member_out(self) -> None:
+        """Nor a broker: not from the same address, and not from another that has taken all there is."""
+        for host in ("10.0.0.1", "127.0.0.1"):
+            for _ in range(20):
+                self.connect(host)
+                self.connect(host)[0].dataReceived(b"R")
+            member, transport = self.connect(host)
+            member.dataReceived(hello(sender="n2"))
+            broker, its = self.connect(host)
+            broker.dataReceived(frame(1, 7))
+            for _ in range(20):
+                self.connect(host)
+            self.assertEqual((transport.aborted, its.aborted, self.raft.connected), (False, False, ["n2"]), host)
+            self.assertEqual([c.opaque for c in frames_of(its.value())], [7])
 
     def test_neither(self) -> None:
         """A length over the limit is refused as remoting, an R that is no magic as Raft."""

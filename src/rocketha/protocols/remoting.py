@@ -9,9 +9,9 @@ would wait for the next turn of the reactor and change the epoll set twice.
 What it must not know: any request code.
 
 Limits (security.md): frame and header sizes, the first frame within 10 s, a whole frame within 30 s, 120 s of
-silence, connections in all and per address, bytes held in unfinished frames over all connections, bytes queued for a
-peer that does not read.  One sweep a second for all connections keeps them; there is no timer per connection or per
-request of a peer.
+silence, connections in all and per address (:mod:`rocketha.protocols.admission`), bytes held in unfinished frames over
+all connections, bytes queued for a peer that does not read.  One sweep a second for all connections keeps them; there
+is no timer per connection or per request of a peer.
 
 Java: ``NettyRemotingAbstract``, ``NettyRemotingServer``, ``NettyRemotingClient``.
 """
@@ -33,7 +33,7 @@ from zope.interface import implementer
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
-from rocketha.protocols.admission import Admission
+from rocketha.protocols.admission import Admission, Guest
 from rocketha.protocols.eager import eager_write, queued_bytes
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.turn import Turn
@@ -81,6 +81,7 @@ class RemotingProtocol(Protocol):
 
     :ivar id: unique in this process; what pure code knows a connection by.
     :ivar peer: ``host:port`` of the other end.
+    :ivar greeted: whether a valid frame has come.
     :ivar version: ``MQVersion`` ordinal of the peer's last request, None before the first.
     """
 
@@ -108,7 +109,7 @@ class RemotingProtocol(Protocol):
         # Ticks of the factory's sweep, one a second.
         self._opened_tick = self.active_tick = factory.tick
         self._frame_tick: int | None = None
-        self._greeted = False
+        self.greeted = False
 
     # --- life
 
@@ -203,7 +204,7 @@ class RemotingProtocol(Protocol):
             except RemoteProtocolError as problem:
                 self._refuse(problem)
                 return
-            self._greeted = True
+            self.greeted = True
             if command.flag & 1:
                 self._settle(command)
                 continue
@@ -352,9 +353,10 @@ class RemotingProtocol(Protocol):
 
     def overdue(self, tick: int) -> str | None:
         """The deadline this connection missed by ``tick`` (one a second), if any."""
-        limits = self.factory.limits
-        if not self._greeted and self.factory.server and tick - self._opened_tick > limits.first_frame_s:
-            return f"no request within {limits.first_frame_s} s"
+        limits, admission = self.factory.limits, self.factory.admission
+        silent_s = 0 if self.greeted or not self.factory.server else tick - self._opened_tick
+        if silent_s and silent_s > admission.patience_s(self.peer_host):
+            return f"no request within {silent_s - 1} s"
         if self._frame_tick is not None and tick - self._frame_tick > limits.whole_frame_s:
             return f"a frame not whole within {limits.whole_frame_s} s"
         if tick - self.active_tick > limits.idle_s:
@@ -416,7 +418,8 @@ class RemotingFactory(ServerFactory):
         self.unfinished = 0
         # Likewise of the bytes that wait to be sent, as of each connection's last write.
         self.unsent = 0
-        self.admission = Admission(self.limits)
+        self.admission = Admission(self.limits, self._evicted)
+        self._evictions_quiet_until = 0
         self._complaints = 0  # of this second
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self.numbers = itertools.count(1) if numbers is None else numbers
@@ -448,6 +451,14 @@ class RemotingFactory(ServerFactory):
         self.connections[connection.id] = connection
         return None
 
+    def _evicted(self, guest: Guest) -> None:
+        connection = cast(RemotingProtocol, guest)
+        self.refused += 1
+        if self.tick >= self._evictions_quiet_until:
+            self._evictions_quiet_until = self.tick + 60
+            self.log.warn("no places are left: ending connections that said nothing, as {peer}", peer=connection.peer)
+        connection.abort()
+
     def forget(self, connection: RemotingProtocol) -> bool:
         """Count a connection out; False when it never was admitted."""
         self._closing.pop(connection.id, None)
@@ -471,6 +482,7 @@ class RemotingFactory(ServerFactory):
         if self._complaints > COMPLAINTS_MAX:
             self.log.warn("{count} more complaints in this second", count=self._complaints - COMPLAINTS_MAX)
         self._complaints = 0
+        self.admission.settle()
         tick = self.tick
         for connection in list(self.connections.values()):
             if not connection.closed:

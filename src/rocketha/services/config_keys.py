@@ -220,13 +220,27 @@ class RemotingConfig(Section):
         16 << 20, "Longest remoting frame.", low=64 << 10, high=256 << 20, unit="bytes", ours=True
     )
     connections_max: int = number(
-        1024, "Most connections at a time; of a controller 10000.", low=1, high=1_000_000, ours=True
+        1024,
+        "Most connections at a time; of a controller 10000. A newcomer beyond that takes the place of the oldest on "
+        "which nothing was said yet.",
+        low=1,
+        high=1_000_000,
+        ours=True,
     )
     connections_per_address_max: int = number(
-        64, "Most connections at a time from one address other than loopback.", low=1, high=1_000_000, ours=True
+        64,
+        "Most connections at a time from one address other than loopback; a newcomer beyond that likewise.",
+        low=1,
+        high=1_000_000,
+        ours=True,
     )
     first_frame_timeout_seconds: int = number(
-        10, "How long a new connection may take over its first frame.", low=1, high=3600, unit="s", ours=True
+        10,
+        "How long a new connection may take over its first frame; 2 s while more than half of all are such.",
+        low=1,
+        high=3600,
+        unit="s",
+        ours=True,
     )
     frame_timeout_seconds: int = number(
         30, "How long a begun frame may take to arrive.", low=1, high=3600, unit="s", ours=True
