@@ -198,6 +198,18 @@ class NoticesTests(SynchronousTestCase):
         self.notices.send(election(2, 5), old_is_alive=True)
         self.assertEqual((self.network.log, self.notices.pending), ([], 3))
 
+    def test_another_set_at_the_same_address(self) -> None:
+        """Whoever registers with a broker's address does not keep its demotion from it."""
+        self.network.fate["h1:1"] = error.TimeoutError()
+        self.notices.send(election(2, 5)[:1], old_is_alive=False)
+        other = GroupKey("D", "broker-x")
+        self.notices.send((RoleChanged(other, 1, "h1:1", 1, "h1:1", 9, 9, (1,), 3),), old_is_alive=False)
+        self.assertEqual(self.notices.pending, 2)
+        del self.network.fate["h1:1"]
+        self.network.log.clear()
+        self.clock.advance(1)
+        self.assertEqual(sorted(self.network.log), [("h1:1", 5), ("h1:1", 9)])
+
     def test_heartbeat_with_the_new_epoch(self) -> None:
         """It knows; one with an older epoch says nothing."""
         self.network.fate["h1:1"] = None

@@ -1,0 +1,100 @@
+"""What a broker may make a controller remember and write down, and what a controller remembers of elections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet import defer
+from twisted.python.failure import Failure
+
+from rocketha.controller.events import ElectMaster, Evidence
+from rocketha.controller.group import GroupKey
+from rocketha.controller.liveness import ReplicaKey
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire.codes import RequestCode as Code
+from tests.services.controller_case import CLUSTER, NAME, ControllerCase, FakeBroker, free_ports, until
+
+LONG = 60_000
+
+
+class BoundsTests(ControllerCase):
+    """One controller."""
+
+    @defer.inlineCallbacks
+    def silent_master(self) -> Any:
+        """A master that nobody heard yet: its port is closed and no heartbeat ever came."""
+        broker = FakeBroker(self, free_ports(1)[0])
+        self.brokers.append(broker)
+        broker.id = 1
+        yield broker.ask(
+            Code.CONTROLLER_APPLY_BROKER_ID, clusterName=CLUSTER, brokerName=NAME, appliedBrokerId="1",
+            registerCheckCode=f"{broker.address};1",
+        )  # fmt: skip
+        yield broker.register()
+        yield broker.elect()
+        self.assertEqual(self.master(), (1, 1))
+        return broker
+
+    @defer.inlineCallbacks
+    def test_who_asks_does_not_fill_the_log(self) -> Any:
+        """What made a master a suspect goes into the entry of its election, twice, and into every snapshot."""
+        broker = yield self.silent_master()
+        suspicions = self.leader()._watch.suspicions
+        asked = broker.ask(
+            Code.CONTROLLER_ELECT_MASTER, clusterName=CLUSTER, brokerName=NAME, brokerId="9" * LONG,
+            designateElect="false",
+        )  # fmt: skip
+        yield until("it is suspected", suspicions.states)
+        said = suspicions._open[ReplicaKey(CLUSTER, NAME, 1)].why
+        self.assertIn("broker 99999999999999999999 asks for an election", said)
+        self.assertLess(len(said), 200)
+        answer = yield asked
+        self.assertNotEqual(answer.code, 0)
+
+    @defer.inlineCallbacks
+    def test_what_cannot_be_written_is_not_under_way(self) -> Any:
+        """Else every later request about the set would cost an entry."""
+        yield self.start_brokers(1)
+        leader = self.leader()
+        evidence = Evidence(reason="x" * (LONG + 10_000))
+        failing = leader._propose(ElectMaster(CLUSTER, NAME, evidence=evidence))
+        self.assertIsInstance(self.failureResultOf(failing, RemoteProtocolError), Failure)
+        self.assertEqual(leader._in_flight, {})
+        before = leader.state.index
+        answer = yield self.brokers[0].elect()
+        self.assertEqual((answer.code, leader.state.index), (2011, before))
+
+    @defer.inlineCallbacks
+    def test_who_was_told_is_whom_the_answer_was_about(self) -> Any:
+        """1004 is answered about the cluster of its connection, whatever cluster it names."""
+        (one,) = yield self.start_brokers(1)
+        other = GroupKey("other", NAME)
+        yield one.ask(
+            Code.CONTROLLER_APPLY_BROKER_ID, clusterName="other", brokerName=NAME, appliedBrokerId="1",
+            registerCheckCode="127.0.0.1:9;1",
+        )  # fmt: skip
+        one.beat()
+        yield until("the connection is of its cluster again", lambda: self.leader()._clusters == {1: CLUSTER})
+        quiet = self.leader()._elections._quiet
+        quiet.update({GroupKey(CLUSTER, NAME): 3, other: 4})
+        found = yield one.ask(Code.CONTROLLER_GET_REPLICA_INFO, brokerName=NAME, clusterName="other")
+        self.assertEqual(found.fields["masterBrokerId"], "1")
+        self.assertEqual(quiet, {other: 4})
+
+    @defer.inlineCallbacks
+    def test_elections_of_the_past_are_not_counted_or_told_again(self) -> Any:
+        """What was in the log when it was opened: an alert looks at the count, brokers know long since."""
+        one, two = yield self.start_brokers(2)
+        self.assertEqual(self.leader().counts().elections, 1)
+        yield self.nodes["n0"].stopService()
+        self.start_node("n0")
+        yield self.await_leader()
+        elections = self.leader()._elections
+        self.assertEqual((self.leader().counts().elections, list(elections._to_tell)), (0, []))
+        yield until("both are heard", lambda: self.alive(1) and self.alive(2))
+        moved = yield one.ask(
+            Code.CONTROLLER_ELECT_MASTER, clusterName=CLUSTER, brokerName=NAME, brokerId="2", designateElect="true"
+        )
+        self.assertEqual((moved.code, self.leader().counts().elections), (0, 1))
+        yield until("it is told", lambda: two.master == (2, 2))
+        self.assertEqual([epoch for _, epoch in two.told], [2])
