@@ -178,6 +178,54 @@ class LeaseTests(unittest.SynchronousTestCase):
             cluster.tick(1)  # a round more, which gives no lease either
             cluster["1"].reads.clear()
 
+    def test_no_lease_after_a_transfer_that_was_given_up(self) -> None:
+        """The order may still arrive, and overrides every promise: so for this term there is none any more."""
+        cluster = self.leading()
+        orders: list[Message] = []
+        cluster.lose = lambda message: message.kind == Kind.TAKE_LEADERSHIP and not orders.append(message)
+        cluster.node("1").transfer("2")
+        cluster.tick(60, "1")
+        self.assertEqual((cluster.node("1").status().transferring_to, cluster.leader()), ("", "1"))
+        cluster.lose = lambda message: False
+        cluster.isolate("1")
+        cluster.wire.append(orders[0])  # it was under way so long
+        cluster.settle()
+        self.assertEqual(cluster.node("2").role, Role.LEADER)
+        cluster.node("1").read_index(1)
+        cluster.collect()
+        self.assertEqual(cluster["1"].reads, [])
+
+    def test_no_lease_without_promises(self) -> None:
+        """Followers that are set otherwise elect whenever they like to: reads ask for a round then."""
+        cluster = Cluster(3, lease_reads=True, election_ticks=20)
+        for each in ("2", "3"):
+            cluster[each].settings["lease_reads"] = False
+            cluster[each].restart()
+        cluster.elect("1")
+        cluster.tick(5)
+        cluster.node("1").read_index(1)
+        cluster.collect()
+        self.assertEqual(cluster["1"].reads, [])
+        cluster.settle()
+        self.assertEqual(cluster["1"].reads, [ReadState(1, 1)])
+
+    def test_late_ticks_are_no_longer_lease(self) -> None:
+        """Where the driver tells the time it is that which counts, however few ticks came."""
+        cluster = self.leading()
+        cluster.node("1").time_is(100)
+        cluster.node("1").read_index(1)
+        cluster.collect()
+        self.assertEqual(cluster["1"].reads, [])
+        cluster.settle()  # its round gives a new lease, of 16 ticks
+        for clock, reads in ((115, 1), (116, 0)):
+            cluster["1"].reads.clear()
+            cluster.node("1").tick()
+            cluster.node("1").time_is(clock)
+            cluster.lose = lambda message: True
+            cluster.node("1").read_index(clock)
+            cluster.collect()
+            self.assertEqual(len(cluster["1"].reads), reads, clock)
+
     def test_standing_still_ends_the_lease(self) -> None:
         """A frozen process does not know how long it stood."""
         cluster = self.leading()
@@ -209,9 +257,9 @@ class LeaderReadsTests(unittest.SynchronousTestCase):
         reads.ask("", 1, 10)
         self.assertEqual(reads.begin_round(0), 1)
         reads.ask("", 2, 11)
-        self.assertEqual([each.context for each in reads.confirm(1, 0)], [1])
+        self.assertEqual([each.context for each in reads.confirm(1)], [1])
         self.assertTrue(reads.unsent)
         self.assertEqual(reads.begin_round(0), 2)
-        self.assertEqual(reads.confirm(1, 0), [])
-        self.assertEqual([each.context for each in reads.confirm(2, 0)], [2])
+        self.assertEqual(reads.confirm(1), [])
+        self.assertEqual([each.context for each in reads.confirm(2)], [2])
         self.assertEqual(len(reads), 0)

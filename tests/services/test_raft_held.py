@@ -7,7 +7,8 @@ from typing import Any
 
 from twisted.internet import defer
 
-from rocketha.raft.messages import Entry, Kind, Members, Message, SnapshotMeta
+from rocketha.raft.config import RaftConfig, Role
+from rocketha.raft.messages import PROMISED, Entry, Kind, Members, Message, SnapshotMeta
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions
 from rocketha.services.raft_waiting import NoMajority, ResultUnknown
@@ -151,19 +152,26 @@ class NewcomerTests(HeldCase):
         self.assertEqual(service.node._elections._unsure, {"n0"})
 
 
-class HangingTests(HeldCase):
-    """Followers that answer heartbeats and store nothing."""
+class LeadingCase(HeldCase):
+    """n0 leads."""
 
-    def test_proposals_end(self) -> None:
-        """The leader keeps its office; who proposed is told that the outcome is unknown, in time."""
-        service = self.following(options=RaftOptions(propose_ticks=30))
+    def leading(self, **arguments: Any) -> RaftService:
+        service = self.following(**arguments)
         service.node.campaign()
-        self.reactor.advance(0)
         service._driver.advance()
         self.hear(service, Kind.PRE_VOTE_ANSWER)
         self.hear(service, Kind.VOTE_ANSWER)
         self.hear(service, Kind.APPEND_ANSWER, index=1)
         self.assertTrue(service.is_leader)
+        return service
+
+
+class HangingTests(LeadingCase):
+    """Followers that answer heartbeats and store nothing."""
+
+    def test_proposals_end(self) -> None:
+        """The leader keeps its office; who proposed is told that the outcome is unknown, in time."""
+        service = self.leading(options=RaftOptions(propose_ticks=30))
         waiting = service.propose(b"x")
         for _ in range(29):
             self.advance(0.05)
@@ -195,3 +203,67 @@ class LostReadTests(HeldCase):
         self.reactor.advance(0)
         self.hear(service, Kind.READ_INDEX_ANSWER, context=self.said[-1].context, index=1)
         self.successResultOf(read)
+
+
+class LeaseTests(LeadingCase):
+    """Reads without a round, if configured."""
+
+    def leased(self) -> RaftService:
+        self.now_s = 1000.0  # by a clock that never goes back
+        config = RaftConfig("n0", lease_reads=True)
+        service = self.leading(config=config, seconds=lambda: self.now_s)
+        self.pass_time(0.1)
+        self.promise(service)
+        return service
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(round(seconds / 0.05)):
+            self.now_s += 0.05
+            self.advance(0.05)
+
+    def promise(self, service: RaftService) -> None:
+        asked = next(each for each in reversed(self.said) if each.kind == Kind.HEART_BEAT)
+        self.hear(service, Kind.HEART_BEAT_ANSWER, index=1, hint_index=1, log_term=PROMISED, context=asked.context)
+
+    def test_a_read_asks_nobody(self) -> None:
+        """While the lease lasts; afterwards it asks, and is answered by the answer."""
+        service = self.leased()
+        self.said.clear()
+        read = service.barrier()
+        self.reactor.advance(0)
+        self.successResultOf(read)
+        self.assertEqual(self.said, [])
+        self.pass_time(0.75)
+        read = service.barrier()
+        self.reactor.advance(0)
+        self.successResultOf(read)
+        self.pass_time(0.1)
+        read = service.barrier()
+        self.reactor.advance(0)
+        self.assertNoResult(read)
+        self.promise(service)
+        self.successResultOf(read)
+
+    def test_a_process_that_is_late(self) -> None:
+        """Its ticks say that the lease lasts, the clock says that it does not; so do those who ask through another."""
+        service = self.leased()
+        self.now_s += 0.9  # and no tick
+        self.said.clear()
+        read = service.barrier()
+        self.hear(service, Kind.READ_INDEX, context=77)
+        self.assertNoResult(read)
+        self.assertEqual([each for each in self.said if each.kind == Kind.READ_INDEX_ANSWER], [])
+        self.promise(service)
+        self.successResultOf(read)
+        self.assertEqual([each.context for each in self.said if each.kind == Kind.READ_INDEX_ANSWER], [77])
+
+    def test_a_follower_promises(self) -> None:
+        """In its answers, if it is set so, and then no refused connection ends its loyalty."""
+        for leases in (False, True):
+            service = self.following(config=RaftConfig("n0", lease_reads=leases))
+            self.append(service, 1, 1, 1)
+            self.hear(service, Kind.HEART_BEAT, commit=1)
+            self.assertEqual(self.said[-1].log_term, PROMISED if leases else 0)
+            service.peer_refused("n1")
+            self.advance(0.1)
+            self.assertIs(service.node.role, Role.FOLLOWER if leases else Role.PRE_CANDIDATE)

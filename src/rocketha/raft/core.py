@@ -27,6 +27,7 @@ class Core:
     :ivar matched: follower: entries up to here are the leader's of ``term``.
     :ivar now: messages that promise nothing new.
     :ivar after_sync: messages that promise what is being saved.
+    :ivar clock: what leases are counted with: ticks of real time, or just ticks, if nobody tells the time.
     :ivar reads: reads that were answered.
     :ivar lost_reads: reads that will not be.
     :ivar forwarded: reads asked of the leader, not answered.
@@ -35,6 +36,7 @@ class Core:
     __slots__ = (
         "after_sync",
         "blank",
+        "clock",
         "config",
         "forwarded",
         "id",
@@ -63,6 +65,7 @@ class Core:
         self.leader_id = ""
         self.leader_gone = False
         self.sick = ""
+        self.clock = 0
         self.matched = 0
         self.log = Log(storage, hard_state.commit, config.cached_entries, config.cached_bytes)
         self.membership = MembershipHistory(members, storage.snapshot().index)

@@ -13,7 +13,17 @@ from collections.abc import Sequence
 from rocketha.errors import RockethaError, ensure
 from rocketha.raft.core import Core
 from rocketha.raft.log import in_order
-from rocketha.raft.messages import COMMIT_ONLY, Entry, EntryKind, Kind, Members, Message, ReadState, SnapshotMeta
+from rocketha.raft.messages import (
+    COMMIT_ONLY,
+    PROMISED,
+    Entry,
+    EntryKind,
+    Kind,
+    Members,
+    Message,
+    ReadState,
+    SnapshotMeta,
+)
 from rocketha.raft.snapshot_receipt import SnapshotReceipt
 
 
@@ -122,6 +132,7 @@ class Following:
                 message.sender,
                 core.term,
                 index=core.matched,
+                log_term=PROMISED if core.config.lease_reads else 0,
                 reject=core.sick != "",
                 hint_index=core.log.last_index,
                 context=message.context,

@@ -52,7 +52,6 @@ class Leadership:
         "_replication",
         "_stalled",
         "_stalled_at",
-        "_ticks",
         "_transfer_ticks",
         "term_start",
         "transfer_to",
@@ -67,10 +66,9 @@ class Leadership:
         """
         self._core = core
         self._replication = Replication(core)
-        self._reads = LeaderReads()
+        self._reads = LeaderReads(core.config.lease_reads)
         self._elapsed = 0  # ticks since the majority was looked for
         self._beats = 0  # ticks since the last heartbeat
-        self._ticks = 0  # since this leadership began
         self._transfer_ticks = 0
         self._stalled = 0  # looks since entries wait and nothing was committed
         self._stalled_at = core.log.commit
@@ -104,7 +102,6 @@ class Leadership:
     def tick(self) -> bool:
         """One tick passed; False when the leader has to step down: no majority answers."""
         config = self._core.config
-        self._ticks += 1
         self._elapsed += 1
         self._beats += 1
         self._replication.tick(config.election_ticks)
@@ -265,21 +262,23 @@ class Leadership:
             raise Busy(f"{READS_MAX} reads wait")
         if core.log.commit < self.term_start:
             reads.ask_early(origin, context)
-        elif core.config.lease_reads and not self.transfer_to and self._ticks < reads.lease_until:
+        elif core.clock < reads.lease_until:
             self._answer_read(WaitingRead(origin, context, core.log.commit))
         else:
             reads.ask(origin, context, core.log.commit)
 
     def _begin_round(self) -> None:
-        self._replication.heart_beats(self._reads.begin_round(self._ticks))
+        self._replication.heart_beats(self._reads.begin_round(self._core.clock))
         self._confirm_reads()  # a single voter needs no answer
 
     def _confirm_reads(self) -> None:
         core, reads, replication = self._core, self._reads, self._replication
-        ticks = core.config.election_ticks
-        lease = ticks - 2 - ticks // 10 if core.config.lease_reads else 0
+        if reads.leases:
+            ticks = core.config.election_ticks
+            promised = quorum.agreed(core.members, lambda each: replication.promised(each, reads.round))
+            reads.promised(promised, ticks - 2 - ticks // 10)
         confirmed = quorum.agreed(core.members, lambda each: replication.round(each, reads.round))
-        for read in reads.confirm(confirmed, lease):
+        for read in reads.confirm(confirmed):
             self._answer_read(read)
 
     def _answer_read(self, read: WaitingRead) -> None:
@@ -315,7 +314,7 @@ class Leadership:
             raise LagsTooMuch(f"{to} does not answer" if progress.healthy else f"the disk of {to} is failing")
         self.transfer_to = to
         self._transfer_ticks = 0
-        self._reads.void_lease()
+        self._reads.end_leases()  # an order to take over overrides promises, and may arrive late
         self._hand_over()
 
     def _hand_over(self) -> None:

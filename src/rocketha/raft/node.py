@@ -43,6 +43,7 @@ class RaftNode:
         self._kept = (core.term, core.vote)  # what the last Ready gave to save
         self._kept_commit = core.log.commit
         self._hint_ticks = 0
+        self._timed = False  # whether the driver tells the time
         # By Kind; what is None is not for a leader, or not for the others.
         self._leader_steps: dict[int, Callable[[Leadership, Message], None]] = {
             int(Kind.APPEND_ANSWER): Leadership.append_answered,
@@ -110,6 +111,8 @@ class RaftNode:
     def tick(self) -> None:
         """One tick passed (``RaftConfig`` counts in them; the driver's are 50 ms)."""
         self._hint_ticks += 1
+        if not self._timed:
+            self._core.clock += 1
         leadership = self._elections.leadership
         if leadership is None:
             self._elections.tick()
@@ -117,6 +120,11 @@ class RaftNode:
             self._step_down_if_voted_out()
         else:
             self._elections.become_follower(self._core.term, "")
+
+    def time_is(self, clock: int) -> None:
+        """So many ticks of real time have passed since the start, however late ``tick`` was called: for leases only."""
+        self._timed = True
+        self._core.clock = max(self._core.clock, clock)
 
     def step(self, message: Message) -> None:
         """A peer's message.  One that makes no sense, or is not for this node, is dropped without a word."""

@@ -47,6 +47,7 @@ class Progress:
     :ivar was_active: heard of between the last two looks.
     :ivar healthy: may become leader, as far as it says.
     :ivar round: the last reading round it answered.
+    :ivar promised_round: the last one with whose answer it promised to elect nobody else for a while.
     :ivar match_round: the last round sent when ``match`` was last raised.
     :ivar snapshot: SNAPSHOT: what is being sent.
     :ivar offset: SNAPSHOT: bytes of it that arrived.
@@ -68,6 +69,7 @@ class Progress:
         "next",
         "nudge",
         "offset",
+        "promised_round",
         "round",
         "sent",
         "snapshot",
@@ -90,6 +92,7 @@ class Progress:
         self.was_active = True
         self.healthy = True
         self.round = 0
+        self.promised_round = 0
         self.match_round = 0
         self.snapshot: SnapshotMeta | None = None
         self.offset = 0

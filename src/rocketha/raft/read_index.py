@@ -6,8 +6,9 @@ heartbeats and returned by their answers.  All reads of a turn share one round, 
 its own.
 A new leader does not know the commit index before an entry of its own term is committed: its reads wait for that too.
 
-With ``lease_reads`` a confirmed round also gives a lease, counted from the tick at which the round was *sent*:
-followers that answered it refuse votes for ``election_ticks`` from later on.
+With ``lease_reads`` a round that a majority answered with a promise also gives a lease, counted from the tick at which
+the round was *sent*: they refuse votes for ``election_ticks`` from later on.  Ticks are of real time (``Core.clock``):
+a process that is late with its ticks must not take its lease for longer.
 """
 
 from __future__ import annotations
@@ -36,11 +37,14 @@ class LeaderReads:
     :ivar round: the last round sent.
     :ivar confirmed: the last round that a majority answered.
     :ivar unsent: reads wait for a round that is not sent yet.
+    :ivar leases: whether rounds give leases.
+    :ivar lease_until: the leader's clock at which the lease ends.
     """
 
-    __slots__ = ("_early", "_rounds", "_sent", "_waiting", "confirmed", "lease_until", "round", "unsent")
+    __slots__ = ("_early", "_rounds", "_sent", "_waiting", "confirmed", "lease_until", "leases", "round", "unsent")
 
-    def __init__(self) -> None:
+    def __init__(self, leases: bool = False) -> None:
+        self.leases = leases
         self.round = 0
         self.confirmed = 0
         self.unsent = False
@@ -48,7 +52,7 @@ class LeaderReads:
         self._early: list[tuple[str, int]] = []  # asked before the leader knew the commit index
         self._waiting: deque[WaitingRead] = deque()
         self._rounds: deque[int] = deque()  # the round each of _waiting needs
-        self._sent: deque[tuple[int, int]] = deque()  # (round, tick) not confirmed, for the lease
+        self._sent: deque[tuple[int, int]] = deque()  # (round, clock) not promised, for the lease
 
     def __len__(self) -> int:
         return len(self._early) + len(self._waiting)
@@ -72,24 +76,24 @@ class LeaderReads:
     def begin_round(self, tick: int) -> int:
         """The number of a round that begins now.
 
-        :param tick: the leader's tick, for the lease.
+        :param tick: the leader's clock, for the lease.
         """
         self.round += 1
         self.unsent = False
-        if len(self._sent) < ROUNDS_MAX:
+        if self.leases and len(self._sent) < ROUNDS_MAX:
             self._sent.append((self.round, tick))
         return self.round
 
-    def confirm(self, round_number: int, lease_ticks: int) -> list[WaitingRead]:
-        """A majority answered a round; the reads that may be answered now.
+    def promised(self, round_number: int, lease_ticks: int) -> None:
+        """A majority promised with its answers to a round to elect nobody else for so long."""
+        while self._sent and self._sent[0][0] <= round_number:
+            self.lease_until = max(self.lease_until, self._sent.popleft()[1] + lease_ticks)
 
-        :param lease_ticks: for how long a majority that answered elects nobody else.
-        """
+    def confirm(self, round_number: int) -> list[WaitingRead]:
+        """A majority answered a round; the reads that may be answered now."""
         if round_number <= self.confirmed:
             return []
         self.confirmed = round_number
-        while self._sent and self._sent[0][0] <= round_number:
-            self.lease_until = max(self.lease_until, self._sent.popleft()[1] + lease_ticks)
         answered = []
         while self._rounds and self._rounds[0] <= round_number:
             self._rounds.popleft()
@@ -100,6 +104,11 @@ class LeaderReads:
         """What is known of the time is void; rounds under way give no lease either."""
         self.lease_until = 0
         self._sent.clear()
+
+    def end_leases(self) -> None:
+        """There is no lease any more, in this term."""
+        self.leases = False
+        self.void_lease()
 
     def drop(self) -> list[tuple[str, int]]:
         """The leader steps down: (origin, context) of every read that will not be answered."""

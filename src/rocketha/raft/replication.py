@@ -7,7 +7,7 @@ Pure.  What it must not know: commit rules, reads, elections (``leadership.py``)
 from __future__ import annotations
 
 from rocketha.raft.core import Core
-from rocketha.raft.messages import COMMIT_ONLY, Kind, Message
+from rocketha.raft.messages import COMMIT_ONLY, PROMISED, Kind, Message
 from rocketha.raft.progress import Progress, ProgressState
 from rocketha.raft.storage import Compacted
 
@@ -47,6 +47,13 @@ class Replication:
             return own
         progress = self.peers.get(member)
         return progress.round if progress is not None else 0
+
+    def promised(self, member: str, own: int) -> int:
+        """The last round that a member answered with a promise to elect nobody else; ``own`` for this node."""
+        if member == self._core.id:
+            return own
+        progress = self.peers.get(member)
+        return progress.promised_round if progress is not None else 0
 
     # Members
 
@@ -196,6 +203,8 @@ class Replication:
         progress.active = True
         progress.healthy = not message.reject
         progress.round = max(progress.round, message.context)
+        if message.log_term == PROMISED:
+            progress.promised_round = progress.round
         if progress.state is ProgressState.SNAPSHOT:
             progress.stalled += 1
             if progress.stalled >= STALLED_BEATS:

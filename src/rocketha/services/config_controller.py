@@ -205,6 +205,13 @@ class ControllerConfig(Section):
         "its disks; what only they had is gone.",
         ours=True,
     )
+    raft_lease_reads: bool = flag(
+        False,
+        "Whether the leading controller answers reads without asking the others while a majority has promised to elect "
+        "nobody else.  Stale answers are possible where clocks run at rates that differ by more than a tenth, or where "
+        "a machine is paused with its clock.  A controller that dies is replaced after raftElectionTimeout.",
+        ours=True,
+    )
     raft_secret_file: str = text(
         "",
         "File with a secret that all controllers share, 16 bytes or more: Raft connections without it are refused.  "

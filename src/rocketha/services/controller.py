@@ -257,6 +257,7 @@ class ControllerService(service.MultiService):
             heartbeat_ticks=max(1, round(config.raft_heartbeat_interval / tick_ms)),
             preferred=tuple(each.strip() for each in config.raft_preferred_leaders.split(";") if each.strip()),
             cautious=config.raft_cautious,
+            lease_reads=config.raft_lease_reads,
         )
         return RaftService(
             node,
@@ -274,6 +275,7 @@ class ControllerService(service.MultiService):
             on_fatal=self._on_fatal,
             join=config.raft_join_existing,
             secret=config.raft_secret,
+            seconds=self._seconds,
         )
 
     def _recovered(self) -> None:

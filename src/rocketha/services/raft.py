@@ -70,6 +70,7 @@ class RaftService(service.Service):
     :param on_fatal: what ends the process, given a reason.
     :param join: this member is added to a group that runs: it does not count itself a voter before it is told.
     :param secret: of the group: members without it are refused.
+    :param seconds: a clock that never goes back; the reactor's where not given.
     :ivar port: makes the protocols of incoming connections: for ``SharedPort``, or a port of its own.
     :ivar started: fires when the log is recovered and the member takes part.
     """
@@ -92,21 +93,19 @@ class RaftService(service.Service):
         on_fatal: Callable[[str], None] | None = None,
         join: bool = False,
         secret: bytes = b"",
+        seconds: Callable[[], float] | None = None,
     ) -> None:
         if node_id not in members:
             raise ConfigError(f"{node_id!r} is not among the peers {', '.join(members)}")
         self.setName("raft")
         self.id = node_id
-        self.config = config or RaftConfig(id=node_id)
-        self.options = options or RaftOptions()
+        self.config, self.options = config or RaftConfig(id=node_id), options or RaftOptions()
         self.log = make_logger()
         self.started: defer.Deferred[None] = defer.Deferred()
-        self._configured = dict(members)
-        self._join = join
+        self._configured, self._join = dict(members), join
         self._directory, self._disk = directory, disk
-        self._machine = machine
-        self._chance = chance
-        self._reactor, self._work = reactor, work
+        self._machine, self._chance = machine, chance
+        self._reactor, self._work, self._seconds = reactor, work, seconds
         self._turn_of_answers = turn or Turn()
         self._on_fatal = on_fatal
         self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63), secret)
@@ -178,8 +177,9 @@ class RaftService(service.Service):
         self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits)
         newcomer = Newcomer(self._disk, self._directory, log, self.config.cautious)
         self._driver = RaftDriver(
-            self, node, log, self._peers, self._proposals, self._barriers, newcomer, options, self._sync_work
-        )
+            self, node, log, self._peers, self._proposals, self._barriers, newcomer, options, self._sync_work,
+            (self._seconds or self._reactor.seconds) if self.config.lease_reads else None,
+        )  # fmt: skip
         applier = Applier(
             node, self._machine, snapshots, self._proposals, self._barriers, self._changes, options,
             self._turn_of_answers, self._reactor.seconds,

@@ -58,6 +58,7 @@ class Host(Protocol):
 class RaftDriver:
     """Carries out what the core wants.
 
+    :param seconds: a clock that never goes back, for leases; None where there are none.
     :ivar tick: ticks since the start.
     :ivar held: a Ready that is not saved yet.
     :ivar leads: whether this node leads and has applied everything before its term.
@@ -74,6 +75,7 @@ class RaftDriver:
         newcomer: Newcomer,
         options: RaftOptions,
         sync_work: BlockingWork,
+        seconds: Callable[[], float] | None,
     ) -> None:
         self.node = node
         self.raft_log = log
@@ -88,6 +90,8 @@ class RaftDriver:
         self._barriers = barriers
         self._options = options
         self._members = node.members
+        self._seconds = seconds
+        self._began_s = seconds() if seconds is not None else 0.0
         self._round = 0  # the last round of reads that was begun
         self._installing = False
         self._unhealthy_until: int | None = None
@@ -145,6 +149,7 @@ class RaftDriver:
         if context is not None:
             self.node.forget_read(self._round)  # over, or lost: nobody waits for its answer any more
             self._round = context
+            self._tell_time()
             try:
                 self.node.read_index(context)
             except RaftRefused:
@@ -281,6 +286,7 @@ class RaftDriver:
     def step(self, messages: list[Message]) -> None:
         """Messages of a peer."""
         node, newcomer = self.node, self.newcomer
+        self._tell_time()
         for message in messages:
             if newcomer.behind:
                 node.unsure = True  # whatever it concluded from the message before
@@ -294,9 +300,15 @@ class RaftDriver:
         self.node.campaign_if_leader_gone()
         self.advance()
 
+    def _tell_time(self) -> None:
+        """Before a lease may be used: a process that is late with its ticks must not take it for longer."""
+        if self._seconds is not None:
+            self.node.time_is(int((self._seconds() - self._began_s) / self._options.tick_s))
+
     def tick_passed(self) -> None:
         """One tick."""
         self.tick += 1
+        self._tell_time()
         if self.newcomer.behind:
             self.node.unsure = not self.newcomer.look(self.node)
         self.node.tick()
