@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from twisted.internet import defer
@@ -10,7 +11,9 @@ from twisted.python.failure import Failure
 from rocketha.controller.events import ElectMaster, Evidence
 from rocketha.controller.group import GroupKey
 from rocketha.controller.liveness import ReplicaKey
-from rocketha.errors import RemoteProtocolError
+from rocketha.errors import DiskFailure, RemoteProtocolError
+from rocketha.services.controller import ControllerService
+from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
 from tests.services.controller_case import CLUSTER, NAME, ControllerCase, FakeBroker, free_ports, until
 
@@ -98,3 +101,46 @@ class BoundsTests(ControllerCase):
         self.assertEqual((moved.code, self.leader().counts().elections), (0, 1))
         yield until("it is told", lambda: two.master == (2, 2))
         self.assertEqual([epoch for _, epoch in two.told], [2])
+
+
+class NoLogTests(ControllerCase):
+    """A controller alone whose log cannot be opened."""
+
+    count = 0
+
+    def setUp(self) -> Any:
+        self.brokers, self.nodes, self.fatal = [], {}, []
+
+    @defer.inlineCallbacks
+    def start_on(self, disk: Any) -> Any:
+        (port,) = free_ports(1)
+        self.peers, self.disks = f"n0-127.0.0.1:{port}", {"n0": disk}
+        node = self.start_node("n0")
+        yield until("it is told", lambda: self.fatal or node.leading)
+        return node
+
+    @defer.inlineCallbacks
+    def test_it_is_said_once(self) -> Any:
+        """To who ends the process; there is no failure besides, with a traceback in the log."""
+        node = yield self.start_on(_NoDisk())
+        self.assertEqual(len(self.fatal), 1)
+        self.assertIn("no disk is there", self.fatal.pop())
+        self.assertEqual(self.flushLoggedErrors(), [])
+        self.assertFalse(node.leading)
+
+    @defer.inlineCallbacks
+    def test_our_own_mistakes_are_said(self) -> Any:
+        """What fails after the log was opened is logged."""
+        self.patch(ControllerService, "_recovered", lambda node: 1 / 0)
+        yield self.start_on(MemoryDisk(random.Random(1)))
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+
+class _NoDisk:
+    """Fails whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        def fail(*args: Any, **values: Any) -> Any:
+            raise DiskFailure("/store", "open", 5, "no disk is there")
+
+        return fail

@@ -237,7 +237,8 @@ class ControllerService(service.MultiService):
         turn = Turn()
         raft = self._raft = self._make_raft(turn)
         raft.on_role(self._role_changed)
-        raft.started.addCallback(lambda _: self._recovered()).addErrback(
+        # A log that cannot be used was told to on_fatal: only what follows here is news.
+        raft.started.addCallbacks(lambda _: self._recovered(), lambda _: None).addErrback(
             lambda why: log.err(why, "what follows the recovery of the log failed")
         )
         self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state)
