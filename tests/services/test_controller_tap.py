@@ -104,6 +104,17 @@ class EmbeddedTests(SynchronousTestCase):
             ("10.0.0.2:9878", "10.0.0.2", "/srv/c"),
         )
 
+    def test_bind_is_the_name_servers(self) -> None:
+        """The controller listens where the others look for it, however clients reach the name server."""
+        for peer, place in (("10.0.0.1", "10.0.0.1"), ("[2001:db8::1]", "2001:db8::1"), ("c0.example", "10.9.9.9")):
+            keys = f"enableControllerInNamesrv=true\ncontrollerDLegerPeers=n0-{peer}:9878\n"
+            flag = self.parse("-c", file_with(self, keys), "--bind", "10.9.9.9")
+            key = self.parse("-c", file_with(self, f"{keys}bindAddress=10.9.9.9\n"))
+            for options in (flag, key):
+                assert options.loaded is not None and options.controller is not None
+                found = options.loaded.config.bind_address, options.controller.config.bind_address
+                self.assertEqual(found, ("10.9.9.9", place))
+
     def test_without(self) -> None:
         """A name server alone, and its flags are its own."""
         self.assertEqual(children(namesrv_tap.makeService(self.parse()), ControllerService), [])

@@ -23,6 +23,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from rocketha.errors import ConfigError, RequestRefused
+from rocketha.protocols.endpoints import literal_host
 from rocketha.services import properties_file
 from rocketha.services.config_controller import ControllerConfig, check_secret, complete_controller
 from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings, check_name
@@ -140,6 +141,8 @@ def load_controller(
         config.controller_store_path or os.path.join(home, "DLedgerController")
     )
     config.config_store_path = config.config_store_path or os.path.join(home, "controller", "controller.properties")
+    if embedded and literal_host(config.peers.get(config.controller_dleger_self_id, "")) is not None:
+        config.bind_address = ""  # it was the name server's: this one listens where the others look for it
     complete_controller(config, name, warnings)
     if config.raft_secret_file:
         config.raft_secret = check_secret(config.raft_secret_file, read_file(config.raft_secret_file))
