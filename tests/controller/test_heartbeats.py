@@ -29,6 +29,14 @@ class HeartbeatTests(SynchronousTestCase):
                 refusal = self.assertRaises(RequestRefused, heartbeats.read, {**NAMED, name: str(value)})
                 self.assertEqual(refusal.code, ResponseCode.INVALID_PARAMETER)
 
+    def test_names_are_those_of_other_requests(self) -> None:
+        """What no other request may be about cannot be alive either."""
+        for field in ("clusterName", "brokerName", "brokerAddr"):
+            for bad in ("", "x" * 256, "a\nb", "\x7f"):
+                refusal = self.assertRaises(RequestRefused, heartbeats.read, {**NAMED, field: bad})
+                self.assertEqual(refusal.code, ResponseCode.INVALID_PARAMETER)
+            heartbeats.read({**NAMED, field: "x" * 255})
+
     def test_without_an_id(self) -> None:
         """As Java: 2005."""
         named = {name: value for name, value in NAMED.items() if name != "brokerId"}

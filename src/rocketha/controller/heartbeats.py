@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from rocketha.broker import fields
 from rocketha.controller.group import EPOCH_MAX
 from rocketha.controller.liveness import PRIORITY_LOWEST, TIMEOUT_MS, Heartbeat, ReplicaKey
+from rocketha.controller.names import name
 from rocketha.wire.codes import ResponseCode
 
-NAME_CHARACTERS_MAX = 255
 TIMEOUT_MAX_MS = 3_600_000
 """A broker that announces more is believed no longer."""
 
@@ -20,16 +20,16 @@ TIMEOUT_MAX_MS = 3_600_000
 def read(found: Mapping[str, str]) -> tuple[ReplicaKey, Heartbeat]:
     """Whose heartbeat it is, and what it says.
 
-    :raises RequestRefused: 2005 without an id, as Java; 29 for a field that is missing or no number.
+    :raises RequestRefused: 2005 without an id, as Java; 29 for a field that is missing, no name or no number.
     """
     if "brokerId" not in found:
         raise fields.refused("Heart beat with empty brokerId", ResponseCode.CONTROLLER_INVALID_REQUEST)
     key = ReplicaKey(
-        fields.text(found, "clusterName", NAME_CHARACTERS_MAX),
-        fields.text(found, "brokerName", NAME_CHARACTERS_MAX),
+        name(found, "clusterName"),
+        name(found, "brokerName"),
         fields.long(found, "brokerId"),
     )
-    address = fields.text(found, "brokerAddr", NAME_CHARACTERS_MAX)
+    address = name(found, "brokerAddr")
     timeout_ms = _number(found, "heartbeatTimeoutMills", TIMEOUT_MS)
     beat = Heartbeat(
         address,
@@ -43,10 +43,10 @@ def read(found: Mapping[str, str]) -> tuple[ReplicaKey, Heartbeat]:
     return key, beat
 
 
-def _number(found: Mapping[str, str], name: str, default: int) -> int:
-    return fields.long(found, name) if name in found else default
+def _number(found: Mapping[str, str], field: str, default: int) -> int:
+    return fields.long(found, field) if field in found else default
 
 
-def _small(found: Mapping[str, str], name: str, default: int, high: int) -> int:
+def _small(found: Mapping[str, str], field: str, default: int, high: int) -> int:
     """32 bits: a log entry has no more for it, and an election must never fail to be written."""
-    return fields.integer(found, name, high=high) if name in found else default
+    return fields.integer(found, field, high=high) if field in found else default

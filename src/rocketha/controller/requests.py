@@ -32,13 +32,13 @@ from rocketha.controller.events import (
     Why,
 )
 from rocketha.controller.group import BrokerGroup
+from rocketha.controller.names import name
 from rocketha.controller.state import ControllerState
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
-NAME_CHARACTERS_MAX = 255
 CHECK_CODE_CHARACTERS_MAX = 512
 NAMES_MAX = 1000
 """Broker names in one 1006."""
@@ -137,7 +137,6 @@ class Requests:
             PrivateCode.WHY: self._why,
             PrivateCode.CONFIRM_MASTER: self._confirm,
         }
-        self.codes = frozenset(self._codes)
 
     def decode(self, command: Command, caller: Caller, leading: bool, now_ms: int) -> Intent | Question | Answer:
         """What to do with a request.
@@ -284,10 +283,7 @@ class Requests:
 
 
 def _name(command: Command, field: str) -> str:
-    value = fields.text(command.fields, field, NAME_CHARACTERS_MAX)
-    if not value.isprintable():
-        raise fields.refused(f"the header field {field} is not printable")
-    return value
+    return name(command.fields, field)
 
 
 def _optional_name(command: Command, field: str) -> str:
