@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from rocketha.broker import fields
 from rocketha.controller.group import EPOCH_MAX
 from rocketha.controller.liveness import PRIORITY_LOWEST, TIMEOUT_MS, Heartbeat, ReplicaKey
-from rocketha.controller.names import name
+from rocketha.controller.names import name_in
 from rocketha.wire.codes import ResponseCode
 
 TIMEOUT_MAX_MS = 3_600_000
@@ -25,11 +25,11 @@ def read(found: Mapping[str, str]) -> tuple[ReplicaKey, Heartbeat]:
     if "brokerId" not in found:
         raise fields.refused("Heart beat with empty brokerId", ResponseCode.CONTROLLER_INVALID_REQUEST)
     key = ReplicaKey(
-        name(found, "clusterName"),
-        name(found, "brokerName"),
+        name_in(found, "clusterName"),
+        name_in(found, "brokerName"),
         fields.long(found, "brokerId"),
     )
-    address = name(found, "brokerAddr")
+    address = name_in(found, "brokerAddr")
     timeout_ms = _number(found, "heartbeatTimeoutMills", TIMEOUT_MS)
     beat = Heartbeat(
         address,

@@ -9,7 +9,7 @@ from rocketha.broker import fields
 NAME_CHARACTERS_MAX = 255
 
 
-def name(found: Mapping[str, str], field: str) -> str:
+def name_in(found: Mapping[str, str], field: str) -> str:
     """A name that must be there.
 
     :raises RequestRefused: 29: it is missing, too long or not printable.

@@ -32,7 +32,7 @@ from rocketha.controller.events import (
     Why,
 )
 from rocketha.controller.group import BrokerGroup
-from rocketha.controller.names import name
+from rocketha.controller.names import name_in
 from rocketha.controller.state import ControllerState
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_dialect
@@ -283,7 +283,7 @@ class Requests:
 
 
 def _name(command: Command, field: str) -> str:
-    return name(command.fields, field)
+    return name_in(command.fields, field)
 
 
 def _optional_name(command: Command, field: str) -> str:
