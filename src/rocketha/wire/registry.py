@@ -5,9 +5,31 @@ Pure.  A new format is covered by adding it to its codec module's ``FORMATS`` an
 
 from __future__ import annotations
 
-from rocketha.wire import batch, controller_log, raft_entries, raft_frames, raft_records, record, remoting, store_files
+from rocketha.wire import (
+    batch,
+    controller_log,
+    epoch_file,
+    ha_formats,
+    raft_entries,
+    raft_frames,
+    raft_records,
+    record,
+    remoting,
+    store_files,
+)
 from rocketha.wire.spec.format import Format
 
-_MODULES = (remoting, batch, record, store_files, raft_frames, controller_log, raft_entries, raft_records)
+_MODULES = (
+    remoting,
+    batch,
+    record,
+    store_files,
+    raft_frames,
+    controller_log,
+    raft_entries,
+    raft_records,
+    ha_formats,
+    epoch_file,
+)
 
 FORMATS: dict[str, Format] = {item.name: item for module in _MODULES for item in module.FORMATS}

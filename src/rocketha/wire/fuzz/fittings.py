@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from rocketha.wire import record
-from rocketha.wire.fuzz import controller_fittings, raft_fittings, raft_log_fittings, requests, values
+from rocketha.wire.fuzz import controller_fittings, ha_fittings, raft_fittings, raft_log_fittings, requests, values
 from rocketha.wire.spec import commitlog, remoting
 
 Fitting = Callable[[Random, Any], Any]
@@ -115,6 +115,7 @@ FITTINGS: dict[str, Fitting] = {
     "commitlog-record": _record,
     "commitlog-blank": _blank,
     **controller_fittings.FITTINGS,
+    **ha_fittings.FITTINGS,
     **raft_fittings.FITTINGS,
     **raft_log_fittings.FITTINGS,
 }
