@@ -7,6 +7,7 @@ import secrets
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 from twisted.trial.unittest import SynchronousTestCase
@@ -15,6 +16,7 @@ from rocketha.simulation.faults import ALL_KINDS
 from rocketha.simulation.run import Outcome
 from rocketha.simulation.scenarios import outcome
 from rocketha.simulation.scheduler import ProcessDied
+from rocketha.store.raft_log import RaftLog
 
 SECONDS = 36.0
 BUDGET_S = 25.0
@@ -98,6 +100,25 @@ class ReplayTests(Simulated):
             said.add(ran.stdout)
         self.assertEqual(len(said), 1, said)
         self.assertIn("controller", next(iter(said)))
+
+    def test_logs_go_on_to_other_segments(self) -> None:
+        """In every run without slow disks, many times; so a seed of any length sees cuts and recoveries across them."""
+        write = RaftLog._write
+        for scenario in SEEDS:
+            for seed in (2, 3):
+                rolled: list[str] = []
+
+                def written(log: RaftLog, entries: Any, rolled: list[str] = rolled) -> None:
+                    before = log._segments[-1].path
+                    write(log, entries)
+                    if log._segments[-1].path != before:
+                        rolled.append(before)
+
+                self.patch(RaftLog, "_write", written)
+                kinds = tuple(kind for kind in ALL_KINDS if kind not in ("slow-disk", "stuck-disk"))
+                self.assertEqual(outcome(scenario, seed, SECONDS, kinds).violations, ())
+                self.assertGreater(len(rolled), 0, (scenario, seed))
+                self.flushLoggedErrors(ProcessDied)
 
     def test_a_trace_changes_nothing(self) -> None:
         """What is looked at runs as what is not."""

@@ -12,7 +12,6 @@ from typing import Any
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config_controller import ControllerConfig, complete_controller
 from rocketha.services.controller import ControllerService
-from rocketha.services.raft_options import RaftOptions
 from rocketha.simulation.broker import Rules, SimulatedBroker
 from rocketha.simulation.broker_oracle import BrokerOracle, Group
 from rocketha.simulation.controller_checks import ControllerChecks
@@ -24,6 +23,7 @@ from rocketha.simulation.host import Host, Process
 from rocketha.simulation.linearizability import explain
 from rocketha.simulation.operator import Operator
 from rocketha.simulation.raft_checks import RaftChecks
+from rocketha.simulation.raft_scenario import raft_options
 from rocketha.simulation.setup import Setup
 from rocketha.simulation.world import World
 
@@ -82,14 +82,12 @@ class ControllerScenario:
         config = ControllerConfig(
             controller_dleger_group="simulated", controller_dleger_peers=peers,
             controller_dleger_self_id=process.host.name, controller_store_path="/controller",
+            raft_lease_reads=self.setup.lease_reads,
         )  # fmt: skip
         complete_controller(config, "simulation", [])
-        options = RaftOptions(
-            snapshot_entries=self.setup.snapshot_entries, keep_entries=self.setup.snapshot_entries // 2
-        )
         service = ControllerService(
             config, process.disk, process.host.random, reactor=process.reactor, wall=process.reactor.wall,
-            work=process.work, on_fatal=process.host.exited, raft_options=options,
+            work=process.work, on_fatal=process.host.exited, raft_options=raft_options(self.setup),
         )  # fmt: skip
         service.privilegedStartService()
         self.checks.watch(process.host.name, lambda: self.world.now, service)

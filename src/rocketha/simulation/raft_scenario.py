@@ -12,6 +12,7 @@ from typing import Any
 
 from twisted.application import strports
 
+from rocketha.raft.config import RaftConfig
 from rocketha.raft.errors import RaftRefused
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry
@@ -37,6 +38,15 @@ QUIET_END_S = 6.0
 """Nobody asks anything so long before the end, so that all nodes can have applied the same."""
 PATIENCE_S = 4.0
 """A client gives up waiting after this and goes on; what it asked may still happen."""
+
+
+def raft_options(setup: Setup) -> RaftOptions:
+    """A node's settings in a run."""
+    return RaftOptions(
+        snapshot_entries=setup.snapshot_entries,
+        keep_entries=setup.snapshot_entries // 2,
+        segment_bytes=setup.segment_bytes,
+    )
 
 
 class CheckedMachine(RegisterMachine):
@@ -72,7 +82,7 @@ class Member:
         self.raft = RaftService(
             process.host.name, GROUP, addresses, "/raft", process.disk, self.machine, process.host.random,
             reactor=process.reactor, work=process.work, on_fatal=process.host.exited,
-            options=RaftOptions(snapshot_entries=setup.snapshot_entries, keep_entries=setup.snapshot_entries // 2),
+            options=raft_options(setup), config=RaftConfig(process.host.name, lease_reads=setup.lease_reads),
         )  # fmt: skip
         self.raft.started.addCallback(lambda _: checks.watch(process, self.raft))
         self.raft.startService()

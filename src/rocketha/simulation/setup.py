@@ -18,6 +18,8 @@ SETTLE_S = 3.0
 """Nothing goes wrong before: most runs have something to lose first."""
 RECOVER_S = 20.0
 """At the end of a run, without faults: in this time the cluster must be whole again.  A third of it in short runs."""
+SLOW_SEGMENT_BYTES = 16 << 10
+"""Of a log's file where disks are slow: making one holds up its process, and hundreds of them would for a whole run."""
 
 
 @attrs.frozen
@@ -30,6 +32,8 @@ class Setup:
     :ivar errors_s: each host's clock, how wrong it is at first.
     :ivar operations_per_s: of all clients together.
     :ivar snapshot_entries: a node takes a snapshot after so many entries.
+    :ivar segment_bytes: of one file of a node's log: so few that runs go on to another one often.
+    :ivar lease_reads: whether nodes answer reads by leases; such a leader that dies is missed for an election time.
     """
 
     seed: int
@@ -43,6 +47,8 @@ class Setup:
     keys: int
     snapshot_entries: int
     tear_bytes: int
+    segment_bytes: int
+    lease_reads: bool
     faults: tuple[Fault, ...]
 
     @property
@@ -82,6 +88,8 @@ def expand(
         split=chance.choice((0.0, 0.05, 0.5)),
         give_up_s=chance.choice((5.0, 15.0, 900.0)),
     )
+    # Drawn apart: what was there before stays what it was for each seed.
+    later = random.Random(f"{seed}/setup, continued")
     setup = Setup(
         seed=seed,
         seconds=seconds,
@@ -94,9 +102,12 @@ def expand(
         keys=chance.choice((1, 2, 4)),
         snapshot_entries=chance.choice((5, 20, 100, 1000)),
         tear_bytes=chance.choice((1, 512)),
+        segment_bytes=later.choice((512, 1024, 2048)),
+        lease_reads=later.random() < 0.25,
         faults=(),
     )
     drawn = only
     if drawn is None:
         drawn = faults.draw(chance, nodes, others, SETTLE_S, setup.heal_s, kinds)
-    return attrs.evolve(setup, faults=tuple(drawn))
+    slow = any(fault.kind in ("slow-disk", "stuck-disk") for fault in drawn)
+    return attrs.evolve(setup, faults=tuple(drawn), segment_bytes=SLOW_SEGMENT_BYTES if slow else setup.segment_bytes)
