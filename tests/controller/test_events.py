@@ -107,6 +107,29 @@ class EventTests(SynchronousTestCase):
         self.assertRaises(RemoteProtocolError, events.encode, attrs.evolve(SAMPLES[0], evidence=much))
         self.assertRaises(TypeError, events.encode, types.SimpleNamespace(evidence=_EVIDENCE))
 
+    def test_unknown_flags(self) -> None:
+        """Whoever ignored a bit of a newer program would decide otherwise than that one: each is refused."""
+        alive = controller_log.Alive(2, 3, 100, 0, True)
+        data = controller_log.encode_entry(controller_log.EntryRow(3, flags=15, alive=(alive,)))
+        self.assertEqual(controller_log.decode_entry(data).flags, 15)
+        for at, known in ((3, spec.ENTRY_FLAGS), (len(data) - 3, spec.ALIVE_FLAGS)):
+            self.assertEqual(data[at], known)
+            for bit in range(known.bit_length(), 8):
+                broken = data[:at] + bytes([known | 1 << bit]) + data[at + 1 :]
+                with self.assertRaisesRegex(RemoteProtocolError, f"unknown flags {1 << bit:#x}; a newer program"):
+                    events.decode(broken)
+
+    def test_unknown_flags_of_a_snapshot(self) -> None:
+        """Likewise."""
+        row = controller_log.GroupRow(1, 0, 0, 0, 7, 0, 0, 1, "c", "b", (), (), (), (), ())
+        for good in (row, row._replace(flags=0)):
+            data = controller_log.encode_snapshot(1, [controller_log.encode_group(good)])
+            self.assertEqual(controller_log.decode_snapshot(data).groups, (good,))
+        for bad in (row._replace(flags=8), row._replace(elected_flags=2)):
+            data = controller_log.encode_snapshot(1, [controller_log.encode_group(bad)])
+            with self.assertRaisesRegex(RemoteProtocolError, "unknown flags"):
+                controller_log.decode_snapshot(data)
+
 
 _EVIDENCE = Evidence(
     3, "why", 5, "h:1", True, True, 6, (Alive(1, 2, 3, 4, True), Alive(2, -1, -1, 2**31 - 1)), (Seen(1, 2, "t"),)

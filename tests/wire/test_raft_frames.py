@@ -127,6 +127,18 @@ class GreetingTests(unittest.TestCase):
         with self.assertRaises(UnknownVersion):
             raft_frames.decode_hello(data)
 
+    def test_a_newer_program_that_still_speaks_ours(self) -> None:
+        """It writes its HELLO in the oldest version and names the newest; today's bytes say 1 and none newer."""
+        hello = Hello("group", "n0", "n1", "h:1", 1)
+        data = raft_frames.encode_hello(hello)
+        self.assertEqual((data[1:3], raft_frames.decode_hello(data).newest), (b"\x00\x01", 1))
+        self.assertEqual(raft_frames.decode_hello(data[:1] + b"\x02" + data[2:]), hello._replace(newest=3))
+        self.assertEqual(raft_frames.encode_hello(hello._replace(newest=3))[1:3], b"\x02\x01")
+        with self.assertRaisesRegex(UnknownVersion, "version 2 to 4 of the raft protocol, 1 is spoken here"):
+            raft_frames.decode_hello(data[:1] + b"\x02\x02" + data[3:])
+        with self.assertRaisesRegex(UnknownVersion, "version 0 of"):
+            raft_frames.decode_hello(data[:1] + b"\x00\x00" + data[3:])
+
     def test_bounds(self) -> None:
         """Names that are empty, too long or no UTF-8; kinds that are none of these."""
         good = Hello("group", "n0", "n1", "h:1", 1)

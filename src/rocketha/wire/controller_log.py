@@ -228,6 +228,11 @@ class _Cursor:
         count = self.count()
         return struct.unpack_from(f">{count}q", self.data, self.take(8 * count))
 
+    def flags(self, value: int, known: int) -> None:
+        """A bit that this program does not know changes what the rest means."""
+        if value & ~known:
+            raise RemoteProtocolError(f"{self.what}: unknown flags {value & ~known:#x}; a newer program wrote it")
+
     def finish(self) -> None:
         """Nothing may follow."""
         if self.at != self.end:
@@ -237,7 +242,7 @@ class _Cursor:
 def decode_entry(data: bytes) -> EntryRow:
     """The row of a log entry.
 
-    :raises RemoteProtocolError: cut, too long, another version, or not UTF-8.
+    :raises RemoteProtocolError: cut, too long, another version, unknown flags, or not UTF-8.
     """
     if len(data) > ENTRY_BYTES_MAX:
         raise RemoteProtocolError(f"a controller log entry of {len(data)} bytes, at most {ENTRY_BYTES_MAX}")
@@ -245,6 +250,7 @@ def decode_entry(data: bytes) -> EntryRow:
     version, *head = cursor.fixed(_ENTRY.layout)
     if version != VERSION:
         raise RemoteProtocolError(f"controller log entry of version {version}, this program reads {VERSION}")
+    cursor.flags(head[2], spec.ENTRY_FLAGS)
     texts = [cursor.text() for _ in range(5)]
     ids = cursor.ids()
     alive = tuple([_alive(cursor) for _ in range(cursor.count())])
@@ -255,6 +261,7 @@ def decode_entry(data: bytes) -> EntryRow:
 
 def _alive(cursor: _Cursor) -> Alive:
     broker_id, epoch, max_offset, priority, flags = cursor.fixed(_ALIVE.layout)
+    cursor.flags(flags, spec.ALIVE_FLAGS)
     return Alive(broker_id, epoch, max_offset, priority, bool(flags & 1))
 
 
@@ -303,6 +310,8 @@ def decode_snapshot(data: bytes) -> SnapshotRow:
 
 def _group(cursor: _Cursor) -> GroupRow:
     head = cursor.fixed(_GROUP.layout)
+    cursor.flags(head[4], spec.GROUP_FLAGS)
+    cursor.flags(head[7], spec.ELECTED_FLAGS)
     cluster, broker_name = cursor.text(), cursor.text()
     members = tuple([MemberRow(cursor.fixed(_LONG)[0], cursor.text(), cursor.text()) for _ in range(cursor.count())])
     in_sync, before, retired = cursor.ids(), cursor.ids(), cursor.ids()

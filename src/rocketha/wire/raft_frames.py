@@ -62,6 +62,7 @@ class Hello(NamedTuple):
     members: bytes = b""
     last_index: int = 0
     nonce: bytes = bytes(NONCE_BYTES)
+    newest: int = spec.VERSION  # version that the sender speaks
 
 
 class Proof(NamedTuple):
@@ -263,7 +264,8 @@ def encode_hello(hello: Hello) -> bytes:
         spec.HELLO_MESSAGE,
         {
             "kind": spec.WELCOME if hello.welcome else spec.HELLO,
-            "version": spec.VERSION,
+            "newer": hello.newest - spec.OLDEST,
+            "version": spec.OLDEST,
             "incarnation": hello.incarnation,
             "last_index": hello.last_index,
             "nonce": hello.nonce,
@@ -279,13 +281,14 @@ def encode_hello(hello: Hello) -> bytes:
 def decode_hello(data: bytes) -> Hello:
     """A HELLO or WELCOME.
 
-    :raises UnknownVersion: of another version, whose other fields cannot be read.
+    :raises UnknownVersion: we speak none of the sender's versions; its other fields cannot be read.
     """
-    kind, version = _HELLO.unpack(data)
+    kind, newer, oldest = _HELLO.unpack(data)
     if kind not in (spec.HELLO, spec.WELCOME):
         raise RemoteProtocolError(f"a frame of kind {kind} where a HELLO is due")
-    if version != spec.VERSION:
-        raise UnknownVersion(f"version {version} of the raft protocol, {spec.VERSION} is spoken here")
+    if oldest > spec.VERSION or oldest + newer < spec.OLDEST:
+        theirs, ours = _range(oldest, oldest + newer), _range(spec.OLDEST, spec.VERSION)
+        raise UnknownVersion(f"version {theirs} of the raft protocol, {ours} is spoken here")
     value = codec.parse(spec.HELLO_MESSAGE, data)
     if len(value.members) > MEMBERS_BYTES_MAX:
         raise RemoteProtocolError(f"{len(value.members)} bytes of members in a greeting")
@@ -299,7 +302,12 @@ def decode_hello(data: bytes) -> Hello:
         bytes(value.members),
         value.last_index,
         value.nonce,
+        oldest + newer,
     )
+
+
+def _range(oldest: int, newest: int) -> str:
+    return str(oldest) if oldest == newest else f"{oldest} to {newest}"
 
 
 def encode_refusal(refusal: Refusal) -> bytes:

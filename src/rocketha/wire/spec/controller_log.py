@@ -28,6 +28,9 @@ from construct import (
 VERSION = 1
 """Of both layouts.  A reader refuses any other."""
 
+ENTRY_FLAGS, ALIVE_FLAGS, GROUP_FLAGS, ELECTED_FLAGS = 15, 1, 7, 1
+"""The bits that have a meaning.  A reader refuses any other: who ignored one would decide otherwise than the rest."""
+
 SNAPSHOT_MAGIC = b"RHCS"
 
 TEXT = Prefixed(Int16ub, GreedyBytes)

@@ -33,8 +33,9 @@ from construct import (
 MAGIC = b"RHRA"
 """The first bytes of a connection.  A remoting frame cannot begin so: its length word would be over a gigabyte."""
 
-VERSION = 1
-"""Of everything below; another one in a HELLO is answered by an ERROR."""
+OLDEST, VERSION = 1, 1
+"""Of everything below: what this program speaks.  A HELLO is written in the oldest version and names the newest; who
+can speak nothing that the other can is answered by an ERROR."""
 
 HELLO, WELCOME, ERROR, PING, PONG, CHALLENGE, PROOF = 64, 65, 66, 67, 68, 69, 70
 """Kinds of frames that are no message of the algorithm (those are 1 to 13, ``Kind``)."""
@@ -51,12 +52,14 @@ FRAME = "raft-frame" / Struct(
 
 HELLO_FIXED = "raft-hello-fixed" / Struct(
     "kind" / Int8ub,  # HELLO, or WELCOME in the answer
-    "version" / Int16ub,  # VERSION of the sender: what follows may differ in another
+    "newer" / Int8ub,  # how many versions beyond the next number the sender speaks as well
+    "version" / Int8ub,  # the oldest that it speaks: what follows is of this version, and may differ in another
 )
 
 HELLO_MESSAGE = "raft-hello" / Struct(
     "kind" / Int8ub,  # HELLO, or WELCOME in the answer
-    "version" / Int16ub,  # VERSION of the sender
+    "newer" / Int8ub,  # how many versions beyond the next number the sender speaks as well
+    "version" / Int8ub,  # the oldest that it speaks, in which this is written
     "incarnation" / Int64ub,  # drawn when the process began: tells a restart from a second process
     "last_index" / Int64ub,  # newest entry of the sender's log; 0 tells that it has none
     "nonce" / Bytes(16),  # of a HELLO where the group has a secret: drawn anew for each connection; else zeros
