@@ -41,3 +41,17 @@ def commands(binary: bool) -> st.SearchStrategy[Command]:
         fields=st.dictionaries(word, word, max_size=6),
         body=st.binary(max_size=200),
     )
+
+
+def ha_link(name: str) -> list[tuple[str, bytes]]:
+    """An HA connection recorded from Apache RocketMQ 5.5.0: (``c2s`` or ``s2c``, the bytes of one segment).
+
+    :param name: ``classic``, ``autoswitch`` (an empty slave joins) or ``autoswitch-epoch-2`` (after an election).
+    """
+    rows = [json.loads(line) for line in (DATA / "ha" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [(row["dir"], bytes.fromhex(row["hex"])) for row in rows]
+
+
+def one_way(name: str, direction: str) -> bytes:
+    """All bytes of one direction of such a connection; ``c2s`` is the slave's."""
+    return b"".join(data for way, data in ha_link(name) if way == direction)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 
 from rocketha.errors import CorruptStore, RemoteProtocolError
-from rocketha.wire.ha_frames import EPOCHS_MAX, OFFSET_MAX, EpochEntry, check_entries
+from rocketha.wire.ha_frames import EPOCHS_MAX, EpochEntry, check_entries
 from rocketha.wire.java_text import crc32_31
 from rocketha.wire.spec import epoch_file as spec
 from rocketha.wire.spec.format import Format
@@ -24,7 +24,6 @@ NAME = "epochFileCheckpoint"
 FILE_BYTES_MAX = 32 * (EPOCHS_MAX + 1)
 """Largest text that is read."""
 
-_INT_MAX = (1 << 31) - 1
 _NUMBER = re.compile(rb"[0-9]{1,10}")
 _ENTRY = re.compile(rb"([0-9]{1,10})-([0-9]{1,19})")
 
@@ -35,8 +34,6 @@ def encode(entries: Sequence[EpochEntry]) -> bytes:
     :raises RemoteProtocolError: for entries that do not ascend, are negative or too large, or are too many.
     """
     check_entries(entries)
-    if entries and (entries[-1].epoch > _INT_MAX or entries[-1].start_offset > OFFSET_MAX):
-        raise RemoteProtocolError(f"epoch {entries[-1].epoch} from {entries[-1].start_offset} is no epoch of Java's")
     lines = b"".join([b"%d-%d\n" % entry for entry in entries])
     return b"%d\n%d\n" % (len(entries), crc32_31(lines)) + lines
 
@@ -62,10 +59,7 @@ def decode(data: bytes, path: str = NAME) -> tuple[EpochEntry, ...]:
         found = _ENTRY.fullmatch(line)
         if found is None:
             raise CorruptStore(path, at, f"no epoch: {line[:40]!r}")
-        entry = EpochEntry(int(found[1]), int(found[2]))
-        if entry.epoch > _INT_MAX or entry.start_offset > OFFSET_MAX:
-            raise CorruptStore(path, at, f"epoch {entry.epoch} from {entry.start_offset} is out of range")
-        entries.append(entry)
+        entries.append(EpochEntry(int(found[1]), int(found[2])))
         at += len(line) + 1
     if len(entries) != count:
         raise CorruptStore(path, 0, f"{count} entries announced, {len(entries)} there")

@@ -51,9 +51,10 @@ def read_classic_report(data: bytes) -> int:
 
 def read_classic_frame(data: bytes) -> ClassicFrame:
     """A classic master's frame with its body."""
-    piece = _only(ClassicPieces(), data)
-    if len(piece.data) != len(data) - 12:
-        raise RemoteProtocolError("a log frame that is not whole")
+    splitter = ClassicPieces()
+    piece = _only(splitter, data)
+    if splitter.left:
+        raise RemoteProtocolError(f"{splitter.left} bytes of a log frame are missing")
     return ClassicFrame(piece.offset, bytes(piece.data))
 
 
@@ -80,8 +81,9 @@ def read_master_hello(data: bytes, dialect: Dialect = Dialect.V5_1_1) -> MasterH
 
 def read_log_frame(data: bytes) -> LogFrame:
     """A log frame with its body."""
-    piece = _only(MasterFrames(), data)
-    if not isinstance(piece, LogPiece) or len(piece.data) != len(data) - 36:
+    splitter = MasterFrames()
+    piece = _only(splitter, data)
+    if not isinstance(piece, LogPiece) or splitter.left:
         raise RemoteProtocolError("not a whole log frame")
     return LogFrame(piece.offset, piece.epoch, piece.epoch_start, piece.confirm_offset, bytes(piece.data))
 

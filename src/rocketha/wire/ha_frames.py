@@ -16,26 +16,59 @@ Java: ``DefaultHAClient``, ``DefaultHAConnection``, ``AutoSwitchHAClient``, ``Au
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec
+from rocketha.wire.ha_values import (
+    BODY_BYTES_MAX,
+    EPOCH_MAX,
+    EPOCHS_MAX,
+    JAVA_BODY_BYTES_MAX,
+    OFFSET_MAX,
+    ClassicPiece,
+    Dialect,
+    EpochEntry,
+    LogPiece,
+    MasterHello,
+    Report,
+    SlaveHello,
+    check_answer,
+    check_entries,
+    check_log_head,
+    check_range,
+    log_offset,
+    slave_address,
+)
 from rocketha.wire.spec import ha_autoswitch as spec
 from rocketha.wire.spec import ha_classic
 from rocketha.wire.spec.ha_autoswitch import ADDRESS_BYTES, ENTRY_BYTES, HANDSHAKE, TRANSFER
 
-BODY_BYTES_MAX = 4 * 1024 * 1024
-"""Largest body that is accepted unless a splitter is told otherwise."""
-
-JAVA_BODY_BYTES_MAX = 4 * 1024 * 1024 - 36
-"""Largest body that a Java slave can take: head and body must fit its buffer."""
-
-EPOCHS_MAX = 65_536
-"""Most epochs in a greeting or a file; a Java master fails beyond 1,000."""
-
-OFFSET_MAX = (1 << 63) - 1
+__all__ = [
+    "BODY_BYTES_MAX",
+    "EPOCHS_MAX",
+    "EPOCH_MAX",
+    "JAVA_BODY_BYTES_MAX",
+    "OFFSET_MAX",
+    "ClassicPiece",
+    "ClassicPieces",
+    "ClassicReports",
+    "Dialect",
+    "EpochEntry",
+    "LogPiece",
+    "MasterFrames",
+    "MasterHello",
+    "Report",
+    "SlaveFrames",
+    "SlaveHello",
+    "check_entries",
+    "encode_classic_head",
+    "encode_classic_report",
+    "encode_log_head",
+    "encode_master_hello",
+    "encode_report",
+    "encode_slave_hello",
+]
 
 _REPORT = codec.flat(ha_classic.REPORT)
 _CLASSIC_HEAD = codec.flat(ha_classic.HEAD)
@@ -50,81 +83,17 @@ _LONG_HEAD_BYTES = 36
 """Of the answer of 5.0.0: its writer sent the whole buffer that log frames need."""
 
 
-class Dialect(Enum):
-    """How the ends of an autoswitch link greet each other; named by the first release that speaks so."""
-
-    V5_0_0 = "5.0.0"  # the slave names its address; the master answers with 36 bytes and the epochs
-    V5_1_0 = "5.1.0"  # the slave names its address; the master answers with 20 bytes and the epochs
-    V5_1_1 = "5.1.1"  # the slave names its broker id; the answer is that of 5.1.0
-    SEED = "seed"  # of the design document: as 5.1.0, the address padded to 50 bytes
-
-
-class EpochEntry(NamedTuple):
-    """Where in the log a master's epoch begins."""
-
-    epoch: int
-    start_offset: int
-
-
-class ClassicPiece(NamedTuple):
-    """Bytes of the log, or a heartbeat when ``data`` is empty.
-
-    ``offset`` is that of the first byte; of a heartbeat the master's next transfer position.
-    """
-
-    offset: int
-    data: memoryview
-
-
-class LogPiece(NamedTuple):
-    """Bytes of the log, or a heartbeat when ``data`` is empty, with what the head of their frame says.
-
-    ``offset`` is that of the first byte; of a heartbeat the master's next transfer position, -1 where the master has no
-    file.  Beware: Java stamps a body that ends where an epoch ends with the *next* epoch.
-    """
-
-    offset: int
-    data: memoryview
-    epoch: int
-    epoch_start: int
-    confirm_offset: int  # -1: the master does not know it yet
-
-
-class SlaveHello(NamedTuple):
-    """A slave's greeting.  ``broker_id`` is -1 in the dialects that name an address instead."""
-
-    broker_id: int
-    sync_from_last_file: bool = False
-    async_learner: bool = False
-    dialect: Dialect = Dialect.V5_1_1
-    address: str = ""
-
-
-class Report(NamedTuple):
-    """The end of a slave's log, in TRANSFER."""
-
-    offset: int
-
-
-class MasterHello(NamedTuple):
-    """A master's answer to the greeting: the end of its log, its newest epoch (-1: none) and all its epochs."""
-
-    max_offset: int
-    epoch: int
-    entries: tuple[EpochEntry, ...]
-
-
 # --- writers
 
 
 def encode_classic_report(offset: int) -> bytes:
     """What a classic slave sends: the end of its log."""
-    return _REPORT.pack(_at_least_zero(offset, "report"))
+    return _REPORT.pack(log_offset(offset, "report"))
 
 
 def encode_classic_head(offset: int, size: int) -> bytes:
     """What stands before ``size`` bytes of a classic master's log; size 0 is a heartbeat."""
-    _check_range(offset, size)
+    check_range(offset, size)
     return _CLASSIC_HEAD.pack(offset, size)
 
 
@@ -141,18 +110,19 @@ def encode_slave_hello(hello: SlaveHello) -> bytes:
     address = hello.address.encode()
     if not 0 < len(address) <= ADDRESS_BYTES:
         raise RemoteProtocolError(f"an address of {len(address)} bytes: 1 to {ADDRESS_BYTES} are allowed")
+    slave_address(address)
     head = _HELLO.pack(HANDSHAKE, *flags, len(address))
     return head + (address.ljust(ADDRESS_BYTES, b"\0") if hello.dialect is Dialect.SEED else address)
 
 
 def encode_report(offset: int) -> bytes:
     """What a slave sends in TRANSFER: the end of its log."""
-    return _TRANSFER_REPORT.pack(TRANSFER, _at_least_zero(offset, "report"))
+    return _TRANSFER_REPORT.pack(TRANSFER, log_offset(offset, "report"))
 
 
 def encode_master_hello(hello: MasterHello, dialect: Dialect = Dialect.V5_1_1) -> bytes:
     """The answer to a greeting; ``dialect`` is the greeting's."""
-    _check_answer(hello)
+    check_answer(hello)
     pack = _ENTRY.layout.pack
     head = _ANSWER.pack(HANDSHAKE, ENTRY_BYTES * len(hello.entries), hello.max_offset, hello.epoch)
     if dialect is Dialect.V5_0_0:
@@ -162,55 +132,8 @@ def encode_master_hello(hello: MasterHello, dialect: Dialect = Dialect.V5_1_1) -
 
 def encode_log_head(offset: int, size: int, epoch: int, epoch_start: int, confirm_offset: int) -> bytes:
     """What stands before ``size`` bytes of the log; size 0 is a heartbeat, or tells of an epoch."""
-    _check_log_head(size, offset, epoch, epoch_start, confirm_offset)
+    check_log_head(size, offset, epoch, epoch_start, confirm_offset)
     return _HEAD.pack(TRANSFER, size, offset, epoch, epoch_start, confirm_offset)
-
-
-# --- what a number may be
-
-
-def _at_least_zero(offset: int, what: str) -> int:
-    if not 0 <= offset <= OFFSET_MAX:
-        raise RemoteProtocolError(f"a {what} of log offset {offset}")
-    return offset
-
-
-def _check_range(offset: int, size: int) -> None:
-    if size < 0 or not 0 <= offset <= OFFSET_MAX - size:
-        raise RemoteProtocolError(f"{size} bytes at log offset {offset}")
-
-
-def _check_log_head(size: int, offset: int, epoch: int, epoch_start: int, confirm_offset: int) -> None:
-    lowest = -1 if size == 0 else 0  # a master without a file or an epoch still sends heartbeats
-    if size < 0 or not lowest <= offset <= OFFSET_MAX - size:
-        raise RemoteProtocolError(f"{size} bytes at log offset {offset}")
-    if epoch < lowest or epoch_start < lowest or confirm_offset < -1:
-        raise RemoteProtocolError(
-            f"a log frame of epoch {epoch}, which starts at {epoch_start}, confirmed up to {confirm_offset}"
-        )
-
-
-def check_entries(entries: Sequence[EpochEntry]) -> None:
-    """Epochs ascend, and no start comes before the one of the epoch before it.
-
-    :raises RemoteProtocolError: if not, if one is negative, or if there are more than :data:`EPOCHS_MAX`.
-    """
-    if len(entries) > EPOCHS_MAX:
-        raise RemoteProtocolError(f"{len(entries)} epochs, {EPOCHS_MAX} are allowed")
-    before, start = -1, 0
-    for entry in entries:
-        if entry.epoch <= before or entry.start_offset < start:
-            raise RemoteProtocolError(
-                f"epoch {entry.epoch} from {entry.start_offset} after epoch {before} from {start}"
-            )
-        before, start = entry
-
-
-def _check_answer(hello: MasterHello) -> None:
-    check_entries(hello.entries)
-    _at_least_zero(hello.max_offset, "greeting")
-    if hello.epoch < -1:
-        raise RemoteProtocolError(f"a master of epoch {hello.epoch}")
 
 
 # --- splitters
@@ -261,6 +184,16 @@ class ClassicPieces:
         """Bytes of a head that is not whole yet; at most 11."""
         return len(self._held)
 
+    @property
+    def left(self) -> int:
+        """Bytes of the present frame's body that are still to come."""
+        return self._left
+
+    @property
+    def left(self) -> int:
+        """Bytes of the present body that are still to come: all pieces but the last one of a feed end their frames."""
+        return self._left
+
     def feed(self, data: bytes) -> list[ClassicPiece]:
         """The pieces and heartbeats in ``data``, in order."""
         pieces: list[ClassicPiece] = []
@@ -289,7 +222,7 @@ class ClassicPieces:
                 position += 12
             if size > self._limit:
                 raise RemoteProtocolError(f"a log frame of {size} bytes, {self._limit} are allowed")
-            _check_range(offset, size)
+            check_range(offset, size)
             self._offset, left = offset, size
             if not size:
                 pieces.append(ClassicPiece(offset, view[:0]))
@@ -335,21 +268,24 @@ class SlaveFrames:
                 position = self._pad(data, position)
                 if self._padding or self._maybe:
                     break
+            if end - position < 4:
+                break
+            state = _WORD.unpack_from(data, position)[0]
+            if state not in (HANDSHAKE, TRANSFER):
+                raise RemoteProtocolError(f"an HA frame of state {state} from a slave")
             if end - position < 12:
                 break
-            state, offset = _TRANSFER_REPORT.layout.unpack_from(data, position)
             if state == TRANSFER:
+                offset = _TRANSFER_REPORT.layout.unpack_from(data, position)[1]
                 if offset < 0:
                     raise RemoteProtocolError(f"a report of log offset {offset}")
                 frames.append(Report(offset))
                 position += 12
-            elif state == HANDSHAKE:
+            else:
                 size = self._hello(data, position, frames)
                 if not size:
                     break
                 position += size
-            else:
-                raise RemoteProtocolError(f"an HA frame of state {state} from a slave")
         self._held = data[position:]
         return frames
 
@@ -370,7 +306,7 @@ class SlaveFrames:
                 raise RemoteProtocolError("an HA greeting of broker id 0")
             frames.append(SlaveHello(broker_id, *flags))
             return size
-        address = _address(data[position + 12 : position + size])
+        address = slave_address(data[position + 12 : position + size])
         dialect = self._address_dialect
         self._maybe = ADDRESS_BYTES - word
         if self._maybe and data[position + size : position + size + 4] == bytes(4):
@@ -416,6 +352,16 @@ class MasterFrames:
         """Bytes of a head or greeting that is not whole yet."""
         return len(self._held)
 
+    @property
+    def left(self) -> int:
+        """Bytes of the present frame's body that are still to come."""
+        return self._left
+
+    @property
+    def left(self) -> int:
+        """Bytes of the present body that are still to come: all pieces but the last one of a feed end their frames."""
+        return self._left
+
     def feed(self, data: bytes) -> list[MasterHello | LogPiece]:
         """The greetings, pieces and heartbeats in ``data``, in order."""
         frames: list[MasterHello | LogPiece] = []
@@ -442,7 +388,7 @@ class MasterFrames:
         _, size, offset, epoch, epoch_start, confirm_offset = head
         if size > self._limit:
             raise RemoteProtocolError(f"a log frame of {size} bytes, {self._limit} are allowed")
-        _check_log_head(size, offset, epoch, epoch_start, confirm_offset)
+        check_log_head(size, offset, epoch, epoch_start, confirm_offset)
         self._epoch = (epoch, epoch_start, confirm_offset)
         self._offset, self._left = offset, size
         if not size:
@@ -482,15 +428,5 @@ class MasterFrames:
         _, _, max_offset, epoch = _ANSWER.layout.unpack_from(data)
         rows = _ENTRY.unpack_all(memoryview(data)[self._hello_bytes :])
         hello = MasterHello(max_offset, epoch, tuple([EpochEntry(*row) for row in rows]))
-        _check_answer(hello)
+        check_answer(hello)
         return hello
-
-
-def _address(data: bytes) -> str:
-    try:
-        address = data.decode()
-    except UnicodeDecodeError:
-        raise RemoteProtocolError("the address in an HA greeting is not UTF-8") from None
-    if not address.isprintable():
-        raise RemoteProtocolError(f"the address in an HA greeting is {address!r}")
-    return address
