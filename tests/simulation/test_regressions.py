@@ -9,14 +9,19 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.simulation import setup
 from rocketha.simulation.broker import SimulatedBroker
 from rocketha.simulation.broker_oracle import Group
+from rocketha.simulation.controller_checks import ControllerChecks
 from rocketha.simulation.controller_model import GroupState
 from rocketha.simulation.controller_scenario import GROUPS, ControllerScenario
+from rocketha.simulation.disk import SimulatedDisk
 from rocketha.simulation.faults import Injector
+from rocketha.simulation.history import History
 from rocketha.simulation.host import Host
 from rocketha.simulation.network import Quality
+from rocketha.simulation.raft_checks import RaftChecks
 from rocketha.simulation.world import World
 from rocketha.wire.codes import RequestCode
 
@@ -164,6 +169,49 @@ class StuckTests(ClusterCase):
             self.run_for(8)
         self.assertEqual([self.state(key).epoch for key in GROUPS], epochs)
 
+    def wipe_controllers(self) -> None:
+        """All of them lose their disks, and start anew; what is checked begins anew with them."""
+        for node in self.cluster.nodes:
+            node.power_off()
+            node.disk = SimulatedDisk(node.random)
+            node.disk.died = node.kill
+        cluster = self.cluster
+        cluster.adopting = True
+        raft_checks = cluster.raft_checks = RaftChecks(cluster.findings)
+        raft_checks.hosts = cluster.nodes
+        cluster.checks = ControllerChecks(cluster.findings, raft_checks, cluster.oracle, History())
+        for node in cluster.nodes:
+            node.start()
+
+    def test_d5_brokers_that_the_controllers_forgot_register_again(self) -> None:
+        """The controllers' metadata are gone: each broker is known again by the id in its own file, and once an
+        operator has said who leads, the group is as it was."""
+        self.start()
+        before = {host.name: host.process.service.number for host, _ in self.cluster.brokers}
+        old = self.state()
+        asker = self.world.add_host("asker", lambda process: None)
+        self.wipe_controllers()
+        for host, _ in self.cluster.brokers:  # a simulated one may not notice earlier that it is unknown
+            host.kill()
+            host.start()
+        self.until(lambda: (len(self.state().members), len(self.state(OTHER).members)) == (3, 1), 10)
+        self.run_for(5)
+        self.assertEqual((self.state().master, self.state().epoch), (0, 0))  # nobody knows who has everything
+        client, answers = RemotingClient(asker.process.reactor), []
+        for key, number in ((A, old.master), (OTHER, 1)):
+            fields = {"clusterName": key.cluster, "brokerName": key.name, "brokerId": str(number)}
+            fields["designateElect"] = "true"
+            address = self.cluster.addresses[self.lead().name]
+            asked = client.request(address, RequestCode.CONTROLLER_ELECT_MASTER, fields)
+            asked.addBoth(answers.append)
+        self.until(lambda: len(answers) == 2, 5)
+        self.assertEqual([answer.code for answer in answers], [0, 0])
+        self.until(lambda: self.state().master and self.whole(), 15)
+        client.close()
+        self.assertEqual({host.name: host.process.service.number for host, _ in self.cluster.brokers}, before)
+        self.assertEqual((self.state().master, sorted(self.state().in_sync)), (old.master, [1, 2, 3]))
+        self.assertGreater(self.state().epoch, old.epoch)
+
     def test_d7_an_isolated_controller_returns_without_raising_terms(self) -> None:
         """Cut off for half a minute, by one way or both."""
         for kind in ("both", "deaf", "mute"):
@@ -191,8 +239,6 @@ class StuckTests(ClusterCase):
         asker = self.world.add_host("asker", lambda process: None)
         self.run_for(0.1)
         self.world.partition("d9", [lead], [node for node in self.cluster.nodes if node is not lead])
-        from rocketha.protocols.remoting_client import RemotingClient
-
         client, ended = RemotingClient(asker.process.reactor), []
         address = self.cluster.addresses[lead.name]
         fields = {"clusterName": "c1", "brokerName": "b", "appliedBrokerId": "1", "registerCheckCode": "h:1;2"}

@@ -65,7 +65,7 @@ class ControllerChecks:
         )
         before = self._groups.get(key, GroupState())
         self._groups[key] = after
-        wrong = self._wrong(key, before, after, event) or self._moved(key, record.addresses, event)
+        wrong = self._wrong(key, before, after, event, record.adopted) or self._moved(key, record.addresses, event)
         if wrong is not None:
             rule, what = wrong
             self._findings.violated(rule, f"entry {index}, {event}: {what}; {before} became {after}")
@@ -77,7 +77,7 @@ class ControllerChecks:
         if after.in_sync != before.in_sync and after.epoch == before.epoch:
             self._findings.count("set changes")
 
-    def _wrong(self, key: Group, before: GroupState, after: GroupState, event: Any) -> tuple[str, str] | None:
+    def _wrong(self, key: Group, before: GroupState, after: GroupState, event: Any, adopted: bool) -> Any:
         if after.epoch < before.epoch or after.set_epoch < before.set_epoch or after.next_id < before.next_id:
             return "epochs and ids never fall (6)", "one did"
         numbers = {number for number, _ in after.members}
@@ -97,13 +97,13 @@ class ControllerChecks:
             if after.set_epoch != before.set_epoch + 1:
                 return "SyncStateSet changes by compare-and-set (14)", "a change without an epoch of its own"
         if after.epoch != before.epoch:
-            return self._elected(key, before, after)
+            return self._elected(key, before, after, adopted)
         if after.master != before.master:
             return "one master per epoch (8)", "another master in the same epoch"
         return None
 
-    def _elected(self, key: Group, before: GroupState, after: GroupState) -> tuple[str, str] | None:
-        if after.epoch != before.epoch + 1:
+    def _elected(self, key: Group, before: GroupState, after: GroupState, adopted: bool) -> tuple[str, str] | None:
+        if after.epoch != before.epoch + 1 and (before.epoch or not adopted):
             return "epochs rise by one", f"{before.epoch} to {after.epoch}"
         if not after.master or not before.epoch or after.master in before.in_sync:
             return None

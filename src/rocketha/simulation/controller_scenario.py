@@ -52,6 +52,7 @@ class ControllerScenario:
         self._hurried = self._chance.random() < 0.5
         self.troubled = operated  # brokers that miss notices and fall behind by themselves
         self.moving = self._chance.random() < 0.3  # brokers come back under another port
+        self.adopting = False  # controllers take brokers with the ids that they bring
         self._disks: dict[str, int] = {}
         self.nodes: list[Host] = []
         self.brokers: list[tuple[Host, Group]] = []
@@ -82,7 +83,7 @@ class ControllerScenario:
         config = ControllerConfig(
             controller_dleger_group="simulated", controller_dleger_peers=peers,
             controller_dleger_self_id=process.host.name, controller_store_path="/controller",
-            raft_lease_reads=self.setup.lease_reads,
+            raft_lease_reads=self.setup.lease_reads, adopt_unknown_brokers=self.adopting,
         )  # fmt: skip
         complete_controller(config, "simulation", [])
         service = ControllerService(
