@@ -15,26 +15,20 @@ from twisted.python import usage
 from rocketha.errors import ConfigError
 from rocketha.services import config, namesrv_metrics
 from rocketha.services.broker import BrokerService
-from rocketha.services.broker_tap import add_pair, load
 from rocketha.services.cluster import ClusterService, near_address
 from rocketha.services.namesrv import NameServerService
-from rocketha.services.status import (
-    STATUS_PARAMETERS,
-    StatusService,
-    check_status_options,
-    install_process_metrics,
-    use_log_level,
-)
+from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
 from rocketha.services.steady import SteadyClock
+from rocketha.services.tap_options import KeyOptions
 from rocketha.store.posix_disk import PosixDisk
 
 BROKER_NAME = "broker-a"
 
 
-class Options(usage.Options):
-    """Flags override the file."""
+class Options(KeyOptions):
+    """Flags override the file; those of ``--set`` are the broker's."""
 
-    synopsis = "[options]"
+    key_of_option = {"broker-port": "listenPort"}
     longdesc = """A whole small RocketMQ: a nameserver and a broker in one process, with all data in one directory."""
     optParameters = [
         ["data", "d", "data", "Directory of everything that is kept."],
@@ -45,21 +39,11 @@ class Options(usage.Options):
         *STATUS_PARAMETERS,
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.flags: dict[str, str] = {}
-        self.broker: config.Loaded[config.BrokerConfig] | None = None
-        self.namesrv: config.Loaded[config.NamesrvConfig] | None = None
-        self.status: str | None = None
+    broker: config.Loaded[config.BrokerConfig] | None = None
+    namesrv: config.Loaded[config.NamesrvConfig] | None = None
 
-    def opt_set(self, pair: str) -> None:
-        """KEY=VALUE: one configuration key of the broker; may be repeated."""
-        add_pair(self.flags, pair)
-
-    opt_s = opt_set
-
-    def postOptions(self) -> None:
-        """Check everything that can be checked without opening anything but the file."""
+    def load(self) -> None:
+        """Both configurations."""
         data, host = os.path.abspath(self["data"]), self["host"]
         try:
             ipaddress.ip_address(host)
@@ -74,10 +58,7 @@ class Options(usage.Options):
         self.flags.setdefault("bindAddress", host)
         self.flags["storePathRootDir"] = os.path.join(data, "store")
         self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
-        if self["broker-port"] is not None:
-            self.flags["listenPort"] = self["broker-port"]
-        self.broker = load(self["config"], self.flags, BROKER_NAME)
-        self.status = check_status_options(self)
+        self.broker = config.load_broker(*self.file("broker.conf"), self.flags, host_name=BROKER_NAME)
 
 
 def makeService(options: Options) -> service.IService:

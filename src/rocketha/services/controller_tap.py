@@ -11,35 +11,25 @@ import time
 from twisted.application import service
 from twisted.python import usage
 
-from rocketha.errors import ConfigError
 from rocketha.observe.metrics import Registry
 from rocketha.services import config, controller_metrics
-from rocketha.services.broker_tap import add_pair
 from rocketha.services.controller import ControllerService
-from rocketha.services.namesrv_tap import check_endpoint
-from rocketha.services.status import (
-    STATUS_PARAMETERS,
-    StatusService,
-    check_status_options,
-    install_process_metrics,
-    use_log_level,
-)
+from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
 from rocketha.services.steady import SteadyClock
+from rocketha.services.tap_options import ListenOptions
 from rocketha.store.posix_disk import PosixDisk
 
-_FLAGS = (
-    ("peers", "controllerDLegerPeers"),
-    ("id", "controllerDLegerSelfId"),
-    ("group", "controllerDLegerGroup"),
-    ("data", "controllerStorePath"),
-    ("bind", "bindAddress"),
-)
 
-
-class Options(usage.Options):
+class Options(ListenOptions):
     """Flags override the file."""
 
-    synopsis = "[options]"
+    key_of_option = {
+        "peers": "controllerDLegerPeers",
+        "id": "controllerDLegerSelfId",
+        "group": "controllerDLegerGroup",
+        "data": "controllerStorePath",
+        "bind": "bindAddress",
+    }
     longdesc = (
         "Apache RocketMQ controller: elects the masters of broker sets.  Reads RocketMQ's controller.conf; every key "
         "can also be given with --set."
@@ -54,38 +44,11 @@ class Options(usage.Options):
         *STATUS_PARAMETERS,
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.listen: list[str] = []
-        self.flags: dict[str, str] = {}
-        self.loaded: config.Loaded[config.ControllerConfig] | None = None
-        self.status: str | None = None
+    loaded: config.Loaded[config.ControllerConfig] | None = None
 
-    def opt_listen(self, description: str) -> None:
-        """An endpoint string instead of the own peer's port and --bind; may be repeated."""
-        self.listen.append(description)
-
-    opt_l = opt_listen
-
-    def opt_set(self, pair: str) -> None:
-        """KEY=VALUE: one configuration key; may be repeated."""
-        add_pair(self.flags, pair)
-
-    opt_s = opt_set
-
-    def postOptions(self) -> None:
-        """Check everything that can be checked without opening anything but the file."""
-        for option, key in _FLAGS:
-            if self[option] is not None:
-                self.flags[key] = self[option]
-        try:
-            data = config.read_file(self["config"]) if self["config"] is not None else b""
-            self.loaded = config.load_controller(data, self["config"] or "controller.conf", self.flags)
-        except ConfigError as problem:
-            raise usage.UsageError(str(problem)) from None
-        self.status = check_status_options(self)
-        for description in self.listen:
-            check_endpoint(description)
+    def load(self) -> None:
+        """See the base."""
+        self.loaded = config.load_controller(*self.file("controller.conf"), self.flags)
 
 
 def make_controller(loaded: config.Loaded[config.ControllerConfig], listen: list[str]) -> ControllerService:

@@ -12,30 +12,22 @@ import os
 import time
 
 from twisted.application import service
-from twisted.internet.endpoints import serverFromString
-from twisted.internet.testing import MemoryReactor
 from twisted.python import usage
 
-from rocketha.errors import ConfigError
 from rocketha.observe.http import Check
 from rocketha.observe.metrics import Registry
 from rocketha.services import config, namesrv_metrics
 from rocketha.services.namesrv import NameServerService
-from rocketha.services.status import (
-    STATUS_PARAMETERS,
-    StatusService,
-    check_status_options,
-    install_process_metrics,
-    use_log_level,
-)
+from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
 from rocketha.services.steady import SteadyClock
+from rocketha.services.tap_options import ListenOptions
 from rocketha.store.posix_disk import PosixDisk
 
 
-class Options(usage.Options):
+class Options(ListenOptions):
     """Flags override the file."""
 
-    synopsis = "[options]"
+    key_of_option = {"port": "listenPort", "bind": "bindAddress"}
     longdesc = (
         """Apache RocketMQ name server.  Reads RocketMQ's namesrv.conf; every key can also be given with --set."""
     )
@@ -47,47 +39,14 @@ class Options(usage.Options):
         *STATUS_PARAMETERS,
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.listen: list[str] = []
-        self.flags: dict[str, str] = {}
-        self.loaded: config.Loaded[config.NamesrvConfig] | None = None
-        self.controller: config.Loaded[config.ControllerConfig] | None = None
-        self.status: str | None = None
+    loaded: config.Loaded[config.NamesrvConfig] | None = None
+    controller: config.Loaded[config.ControllerConfig] | None = None
 
-    def opt_listen(self, description: str) -> None:
-        """An endpoint string instead of --port and --bind, such as tcp:9876:interface=127.0.0.1; may be repeated."""
-        self.listen.append(description)
-
-    opt_l = opt_listen
-
-    def opt_set(self, pair: str) -> None:
-        """KEY=VALUE: one configuration key; may be repeated."""
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise usage.UsageError(f"--set {pair}: KEY=VALUE is wanted")
-        self.flags[key.strip()] = value
-
-    opt_s = opt_set
-
-    def postOptions(self) -> None:
-        """Check everything that can be checked without opening anything but the file."""
-        for option, key in (("port", "listenPort"), ("bind", "bindAddress")):
-            if self[option] is not None:
-                self.flags[key] = self[option]
+    def load(self) -> None:
+        """The name server's configuration, and the controller's where it lives in the same process."""
         if self["data"] is not None:
             self.flags["kvConfigPath"] = os.path.join(self["data"], "kvConfig.json")
-        try:
-            data = config.read_file(self["config"]) if self["config"] is not None else b""
-            self._load(data, self["config"] or "namesrv.conf")
-        except ConfigError as problem:
-            raise usage.UsageError(str(problem)) from None
-        self.status = check_status_options(self)
-        for description in self.listen:
-            check_endpoint(description)
-
-    def _load(self, data: bytes, name: str) -> None:
-        """The name server's configuration, and the controller's where it lives in the same process."""
+        data, name = self.file("namesrv.conf")
         theirs = config.CONTROLLER_ONLY
         flags = {key: value for key, value in self.flags.items() if key not in theirs}
         self.loaded = config.load_namesrv(data, name, flags)
@@ -97,17 +56,6 @@ class Options(usage.Options):
         known = config.ControllerConfig.declared().keys() | config.RemotingConfig.declared().keys()
         flags = {key: value for key, value in self.flags.items() if key in known and key != "listenPort"}
         self.controller = config.load_controller(data, name, flags, embedded=True)
-
-
-def check_endpoint(description: str) -> None:
-    """Whether an endpoint string can be understood; nothing is opened.
-
-    :raises usage.UsageError: it cannot.
-    """
-    try:
-        serverFromString(MemoryReactor(), description)
-    except Exception as problem:
-        raise usage.UsageError(f"--listen {description}: {problem}") from None
 
 
 def makeService(options: Options) -> service.IService:
