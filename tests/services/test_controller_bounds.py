@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 from typing import Any
 
 from twisted.internet import defer
@@ -15,7 +16,7 @@ from rocketha.errors import DiskFailure, RemoteProtocolError
 from rocketha.services.controller import ControllerService
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
-from tests.services.controller_case import CLUSTER, NAME, ControllerCase, FakeBroker, free_ports, until
+from tests.services.controller_case import CLUSTER, FAST, NAME, ControllerCase, FakeBroker, free_ports, until
 
 LONG = 60_000
 
@@ -101,6 +102,29 @@ class BoundsTests(ControllerCase):
         self.assertEqual((moved.code, self.leader().counts().elections), (0, 1))
         yield until("it is told", lambda: two.master == (2, 2))
         self.assertEqual([epoch for _, epoch in two.told], [2])
+
+
+class FloodTests(ControllerCase):
+    """Three controllers with few places, and somebody who takes them all and says nothing."""
+
+    count = 3
+    keys = FAST + "connectionsMax=16\n"
+
+    @defer.inlineCallbacks
+    def test_nobody_is_kept_out(self) -> Any:
+        """Not the controller that comes back, and not a broker."""
+        flood = []
+        for node in self.nodes.values():
+            for _ in range(40):
+                flood.append(socket.create_connection(("127.0.0.1", node.config.listen_port)))
+                self.addCleanup(flood[-1].close)
+            yield until("they are in", lambda node=node: node.factory is not None and node.factory.refused >= 20)
+        gone = next(name for name, node in self.nodes.items() if not node.leading)
+        yield self.nodes[gone].stopService()
+        back = self.start_node(gone)
+        yield self.start_brokers(2)
+        yield until("it follows", lambda: back.state.group(CLUSTER, NAME) is not None)
+        self.assertEqual(self.master(), (1, 1))
 
 
 class NoLogTests(ControllerCase):
