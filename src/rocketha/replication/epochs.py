@@ -267,8 +267,9 @@ def consistent_point(
     :param masters: the handshake's list.
     :param master_end: the handshake's end of the master's log.  Epochs beyond it are of bytes that the master lost, and
         prove nothing; nor does anything of the slave's beyond it stay (regression A12).
-    :returns: an offset from ``own_begin`` to ``own_end``; ``own_end`` of an empty log; None if nothing is known to be
-        equal: then the slave must not follow.
+    :returns: an offset from ``own_begin`` to ``own_end``; ``own_end`` of an empty log; 0 if no epoch is equal and both
+        logs go back to offset 0 (the first master of all died before anybody had its first byte); None if nothing is
+        known to be equal: then the slave must not follow.  A cut below the confirm offset is for the caller to judge.
     :raises RemoteProtocolError: the list is none.
     """
     theirs = EpochCache.received(masters)
@@ -279,4 +280,5 @@ def consistent_point(
         if theirs.get(entry.epoch) == entry:
             point = min(own.end_of(entry.epoch), own_end, theirs.end_of(entry.epoch), master_end)
             return point if point >= own_begin else None
-    return None
+    whole = own_begin == 0 and own.first is not None and own.first.start_offset == 0
+    return 0 if whole and theirs.first is not None and theirs.first.start_offset == 0 else None

@@ -11,8 +11,8 @@ controller has confirmed it (A21).  Without the lease nothing moves (A3, A5).
 
 *Who leaves* (S0.57 to S0.60): a member was caught up at a time if it acknowledged all that the log had at that time.
 When the last such time is ``behind_ms_max`` ago it is left out; one whose connection is gone after ``away_ms``; one
-that came back without confirmed bytes at once.  With it go all that are away, in one change (G3).  Only acknowledgements
-count: Java also counts "nothing left to send", and so keeps a slave that hangs.
+that came back without confirmed bytes at once.  With it go all that are away, in one change (G3).  Only what is
+acknowledged counts: Java also counts "nothing left to send", and so keeps a slave that hangs.
 
 *Who joins* (S0.61): a connected replica, no learner, that has what the log had ``join_lag_ms`` ago, becomes needed at
 once, so that the confirm offset cannot run from it under load; when it has everything that is confirmed, and the

@@ -1,0 +1,180 @@
+"""The link of controller mode, at the slave.
+
+Must not know who is master: it is told the epoch that the controller named, and refuses a master that has not heard of
+it (regression A22).
+
+Theory of operation (S0.26 to S0.34, S0.39).  It greets; the answer brings all epochs of the master.  From them follows
+up to where both logs are equal.  :class:`Align` has the log cut there and the master's epochs taken over; when that is
+done and durable (:meth:`AutoswitchSlave.aligned`) it reports, at once, and the master sends from there.
+
+*Epochs.*  The link keeps the master's list and a copy of the own one.  Each stamp goes to the master's list, which
+refuses what contradicts it; the own list is what the master's says of the bytes that are there, written before they
+are.  Java's stamp of a block that it had to cut names the next epoch, which begins at the block's end: it is known from
+then on and holds from there on.
+
+*A master that can not serve* (C11): one whose greeting said that its log goes on, and which sends two heartbeats in a
+row at the end of ours, has lost that part of its log (Java does this for ever).
+
+Java: ``AutoSwitchHAClient``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Literal
+
+from rocketha.errors import RemoteProtocolError, ensure
+from rocketha.replication.epochs import NO_EPOCH, OPEN_END, EpochCache, EpochEntry, consistent_point
+from rocketha.replication.link import Align, Confirm, Effect, LinkTiming, SaveEpochs
+from rocketha.replication.log_view import LogView
+from rocketha.replication.slave_link import SlaveLink
+from rocketha.wire.ha_frames import LogPiece, MasterFrames, MasterHello, SlaveHello, encode_report, encode_slave_hello
+
+HEARTBEATS_IN_VAIN = 2
+"""After so many in a row where bytes should be, the master has none."""
+
+
+class SlaveState(Enum):
+    """How far the connection is."""
+
+    HANDSHAKE = "the master's answer is due"
+    ALIGNING = "the own log is being cut"
+    TRANSFER = "the log is due"
+
+
+ALIGNED: Literal["aligned"] = "aligned"
+
+NEXT: dict[tuple[SlaveState, type[MasterHello] | type[LogPiece] | Literal["aligned"]], SlaveState] = {
+    (SlaveState.HANDSHAKE, MasterHello): SlaveState.ALIGNING,
+    (SlaveState.ALIGNING, ALIGNED): SlaveState.TRANSFER,
+    (SlaveState.TRANSFER, LogPiece): SlaveState.TRANSFER,
+}
+"""All transitions; a frame that has none closes the link."""
+
+
+class AutoswitchSlave(SlaveLink):
+    """See the module, and :class:`SlaveLink`.
+
+    :param hello: who this slave is, in which dialect.
+    :param log: as it is now; not asked later.
+    :param entries: the own epochs.
+    :param min_epoch: the epoch of the role that this broker was told.  A Java master that was elected twice without a
+        message between may show an older one: NO_EPOCH has any master followed.
+    """
+
+    __slots__ = (
+        "_epoch_due", "_frames", "_hello", "_in_vain", "_log_begin", "_master_end", "_masters", "_min_epoch", "_own",
+        "_told", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self, hello: SlaveHello, log: LogView, entries: Sequence[EpochEntry], min_epoch: int, now_ms: int,
+        timing: LinkTiming | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(log.end, log.file_size, now_ms, timing or LinkTiming())
+        self._hello = hello
+        self._log_begin = log.begin
+        self._own = EpochCache(entries)
+        self._min_epoch = min_epoch
+        self._frames = MasterFrames(hello.dialect)
+        # Invariant: _own is what _masters says of all bytes before end; at _epoch_due it says something new.
+        self._masters = EpochCache()
+        self._epoch_due = OPEN_END
+        self._master_end = 0  # of its greeting
+        self._in_vain = 0
+        self._told = -1  # the last Confirm
+        self.state = SlaveState.HANDSHAKE
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """The connection is there."""
+        self._send(encode_slave_hello(self._hello), now_ms)
+        return self._taken()
+
+    def aligned(self, now_ms: int) -> list[Effect]:
+        """What :class:`Align` asked for is done, and no crash undoes it."""
+        ensure((self.state, ALIGNED) in NEXT, f"aligned, where {self.state.value}")
+        if self.closed:
+            return []
+        self.state = NEXT[self.state, ALIGNED]
+        self._read_ms = now_ms  # the master had nothing to say meanwhile
+        self._report(now_ms)
+        return self._taken()
+
+    def _hear(self, data: bytes, now_ms: int) -> None:
+        frames = self._frames.feed(data)
+        last = frames[-1] if frames else None
+        for frame in frames:
+            following = NEXT.get((self.state, type(frame)))
+            if following is None:
+                name = "an answer to a greeting" if isinstance(frame, MasterHello) else "the log"
+                raise RemoteProtocolError(f"{name} from the master, where {self.state.value}")
+            self.state = following
+            if isinstance(frame, MasterHello):
+                self._align(frame)
+            else:
+                self._follow(frame, self._frames.left if frame is last else 0)
+        self._flush()
+        if isinstance(last, LogPiece) and min(last.confirm_offset, self.end) > self._told:
+            self._told = min(last.confirm_offset, self.end)
+            self._effects.append(Confirm(self._told))
+
+    def _align(self, hello: MasterHello) -> None:
+        masters = EpochCache.received([EpochEntry(*entry) for entry in hello.entries])
+        if masters.last_epoch < self._min_epoch:
+            raise RemoteProtocolError(
+                f"the master's newest epoch is {masters.last_epoch}, and the controller named epoch {self._min_epoch}"
+            )
+        if masters.last_epoch == NO_EPOCH:
+            raise RemoteProtocolError("the master has no epoch")
+        point = consistent_point(self._own, self._log_begin, self.end, masters.entries, hello.max_offset)
+        if point is None:
+            raise RemoteProtocolError(
+                f"nothing says where this log, of epochs {self._own} from {self._log_begin} to {self.end}, and the"
+                f" master's, of epochs {masters} up to {hello.max_offset}, are equal"
+            )
+        if point < self.end:
+            self._own.truncate_suffix(point)
+        self._own.adopt(masters, point)
+        self._masters = masters
+        self._master_end = hello.max_offset
+        self._stored = self.end = point
+        self._expect()
+        self._effects.append(Align(point, self._own.entries))
+
+    def _follow(self, piece: LogPiece, left: int) -> None:
+        size = len(piece.data)
+        if size:
+            self._in_vain = 0
+        else:
+            self._heartbeat(piece.offset)
+            self._in_vain += self.end < self._master_end
+            if self._in_vain >= HEARTBEATS_IN_VAIN:
+                raise RemoteProtocolError(
+                    f"the master's log went up to {self._master_end}, but it sends nothing from {self.end} on: it no"
+                    " longer has that part"
+                )
+        if piece.epoch >= 0 and self._masters.get(piece.epoch) != (piece.epoch, piece.epoch_start):
+            self._masters.announce(piece.epoch, piece.epoch_start, piece.offset, size + left)
+            self._expect()
+        end = piece.offset + size if size else self.end
+        if end >= self._epoch_due and self._own.adopt(self._masters, end):
+            self._flush()
+            self._effects.append(SaveEpochs(self._own.entries))
+            self._expect(end)
+        if size:
+            self._receive(piece.offset, piece.data, left)
+
+    def _expect(self, end: int | None = None) -> None:
+        """Find out where the master's list says something new."""
+        span = self._masters.at(self.end if end is None else end)
+        self._epoch_due = OPEN_END if span is None else span.end_offset
+
+    def _report_frame(self, offset: int) -> bytes:
+        return encode_report(offset)
+
+    def _reports(self) -> bool:
+        return self.state is SlaveState.TRANSFER
+
+    def _listens(self) -> bool:
+        return self.state is not SlaveState.ALIGNING

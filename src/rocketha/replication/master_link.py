@@ -1,0 +1,146 @@
+"""A master's end of a link, classic or autoswitch: what is sent next, and which acknowledgements can be true.
+
+Must not know the frames; the machine of each protocol writes the heads.
+
+Theory of operation.  One block of the log is under way at a time: :class:`SendLog` goes out, and when the transport has
+taken it (:meth:`MasterLink.drained`) the next one does.  So a slow slave costs one block of memory, and the kernel's
+buffers are the pipeline.  A block never crosses a file, nor what :meth:`MasterLink._room` says (an epoch's end).  With
+nothing to send, news of the log (:meth:`MasterLink.log_grew`) makes the next block leave at once.
+
+An acknowledgement is true if it is not below the one before and not above what was sent on this connection: bytes that
+were never sent acknowledge nothing (regressions A11, A12).
+
+Java: ``HAConnection``'s write and read services, ``WaitNotifyObject``.
+"""
+
+from __future__ import annotations
+
+from rocketha.errors import RemoteProtocolError, ensure
+from rocketha.replication.link import Ack, Effect, Link, LinkTiming, SendLog
+from rocketha.replication.log_view import LogView
+from rocketha.replication.throttle import Throttle
+
+NOWHERE = -1
+
+
+class MasterLink(Link):
+    """One slave's connection, at the master.
+
+    Invariant: ``_acked <= position`` once there is a position, and ``position <= log.end`` as long as the log is only
+    appended to; who cuts it closes its links.
+
+    :param batch_bytes: largest body (``haTransferBatchSize``).
+    :param throttle: this link's limit; None: no limit.
+    """
+
+    __slots__ = ("_batch_bytes", "_log", "_resume_ms", "_start", "_throttle", "_under_way", "acked", "position")
+
+    def __init__(
+        self, log: LogView, now_ms: int, timing: LinkTiming, batch_bytes: int, throttle: Throttle | None
+    ) -> None:
+        super().__init__(timing, now_ms)
+        ensure(batch_bytes > 0, f"blocks of {batch_bytes} bytes")
+        self._log = log
+        self._batch_bytes = batch_bytes
+        self._throttle = throttle or Throttle(0, 0)
+        self._under_way = False  # a block left and the transport has not taken all of it
+        self._resume_ms: int | None = None  # when the throttle lets the next block go
+        self._start = NOWHERE
+        self.position = NOWHERE
+        """Offset of the next byte to send; NOWHERE before the slave said where to begin."""
+        self.acked = NOWHERE
+        """What the slave last acknowledged; NOWHERE: nothing."""
+
+    def log_grew(self, now_ms: int) -> list[Effect]:
+        """There is more log than before."""
+        if not self.closed:
+            self._transfer(now_ms)
+        return self._taken()
+
+    def drained(self, now_ms: int) -> list[Effect]:
+        """The transport took all that it was given."""
+        if not self.closed and self._under_way:
+            self._under_way = False
+            self._written_ms = now_ms
+            self._transfer(now_ms)
+        return self._taken()
+
+    # -- of each protocol ---------------------------------------------------------------------------------------------
+
+    def _head(self, size: int) -> bytes:
+        """What stands before ``size`` bytes from ``position``; 0 is a heartbeat."""
+        raise NotImplementedError
+
+    def _room(self) -> int:
+        """Bytes from ``position`` on that one head can stand for."""
+        return self._batch_bytes
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, reported: int, first: int, now_ms: int) -> None:
+        """The slave's first report.
+
+        :param first: where a slave begins that has nothing.
+        """
+        log = self._log
+        if reported and not log.begin <= reported <= log.end:
+            raise RemoteProtocolError(
+                f"the slave's log ends at {reported}, outside of this log, which goes from {log.begin} to {log.end}"
+            )
+        self._start = self.position = reported or first
+        self._acknowledge(reported)
+        self._transfer(now_ms)
+
+    def _acknowledge(self, offset: int) -> None:
+        if offset < self.acked:
+            raise RemoteProtocolError(f"the slave acknowledges {offset}, after {self.acked}")
+        if offset != self.acked and offset and not self._start <= offset <= self.position:
+            raise RemoteProtocolError(
+                f"the slave acknowledges {offset}, but was sent the log from {self._start} to {self.position}"
+            )
+        self.acked = offset
+        if self._effects and isinstance(self._effects[-1], Ack):
+            self._effects.pop()  # of several in one read the last one says it all
+        self._effects.append(Ack(offset))
+
+    def _transfer(self, now_ms: int) -> None:
+        """Let the next block go, if there is one and it may."""
+        if self._under_way or self.position == NOWHERE:
+            return
+        if self.position < self._log.begin:
+            self._close(f"the log begins at {self._log.begin} now, and the slave is at {self.position}")
+            return
+        available = self._log.readable(self.position)
+        if not available:
+            return
+        wait_ms = self._throttle.wait_ms(now_ms)
+        if wait_ms:
+            self._resume_ms = now_ms + wait_ms
+            return
+        self._resume_ms = None
+        size = min(available, self._batch_bytes, self._room())
+        ensure(size > 0, f"a block of {size} bytes at {self.position}")
+        head = self._head(size)
+        self._effects.append(SendLog(self.position, size, head))
+        self._throttle.took(len(head) + size, now_ms)
+        self.position += size
+        self._under_way = True
+        self._written_ms = now_ms
+
+    def _due(self, now_ms: int) -> None:
+        if self._resume_ms is not None and now_ms >= self._resume_ms:
+            self._transfer(now_ms)
+        if not self._under_way and self.position != NOWHERE and not self.closed and now_ms >= self._speak_ms():
+            self._send(self._head(0), now_ms)
+
+    def _dues(self) -> list[int]:
+        if self._under_way or self.position == NOWHERE:
+            return []  # what is under way tells the slave more than a heartbeat behind it
+        dues = [self._speak_ms()]
+        if self._resume_ms is not None:
+            dues.append(self._resume_ms)
+        return dues
+
+    def _speak_ms(self) -> int:
+        """When a frame without bytes is due, if no other leaves before."""
+        return self._written_ms + self._timing.heartbeat_ms
