@@ -80,7 +80,7 @@ class ConfirmTests(SynchronousTestCase):
         self.assertEqual((state.advance(20), state.confirm_offset), (True, 150))
 
     def test_a7_confirm_does_not_follow_the_log_where_acknowledgements_need_few(self) -> None:
-        """With inSyncReplicas acknowledgements instead of all (allAck off) consumers still see what all members have."""
+        """With inSyncReplicas acknowledgements instead of all (allAck off) consumers see what all members have."""
         state = master()
         attach(state, 2, 100)
         state.log_grew(200, 10)
@@ -474,7 +474,7 @@ class SafetyTests(SynchronousTestCase):
     def test_every_member_the_controller_may_have_has_what_is_confirmed(
         self, steps: list[tuple[str, int, int]]
     ) -> None:
-        """Invariants 6, 7 and 15: of the controller's set, at any moment; and confirm moves only forward, by a lease."""
+        """Invariants 6, 7 and 15: of the controller's set at any moment; confirm moves forward only, under a lease."""
         lease = Lease(2000)
         lease.begin(4)
         lease.confirmed(4, 0)

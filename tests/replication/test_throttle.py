@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -19,7 +21,7 @@ class ThrottleTests(SynchronousTestCase):
             now_ms += throttle.wait_ms(now_ms)
             throttle.took(32_768, now_ms)
             left.append(now_ms)
-        gaps = [after - before for before, after in zip(left, left[1:])]
+        gaps = [after - before for before, after in itertools.pairwise(left)]
         self.assertLessEqual(max(gaps), 34)
         self.assertIn(left[-1], (3242, 3243))  # 99 * 32.768 less the burst
 

@@ -26,19 +26,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rocketha.errors import RemoteProtocolError, ensure
+from rocketha.wire.ha_frames import EPOCHS_MAX, EpochEntry
+
+__all__ = ["EPOCHS_MAX", "NO_EPOCH", "OPEN_END", "EpochCache", "EpochEntry", "EpochSpan", "consistent_point", "fault"]
 
 NO_EPOCH = -1
 OPEN_END = 2**63 - 1
 """End of the newest epoch, as Java keeps it in memory."""
-EPOCHS_MAX = 65_536
-"""Most epochs of one log; a list of a peer or a file that is longer is refused, of our own the oldest go."""
-
-
-class EpochEntry(NamedTuple):
-    """A master's epoch and the offset at which it began."""
-
-    epoch: int
-    start_offset: int
 
 
 class EpochSpan(NamedTuple):
@@ -50,12 +44,15 @@ class EpochSpan(NamedTuple):
 
 
 def fault(entries: Sequence[EpochEntry]) -> str:
-    """Why a list is none that a log can have; "" if it is one."""
+    """Why a list is none that a log can have; "" if it is one.
+
+    Starts may be equal here, of epochs without a byte.
+    """
     if len(entries) > EPOCHS_MAX:
         return f"{len(entries)} epochs, at most {EPOCHS_MAX} are kept"
-    epoch, start = NO_EPOCH, -1
+    epoch, start = NO_EPOCH, 0
     for place, entry in enumerate(entries):
-        if entry.epoch <= epoch or entry.start_offset <= start:
+        if entry.epoch <= epoch or entry.start_offset < start:
             before = f"(epoch {epoch}, start {start})" if place else "nothing: neither may be negative"
             return f"entry {place} (epoch {entry.epoch}, start {entry.start_offset}) does not rise after {before}"
         epoch, start = entry
@@ -74,8 +71,13 @@ class EpochCache:
         found = tuple(entries)
         reason = fault(found)
         ensure(not reason, f"epochs: {reason}")
-        self._epochs = [entry.epoch for entry in found]
-        self._starts = [entry.start_offset for entry in found]
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for epoch, start_offset in found:
+            if self._starts and self._starts[-1] == start_offset:
+                self._keep(len(self._starts) - 1)  # void: the next took its place
+            self._epochs.append(epoch)
+            self._starts.append(start_offset)
 
     @classmethod
     def received(cls, entries: Iterable[EpochEntry]) -> EpochCache:
