@@ -3,13 +3,13 @@
 Must not know the SyncStateSet; :class:`Introduced` and :class:`Ack` are for who keeps it.
 
 Theory of operation (S0.44 to S0.50).  The slave greets; it is answered with all epochs and the end of the log, cuts its
-own log where the two part, and reports what is left: there the transfer begins.  A greeting may be repeated until the
-answer is there (Java repeats its own every 5 s), but not by another.
+own log where the two part, and reports what is left: there the transfer begins.  A Java slave repeats its greeting
+until the answer is there; it is answered once, since it takes a second answer for a breach.
 
 *Stamps* (S0.35 to S0.38).  A block lies in one epoch and carries that epoch's number and start.  Java stamps a block
-that it had to cut at an epoch's end with the *next* epoch (docs/divergence.md).  A frame without bytes carries the epoch
-of the byte before it: of an epoch without bytes a slave learns nothing here, so that a Java slave does not record one
-that the next epoch will take the place of (regression C2).  The list is asked for each block, so a master that is
+that it had to cut at an epoch's end with the *next* epoch (docs/divergence.md).  A frame without bytes carries the
+epoch of the byte before it: of an epoch without bytes a slave learns nothing here, so that a Java slave does not record
+one that the next epoch will take the place of (regression C2).  The list is asked for each block, so a master that is
 elected again goes on (C3).
 
 *Confirm offset.*  Each frame carries it.  When it rises and no frame leaves within ``confirm_ms``, one without bytes
@@ -95,14 +95,15 @@ class AutoswitchMaster(MasterLink):
                 self._begin(frame.offset, self._first(), now_ms)
 
     def _answer(self, hello: SlaveHello, now_ms: int) -> None:
+        if self.hello is not None:
+            if self.hello._replace(dialect=hello.dialect) != hello:
+                raise RemoteProtocolError(f"a greeting as {hello}, after one as {self.hello}")
+            return
         entries = self._epochs.entries
         if not entries:
             raise RemoteProtocolError("a slave greets, but this broker was never master")
-        if self.hello is None:
-            self.hello = hello
-            self._effects.append(Introduced(hello, entries[-1].epoch))
-        elif self.hello._replace(dialect=hello.dialect) != hello:
-            raise RemoteProtocolError(f"a greeting as {hello}, after one as {self.hello}")
+        self.hello = hello
+        self._effects.append(Introduced(hello, entries[-1].epoch))
         told = tuple([ha_frames.EpochEntry(*entry) for entry in entries])
         answer = MasterHello(self._log.end, entries[-1].epoch, told)
         self._send(encode_master_hello(answer, hello.dialect), now_ms)

@@ -83,7 +83,7 @@ class AutoswitchSlave(SlaveLink):
         self._epoch_due = OPEN_END
         self._master_end = 0  # of its greeting
         self._in_vain = 0
-        self._told = -1  # the last Confirm
+        self._told = 0  # the last Confirm
         self.state = SlaveState.HANDSHAKE
 
     def begin(self, now_ms: int) -> list[Effect]:
@@ -139,7 +139,7 @@ class AutoswitchSlave(SlaveLink):
         self._masters = masters
         self._master_end = hello.max_offset
         self._stored = self.end = point
-        self._expect()
+        self._expect(point)
         self._effects.append(Align(point, self._own.entries))
 
     def _follow(self, piece: LogPiece, left: int) -> None:
@@ -148,26 +148,27 @@ class AutoswitchSlave(SlaveLink):
             self._in_vain = 0
         else:
             self._heartbeat(piece.offset)
-            self._in_vain += self.end < self._master_end
+            self._in_vain += 0 <= piece.offset < self._master_end
             if self._in_vain >= HEARTBEATS_IN_VAIN:
                 raise RemoteProtocolError(
-                    f"the master's log went up to {self._master_end}, but it sends nothing from {self.end} on: it no"
-                    " longer has that part"
+                    f"the master's log went up to {self._master_end}, but it sends nothing from {piece.offset} on: it"
+                    " no longer has that part"
                 )
         if piece.epoch >= 0 and self._masters.get(piece.epoch) != (piece.epoch, piece.epoch_start):
             self._masters.announce(piece.epoch, piece.epoch_start, piece.offset, size + left)
-            self._expect()
+            self._epoch_due = 0
         end = piece.offset + size if size else self.end
-        if end >= self._epoch_due and self._own.adopt(self._masters, end):
-            self._flush()
-            self._effects.append(SaveEpochs(self._own.entries))
+        if end >= self._epoch_due:
+            if self._own.adopt(self._masters, end):
+                self._flush()
+                self._effects.append(SaveEpochs(self._own.entries))
             self._expect(end)
         if size:
             self._receive(piece.offset, piece.data, left)
 
-    def _expect(self, end: int | None = None) -> None:
-        """Find out where the master's list says something new."""
-        span = self._masters.at(self.end if end is None else end)
+    def _expect(self, end: int) -> None:
+        """Find out where, after ``end``, the master's list says something new."""
+        span = self._masters.at(end)
         self._epoch_due = OPEN_END if span is None else span.end_offset
 
     def _report_frame(self, offset: int) -> bytes:

@@ -2,9 +2,9 @@
 
 Must not know where its master is; a link begins when its connection is there.
 
-Theory of operation.  It has one state, TRANSFER: it says at once where its log ends (Java up to 5 s later), appends what
-comes, and reports.  Nothing tells it where the master's log ends: one that is ahead of a Java master hears heartbeats at
-its own end and can not know (our master closes such a link).
+Theory of operation.  It has one state, TRANSFER: it says at once where its log ends (Java up to 5 s later), appends
+what comes, and reports.  Nothing tells it where the master's log ends: one that is ahead of a Java master hears
+heartbeats at its own end and can not know (our master closes such a link).
 
 Java: ``DefaultHAClient``.
 """

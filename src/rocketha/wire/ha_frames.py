@@ -189,11 +189,6 @@ class ClassicPieces:
         """Bytes of the present frame's body that are still to come."""
         return self._left
 
-    @property
-    def left(self) -> int:
-        """Bytes of the present body that are still to come: all pieces but the last one of a feed end their frames."""
-        return self._left
-
     def feed(self, data: bytes) -> list[ClassicPiece]:
         """The pieces and heartbeats in ``data``, in order."""
         pieces: list[ClassicPiece] = []
@@ -355,11 +350,6 @@ class MasterFrames:
     @property
     def left(self) -> int:
         """Bytes of the present frame's body that are still to come."""
-        return self._left
-
-    @property
-    def left(self) -> int:
-        """Bytes of the present body that are still to come: all pieces but the last one of a feed end their frames."""
         return self._left
 
     def feed(self, data: bytes) -> list[MasterHello | LogPiece]:
