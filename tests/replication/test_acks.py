@@ -163,13 +163,17 @@ class AckWaitsTests(SynchronousTestCase):
         self.assertEqual((self.waits.reached(ALL, 100), self.waits.expired(1000), self.waits.needs), ([], [], []))
 
     def test_g7_what_ended_leaves_nothing_behind(self) -> None:
-        """A million waits that one way ended are not kept for the other."""
-        for wait in range(20_000):
-            self.waits.add(wait, wait, 2, 10_000_000 if wait % 2 else wait)
-            self.waits.reached(2, wait if wait % 2 else 0)
-            self.waits.expired(wait)
+        """Waits that end by their offset do not stay with their deadlines behind one that lasts, nor the reverse."""
+        self.waits.add(0, 10, 2, 10**9)
+        self.waits.add(1, 10**9, 3, 10**6)
+        for wait in range(2, 10_000):
+            self.waits.add(wait, 1000, 2, 2000)
+            self.waits.expired(2000)
+            self.waits.add(wait + 10_000, 5, 2, 10**9)
+            self.waits.reached(2, 5)
         held = len(self.waits._deadlines) + sum(map(len, self.waits._by_need.values()))
-        self.assertLess(held, 500)
+        self.assertEqual((len(self.waits), held < 300), (2, True))
+        self.assertEqual((self.waits.reached(2, 10), self.waits.reached(3, 10**9)), ([0], [1]))
 
     @settings(max_examples=300)
     @given(

@@ -6,7 +6,7 @@ Theory of operation.  Each master epoch begins at one offset of the log and ends
 is open.  Two logs that have the same epoch with the same start were written by the same master up to the nearer of its
 two ends (S0.31), so a slave looks from its newest epoch to its oldest for one that its master has too, cuts its log
 there, and takes over its master's list for what is left.  All of this hangs on one rule: **no two masters write under
-the same (epoch, start)**.  Three things follow that Java does not do (docs/divergence.md):
+the same (epoch, start)**.  Three things follow that Java does not do:
 
 - an epoch without a byte is *void*.  When the next one begins at the same offset it takes its place.  Java keeps the
   void one and refuses the new one; if a slave learned of the void epoch, two masters then write under its name, and the
