@@ -341,7 +341,7 @@ class LongRuns(RaftCase):
             leader.service.transfer("n7")
         gone = self.followers()[0]
         yield gone.kill()
-        yield pause(2.2)
+        yield self.until(lambda: not leader.service.node.status().peers[gone.name].active)
         with self.assertRaises(LagsTooMuch):
             leader.service.transfer(gone.name)
 

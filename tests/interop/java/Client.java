@@ -438,6 +438,8 @@ public final class Client {
         }
         MessageQueueListener listener = (topic, all, mine) -> queues(name, topic, mine);
         c.setMessageQueueListener(listener);
+        // Without it shutdown() saves the offsets before the listener has returned from what it was just given.
+        c.setAwaitTerminationMillisWhenShutdown(10_000);
         c.start();
         CONSUMERS.put(name, c::shutdown);
         return new JSONObject();
