@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from rocketha.wire import (
     batch,
+    controller_calls,
     controller_log,
     epoch_file,
     ha_formats,
+    ha_status,
     raft_entries,
     raft_frames,
     raft_records,
     record,
     remoting,
+    replica_tables,
     store_files,
 )
 from rocketha.wire.spec.format import Format
@@ -30,6 +33,9 @@ _MODULES = (
     raft_records,
     ha_formats,
     epoch_file,
+    controller_calls,
+    ha_status,
+    replica_tables,
 )
 
 FORMATS: dict[str, Format] = {item.name: item for module in _MODULES for item in module.FORMATS}

@@ -14,7 +14,15 @@ from typing import Any
 import orjson
 
 from rocketha.wire import record
-from rocketha.wire.fuzz import controller_fittings, ha_fittings, raft_fittings, raft_log_fittings, requests, values
+from rocketha.wire.fuzz import (
+    controller_fittings,
+    ha_body_fittings,
+    ha_fittings,
+    raft_fittings,
+    raft_log_fittings,
+    requests,
+    values,
+)
 from rocketha.wire.spec import commitlog, remoting
 
 Fitting = Callable[[Random, Any], Any]
@@ -116,6 +124,7 @@ FITTINGS: dict[str, Fitting] = {
     "commitlog-blank": _blank,
     **controller_fittings.FITTINGS,
     **ha_fittings.FITTINGS,
+    **ha_body_fittings.FITTINGS,
     **raft_fittings.FITTINGS,
     **raft_log_fittings.FITTINGS,
 }

@@ -155,10 +155,16 @@ class SpecWalker:
         for name, kind in spec.members.items():
             if chance.random() < 0.12:
                 continue
-            if kind == "int":
-                made[name] = values.integer(chance, 32, True)
+            if kind in ("int", "long"):
+                made[name] = values.integer(chance, 32 if kind == "int" else 64, True)
             elif kind == "text":
                 made[name] = values.text(chance)
+            elif kind == "flag":
+                made[name] = chance.random() < 0.5
+            elif kind == "ids":
+                made[name] = [values.integer(chance, 64, True) for _ in range(chance.choice((0, 1, 3)))]
+            elif kind in ("rows", "object", "table"):
+                made[name] = [] if kind == "rows" else {}  # what is in them only a fitting knows
             else:
                 made[name] = {values.text(chance): values.text(chance) for _ in range(chance.choice((0, 1, 3, 14)))}
         return made

@@ -78,8 +78,9 @@ BINARY_HEADER = "remoting-binary-header" / Struct(
 class JsonText(construct.Adapter):  # type: ignore[misc]
     """A JSON object as text.
 
-    :ivar members: member name -> ``"int"``, ``"text"`` or ``"strings"`` (an object of string values): what the sender
-        writes, for generators and documentation; readers accept other members.
+    :ivar members: member name -> ``"int"``, ``"long"``, ``"flag"``, ``"text"``, ``"strings"`` (an object of string
+        values), ``"ids"`` (a list of numbers), ``"rows"`` (a list of objects), ``"object"`` or ``"table"`` (an object
+        of objects): what the sender writes, for generators and documentation; readers accept other members.
     """
 
     def __init__(self, members: dict[str, str]) -> None:
