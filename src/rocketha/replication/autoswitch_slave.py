@@ -113,7 +113,7 @@ class AutoswitchSlave(SlaveLink):
             if isinstance(frame, MasterHello):
                 self._align(frame)
             else:
-                self._follow(frame, self._frames.left if frame is last else 0)
+                self._follow(frame, self._frames.left_of_piece if frame is last else 0)
         self._flush()
         if isinstance(last, LogPiece) and min(last.confirm_offset, self.end) > self._told:
             self._told = min(last.confirm_offset, self.end)

@@ -37,7 +37,7 @@ class ClassicSlave(SlaveLink):
             if not piece.data:
                 self._heartbeat(piece.offset)
             else:
-                self._receive(piece.offset, piece.data, self._pieces_of.left if piece is last else 0)
+                self._receive(piece.offset, piece.data, self._pieces_of.left_of_piece if piece is last else 0)
         self._flush()
 
     def _report_frame(self, offset: int) -> bytes:

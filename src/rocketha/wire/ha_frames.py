@@ -170,13 +170,13 @@ class ClassicPieces:
     :param body_limit: largest body in bytes.
     """
 
-    __slots__ = ("_held", "_left", "_limit", "_offset")
+    __slots__ = ("_body", "_held", "_left", "_limit", "_offset")
 
     def __init__(self, body_limit: int = BODY_BYTES_MAX) -> None:
         self._limit = body_limit
         self._held = b""  # the beginning of a head
-        # Invariant: _left bytes of the present body are still to come, the next one belongs at log offset _offset.
-        self._left = 0
+        # Invariant: _left of _body bytes of the present body are still to come, the next one belongs at _offset.
+        self._left = self._body = 0
         self._offset = 0
 
     @property
@@ -188,6 +188,11 @@ class ClassicPieces:
     def left(self) -> int:
         """Bytes of the present frame's body that are still to come."""
         return self._left
+
+    @property
+    def left_of_piece(self) -> int:
+        """Bytes still to come of the frame that the last piece is of: not of one that only its head was seen of."""
+        return self._left if self._left < self._body else 0
 
     def feed(self, data: bytes) -> list[ClassicPiece]:
         """The pieces and heartbeats in ``data``, in order."""
@@ -219,6 +224,7 @@ class ClassicPieces:
                 raise RemoteProtocolError(f"a log frame of {size} bytes, {self._limit} are allowed")
             check_range(offset, size)
             self._offset, left = offset, size
+            self._body = size
             if not size:
                 pieces.append(ClassicPiece(offset, view[:0]))
         self._left = left
@@ -330,15 +336,15 @@ class MasterFrames:
     :param body_limit: largest body in bytes.
     """
 
-    __slots__ = ("_epoch", "_held", "_hello_bytes", "_left", "_limit", "_offset", "_wanted")
+    __slots__ = ("_body", "_epoch", "_held", "_hello_bytes", "_left", "_limit", "_offset", "_wanted")
 
     def __init__(self, dialect: Dialect = Dialect.V5_1_1, body_limit: int = BODY_BYTES_MAX) -> None:
         self._limit = body_limit
         self._hello_bytes = _LONG_HEAD_BYTES if dialect is Dialect.V5_0_0 else _ANSWER.size
         self._held = bytearray()  # the beginning of a head or a greeting
         self._wanted = 8  # bytes of it until more can be said
-        # Invariant: _left bytes of the present body are still to come, the next one belongs at log offset _offset.
-        self._left = 0
+        # Invariant: _left of _body bytes of the present body are still to come, the next one belongs at _offset.
+        self._left = self._body = 0
         self._offset = 0
         self._epoch: tuple[int, int, int] = (0, 0, 0)  # epoch, its start, confirm offset of the present body
 
@@ -351,6 +357,11 @@ class MasterFrames:
     def left(self) -> int:
         """Bytes of the present frame's body that are still to come."""
         return self._left
+
+    @property
+    def left_of_piece(self) -> int:
+        """Bytes still to come of the frame that the last piece is of: not of one that only its head was seen of."""
+        return self._left if self._left < self._body else 0
 
     def feed(self, data: bytes) -> list[MasterHello | LogPiece]:
         """The greetings, pieces and heartbeats in ``data``, in order."""
@@ -380,7 +391,8 @@ class MasterFrames:
             raise RemoteProtocolError(f"a log frame of {size} bytes, {self._limit} are allowed")
         check_log_head(size, offset, epoch, epoch_start, confirm_offset)
         self._epoch = (epoch, epoch_start, confirm_offset)
-        self._offset, self._left = offset, size
+        self._offset = offset
+        self._left = self._body = size
         if not size:
             frames.append(LogPiece(offset, memoryview(b""), *self._epoch))
 
