@@ -55,3 +55,18 @@ def ha_link(name: str) -> list[tuple[str, bytes]]:
 def one_way(name: str, direction: str) -> bytes:
     """All bytes of one direction of such a connection; ``c2s`` is the slave's."""
     return b"".join(data for way, data in ha_link(name) if way == direction)
+
+
+def ha_dialogue() -> list[tuple[Command, Command | None]]:
+    """What brokers of Apache RocketMQ 5.5.0 asked their controller and each other: (request, answer if any)."""
+    found: list[tuple[Command, Command | None]] = []
+    for line in (DATA / "ha" / "dialogue.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        asked, answered = row["request"], row.get("answer")
+        found.append((_command(asked, 0), _command(answered, 1) if answered else None))
+    return found
+
+
+def _command(row: dict[str, Any], flag: int) -> Command:
+    body = row.get("body", "").encode()
+    return Command(row["code"], flag=flag, remark=row.get("remark"), fields=dict(row["fields"] or {}), body=body)

@@ -37,6 +37,7 @@ RESTARTS_MAX = 5
 
 _BARE_KEY = re.compile(rb"([{,])(-?[0-9]{1,19}):")
 _QUEUE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+_SMALL = {str(number): number for number in range(1024)}
 
 Json = dict[str, Any]
 
@@ -215,21 +216,27 @@ def _numbers(value: Any, what: str) -> dict[int, int]:
     """Queue or level to offset."""
     found: dict[int, int] = {}
     for key, offset in json_members.as_object(value, what[:300]).items():
-        if not _QUEUE.fullmatch(key) or not -1 <= int(key) <= INT_MAX:
-            raise RemoteProtocolError(f"{what[:300]} has a queue {key[:40]!r}")
+        number = _SMALL.get(key)
+        if number is None:
+            number = int(key) if _QUEUE.fullmatch(key) else -2
+            if not -1 <= number <= INT_MAX:
+                raise RemoteProtocolError(f"{what[:300]} has a queue {key[:40]!r}")
         if type(offset) is not int or not -1 <= offset <= LONG_MAX:
             raise RemoteProtocolError(f"{what[:300]} has an offset {str(offset)[:40]!r}")
-        found[int(key)] = offset
+        found[number] = offset
     return found
 
 
 def _loads(data: bytes, what: str) -> Json:
-    quoted = _BARE_KEY.sub(rb'\1"\2":', data)
-    if quoted != data:
+    """As it is (our own masters); with its keys quoted (Java's); or by the tolerant reader, which also has the last
+    word on what is no JSON at all.
+    """
+    for quoting in (False, True):
+        text = _BARE_KEY.sub(rb'\1"\2":', data) if quoting else data
         try:
-            return json_members.as_object(json_dialect.loads(quoted, 0), what)
+            return json_members.as_object(json_dialect.loads(text, 0), what)
         except RemoteProtocolError:
-            pass  # digits in a text, or no JSON either way: the tolerant reader judges
+            continue
     return json_members.json_object(data, what)
 
 
