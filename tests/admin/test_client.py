@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import zlib
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, parse_route
+from rocketha.admin.consumer import Consumer, _Reader
 from rocketha.admin.received import BODY_BYTES_MAX, uncompressed
 from rocketha.admin.subscription import Subscription, share
 from rocketha.errors import RemoteProtocolError
@@ -130,3 +132,38 @@ class ClientTests(SynchronousTestCase):
         """A person reads 17 TOPIC_NOT_EXIST, who said so, and why; a code of the future is shown as a number."""
         self.assertEqual(str(RequestFailed(17, "no T", "h:1")), "h:1 answered 17 TOPIC_NOT_EXIST: no T")
         self.assertIn("9999", str(RequestFailed(9999, None, "h:1")))
+
+
+class SlowRoutes:
+    """A client whose routes come when the test says."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Deferred[Any]] = []
+        self.committed: list[str] = []
+
+    def route(self, topic: str) -> Deferred[Any]:
+        self.waiting.append(Deferred())
+        return self.waiting[-1]
+
+    async def request(self, address: str, code: int, fields: dict[str, str]) -> None:
+        self.committed.append(fields["commitOffset"])
+
+
+class CommitTests(SynchronousTestCase):
+    """A consumer's offsets."""
+
+    def test_a_commit_that_is_overtaken_takes_nothing_back(self) -> None:
+        """The last commit before a queue is let go stands, although an older one still waited for the route."""
+        client = SlowRoutes()
+        consumer = Consumer(cast(Any, client), Subscription("T", "G"), lambda message: True)
+        reader = _Reader(consumer, Queue("T", "b1", 0))
+        reader.offset = 17
+        timed = Deferred.fromCoroutine(consumer._commit(reader))
+        reader.offset = 18
+        last = Deferred.fromCoroutine(consumer._commit(reader))
+        for route in reversed(client.waiting):
+            route.callback(parse_route("T", ROUTE))
+        self.successResultOf(timed)
+        self.successResultOf(last)
+        self.assertEqual(client.committed[-1], "18")
+        self.assertEqual(reader.committed, 18)

@@ -279,15 +279,16 @@ class Consumer:
     async def _commit(self, reader: _Reader) -> None:
         if not self._wanted.group or reader.offset is None or reader.offset == reader.committed:
             return
-        offset = reader.offset
-        fields = {
-            "consumerGroup": self._group,
-            "topic": reader.queue.topic,
-            "queueId": str(reader.queue.queue_id),
-            "commitOffset": str(offset),
-        }
         try:
             address = (await self._client.route(reader.queue.topic)).address(reader.queue.broker_name)
+            # Read now, not before the route was known: a later commit may have gone out meanwhile, and must stand.
+            offset = reader.offset
+            fields = {
+                "consumerGroup": self._group,
+                "topic": reader.queue.topic,
+                "queueId": str(reader.queue.queue_id),
+                "commitOffset": str(offset),
+            }
             await self._client.request(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
         except (RockethaError, *NETWORK_ERRORS) as problem:
             self.log.warn("committing {queue}: {problem}", queue=str(reader.queue), problem=str(problem))
