@@ -18,10 +18,13 @@ from __future__ import annotations
 import errno
 from typing import NamedTuple
 
-from rocketha.errors import DiskFailure
-from rocketha.store.disk import Disk, File
+from rocketha.errors import DiskFailure, ensure
+from rocketha.store.disk import Buffer, Disk, File
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles, SegmentedFile, zero_tail
+
+RECORD_HEAD = 8
+"""Bytes of a record's size and magic."""
 
 
 class Run(NamedTuple):
@@ -101,6 +104,33 @@ class CommitLog:
             self._spoiled.extend(begun)
             raise
         self.end = end
+
+    def write_raw(self, data: Buffer) -> None:
+        """Write a replica's bytes at ``end``, wherever they are cut; ``end`` moves only when all are written.
+
+        Nothing is copied.  An empty log takes its first file from ``end``.
+
+        :raises DiskFailure: nothing of it counts.
+        """
+        view = memoryview(data)
+        begun: list[tuple[int, int]] = []
+        position = self.end
+        try:
+            while view:
+                start = position % self._segment_size
+                base = position - start
+                file = self._writers.get(base)
+                if file is None:
+                    file = self._writer(base)
+                part = view[: self._segment_size - start]
+                begun.append((position, len(part)))
+                file.write(start, (part,))
+                position += len(part)
+                view = view[len(part) :]
+        except DiskFailure:
+            self._spoiled.extend(begun)
+            raise
+        self.end = position
 
     def _writer(self, base: int) -> File:
         file = self._writers.get(base)
@@ -192,9 +222,11 @@ class CommitLog:
     def truncate(self, end: int) -> int:
         """Cut the log at ``end`` and make sure that the cut part cannot come back; blocking.  Returns the bytes erased.
 
-        Files behind are removed newest first, so that the rest is adjacent at any moment; in the file of ``end`` the
-        first bytes are zeroed and synced before the others.
+        Files behind are removed newest first, so that the rest is adjacent at any moment.  In the file of ``end`` the
+        size and magic of what stood there are zeroed and synced before the others: a crash then leaves the old record
+        whole or no record, never one whose CRC matches and whose properties are zeros.
         """
+        ensure(not self._flushing, "no flush is out while the log is cut")
         self.close()
         self.segments.remove_after(end)
         self.segments.sync_names()
@@ -202,8 +234,14 @@ class CommitLog:
         erased = 0
         if self.segments.has(base):
             file = self.segments.file(base)
-            erased = zero_tail(file, end - base, self._segment_size)
+            head = file.read(end - base, RECORD_HEAD)
+            if head.count(0) != len(head):
+                file.write(end - base, [bytes(len(head))])
+                file.sync()
+                erased = len(head) - head.count(0)
+            erased += zero_tail(file, end - base, self._segment_size)
             file.sync()
+        self._spoiled.clear()  # it is behind the end, so it is zeros now, or its file is gone
         self.end = self.flushed = end
         return erased
 

@@ -7,6 +7,7 @@ file.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from rocketha.errors import RemoteProtocolError
@@ -69,6 +70,35 @@ class LogWalk:
         self._data_from = self.position
         self._data = self._segments.read(self.position, min(size, segment_end - self.position))
         return 0
+
+
+_SECTOR = 512
+
+
+def torn(record: Record, segments: SegmentedFile, power_cut: bool) -> str | None:
+    """Why a record whose lengths and CRC are right was still not written whole; None if nothing speaks for that.
+
+    The CRC covers the body only.  Where the topic or the properties were not written, they read as zeros, which no
+    producer sends: the rest of a raw append that ended within the record, or after a power cut a sector that was lost.
+
+    :param power_cut: look for lost sectors too.
+    """
+    topic = record.topic.encode("utf-8", "surrogatepass")
+    if b"\0" not in record.properties and b"\0" not in topic:
+        return None
+    end = record.physical_offset + record.total
+    room = min(8, -end % segments.file_size)
+    if (record.properties or topic).endswith(b"\0") and not any(segments.read(end, room)):
+        return f"the record at {record.physical_offset} ends in zeros, and so does the log"
+    if not power_cut:
+        return None
+    properties_at = end - len(record.properties)
+    for at, data in ((properties_at - 2 - len(topic), topic), (properties_at, record.properties)):
+        edges = [at, *range(at - at % _SECTOR + _SECTOR, at + len(data), _SECTOR), at + len(data)]
+        for low, high in itertools.pairwise(edges):
+            if high > low and not any(data[low - at : high - at]):
+                return f"the record at {record.physical_offset} has zeros in place of a sector"
+    return None
 
 
 def record_at(segments: SegmentedFile, offset: int) -> Record | None:

@@ -21,15 +21,14 @@ from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job, run_here
 from rocketha.store.log_walk import record_at
 from rocketha.store.messages import GetResult, PlacedBatch, PutResult, RecoveryReport
-from rocketha.store.queue_table import QueueTable
+from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable
 from rocketha.store.reading import Reader
 from rocketha.store.recovery import Recovery
 from rocketha.store.segment import OpenFiles
 from rocketha.store.upkeep import Upkeep
+from rocketha.wire.store_files import CheckpointFields
 
-_QUEUE_BYTES_LIMIT = 16
-"""Queue tails may grow to this many times ``pending_queue_bytes_max`` while they cannot be written; then appends
-stop."""
+_CUT_UNFINISHED = "a cut of the log is not finished"
 
 
 class MessageStore:
@@ -39,6 +38,7 @@ class MessageStore:
     :ivar log: the message log.
     :ivar queues: the consume queues.
     :ivar index: the key index, None if switched off.
+    :ivar dispatched: of a replica: queues and index are made up to here; a master makes them as it appends.
     """
 
     def __init__(self, disk: Disk, root: str, config: StoreConfig, store_host: bytes) -> None:
@@ -61,14 +61,19 @@ class MessageStore:
         self._reader = Reader(self.log, self.index, config)
         self._lock: Lock | None = None
         self._loaded = False
+        self._appendable = False
+        self._jobs_out = 0
+        self.dispatched = 0
         self.upkeep = Upkeep(disk, self.root, config, self.log, self.queues, self.index)
 
     # Starting and stopping
 
-    def load(self, now_ms: int, pid: int = 0) -> RecoveryReport:
+    def load(self, now_ms: int, pid: int = 0, epoch_path: str | None = None) -> RecoveryReport:
         """Take the lock, recover, and be ready.  Blocking: call it in a thread.
 
         :param pid: written into the abort file for the operator's eyes.
+        :param epoch_path: of a broker in controller mode its epoch file: the store is a replica then, see
+            :mod:`rocketha.store.replica_log`; None for a broker that stands alone or is replicated the classic way.
         :raises CorruptStore: files that cannot be this store's: sizes, names, gaps.  Nothing was changed.
         :raises DiskFailure: the disk, or the lock is held.
         """
@@ -91,15 +96,27 @@ class MessageStore:
             stopped = census.take(disk, self.root)
             self._write_abort(pid)
             recovery = Recovery(disk, self.config, self.log, self.queues, self.index, fields)
-            report = recovery.run(clean, stopped)
+            confirm = self._confirm_found(fields, epoch_path)
+            report = recovery.run(clean, stopped, confirm)
             census.remove(disk, self.root)
             self.upkeep.recovered(recovery.last_record)
+            self.dispatched = recovery.dispatched_to
         except BaseException:
             self._release()
             raise
         self.upkeep.begin(now_ms)
         self._loaded = True
+        self._appendable = epoch_path is None
+        if confirm is not None or epoch_path is not None:
+            self.confirm_offset = self.log.end if confirm is None else min(confirm, self.log.end)
         return report if not notes else _with_notes(report, notes)
+
+    def _confirm_found(self, fields: CheckpointFields, epoch_path: str | None) -> int | None:
+        """The confirm offset that the log had; None where all of it counts: a broker that stood alone until now had
+        no epochs, and showed its consumers everything."""
+        if epoch_path is None or (fields.confirm_offset == 0 and not self._disk.exists(epoch_path)):
+            return None
+        return fields.confirm_offset
 
     def _time_at(self, physical_offset: int) -> int:
         """Before the end of the log is known: the store time of the record at an offset, -1 where there is no good
@@ -135,17 +152,18 @@ class MessageStore:
                 if self.log.broken is not None:
                     raise DiskFailure(self.log.segments.directory, "close", 0, self.log.broken)
                 ensure(self.log.flushed == self.log.end, "everything is on the disk before the abort file goes")
-                census.save(self._disk, self.root, self.log.end, self.queues)
+                if self._appendable or self.dispatched == self.log.end:
+                    census.save(self._disk, self.root, self.log.end, self.queues)
                 self._disk.remove(self._abort_path)
                 self._disk.sync_dir(self.root)
         finally:
             self._release()
 
     def _run_all(self, jobs: Sequence[Job | None]) -> None:
-        run_here([job for job in jobs if job is not None], self.finished)
+        run_here([job for job in jobs if job is not None], _settle)
 
     def _release(self) -> None:
-        self._loaded = False
+        self._loaded = self._appendable = False
         self.log.close()
         self._files.close()
         if self._lock is not None:
@@ -166,7 +184,7 @@ class MessageStore:
         :raises DiskFailure: none of them is stored, and none will ever be seen.
         :raises InvariantBroken: a message beyond the limits of the configuration, or a topic that is no directory name.
         """
-        ensure(self._loaded, "append before load or after close")
+        ensure(self._appendable, "append before load, after close, or to a replica")
         results = self._appender.append(groups, now_ms)
         last = results[-1] if results else None
         if isinstance(last, PlacedBatch):
@@ -181,7 +199,7 @@ class MessageStore:
             return self.log.broken
         if self.upkeep.is_disk_full(now_ms):
             return f"the disk is {self.used_ratio:.0%} full"
-        if self.queues.pending_bytes > _QUEUE_BYTES_LIMIT * self.config.pending_queue_bytes_max:
+        if self.queues.pending_bytes > QUEUE_BYTES_LIMIT * self.config.pending_queue_bytes_max:
             return "the consume queues cannot be written"
         return None
 
@@ -201,42 +219,60 @@ class MessageStore:
 
         None when there is nothing to sync or such a job is out; ask again when it is finished.
         """
-        return self.upkeep.flush_job()
+        job = self.upkeep.flush_job()
+        if job is not None:
+            self._jobs_out += 1
+        return job
 
     def maintenance(self, now_ms: int) -> list[Job]:
         """The upkeep that is due: call it about once a second, run each job in a thread, then :meth:`finished`."""
-        return self.upkeep.maintenance(now_ms)
+        jobs = self.upkeep.maintenance(now_ms)
+        self._jobs_out += len(jobs)
+        return jobs
 
     def finished(self, job: Job, error: Exception | None) -> None:
-        """A job's ``run`` returned or raised; called in the store's thread."""
-        if error is None:
-            job.apply()
-        else:
-            job.fail(error)
+        """The ``run`` of a job of :meth:`flush_job` or :meth:`maintenance` returned or raised; called in the store's
+        thread."""
+        self._jobs_out -= 1
+        _settle(job, error)
 
     flushed = finished
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is out, so that the log cannot be cut now."""
+        return self._jobs_out > 0
 
     def truncate(self, end: int) -> None:
         """Cut log, queues and index at a log offset, the beginning of a record.  Blocking; no job may be out.
 
         When it returns the cut part cannot come back, whatever happens.  Order: the checkpoint stops claiming what
         will go; then the log is cut, its first bytes first; then what points at it.  A crash in between leaves a log
-        that is cut or whole.
+        that is cut or whole.  Marks (confirm, flushed, dispatched) are lowered with it.
 
-        :raises DiskFailure: part of it may be done; repeat it, or start again.
+        :raises DiskFailure: part of it may be done; nothing is taken any more: repeat it, or start again.
         """
-        ensure(self.log.begin <= end <= self.log.end, f"cut at {end}, the log is [{self.log.begin}, {self.log.end}]")
+        log = self.log
+        ensure(log.begin <= end <= log.end, f"cut at {end}, the log is [{log.begin}, {log.end}]")
+        ensure(not self.busy, "no job is out while the log is cut")
+        broken = None if log.broken == _CUT_UNFINISHED else log.broken
+        log.broken = _CUT_UNFINISHED
+        confirm = self._reader.confirm_offset
+        if confirm is not None:
+            self.confirm_offset = min(confirm, end)
+        self.dispatched = min(self.dispatched, end)
         for queue in self.queues.all():
             queue.truncate(end)
-            queue.correct_min(self.log.begin)
+            queue.correct_min(log.begin)
         newest = max(self.queues.max_physical_offset(), 0)
-        self.upkeep.lower(newest, max(self._reader.store_time(newest), 0))
-        self.log.truncate(end)
+        self.upkeep.lower(end, newest, max(self._reader.store_time(newest), 0))
+        log.truncate(end)
         for queue in self.queues.all():
             queue.clean_behind()
         if self.index is not None:
             self.index.truncate(end)
             self._run_all([self.upkeep.index_job()])
+        log.broken = broken
 
     # Reading
 
@@ -355,7 +391,46 @@ class MessageStore:
 
     @confirm_offset.setter
     def confirm_offset(self, value: int | None) -> None:
-        self._reader.confirm_offset = value
+        self._reader.confirm_offset = self.upkeep.confirm_offset = value
+
+    # Replication
+
+    @property
+    def confirm_offset_set(self) -> int | None:
+        """The confirm offset as it was set; None while all that is stored may be consumed."""
+        return self._reader.confirm_offset
+
+    @property
+    def unfinished_cut(self) -> bool:
+        """Whether a :meth:`truncate` failed and has to be repeated."""
+        return self.log.broken == _CUT_UNFINISHED
+
+    def follow(self) -> None:
+        """Take no more messages: the log grows by :class:`rocketha.store.replica_log.ReplicaLog` from now on."""
+        ensure(self._loaded, "a store follows when it is loaded")
+        self.settle()
+        if self._appendable:
+            self.dispatched = self.log.end
+        self._appendable = False
+        self.upkeep.keep_from = self.dispatched
+
+    def lead(self) -> None:
+        """Take messages: every record of the log has its queue entry, and the log ends behind a whole record."""
+        ensure(self._loaded and self.dispatched == self.log.end, "a store leads when all of its log is dispatched")
+        self._appendable = True
+        self.upkeep.keep_from = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether messages may be appended."""
+        return self._appendable
+
+
+def _settle(job: Job, error: Exception | None) -> None:
+    if error is None:
+        job.apply()
+    else:
+        job.fail(error)
 
 
 def _with_notes(report: RecoveryReport, notes: Sequence[str]) -> RecoveryReport:

@@ -115,6 +115,10 @@ class PosixFile:
                 return offset
             _fail(self.path, "seek", error)
 
+    def fileno(self) -> int | None:
+        """See :meth:`rocketha.store.disk.File.fileno`."""
+        return self._fd
+
     def close(self) -> None:
         """See :meth:`rocketha.store.disk.File.close`."""
         if self._fd >= 0:

@@ -17,6 +17,10 @@ from rocketha.store.dispatch import topic_problem
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles
 
+QUEUE_BYTES_LIMIT = 16
+"""Queue tails may grow to this many times ``pending_queue_bytes_max`` while they cannot be written; then a master
+takes no messages, and a replica dispatches none."""
+
 
 @attrs.frozen
 class _Write:
@@ -49,6 +53,11 @@ class QueueTable:
         self._unsynced_directories: dict[str, None] = {}
         self._deleted: list[str] = []
         self._busy = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job that writes tails is out."""
+        return self._busy
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The queue, if it exists."""

@@ -14,6 +14,11 @@ Pure.  Java: ``CommitLog.recoverNormally`` / ``recoverAbnormally``, ``ConsumeQue
 4. A queue found to have a hole is rebuilt from the whole log.
 5. Everything is synced before the checkpoint says so.
 
+A replicated log may end anywhere within a record, and what is missing reads as zeros; its CRC covers the body only.
+So the walk also ends at a record that is torn as :func:`rocketha.store.log_walk.torn` sees it: taken for whole, it
+would never become what the master has.  And queues and index are made up to the confirm offset only
+(``replica_log.py`` goes on from ``dispatched_to``).
+
 Where we differ from Java: Java starts the walk at a file's beginning and cuts the log at the first bad record even if
 all behind was synced long ago; we begin at the proven record, and damaged records before it are refused when they are
 read.
@@ -31,7 +36,7 @@ from rocketha.store.disk import Disk
 from rocketha.store.dispatch import of_record, topic_problem
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job
-from rocketha.store.log_walk import LogWalk, record_at
+from rocketha.store.log_walk import LogWalk, record_at, torn
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.queue_table import QueueTable
 from rocketha.wire.record import Record
@@ -66,12 +71,18 @@ class Recovery:
         self._index_from = -1
         self._last_offsets: dict[ConsumeQueue, int] = {}
         self._holed: dict[ConsumeQueue, None] = {}
+        self._confirm: int | None = None
+        self._entered = -1  # newest record that has its queue entry
         self.last_record: Record | None = None
+        self.dispatched_to = 0
 
-    def run(self, clean: bool, census: Census = UNKNOWN) -> RecoveryReport:
+    def run(self, clean: bool, census: Census = UNKNOWN, confirm: int | None = None) -> RecoveryReport:
         """Recover; ``log``, ``queues`` and ``index`` have found their files already.
 
+        Afterwards ``last_record`` is the newest record that was dispatched, ``dispatched_to`` the place behind it.
+
         :param census: what the queues were at the clean stop, see :mod:`rocketha.store.census`.
+        :param confirm: dispatch records that end at or below it; None for all.
         :raises DiskFailure: the disk would not; starting again begins anew.
         """
         log, queues, index = self._log, self._queues, self._index
@@ -80,13 +91,22 @@ class Recovery:
             for topic in sorted(queues.queues):
                 queues.delete_topic(topic)
         start = self._start_clean() if clean else self._start_crashed()
+        self._confirm, self._entered = confirm, queues.max_physical_offset()
         walk = LogWalk(log.segments, start)
-        records = 0
+        records, stopped_at = 0, None
         for record in walk:
+            problem = torn(record, log.segments, power_cut=not clean)
+            if problem is not None:
+                walk.reason = problem
+                break
             records += 1
-            self.last_record = record
-            self._dispatch(record)
+            if stopped_at is None and self._is_due(record):
+                self.last_record = record
+                self._dispatch(record)
+            elif stopped_at is None:
+                stopped_at = record.physical_offset
         truncated = self._cut(walk)
+        self.dispatched_to = log.end if stopped_at is None else stopped_at
         if clean and census[0] == log.end:
             self._compare(census)
         if self._holed:
@@ -179,6 +199,15 @@ class Recovery:
         return segments.begin
 
     # Walking
+
+    def _is_due(self, record: Record) -> bool:
+        """Whether a record is to be dispatched: it is confirmed, or has its entry already."""
+        confirm = self._confirm
+        return (
+            confirm is None
+            or record.physical_offset + record.total <= confirm
+            or record.physical_offset <= self._entered
+        )
 
     def _dispatch(self, record: Record) -> None:
         dispatch = of_record(record, self._config.delay_levels_ms, self._config.index_tags)

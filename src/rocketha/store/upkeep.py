@@ -31,6 +31,9 @@ class Upkeep:
     :ivar fields: what the checkpoint may claim now.
     :ivar last_record: log offset and store time in ms of the newest record.
     :ivar used_ratio: used part of the disk, as last looked at.
+    :ivar confirm_offset: of a replicated log: what the next checkpoint says of it; None leaves the file's value.
+    :ivar keep_from: of a replica: log offset from which on queues and index are not made yet, so that no file with
+        later bytes may expire; None for all of the log.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class Upkeep:
         self.fields = checkpoint.NOTHING
         self.last_record = (0, 0)
         self.used_ratio = 0.0
+        self.confirm_offset: int | None = None
+        self.keep_from: int | None = None
         self._disk = disk
         self._root = root
         self._config = config
@@ -86,6 +91,7 @@ class Upkeep:
             )
         if self._index is not None:
             fields = fields._replace(index_timestamp_ms=self._index.end_timestamp_ms)
+        fields = fields._replace(confirm_offset=min(fields.confirm_offset, self._log.end))
         self.fields = fields
         if fields != self._saved:
             checkpoint.save(self._disk, self._path, fields)
@@ -205,9 +211,12 @@ class Upkeep:
     def checkpoint_job(self) -> Job | None:
         """Save the checkpoint if it may claim more than it does; None otherwise."""
         saved = self._saved
+        if self.confirm_offset is not None and self.confirm_offset != self.fields.confirm_offset:
+            self.fields = self.fields._replace(confirm_offset=self.confirm_offset)
         if self._saving or (
             self.fields.logics_offset == saved.logics_offset
             and self.fields.index_timestamp_ms == saved.index_timestamp_ms
+            and self.fields.confirm_offset == saved.confirm_offset
         ):
             return None
         self._saving = True
@@ -232,6 +241,8 @@ class Upkeep:
             for base in segments.bases[1 : self._config.delete_files_max + 1]:
                 if base > self._log.flushed or base >= self._log.end:
                     break
+                if self.keep_from is not None and base > self.keep_from:
+                    break
                 record = record_at(segments, base)  # the next file's first record is younger than all of this one
                 last_times.append(record.store_timestamp_ms if record is not None else 0)
         count = expiry.files_to_delete(last_times, now_ms, self.used_ratio, self._config)
@@ -255,18 +266,22 @@ class Upkeep:
 
         return Job("expire", run, done, done)
 
-    def lower(self, newest: int, time_ms: int) -> None:
+    def lower(self, end: int, newest: int, time_ms: int) -> None:
         """Before the log is cut: the checkpoint stops claiming anything behind a record, on the disk too.
 
+        :param end: log offset of the cut.
         :param newest: log offset of the last record that stays.
         :param time_ms: its store time.
         """
         self._queue_mark = self._index_mark = None
         self.last_record = (newest, time_ms)
         self._flushed_time_ms = min(self._flushed_time_ms, time_ms)
+        if self.confirm_offset is not None:
+            self.confirm_offset = min(self.confirm_offset, end)
         fields = self.fields
-        if fields.logics_offset > newest or fields.index_timestamp_ms > time_ms:
+        if fields.logics_offset > newest or fields.index_timestamp_ms > time_ms or fields.confirm_offset > end:
             self.fields = fields._replace(
+                confirm_offset=min(fields.confirm_offset, end),
                 physic_timestamp_ms=min(fields.physic_timestamp_ms, time_ms),
                 logics_timestamp_ms=min(fields.logics_timestamp_ms, time_ms),
                 index_timestamp_ms=min(fields.index_timestamp_ms, time_ms),

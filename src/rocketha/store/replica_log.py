@@ -1,0 +1,409 @@
+"""The store of a replica: raw bytes in, queues and index up to the confirm offset, and the way to be a master.
+
+Pure.  Around one :class:`MessageStore`, which a master uses alone.  It knows offsets, epochs and disks, not links,
+controllers or time; one thread calls it.  Java: the slave half of ``CommitLog.appendData``, ``ReputMessageService``,
+``AutoSwitchHAService.changeToMaster`` / ``truncateInvalidMsg``.
+
+Theory of operation
+-------------------
+
+A replica's log grows by bytes exactly as the master sent them, cut anywhere, into files of the same size: the files
+become equal byte for byte.  Where a record begins is looked at later, by the dispatcher.
+
+**What a replica has on which disk when it reports an ack.**  A report carries :attr:`ReplicaLog.ack_offset`.  With
+``ASYNC_FLUSH``, as in Java, that is the end of the log: the bytes are in the page cache, and survive the death of the
+process, not of the machine.  With ``SYNC_FLUSH`` it is the end of what was synced (Java reports its page cache here
+too): the reporter flushes after each turn of appends and reports when the flush is done.  The first report on a
+connection also says where the transfer begins and must be the end of the log; so a ``SYNC_FLUSH`` replica connects
+only when :attr:`ReplicaLog.ready` is true, that is, when all it has is synced.  An ack within a record counts for
+nobody: the master compares with the ends of records.
+
+**The confirm offset** is the bound below which a consumer may read, and below which nothing is ever cut but by an
+unclean election.  Kept in the checkpoint (byte 32, as Java), saved with it about once a second and at a clean stop;
+what is on the disk is therefore at most a second too low, and never too high: a cut lowers it there first, and a log
+found shorter lowers it when the store is loaded.  A store that has neither a confirm offset nor an epoch file stood
+alone: all of its log counts as confirmed.  It moves up only (:meth:`ReplicaLog.confirm`), never above the end.
+
+**Queues and index** follow the confirm offset, so that a cut above it does not touch them; unless ``bounded`` is
+false (classic replication, which has no confirm offset; ``readUnCommitted``).  A master's own are made as it appends;
+its consumers still see only what is confirmed.
+
+**What lies between the confirm offset and the end** when a replica is promoted stays, if it is whole: some producer
+may have been told of it.  :meth:`ReplicaLog.promote` dispatches up to the last whole record, cuts off the rest (what
+the old master was in the middle of), and only then does the store take messages; the next queue offsets follow from
+the queues, which hold all of the log.  The new epoch begins at that end.  Consumers see it when the new master's
+confirm offset passes it.  A bad record below the confirm offset refuses the promotion: another replica has it whole.
+
+**Cutting** (:meth:`ReplicaLog.truncate`): see ``message_store.py`` for the log, ``epoch_file.py`` for the order of log
+and epochs.  A cut within a record is made at its beginning: the rest would read as zeros and could pass for whole.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import attrs
+
+from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
+from rocketha.store import epoch_file
+from rocketha.store.disk import Buffer, Disk, File
+from rocketha.store.epoch_file import Epochs
+from rocketha.store.jobs import run_here
+from rocketha.store.log_walk import record_at
+from rocketha.store.message_store import MessageStore
+from rocketha.store.replica_dispatch import Damage, Dispatcher
+from rocketha.wire.ha_values import EpochEntry
+
+DISPATCH_BYTES = 1 << 20
+"""Bytes dispatched by one call, unless told: some milliseconds."""
+_ALL = 1 << 62
+
+
+@attrs.frozen
+class Promotion:
+    """What becoming a master did.
+
+    :ivar end: end of the log, where the new epoch begins.
+    :ivar cut_bytes: bytes behind the last whole record, gone now.
+    :ivar reason: why that was the last; empty if nothing was cut.
+    """
+
+    end: int
+    cut_bytes: int
+    reason: str
+
+
+class FileRange(NamedTuple):
+    """Log bytes in a file, for a transport that sends files by itself."""
+
+    fileno: int
+    position: int
+    size: int
+
+
+class ReplicaLog:
+    """The replicated log of a broker, in either role.
+
+    :ivar epochs: who wrote which part, ascending, as the epoch file says.
+    :ivar store: serves readers in both roles, takes messages in that of the master.
+    """
+
+    def __init__(
+        self, store: MessageStore, disk: Disk, epoch_path: str, synced_acks: bool = False, bounded: bool = True
+    ) -> None:
+        """Opens nothing; the store is loaded.
+
+        :param epoch_path: storePathEpochFile, the same that the store was loaded with.
+        :param synced_acks: flushDiskType SYNC_FLUSH.
+        :param bounded: queues stop at the confirm offset.
+        """
+        self.store = store
+        self.epochs: Epochs = ()
+        self._disk = disk
+        self._path = epoch_path
+        self._synced_acks = synced_acks
+        self._bounded = bounded
+        self._epochs_due: Epochs | None = None  # a cut is made, and this list is not saved yet
+        self._dispatcher = Dispatcher(store.log, store.queues, store.index, store.config)
+
+    def load(self) -> None:
+        """Read the epochs, leave out those that a crash left behind the end of the log, and follow.  Blocking.
+
+        :raises CorruptStore: the epoch file and its backup are damaged.
+        """
+        found = epoch_file.load(self._disk, self._path)
+        self.epochs = epoch_file.within(found, self.end)
+        if self.epochs != found:
+            epoch_file.save(self._disk, self._path, self.epochs, shorter=True)
+        self.follow()
+
+    # What a link sees (replication.log_view.LogView)
+
+    @property
+    def begin(self) -> int:
+        """Offset of the oldest byte kept."""
+        return self.store.log.begin
+
+    @property
+    def end(self) -> int:
+        """Offset behind the newest byte."""
+        return self.store.log.end
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of a file of the log; no block crosses a multiple of it."""
+        return self.store.config.segment_size
+
+    def readable(self, offset: int) -> int:
+        """Bytes from ``offset`` to the end of its file or of the log; 0 outside."""
+        log = self.store.log
+        if not log.begin <= offset < log.end or not log.segments.bases:
+            return 0
+        return min(log.end - offset, self.file_size - offset % self.file_size)
+
+    def reader(self) -> RawReader:
+        """A reader of raw bytes for one link."""
+        return RawReader(self, self._disk)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a connection may begin: what its first report says is what an ack may say."""
+        return self.ack_offset == self.end
+
+    @property
+    def ack_offset(self) -> int:
+        """What may be reported to the master; see the module."""
+        return min(self.store.flushed_offset, self.end) if self._synced_acks else self.end
+
+    # The replica
+
+    def append_raw(self, offset: int, data: Buffer) -> None:
+        """Write bytes of the master's log at its end.  An empty log begins at any file's beginning.
+
+        :raises RemoteProtocolError: they do not follow what is there.  Nothing was written.
+        :raises DiskFailure: nothing of them counts.
+        """
+        store = self.store
+        log = store.log
+        ensure(not store.leads, "a master's log takes no raw bytes")
+        if offset != log.end and (log.begin < log.end or offset < 0 or offset % self.file_size):
+            raise RemoteProtocolError(f"bytes for {offset}, the log ends at {log.end}")
+        if self._epochs_due is not None:
+            raise DiskFailure(self._path, "write", errno.EIO, "the epochs of a cut part are not taken out yet")
+        log.check_writable()
+        if offset != log.end:
+            if log.segments.bases:  # a file was made, and nothing written
+                if store.busy:
+                    raise DiskFailure(log.segments.directory, "write", errno.EAGAIN, "a job is out")
+                store.truncate(log.begin)
+            self._begin_at(offset)
+        log.write_raw(data)
+
+    def _begin_at(self, offset: int) -> None:
+        """Let an empty log begin there."""
+        store = self.store
+        store.log.end = store.log.flushed = store.dispatched = offset
+        self._dispatcher.begin(offset)
+        if store.confirm_offset_set is not None:
+            store.confirm_offset = offset
+
+    def confirm(self, offset: int) -> None:
+        """Raise the confirm offset to the master's, as far as this log reaches; a smaller one changes nothing."""
+        wanted = min(offset, self.end)
+        if wanted > self.store.confirm_offset:
+            self.store.confirm_offset = wanted
+
+    def dispatch(self, bytes_max: int = DISPATCH_BYTES) -> bool:
+        """Make queues and index of about that many bytes; True if calling again would do more.
+
+        :raises DiskFailure: the log cannot be read; call again.
+        """
+        if self.store.leads:
+            return False
+        before = self._dispatcher.position
+        self._run_dispatcher(self._limit(), bytes_max)
+        return before < self._dispatcher.position < self._limit() and self.damage is None
+
+    def _limit(self) -> int:
+        return min(self.store.confirm_offset, self.end) if self._bounded else self.end
+
+    def _run_dispatcher(self, limit: int, bytes_max: int) -> None:
+        dispatcher, store = self._dispatcher, self.store
+        try:
+            dispatcher.run(limit, bytes_max)
+        finally:
+            store.dispatched = store.upkeep.keep_from = dispatcher.position
+            if dispatcher.last_record is not None:
+                store.upkeep.last_record = dispatcher.last_record
+
+    @property
+    def dispatched_offset(self) -> int:
+        """Queues and index are made up to here."""
+        return self.end if self.store.leads else self.store.dispatched
+
+    @property
+    def damage(self) -> Damage | None:
+        """Bytes that are no record, below what may be dispatched: cut the log there and have them sent again."""
+        return self._dispatcher.damage
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the dispatcher found strange."""
+        return self._dispatcher.notes
+
+    # Epochs and cuts
+
+    def save_epochs(self, epochs: Sequence[EpochEntry]) -> None:
+        """Replace the list; on the disk when this returns, if it is another one.  Blocking.
+
+        An epoch is saved before its first byte is appended, and never before the bytes it begins behind.
+
+        :raises RemoteProtocolError: no list of epochs.
+        :raises DiskFailure: the former or the new list is there; this object still has the former.
+        """
+        wanted = tuple(EpochEntry(*entry) for entry in epochs)
+        if wanted == self.epochs and self._epochs_due is None:
+            return
+        ensure(not wanted or wanted[-1].start_offset <= self.end, "no epoch begins behind the end of the log")
+        shorter = any(entry not in wanted for entry in self.epochs)
+        epoch_file.save(self._disk, self._path, wanted, shorter)
+        self.epochs = wanted
+        self._epochs_due = None
+
+    def truncate(self, offset: int, epochs: Sequence[EpochEntry] | None = None) -> int:
+        """Cut the log, down to the beginning of the record that ``offset`` lies in; returns the new end.
+
+        Blocking; no job may be out (:attr:`MessageStore.busy`).  When it returns neither bytes nor epochs of the cut
+        part can come back.
+
+        :param epochs: the list that holds afterwards; by default the present one without those that begin in the cut
+            part.  Not looked at where nothing is cut.
+        :raises DiskFailure: part of it may be done: repeat it, or start again.
+        """
+        unfinished = self.store.unfinished_cut or self._epochs_due is not None
+        if unfinished:
+            offset = min(offset, self.end)
+        ensure(self.begin <= offset <= self.end, f"cut at {offset}, the log is [{self.begin}, {self.end}]")
+        if offset == self.end and not unfinished:
+            return offset
+        target = self._record_begin(offset)
+        if epochs is None:
+            kept = tuple(entry for entry in self.epochs if entry.start_offset < target)
+        else:
+            kept = epoch_file.within([EpochEntry(*entry) for entry in epochs], target)
+        self._epochs_due = kept
+        self.store.truncate(target)
+        self._dispatcher.begin(min(self._dispatcher.position, target))
+        self._dispatcher.last_record = None
+        self.store.dispatched = self._dispatcher.position
+        if not self.store.leads:
+            self.store.upkeep.keep_from = self.store.dispatched
+        self.save_epochs(kept)
+        return target
+
+    def start_over(self) -> None:
+        """Throw everything away: log, queues, index, epochs.  Blocking; no job may be out.
+
+        For a replica whose end the master no longer has, or that has nothing in common with it.
+
+        :raises DiskFailure: part of it may be done: repeat it, or start again.
+        """
+        store = self.store
+        ensure(not store.leads, "a master does not start over")
+        self._epochs_due = ()
+        store.truncate(self.begin)
+        for queue in store.queues.all():
+            queue.reset()
+        store.log.end = store.log.flushed = store.dispatched = 0
+        self._dispatcher.begin(0)
+        self._dispatcher.last_record = None
+        if store.confirm_offset_set is not None:
+            store.confirm_offset = 0
+        self.save_epochs(())
+
+    def _record_begin(self, offset: int) -> int:
+        """The beginning of the record that holds the byte before ``offset``, or ``offset`` if one ends there."""
+        log, size = self.store.log, self.file_size
+        if offset == self.end or record_at(log.segments, offset) is not None:
+            return offset
+        position = max(self.begin, offset - offset % size)
+        if position <= self.dispatched_offset <= offset:
+            position = self.dispatched_offset
+        data, data_from = b"", position
+        while position < offset:
+            at = position - data_from
+            if at + 4 > len(data):
+                data, data_from, at = log.read(position, DISPATCH_BYTES), position, 0
+            total = int.from_bytes(data[at : at + 4], "big", signed=True)
+            if total < 8 or position + total > offset:
+                return position  # within a record, or there is none
+            position += total
+        return position
+
+    # Roles
+
+    def follow(self) -> None:
+        """Be a replica: no messages are taken, raw bytes are."""
+        self.store.follow()
+        self._dispatcher.begin(self.store.dispatched)
+
+    def promote(self) -> Promotion:
+        """Be a master: see the module for what becomes of the end of the log.  Blocking; no job may be out.
+
+        Then :meth:`save_epochs` with the new epoch at :attr:`end`, and only then messages.
+
+        :raises CorruptStore: a bad record below the confirm offset; nothing was cut.
+        :raises DiskFailure: call again, or start again.
+        """
+        store, dispatcher = self.store, self._dispatcher
+        ensure(not store.leads and not store.busy, "a promotion begins in a replica that has no job out")
+        dispatcher.begin(store.dispatched)
+        while dispatcher.position < self.end and dispatcher.damage is None:
+            before = dispatcher.position
+            self._run_dispatcher(self.end, _ALL)
+            job = store.upkeep.queue_job(thorough=False)
+            if job is not None:
+                run_here([job], lambda done, error: done.apply() if error is None else done.fail(error))
+            elif dispatcher.position == before:
+                break
+        end, position = self.end, dispatcher.position
+        reason = ""
+        if position < end:
+            damage = dispatcher.damage
+            reason = damage.reason if damage is not None else f"{end - position} bytes of a record"
+            if damage is not None and position < store.confirm_offset and self._bounded:
+                path = store.log.segments.path(store.log.segments.base_of(position))
+                raise CorruptStore(path, position % self.file_size, f"a confirmed record is bad: {reason}")
+            self.truncate(position)
+        store.lead()
+        return Promotion(self.end, end - self.end, reason)
+
+
+class RawReader:
+    """Log bytes for one link: it keeps the descriptor of the file it sends from, whatever else is opened or expires.
+
+    Close it when the link is gone, and before the log is cut.
+    """
+
+    def __init__(self, log: ReplicaLog, disk: Disk) -> None:
+        self._log = log
+        self._disk = disk
+        self._file: File | None = None
+        self._base = -1
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly these bytes, which lie in one file.
+
+        :raises CorruptStore: they are not there; ask :meth:`ReplicaLog.readable` first.
+        """
+        file, start = self._locate(offset, size)
+        data = file.read(start, size)
+        if len(data) != size:
+            raise CorruptStore(file.path, start, f"{len(data)} of {size} bytes are there")
+        return data
+
+    def file_range(self, offset: int, size: int) -> FileRange | None:
+        """Where they lie, for sendfile; None on a disk without descriptors.  Good until the next call or
+        :meth:`close`."""
+        file, start = self._locate(offset, size)
+        number = file.fileno()
+        return None if number is None else FileRange(number, start, size)
+
+    def _locate(self, offset: int, size: int) -> tuple[File, int]:
+        segments = self._log.store.log.segments
+        base = segments.base_of(offset)
+        if not 0 < size <= self._log.readable(offset):
+            raise CorruptStore(segments.path(base), offset - base, f"{size} bytes are not in the log")
+        if self._file is None or base != self._base:
+            self.close()
+            self._file = self._disk.open(segments.path(base))
+            self._base = base
+        return self._file, offset - base
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

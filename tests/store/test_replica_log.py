@@ -1,0 +1,551 @@
+"""A replica's store: raw bytes become the master's files; promotion, cuts, confirm offset (regressions A7, A10, A19,
+C10, C12, F5)."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocketha.errors import CorruptStore, InvariantBroken, RemoteProtocolError
+from rocketha.store import checkpoint
+from rocketha.store.disk import Disk
+from rocketha.store.dispatch import of_record
+from rocketha.store.message_store import MessageStore
+from rocketha.store.posix_disk import PosixDisk
+from rocketha.store.replica_dispatch import Dispatcher
+from rocketha.store.verify import verify
+from rocketha.wire.record import decode
+from tests.store.replica_support import (
+    EPOCHS,
+    catch_up,
+    elect,
+    ends,
+    entries,
+    feed,
+    files,
+    fill,
+    memory,
+    open_master,
+    open_replica,
+    queue_offsets,
+    raw,
+    varied,
+)
+from tests.store.support import HOST, NOW_MS, ROOT, SMALL, flush, message, read_all, upkeep
+
+
+class ReplicaTests(unittest.TestCase):
+    """Raw bytes in, a master's files out."""
+
+    def assert_equal_files(self, one: object, other: object) -> None:
+        """Log, queues and index of two closed stores are the same bytes."""
+        for folder in ("commitlog", "consumequeue", "index"):
+            self.assertEqual(files(one, folder), files(other, folder), folder)  # type: ignore[arg-type]
+
+    def test_any_cut_makes_the_masters_files(self) -> None:
+        """Bytes cut anywhere, dispatched in any portions: log, queues and index equal the master's byte for byte."""
+        theirs = memory()
+        master = open_master(theirs)
+        fill(master, 0, 150)
+        data = raw(master)
+        master.store.close(NOW_MS)
+        self.assertGreater(len(files(theirs, "commitlog")), 5)
+        self.assertGreater(len(files(theirs, "index")), 3)
+        for seed in range(8):
+            ours = memory(seed)
+            replica = open_replica(ours)
+            feed(replica, data, random.Random(seed), 1 + 90 * seed**2 if seed else 2)
+            catch_up(replica)
+            self.assertEqual(verify(replica.store), [])
+            self.assertEqual(replica.notes, [])
+            replica.store.close(NOW_MS)
+            with self.subTest(seed=seed):
+                self.assert_equal_files(ours, theirs)
+
+    def test_a19_queues_of_a_killed_replica_equal_its_masters(self) -> None:
+        """Killed at any moment, started and fed again: the same files (DLedger loses the tail of its queues)."""
+        theirs = memory()
+        master = open_master(theirs)
+        fill(master, 0, 120)
+        data = raw(master)
+        master.store.close(NOW_MS)
+        for seed in range(12):
+            chance = random.Random(seed)
+            ours = memory(seed)
+            for _ in range(6):
+                replica = open_replica(ours)
+                until = min(len(data), replica.end + chance.randrange(6000))
+                feed(replica, data[:until], chance)
+                if chance.random() < 0.5:
+                    upkeep(replica.store, NOW_MS + 100_000)
+                if chance.random() < 0.3:
+                    flush(replica.store)
+                    replica.store.close(NOW_MS)
+                else:
+                    ours.kill()
+            replica = open_replica(ours)
+            feed(replica, data, chance)
+            catch_up(replica)
+            with self.subTest(seed=seed):
+                self.assertEqual(verify(replica.store), [])
+                replica.store.close(NOW_MS)
+                for folder in ("commitlog", "consumequeue"):
+                    self.assertEqual(files(ours, folder), files(theirs, folder))
+
+    def test_queues_stop_at_the_confirm_offset(self) -> None:
+        """Bounded: no entry points behind it and no consumer sees more; unbounded (classic): all of the log."""
+        master = open_master(memory())
+        fill(master, 0, 60)
+        data = raw(master)
+        replica = open_replica(memory())
+        replica.append_raw(0, data)
+        self.assertFalse(replica.dispatch())
+        for confirm in (1, *ends(data)[::7], len(data)):
+            replica.confirm(confirm)
+            while replica.dispatch(700):
+                pass
+            self.assertLessEqual(replica.store.queues.max_physical_offset(), confirm)
+            whole = max((end for end in ends(data) if end <= confirm), default=0)
+            self.assertEqual(replica.dispatched_offset, whole)
+            for records in read_all(replica.store).values():
+                self.assertTrue(all(record.physical_offset + record.total <= confirm for record in records))
+        replica.confirm(5)
+        self.assertEqual(replica.store.confirm_offset, len(data), "a smaller one changes nothing")
+        replica.confirm(1 << 60)
+        self.assertEqual(replica.store.confirm_offset, len(data), "never above the end")
+        classic = open_replica(memory(), bounded=False)
+        classic.append_raw(0, data)
+        while classic.dispatch():
+            pass
+        self.assertEqual(classic.dispatched_offset, len(data))
+        self.assertEqual(read_all(classic.store), read_all(replica.store))
+
+    def test_a_master_shows_only_what_is_confirmed(self) -> None:
+        """A7: queues hold everything appended, consumers see what the set has."""
+        master = open_master(memory())
+        places = master.store.append([[message(number) for number in range(4)]], NOW_MS)[0]
+        self.assertEqual(master.store.max_offset("T", 0), 0)
+        master.confirm(places[1].physical_offset + places[1].size)  # type: ignore[union-attr]
+        self.assertEqual(master.store.max_offset("T", 0), 2)
+        master.confirm(master.end)
+        self.assertEqual(master.store.max_offset("T", 0), 4)
+
+    def test_what_does_not_follow_is_refused(self) -> None:
+        """Overlap, gap, negative, a first file in its middle: RemoteProtocolError, and nothing is written."""
+        replica = open_replica(memory())
+        for offset in (-1, 17, -4096, 4095):
+            with self.assertRaises(RemoteProtocolError):
+                replica.append_raw(offset, b"abc")
+        master = open_master(memory())
+        fill(master, 0, 60)
+        data = raw(master)
+        replica.append_raw(8192, data[8192:9000])  # sync from the last file
+        self.assertEqual((replica.begin, replica.end, replica.readable(8192)), (8192, 9000, 808))
+        for offset in (0, 8192, 8999, 9001, 12288):
+            with self.assertRaises(RemoteProtocolError):
+                replica.append_raw(offset, b"abc")
+        self.assertEqual(replica.end, 9000)
+        feed(replica, data, random.Random(1))
+        catch_up(replica)
+        self.assertEqual(raw(replica, 8192), data[8192:])
+        self.assertEqual(verify(replica.store), [])
+        with self.assertRaises(InvariantBroken):
+            master.append_raw(master.end, b"abc")
+        with self.assertRaises(InvariantBroken):
+            replica.store.append([[message(1)]], NOW_MS)
+
+    def test_what_a_report_says(self) -> None:
+        """ASYNC_FLUSH: the end of the log; SYNC_FLUSH: what is synced, and no connection before all is."""
+        master = open_master(memory())
+        fill(master, 0, 20)
+        data = raw(master)
+        lazy = open_replica(memory())
+        lazy.append_raw(0, data[:1000])
+        self.assertEqual((lazy.ack_offset, lazy.ready), (1000, True))
+        careful = open_replica(memory(), synced_acks=True)
+        careful.append_raw(0, data[:1000])
+        self.assertEqual((careful.ack_offset, careful.ready), (0, False))
+        flush(careful.store)
+        careful.append_raw(1000, data[1000:1400])
+        self.assertEqual((careful.ack_offset, careful.ready), (1000, False))
+        flush(careful.store)
+        self.assertEqual((careful.ack_offset, careful.ready), (1400, True))
+
+    def test_a_gap_or_restart_of_a_queue_is_followed(self) -> None:
+        """A topic deleted and made again on the master, and a queue whose first entries the log lacks."""
+        theirs = memory()
+        master = open_master(theirs)
+        for number in range(10):
+            master.store.append([[message(number)]], NOW_MS)
+        master.store.delete_topic("T")
+        for number in range(3):
+            master.store.append([[message(number, body=b"new")]], NOW_MS)
+        replica = open_replica(memory())
+        feed(replica, raw(master), random.Random(2))
+        catch_up(replica)
+        self.assertEqual([record.body for record in read_all(replica.store)["T", 0]], [b"new"] * 3)
+        self.assertIn("deleted and made again", replica.notes[0])
+
+    def test_a_lone_offset_does_not_fill_the_memory(self) -> None:
+        """A queue offset of 2**62 in a whole record: no entry, a note; one of 10**9 begins the queue there."""
+        for wanted, count in (((1 << 62), 0), (10**9, 1)):
+            master = open_master(memory())
+            master.store.append([[message(1)]], NOW_MS)
+            data = bytearray(raw(master))
+            data[20:28] = wanted.to_bytes(8, "big")
+            replica = open_replica(memory())
+            replica.append_raw(0, data)
+            catch_up(replica)
+            self.assertEqual(len(read_all(replica.store).get(("T", 0), [])), count)
+            self.assertEqual(len(replica.notes), 1 - count)
+
+    def test_a_raw_reader_keeps_to_its_file(self) -> None:
+        """Blocks end at the end of a file; the range names a descriptor whose bytes are those of the log."""
+        folder = tempfile.mkdtemp(prefix="rocketha-replica-")
+        self.addCleanup(shutil.rmtree, folder)
+        disk: Disk = PosixDisk()
+        store = MessageStore(disk, folder, SMALL, HOST)
+        self.addCleanup(store._release)
+        master = open_replica(disk, root=folder)
+        elect(master, 1)
+        fill(master, 0, 40)
+        reader = master.reader()
+        self.addCleanup(reader.close)
+        self.addCleanup(master.store.close, NOW_MS)
+        self.assertEqual(master.readable(4000), 96)
+        for offset, size in ((4000, 97), (master.end, 1), (-1, 4), (0, 0), (master.end - 4, 5)):
+            with self.assertRaises(CorruptStore):
+                reader.read(offset, size)
+        found = reader.file_range(4100, 50)
+        assert found is not None
+        self.assertEqual(found[1:], (4, 50))
+        with open(f"/proc/self/fd/{found.fileno}", "rb") as file:
+            file.seek(found.position)
+            self.assertEqual(file.read(found.size), master.store.log.read(4100, 50))
+        self.assertIsNone(open_master(memory()).reader()._file)
+
+
+class PromotionTests(unittest.TestCase):
+    """Becoming a master; what lies behind the confirm offset."""
+
+    def test_c10_promotion_keeps_whole_records_and_no_more(self) -> None:
+        """Cut at every byte of its tail: the end is the last whole record's, confirmed or not; consumers see more only
+        when it is confirmed; the next messages take the next offsets."""
+        master = open_master(memory())
+        fill(master, 0, 24)
+        data = raw(master)
+        confirmed = ends(data)[10]
+        for cut in range(confirmed, len(data), 5):
+            replica = open_replica(memory())
+            replica.append_raw(0, data[:cut])
+            replica.confirm(confirmed)
+            replica.dispatch()
+            whole = max(end for end in ends(data) if end <= cut)
+            seen = read_all(replica.store)
+            promotion = replica.promote()
+            self.assertEqual((promotion.end, promotion.cut_bytes), (whole, cut - whole))
+            self.assertEqual(replica.store.confirm_offset, confirmed)
+            self.assertEqual(
+                read_all(replica.store), seen | {key: [] for key in queue_offsets(replica) if key not in seen}
+            )
+            before = queue_offsets(replica)
+            place = replica.store.append([[message(99)]], NOW_MS)[0][0]
+            self.assertEqual((place.queue_offset, place.physical_offset >= whole), (before.get(("T", 0), 0), True))
+            replica.confirm(replica.end)
+            self.assertEqual(verify(replica.store), [])
+
+    def test_a10_f5_reelections_keep_queue_offsets_dense(self) -> None:
+        """One node elected again and again, two nodes in turn, with messages between: every queue's offsets are 0, 1,
+        2 ... in the log of both, and the logs are equal."""
+        disks = [memory(1), memory(2)]
+        nodes = [open_replica(disk) for disk in disks]
+        for term in range(1, 25):
+            chance = random.Random(term)
+            leader, other = nodes if term % 3 else reversed(nodes)
+            if leader.end < other.end:
+                leader, other = other, leader
+            if not leader.store.leads:
+                elect(leader, term)
+            fill(leader, term * 100, chance.randrange(0, 5))
+            if other.store.leads:
+                other.follow()
+            feed(other, raw(leader), chance)
+            for node in nodes:
+                node.confirm(node.end)
+                node.dispatch()
+            if chance.random() < 0.5:
+                leader.follow()
+            if chance.random() < 0.3:
+                disks[0].kill()
+                nodes[0] = open_replica(disks[0])
+        for node in nodes:
+            if not node.store.leads:
+                catch_up(node)
+            self.assertEqual(verify(node.store), [])
+            for key, records in read_all(node.store).items():
+                self.assertEqual([record.queue_offset for record in records], list(range(len(records))), key)
+        self.assertEqual(raw(nodes[0]), raw(nodes[1]))
+        self.assertEqual(queue_offsets(nodes[0]), queue_offsets(nodes[1]))
+
+    def test_damage_is_seen_and_sent_again(self) -> None:
+        """A bit that flipped on the way: never queued; the promotion refuses it below the confirm offset and cuts it
+        above; a cut at the damage and the same bytes again make it whole."""
+        master = open_master(memory())
+        fill(master, 0, 30)
+        data = raw(master)
+        begin = ends(data)[8]  # message 9 has a body
+        bad = bytearray(data)
+        bad[begin + 90] ^= 4
+        for confirm in (len(data), begin):
+            replica = open_replica(memory())
+            replica.append_raw(0, bad)
+            replica.confirm(confirm)
+            self.assertFalse(replica.dispatch())
+            if confirm > begin:
+                assert replica.damage is not None
+                self.assertEqual(replica.damage.offset, begin)
+                with self.assertRaises(CorruptStore):
+                    replica.promote()
+                self.assertEqual(replica.end, len(data), "nothing was cut")
+                self.assertEqual(replica.truncate(begin), begin)
+                replica.append_raw(begin, data[begin:])
+                catch_up(replica)
+                self.assertIsNone(replica.damage)
+                self.assertEqual(verify(replica.store), [])
+            else:
+                self.assertEqual(replica.promote().end, begin)
+
+    def test_a_demoted_master_is_a_replica_again(self) -> None:
+        """Its own unconfirmed tail is cut to the consistent point and replaced; epochs follow."""
+        ours = memory()
+        old = open_master(ours, epoch=1)
+        fill(old, 0, 20)
+        shared = raw(old)
+        new = open_replica(memory())
+        feed(new, shared, random.Random(1))
+        elect(new, 2)
+        fill(old, 500, 5)
+        fill(new, 700, 9)
+        old.follow()
+        self.assertEqual(old.truncate(len(shared)), len(shared))
+        old.save_epochs(new.epochs)
+        feed(old, raw(new), random.Random(2))
+        catch_up(old)
+        catch_up(new)
+        new.confirm(new.end)
+        self.assertEqual(read_all(old.store), read_all(new.store))
+        self.assertEqual((raw(old), old.epochs), (raw(new), new.epochs))
+        self.assertEqual(verify(old.store), [])
+
+
+class CutTests(unittest.TestCase):
+    """Marks, confirm offset and restart."""
+
+    def test_c12_a_cut_lowers_every_mark(self) -> None:
+        """Confirm, flushed, dispatched, queue ends, the checkpoint on disk: none above the new end when it returns."""
+        disk = memory()
+        replica = open_replica(disk)
+        master = open_master(memory())
+        fill(master, 0, 60)
+        data = raw(master)
+        replica.append_raw(0, data)
+        catch_up(replica)
+        flush(replica.store)
+        for _ in range(3):
+            upkeep(replica.store, NOW_MS + 100_000)
+        self.assertEqual(checkpoint.load(disk, f"{ROOT}/checkpoint").confirm_offset, len(data))
+        for cut in (ends(data)[40] + 9, ends(data)[20], ends(data)[3], 0):
+            end = replica.truncate(cut)
+            self.assertEqual(end, max([0, *(each for each in ends(data) if each <= cut)]))
+            self.assertEqual((replica.end, replica.store.flushed_offset, replica.store.confirm_offset), (end, end, end))
+            self.assertEqual(replica.dispatched_offset, end)
+            self.assertLess(replica.store.queues.max_physical_offset(), max(end, 0) or 0)
+            fields = checkpoint.load(disk, f"{ROOT}/checkpoint")
+            self.assertLessEqual(max(fields.confirm_offset, fields.logics_offset), end)
+            self.assertEqual(verify(replica.store), [])
+
+    def test_the_confirm_offset_survives(self) -> None:
+        """A clean stop keeps it exactly; a kill keeps what the last second's checkpoint said; a store that stood
+        alone counts whole; a shorter log lowers it."""
+        master = open_master(memory())
+        fill(master, 0, 60)
+        data = raw(master)
+        marks = ends(data)
+        disk = memory()
+        replica = open_replica(disk)
+        replica.append_raw(0, data[: marks[40]])
+        replica.confirm(marks[20] + 3)
+        replica.dispatch()
+        replica.store.close(NOW_MS)
+        replica = open_replica(disk)
+        self.assertEqual(replica.store.confirm_offset, marks[20] + 3)
+        self.assertEqual(replica.dispatched_offset, marks[20])
+        replica.confirm(marks[30])
+        replica.dispatch()
+        upkeep(replica.store, NOW_MS + 10)
+        replica.confirm(marks[39])
+        disk.kill()
+        replica = open_replica(disk)
+        self.assertEqual(replica.store.confirm_offset, marks[30])
+        self.assertEqual(verify_upto(replica), [])
+        alone = memory()
+        store = MessageStore(alone, ROOT, SMALL, HOST)
+        store.load(NOW_MS)
+        store.append([[varied(number)] for number in range(12)], NOW_MS)
+        store.close(NOW_MS)
+        replica = open_replica(alone)
+        self.assertEqual((replica.store.confirm_offset, replica.dispatched_offset), (replica.end, replica.end))
+
+    def test_start_over_leaves_nothing(self) -> None:
+        """Log, queues, index and epochs are gone, at once and after a restart; the replica then takes any file."""
+        master = open_master(memory())
+        fill(master, 0, 60)
+        data = raw(master)
+        disk = memory()
+        replica = open_replica(disk)
+        replica.append_raw(0, data[:6000])
+        catch_up(replica)
+        replica.save_epochs(entries((1, 0)))
+        replica.start_over()
+        for again in (False, True):
+            if again:
+                disk.crash()
+                replica = open_replica(disk)
+            self.assertEqual((replica.begin, replica.end, replica.epochs), (0, 0, ()))
+            self.assertEqual(replica.store.confirm_offset, 0)
+            self.assertEqual(sum(queue_offsets(replica).values()), 0)
+            replica.append_raw(8192, data[8192:])
+            catch_up(replica)
+            self.assertEqual(verify(replica.store), [])
+            replica.start_over()
+
+    def test_a_record_cut_within_its_properties_is_not_taken_for_whole(self) -> None:
+        """Its body and CRC are right, the rest reads as zeros.  Java takes it for whole after a kill, and its log never
+        equals the master's again.  Cut at every byte, killed or stopped, started, fed on: the master's bytes."""
+        master = open_master(memory())
+        fill(master, 0, 13)
+        data = raw(master)
+        for cut in range(1, len(data), 3):
+            disk = memory(cut)
+            replica = open_replica(disk)
+            replica.append_raw(0, data[:cut])
+            if cut % 2:
+                replica.store.close(NOW_MS)
+            else:
+                disk.kill()
+            replica = open_replica(disk)
+            # What is missing may be zeros in truth: then the record is whole.
+            whole = max([0, *(end for end in ends(data) if not any(data[cut:end]))])
+            self.assertEqual(replica.end, whole, cut)
+            replica.append_raw(replica.end, data[replica.end :])
+            self.assertEqual(raw(replica), data)
+
+    def test_upkeep_keeps_what_is_not_dispatched(self) -> None:
+        """A file expires only when its records have their entries."""
+        config = attrs.evolve(SMALL, file_reserved_ms=1)
+        master = open_master(memory(), config)
+        fill(master, 0, 80)
+        data = raw(master)
+        replica = open_replica(memory(), config)
+        replica.append_raw(0, data)
+        flush(replica.store)
+        replica.confirm(5000)
+        replica.dispatch()
+        later = NOW_MS + 3 * 24 * 3_600_000
+        for hour in range(24):
+            upkeep(replica.store, later + hour * 3_600_000)
+        self.assertEqual(replica.begin, 4096)
+        catch_up(replica)
+        for hour in range(24):
+            upkeep(replica.store, later + (24 + hour) * 3_600_000)
+        self.assertGreater(replica.begin, 4096)
+
+    def test_a_cut_waits_for_jobs(self) -> None:
+        """No job may write what is being cut."""
+        replica = open_replica(memory())
+        replica.append_raw(0, b"x" * 50)
+        job = replica.store.flush_job()
+        assert job is not None
+        self.assertTrue(replica.store.busy)
+        with self.assertRaises(InvariantBroken):
+            replica.truncate(0)
+        job.run()
+        replica.store.finished(job, None)
+        self.assertEqual(replica.truncate(0), 0)
+
+
+def verify_upto(replica: object) -> list[str]:
+    """Dispatch the rest and verify."""
+    catch_up(replica)  # type: ignore[arg-type]
+    return verify(replica.store)  # type: ignore[attr-defined]
+
+
+PIECES = st.sampled_from(
+    ["TAGS\1a", "TAGS\1", "TAGS\1b\1c", "UNIQ_KEY\1u1", "UNIQ_KEY\1", "UNIQ_KEY\1é", "KEYS\1a b", "KEYS\1", "XTAGS\1q",
+     "XUNIQ_KEY\1q", "W\1", "\1", "", "A\1b", "T\1UNIQ_KEY\1z", "UNIQ_KEY", "TAGS"]
+)  # fmt: skip
+
+
+class MeaningTests(unittest.TestCase):
+    """The short way through the properties says what the long one says."""
+
+    @settings(max_examples=400, deadline=None)
+    @given(st.lists(PIECES, max_size=5), st.booleans(), st.sampled_from([b"", b"\xff", b"\2\xc3"]))
+    def test_short_and_long_way_agree(self, pieces: list[str], ended: bool, junk: bytes) -> None:
+        """Repeated, empty, nested and broken pieces, with and without the last separator; asked twice, as the second
+        time is answered from memory."""
+        block = "\2".join(pieces).encode() + (b"\2" if ended else b"") + junk
+        disk = memory()
+        store = MessageStore(disk, ROOT, SMALL, HOST)
+        dispatcher = Dispatcher(store.log, store.queues, store.index, SMALL)
+        master = open_master(disk)
+        made = message(1)
+        made.properties = block
+        master.store.append([[made]], NOW_MS)
+        wanted = of_record(decode(raw(master)), SMALL.delay_levels_ms)
+        for _ in range(2):
+            self.assertEqual(dispatcher._meaning(block), (wanted.tags_code, wanted.keys))
+            dispatcher._meaning(b"TAGS\1a\2UNIQ_KEY\1u9\2\2")
+
+    def test_java_bytes_make_javas_queues_and_index(self) -> None:
+        """A Java 5.5.0 broker's log, cut anywhere: its own consume queues and index, byte for byte."""
+        from tests.store.test_java_files import CONFIG, LATER_MS, JavaFilesTests
+
+        case = JavaFilesTests()
+        case.setUp()
+        self.addCleanup(case.doCleanups)
+        for name in ("stopped", "killed"):
+            theirs = case.unpack(name)
+            log = b"".join(data for _, data in sorted(case.files(theirs, "commitlog").items()))
+            data = log[: max(ends(log))]
+            ours = case.folder / f"{name}-replica"
+            replica = open_replica(PosixDisk(), CONFIG, root=str(ours))
+            feed(replica, data, random.Random(1), 5000)
+            catch_up(replica)
+            self.assertEqual(verify(replica.store), [])
+            replica.store.close(LATER_MS)
+            self.assertEqual(case.files(Path(ours), "consumequeue"), case.files(theirs, "consumequeue"))
+            self.assertEqual(list(case.files(Path(ours), "index").values()), list(case.files(theirs, "index").values()))
+
+
+class RoleTests(unittest.TestCase):
+    """The epoch file and the store are found by the same path."""
+
+    def test_epochs_are_where_the_store_looks(self) -> None:
+        """A store with an epoch file is a replica whose confirm offset is believed even if it is 0."""
+        disk = memory()
+        master = open_master(disk)
+        fill(master, 0, 5)
+        self.assertTrue(disk.exists(EPOCHS))
+        disk.kill()
+        again = open_replica(disk)
+        self.assertEqual((again.store.confirm_offset, again.epochs), (0, entries((1, 0))))
+        self.assertEqual(again.store.max_offset("T", 0), 0)
+        self.assertEqual(again.promote().cut_bytes, 0)
