@@ -401,15 +401,17 @@ class CutTests(SynchronousTestCase):
         blocks = [each for each in pair.master.effects if isinstance(each, SendLog)]
         log = b"".join(each.head + pair.master.log.read(each.offset, each.size) for each in blocks)
         for cut in range(1, len(answer) + len(log)):
-            again = autoswitch(Log(), (), Log(self.MINE), entries((1, 0), (2, 100))).slave
+            again = autoswitch(Log(), pair.slave.epochs, Log(self.MINE), entries((1, 0), (2, 100))).slave
             into = max(0, cut - len(answer))
             for data in (answer[:cut], answer[cut:], log[:into], log[into:]):
                 again.run(again.machine.received(data, 0), 0)
             self.assertEqual((again.closed, bytes(again.log.data)), ("", self.THEIRS + text(30, 200, by=3)))
             self.assertEqual((again.epochs, again.machine.reported), (pair.slave.epochs, 230))
+        first, acks = said[:28], said[28:]
         for cut in range(1, len(said)):
             master = autoswitch(Log(self.THEIRS + text(30, 200, by=3)), entries((1, 0), (3, 120)), Log()).master
-            for data in (said[:cut], said[cut:]):
+            into = max(0, cut - len(first))
+            for data in (first[:cut], first[cut:], acks[:into], acks[into:]):
                 master.run(master.machine.received(data, 0), 0)
             self.assertEqual((master.closed, master.acked()), ("", 230))
 

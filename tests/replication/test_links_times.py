@@ -1,0 +1,149 @@
+"""Times of the links: heartbeats, silence, a process that stood still, and the throttle."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.replication.classic_master import ClassicMaster
+from rocketha.replication.classic_slave import ClassicSlave
+from rocketha.replication.link import Close, Send, SendLog
+from rocketha.replication.throttle import Throttle
+from rocketha.wire.ha_frames import encode_classic_head, encode_classic_report
+from tests.replication.links import FILE, Log, MasterEnd, Pair, SlaveEnd, autoswitch, classic, entries, text
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def both() -> list[Pair]:
+    """A pair of each protocol, at rest with 100 bytes."""
+    return [
+        classic(Log(text(100)), Log(text(100))).start(),
+        autoswitch(Log(text(100)), entries((1, 0)), Log(text(100)), entries((1, 0))).start(),
+    ]
+
+
+class IdleTests(SynchronousTestCase):
+    """A link without a message."""
+
+    def test_h4_a_day_without_a_message(self) -> None:
+        """No end is given up, and the first message of the next day is there at once; G6: no more turns than beats."""
+        for pair in both():
+            pair.wait(DAY_MS)
+            self.assertEqual((pair.master.closed, pair.slave.closed), ("", ""))
+            self.assertLess(pair.turns, 2 * DAY_MS // 5_000)
+            pair.grow(text(9, 100))
+            self.assertEqual((pair.master.acked(), pair.now_ms), (109, DAY_MS))
+
+    def test_both_say_so_every_five_seconds(self) -> None:
+        """S1.37; and not more often, whatever else is said in between."""
+        pair = both()[0]
+        pair.wait(2_000).grow(text(9, 100))
+        before = len(pair.master.of(Send)), len(pair.slave.of(Send))
+        pair.wait(4_999)
+        self.assertEqual((len(pair.master.of(Send)), len(pair.slave.of(Send))), before)
+        pair.wait(1)
+        self.assertEqual(pair.master.of(Send)[-1], Send(encode_classic_head(109, 0)))
+        self.assertEqual(pair.slave.of(Send)[-1], Send(encode_classic_report(109)))
+        self.assertEqual((len(pair.master.of(Send)), len(pair.slave.of(Send))), (before[0] + 1, before[1] + 1))
+
+    def test_nothing_is_due_early(self) -> None:
+        """A tick before its time changes nothing."""
+        for pair in both():
+            for end in (pair.master, pair.slave):
+                due = end.machine.next_due_ms()
+                assert due is not None
+                self.assertEqual(end.machine.tick(due - 1), [])
+                self.assertEqual(end.machine.next_due_ms(), due)
+                self.assertNotEqual(end.machine.tick(due), [])
+
+
+class SilenceTests(SynchronousTestCase):
+    """S1.35: the last *read* counts, not the last write."""
+
+    def alone(self, end: MasterEnd | SlaveEnd) -> int:
+        """When an end whose peer says nothing any more gives it up."""
+        while not end.closed:
+            due = end.machine.next_due_ms()
+            assert due is not None
+            end.run(end.machine.tick(due), due)
+        self.assertIn("nothing was heard for 20000 ms", end.closed)
+        return due
+
+    def test_peer_that_is_gone(self) -> None:
+        """20 s, though heartbeats went out without a complaint."""
+        for pair in both():
+            self.assertEqual((self.alone(pair.master), self.alone(pair.slave)), (20_000, 20_000))
+            self.assertGreater(len(pair.master.of(Send)), 2)
+
+    def test_peer_that_never_spoke(self) -> None:
+        """A connection to the HA port that says nothing, and a master that does not answer a greeting."""
+        self.assertEqual(self.alone(MasterEnd(ClassicMaster(Log(), 0), Log())), 20_000)
+        pair = autoswitch(Log(), entries((1, 0)), Log())
+        pair.slave.run(pair.slave.machine.begin(0), 0)
+        self.assertEqual((self.alone(pair.master), self.alone(pair.slave)), (20_000, 20_000))
+
+    def test_process_that_stood_still(self) -> None:
+        """SIGSTOP for a minute: what the peer said waits in the socket; it is heard before it is judged, once."""
+        for pair in both():
+            for end in (pair.master, pair.slave):
+                effects = end.machine.tick(60_000)
+                self.assertEqual([type(each) for each in effects], [Send])
+                due = end.machine.next_due_ms()
+                assert due is not None
+                self.assertEqual(due, 65_000)
+                self.assertEqual([type(each) for each in end.machine.tick(due)], [Close])
+
+    def test_any_byte_is_a_sign_of_life(self) -> None:
+        """A block that takes a minute to arrive is no silence."""
+        slave = ClassicSlave(0, FILE, 0)
+        slave.begin(0)
+        frame = encode_classic_head(0, 50) + text(50)
+        for place, byte in enumerate(frame):
+            slave.received(bytes([byte]), place * 1_000)
+            slave.tick(place * 1_000)
+        self.assertEqual((slave.closed, slave.end), ("", 50))
+
+
+class ThrottleTests(SynchronousTestCase):
+    """G4: the catch-up limit."""
+
+    def test_g4_blocks_wait_their_turn(self) -> None:
+        """1,000 bytes a second: the second block leaves when the first is paid, not at the next full second."""
+        log = Log(text(300))
+        machine = ClassicMaster(log, 0, batch_bytes=50, throttle=Throttle(1_000, 1))
+        pair = Pair(MasterEnd(machine, log), SlaveEnd(ClassicSlave(64, FILE, 0), Log(text(64))))
+        pair.start()
+        self.assertEqual(len(pair.master.of(SendLog)), 1)
+        self.assertEqual(machine.next_due_ms(), 61)
+        pair.grow(text(10, 300))
+        self.assertEqual(len(pair.master.of(SendLog)), 1)
+        pair.wait(61)
+        self.assertEqual(len(pair.master.of(SendLog)), 2)
+        pair.wait(1_000)
+        self.assertEqual((pair.master.acked(), pair.slave.closed), (310, ""))
+
+    def test_heartbeats_go_on(self) -> None:
+        """A limit of a byte a second must not look like a dead master."""
+        log = Log(text(300))
+        machine = ClassicMaster(log, 0, batch_bytes=50, throttle=Throttle(1, 1))
+        pair = Pair(MasterEnd(machine, log), SlaveEnd(ClassicSlave(64, FILE, 0), Log(text(64))))
+        pair.start().wait(50_000)
+        self.assertEqual((pair.master.closed, pair.slave.closed), ("", ""))
+        self.assertEqual((len(pair.master.of(SendLog)), len(pair.master.of(Send))), (1, 10))
+
+
+class ReplicasTests(SynchronousTestCase):
+    """H1: three replicas are as fast as two."""
+
+    def test_h1_a_third_replica_adds_no_wait(self) -> None:
+        """The message is on all of them in as many exchanges as on one, and no time passes."""
+        for slaves in (1, 2):
+            log = Log(text(100))
+            pairs = [autoswitch(log, entries((1, 0)), Log(text(100)), entries((1, 0))).start() for _ in range(slaves)]
+            log.append(100, text(9, 100))
+            for pair in pairs:
+                pair.master.run(pair.master.machine.log_grew(0), 0)
+            steps = 0
+            while sum(pair.step() for pair in pairs):
+                steps += 1
+            self.assertEqual(([pair.master.acked() for pair in pairs], steps), ([109] * slaves, 1))
