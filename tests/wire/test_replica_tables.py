@@ -102,12 +102,14 @@ class PageTests(unittest.TestCase):
         """What was read of the older one is forgotten, with its forbidden bits."""
         pages = replica_tables.group_pages()
         key = "subscriptionGroupTable"
-        self.assertIsNone(pages.take(reply({"old": {}}, 2, 1, key)))
+        older = {"dataVersion": {"counter": 1}, key: {"old": {}}, "forbiddenTable": {"old": {"t": 4}}}
+        body = json_dialect.dumps(older)
+        self.assertIsNone(pages.take(Command(0, flag=1, fields={"totalGroupNum": "2"}, body=body)))
         self.assertIsNone(pages.take(reply({"x": {}, "y": {}}, 2, 2, key)))
         self.assertEqual((pages.call().fields["groupSeq"], pages.call().fields["dataVersion"]), ("0", '{"counter":2}'))
         whole = pages.take(reply({"x": {}, "y": {}}, 2, 2, key))
         assert whole is not None
-        self.assertEqual((sorted(whole.entries), whole.version), (["x", "y"], {"counter": 2}))
+        self.assertEqual((sorted(whole.entries), whole.version, whole.forbidden), (["x", "y"], {"counter": 2}, {}))
 
     def test_it_ends(self) -> None:
         """A table that never stands still, pages that bring nothing, more than can be, refusals."""
@@ -121,6 +123,10 @@ class PageTests(unittest.TestCase):
             pages.take(reply({"a": {}}, 9))
         with self.assertRaisesRegex(RemoteProtocolError, "topicConfigTable is no object of at most 200000"):
             replica_tables.topic_pages().take(reply({f"t{number}": {} for number in range(200_001)}))
+        pages = replica_tables.topic_pages()
+        self.assertIsNone(pages.take(reply({f"t{number}": {} for number in range(200_000)}, 300_000)))
+        with self.assertRaisesRegex(RemoteProtocolError, "more than 200000 entries"):
+            pages.take(reply({"one more": {}}, 300_000))
         with self.assertRaisesRegex(RequestRefused, "no"):
             replica_tables.topic_pages().take(Command(1, flag=1, remark="no"))
 
