@@ -268,6 +268,8 @@ class ReplicaLog:
         ensure(self.begin <= offset <= self.end, f"cut at {offset}, the log is [{self.begin}, {self.end}]")
         if offset == self.end and not unfinished:
             return offset
+        if self._epochs_due is None:
+            self._epochs_due = self.epochs  # from here on nothing is appended until the cut is through
         target = self._record_begin(offset)
         if epochs is None:
             kept = tuple(entry for entry in self.epochs if entry.start_offset < target)
@@ -356,6 +358,7 @@ class ReplicaLog:
             if damage is not None and position < store.confirm_offset and self._bounded:
                 path = store.log.segments.path(store.log.segments.base_of(position))
                 raise CorruptStore(path, position % self.file_size, f"a confirmed record is bad: {reason}")
+        if position < end or store.unfinished_cut or self._epochs_due is not None:
             self.truncate(position)
         store.lead()
         return Promotion(self.end, end - self.end, reason)

@@ -181,8 +181,8 @@ class SegmentedFile:
         """Remove the files that begin at or behind ``offset``, newest first; returns how many."""
         removed = 0
         while self.bases and self.bases[-1] >= offset:
-            base = self.bases.pop()
-            self._remove(base)
+            self._remove(self.bases[-1])
+            self.bases.pop()  # not before: what could not be removed is still there
             removed += 1
         return removed
 
