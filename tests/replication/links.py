@@ -148,7 +148,7 @@ class MasterEnd(End):
 
 
 class SlaveEnd(End):
-    """A slave: its machine, its log and its epoch file; appends are durable at once unless ``lazy``."""
+    """A slave: its machine, its log and its epoch file; appends are durable at once."""
 
     def __init__(self, machine: ClassicSlave | AutoswitchSlave, log: Log, own: Sequence[EpochEntry] = ()) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class SlaveEnd(End):
         self.epochs = tuple(own)
         self.truth: EpochCache | None = None  # the master's, for the check that bytes come after their epochs
         self.confirm = 0
-        self.lazy = False
+        self.record = 1  # bytes of each record: cuts are made where one begins
 
     def run(self, effects: list[Effect], now_ms: int) -> None:
         """Carry them out, and what follows from them."""
@@ -170,17 +170,19 @@ class SlaveEnd(End):
                 self.check_epochs(effect.offset, self.log.end)
                 appended = True
             elif isinstance(effect, SaveEpochs):
+                empty = not self.log.data
+                assert empty or effect.epochs[-1].start_offset <= self.log.end, "an epoch before the bytes before it"
                 self.epochs = effect.epochs
             elif isinstance(effect, Confirm):
                 assert self.confirm <= effect.offset <= self.log.end
                 self.confirm = effect.offset
             elif isinstance(effect, Align):
-                self.log.cut(effect.offset)
-                self.epochs = effect.epochs
+                end = effect.offset - effect.offset % self.record
+                self.log.cut(end)
+                self.epochs = tuple(entry for entry in effect.epochs if entry.start_offset <= end)
                 assert isinstance(self.machine, AutoswitchSlave)
-                if not self.lazy:
-                    self.run(self.machine.aligned(now_ms), now_ms)
-        if appended and not self.lazy:
+                self.run(self.machine.aligned(end, self.epochs, now_ms), now_ms)
+        if appended:
             self.run(self.machine.appended(self.log.end, now_ms), now_ms)
 
     def check_epochs(self, offset: int, end: int) -> None:
@@ -209,8 +211,10 @@ class Pair:
 
     def pump(self) -> Pair:
         """Deliver until nothing is under way."""
+        steps = 0
         while self.step():
-            pass
+            steps += 1
+            assert steps < 100_000, "steps without end"
         return self
 
     def step(self) -> bool:
@@ -244,6 +248,7 @@ class Pair:
                 break
             self.now_ms = max(self.now_ms, due)
             self.turns += 1
+            assert self.turns < 100_000, "turns without end"
             for end in (self.master, self.slave):
                 end.run(end.machine.tick(self.now_ms), self.now_ms)
             self.pump()

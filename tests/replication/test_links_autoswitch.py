@@ -49,7 +49,7 @@ def following(
     """A slave in TRANSFER."""
     slave = greeted(end, own)
     slave.received(encode_master_hello(MasterHello(master_end, masters[-1].epoch, masters)), 0)
-    slave.aligned(0)
+    slave.aligned(slave.end, own, 0)
     return slave
 
 
@@ -103,8 +103,19 @@ class HandshakeTests(SynchronousTestCase):
         hello = MasterHello(200, 3, entries((1, 0), (3, 120)))
         self.assertEqual(slave.received(encode_master_hello(hello), 0), [Align(100, entries((1, 0)))])
         self.assertEqual((slave.next_due_ms(), slave.tick(60_000)), (None, []))
-        self.assertEqual(slave.aligned(60_000), [Send(encode_report(100))])
+        self.assertEqual(slave.aligned(100, entries((1, 0)), 60_000), [Send(encode_report(100))])
         self.assertEqual(slave.next_due_ms(), 65_000)
+
+    def test_cut_where_a_record_begins(self) -> None:
+        """The store cuts before the point, if that is within a record; the report says so, and the bytes come again."""
+        mine = text(103) + text(50, 103, by=2)
+        theirs = text(103) + text(80, 103, by=3)
+        pair = autoswitch(Log(theirs), entries((1, 0), (3, 103)), Log(mine), entries((1, 0), (2, 103)))
+        pair.slave.record = 10
+        pair.start()
+        self.assertEqual(pair.slave.effects[2], Send(encode_report(100)))
+        self.assertEqual(bytes(pair.slave.log.data), theirs)
+        self.assertEqual(pair.slave.epochs, entries((1, 0), (3, 103)))
 
     def test_log_before_it_was_asked_for(self) -> None:
         """A master that sends while the slave aligns, or before it answered, breaks the protocol."""
@@ -209,7 +220,8 @@ class EpochTests(SynchronousTestCase):
         pair = autoswitch(Log(text(200)), entries((1, 0), (3, 50), (4, 70), (9, 200)), Log(), batch=100).start()
         expected = [(0, 50, 1, 0), (50, 14, 3, 50), (64, 6, 3, 50), (70, 58, 4, 70), (128, 64, 4, 70), (192, 8, 4, 70)]
         self.assertEqual(stamps(pair.master.effects), expected)
-        self.assertEqual(pair.slave.epochs, entries((1, 0), (3, 50), (4, 70), (9, 200)))
+        self.assertEqual(pair.slave.epochs, entries((1, 0), (3, 50), (4, 70)))
+        self.assertEqual(pair.wait(5_000).slave.epochs, entries((1, 0), (3, 50), (4, 70), (9, 200)))
 
     def test_s0_39_epoch_is_recorded_before_its_first_byte(self) -> None:
         """In the file; a byte under the wrong epoch would be trusted at the next handshake."""
@@ -225,11 +237,20 @@ class EpochTests(SynchronousTestCase):
         self.assertEqual(
             slave.received(frames, 0),
             [
-                SaveEpochs(entries((1, 0), (3, 20))),
                 Append(10, text(10, 10)),
-                SaveEpochs(entries((1, 0), (3, 20), (5, 30))),
+                SaveEpochs(entries((1, 0), (3, 20))),
                 Append(20, text(10, 20)),
             ],
+        )
+        known = SaveEpochs(entries((1, 0), (3, 20), (5, 30)))
+        self.assertEqual(slave.received(encode_log_head(30, 0, 3, 20, 0), 0), [known])
+
+    def test_frame_over_an_epochs_end(self) -> None:
+        """Java 5.3 stamps what an elected master writes with its old epoch; its greeting told of the new one."""
+        slave = following(entries((1, 0), (3, 14)), 40, 10, entries((1, 0)))
+        self.assertEqual(
+            slave.received(encode_log_head(10, 10, 1, 0, 0) + text(10, 10), 0),
+            [Append(10, text(4, 10)), SaveEpochs(entries((1, 0), (3, 14))), Append(14, text(6, 14))],
         )
 
     def test_javas_stamp_of_a_cut_block(self) -> None:
@@ -462,7 +483,7 @@ class TransitionTests(SynchronousTestCase):
         self.assertEqual(slave.state, SlaveState.HANDSHAKE)
         slave.received(encode_master_hello(MasterHello(9, 1, entries((1, 0)))), 0)
         self.assertEqual(slave.state, SlaveState.ALIGNING)
-        slave.aligned(0)
+        slave.aligned(0, (), 0)
         self.assertEqual(slave.state, SlaveState.TRANSFER)
         master = AutoswitchMaster(Log(text(9)), EpochCache(entries((1, 0))), ConfirmOffset(), 0)
         self.assertEqual(master.state, MasterState.GREETING)

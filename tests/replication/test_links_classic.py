@@ -46,7 +46,7 @@ class TransferTests(SynchronousTestCase):
         self.assertEqual(bytes(pair.slave.log.data), text(300))
         self.assertEqual((pair.master.acked(), pair.master.closed, pair.slave.closed), (300, "", ""))
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=30, deadline=None)
     @given(st.integers(0, 300), st.lists(st.integers(1, 90), max_size=8), st.integers(1, 200), st.randoms())
     def test_any_cut(self, there: int, growth: list[int], batch: int, random: st.DataObject) -> None:
         """However the streams are cut, whatever the blocks: the slave's log is the master's."""

@@ -62,12 +62,15 @@ class SilenceTests(SynchronousTestCase):
 
     def alone(self, end: MasterEnd | SlaveEnd) -> int:
         """When an end whose peer says nothing any more gives it up."""
-        while not end.closed:
+        last = 0
+        for _ in range(20):
             due = end.machine.next_due_ms()
-            assert due is not None
+            if due is None:
+                break
+            last = due
             end.run(end.machine.tick(due), due)
         self.assertIn("nothing was heard for 20000 ms", end.closed)
-        return due
+        return last
 
     def test_peer_that_is_gone(self) -> None:
         """20 s, though heartbeats went out without a complaint."""

@@ -104,8 +104,7 @@ class AutoswitchMaster(MasterLink):
             raise RemoteProtocolError("a slave greets, but this broker was never master")
         self.hello = hello
         self._effects.append(Introduced(hello, entries[-1].epoch))
-        told = tuple([ha_frames.EpochEntry(*entry) for entry in entries])
-        answer = MasterHello(self._log.end, entries[-1].epoch, told)
+        answer = MasterHello(self._log.end, entries[-1].epoch, entries)
         self._send(encode_master_hello(answer, hello.dialect), now_ms)
 
     def _first(self) -> int:

@@ -8,9 +8,9 @@ up to where both logs are equal.  :class:`Align` has the log cut there and the m
 done and durable (:meth:`AutoswitchSlave.aligned`) it reports, at once, and the master sends from there.
 
 *Epochs.*  The link keeps the master's list and a copy of the own one.  Each stamp goes to the master's list, which
-refuses what contradicts it; the own list is what the master's says of the bytes that are there, written before they
-are.  Java's stamp of a block that it had to cut names the next epoch, which begins at the block's end: it is known from
-then on and holds from there on.
+refuses what contradicts it; the own list is what the master's says of the bytes that are there: an epoch is written
+before its first byte, and after the last byte before it.  Java's stamp of a block that it had to cut names the next
+epoch, which begins at the block's end: it is known from then on and holds from there on.
 
 *A master that can not serve* (C11): one whose greeting said that its log goes on, and which sends two heartbeats in a
 row at the end of ours, has lost that part of its log (Java does this for ever).
@@ -78,7 +78,7 @@ class AutoswitchSlave(SlaveLink):
         self._own = EpochCache(entries)
         self._min_epoch = min_epoch
         self._frames = MasterFrames(hello.dialect)
-        # Invariant: _own is what _masters says of all bytes before end; at _epoch_due it says something new.
+        # Invariant: _own is what _masters says of all bytes before end, up to _epoch_due: there it may say more.
         self._masters = EpochCache()
         self._epoch_due = OPEN_END
         self._master_end = 0  # of its greeting
@@ -91,12 +91,20 @@ class AutoswitchSlave(SlaveLink):
         self._send(encode_slave_hello(self._hello), now_ms)
         return self._taken()
 
-    def aligned(self, now_ms: int) -> list[Effect]:
-        """What :class:`Align` asked for is done, and no crash undoes it."""
+    def aligned(self, end: int, entries: Sequence[EpochEntry], now_ms: int) -> list[Effect]:
+        """What :class:`Align` asked for is done, and no crash undoes it.
+
+        :param end: where the log ends now: there, or before it, where a record begins.
+        :param entries: its epochs.
+        """
+        ensure(end <= self.end, f"aligned at {end}, to be cut at {self.end}")
         ensure((self.state, ALIGNED) in NEXT, f"aligned, where {self.state.value}")
         if self.closed:
             return []
         self.state = NEXT[self.state, ALIGNED]
+        self.end = self._stored = end
+        self._own = EpochCache(entries)
+        self._epoch_due = 0
         self._read_ms = now_ms  # the master had nothing to say meanwhile
         self._report(now_ms)
         return self._taken()
@@ -120,7 +128,7 @@ class AutoswitchSlave(SlaveLink):
             self._effects.append(Confirm(self._told))
 
     def _align(self, hello: MasterHello) -> None:
-        masters = EpochCache.received([EpochEntry(*entry) for entry in hello.entries])
+        masters = EpochCache.received(hello.entries)
         if masters.last_epoch < self._min_epoch:
             raise RemoteProtocolError(
                 f"the master's newest epoch is {masters.last_epoch}, and the controller named epoch {self._min_epoch}"
@@ -138,36 +146,42 @@ class AutoswitchSlave(SlaveLink):
         self._own.adopt(masters, point)
         self._masters = masters
         self._master_end = hello.max_offset
-        self._stored = self.end = point
-        self._expect(point)
-        self._effects.append(Align(point, self._own.entries))
+        self.end = point
+        known = tuple(entry for entry in self._own.entries if entry.start_offset <= point)
+        self._effects.append(Align(point, known))
 
     def _follow(self, piece: LogPiece, left: int) -> None:
-        size = len(piece.data)
-        if size:
+        offset, data = piece.offset, piece.data
+        if data:
             self._in_vain = 0
         else:
-            self._heartbeat(piece.offset)
-            self._in_vain += 0 <= piece.offset < self._master_end
+            self._heartbeat(offset)
+            self._in_vain += 0 <= offset < self._master_end
             if self._in_vain >= HEARTBEATS_IN_VAIN:
                 raise RemoteProtocolError(
-                    f"the master's log went up to {self._master_end}, but it sends nothing from {piece.offset} on: it"
-                    " no longer has that part"
+                    f"the master's log went up to {self._master_end}, but it sends nothing from {offset} on: it no"
+                    " longer has that part"
                 )
         if piece.epoch >= 0 and self._masters.get(piece.epoch) != (piece.epoch, piece.epoch_start):
-            self._masters.announce(piece.epoch, piece.epoch_start, piece.offset, size + left)
+            self._masters.announce(piece.epoch, piece.epoch_start, offset, len(data) + left)
             self._epoch_due = 0
-        end = piece.offset + size if size else self.end
-        if end >= self._epoch_due:
-            if self._own.adopt(self._masters, end):
-                self._flush()
-                self._effects.append(SaveEpochs(self._own.entries))
-            self._expect(end)
-        if size:
-            self._receive(piece.offset, piece.data, left)
+        left += len(data)
+        while data:
+            self._reach(offset)
+            part = data[: self._epoch_due - offset]
+            left -= len(part)
+            self._receive(offset, part, left)
+            offset, data = offset + len(part), data[len(part) :]
+        if not piece.data:
+            self._reach(self.end)
 
-    def _expect(self, end: int) -> None:
-        """Find out where, after ``end``, the master's list says something new."""
+    def _reach(self, end: int) -> None:
+        """The log ends there: are there epochs of the master that begin there, or before?"""
+        if end < self._epoch_due:
+            return
+        if self._own.adopt(self._masters, end):
+            self._flush()
+            self._effects.append(SaveEpochs(self._own.entries))
         span = self._masters.at(end)
         self._epoch_due = OPEN_END if span is None else span.end_offset
 
