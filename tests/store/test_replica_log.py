@@ -146,7 +146,10 @@ class ReplicaTests(unittest.TestCase):
         master = open_master(memory())
         fill(master, 0, 60)
         data = raw(master)
+        replica.save_epochs(entries((1, 0), (3, 8192)))  # before the first byte
         replica.append_raw(8192, data[8192:9000])  # sync from the last file
+        with self.assertRaises(InvariantBroken):
+            replica.save_epochs(entries((1, 0), (4, 9001)))
         self.assertEqual((replica.begin, replica.end, replica.readable(8192)), (8192, 9000, 808))
         for offset in (0, 8192, 8999, 9001, 12288):
             with self.assertRaises(RemoteProtocolError):

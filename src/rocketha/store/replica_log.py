@@ -246,7 +246,9 @@ class ReplicaLog:
         wanted = tuple(EpochEntry(*entry) for entry in epochs)
         if wanted == self.epochs and self._epochs_due is None:
             return
-        ensure(not wanted or wanted[-1].start_offset <= self.end, "no epoch begins behind the end of the log")
+        # A log that is empty may begin anywhere, and its epochs are saved before its first byte.
+        behind = self.begin < self.end and wanted and wanted[-1].start_offset > self.end
+        ensure(not behind, "no epoch begins behind the end of the log")
         shorter = any(entry not in wanted for entry in self.epochs)
         epoch_file.save(self._disk, self._path, wanted, shorter)
         self.epochs = wanted
