@@ -179,7 +179,9 @@ class StuckTests(ClusterCase):
         cluster.adopting = True
         raft_checks = cluster.raft_checks = RaftChecks(cluster.findings)
         raft_checks.hosts = cluster.nodes
-        cluster.checks = ControllerChecks(cluster.findings, raft_checks, cluster.oracle, History())
+        cluster.checks = ControllerChecks(
+            cluster.findings, raft_checks, cluster.oracle, History(), cluster.restart_cleaned
+        )
         for node in cluster.nodes:
             node.start()
 
@@ -256,6 +258,32 @@ class StuckTests(ClusterCase):
 
 class IdentityTests(ClusterCase):
     """Rows E."""
+
+    def test_cleaned_out_while_it_ran(self) -> None:
+        """A slave is cut off from the controllers, so an operator may clean it out, but not from its master: it follows
+        on under an id that no set may hold, until it is started anew; then it has another id and joins."""
+        self.start()
+        before = self.state()
+        number = next(number for number in before.in_sync if number != before.master)
+        host = self.broker(number)
+        process = host.process
+        asker = self.world.add_host("asker", lambda process: None)
+        self.world.partition("cut", [host], self.cluster.nodes)
+        self.run_for(25)
+        client, answers = RemotingClient(asker.process.reactor), []
+        fields = {"clusterName": A.cluster, "brokerName": A.name, "brokerControllerIdsToClean": str(number)}
+        fields["isCleanLivingBroker"] = "false"
+        address = self.cluster.addresses[self.lead().name]
+        client.request(address, RequestCode.CLEAN_BROKER_DATA, fields).addBoth(answers.append)
+        self.until(lambda: answers, 5)
+        self.assertEqual([answer.code for answer in answers], [0])
+        self.assertFalse(self.state().has(number))
+        self.assertIs(host.process, process)
+        self.world.heal("cut")
+        self.until(self.whole, 20)
+        client.close()
+        self.assertEqual((host.process.service.number, self.state().next_id), (before.next_id, before.next_id + 1))
+        self.assertEqual((self.state().epoch, self.state().master), (before.epoch, before.master))
 
     def test_e1_a_new_address_is_the_same_broker(self) -> None:
         """It comes back with another port: same id, same set, and the others are told where it is."""

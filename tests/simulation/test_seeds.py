@@ -34,6 +34,7 @@ SEEDS = {
     "controller": {
         1: "the first",
         20: "two clusters with one broker name: a set change right after a controller's restart names no cluster",
+        20029: "cleaned out while it was cut off: nothing told the broker, which stayed outside every set",
     },
 }
 

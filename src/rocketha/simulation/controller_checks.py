@@ -9,6 +9,7 @@ with it.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from rocketha.controller.events import AlterSyncStateSet, ElectMaster, RegisterBroker, decode
@@ -21,13 +22,20 @@ from rocketha.simulation.raft_checks import RaftChecks
 
 
 class ControllerChecks:
-    """See the module."""
+    """See the module.
 
-    def __init__(self, findings: Findings, raft: RaftChecks, oracle: BrokerOracle, history: History) -> None:
+    :param cleaned: called with the group and the id of every broker that an entry cleaned out.
+    """
+
+    def __init__(
+        self, findings: Findings, raft: RaftChecks, oracle: BrokerOracle, history: History,
+        cleaned: Callable[[Group, int], None],
+    ) -> None:  # fmt: skip
         self._findings = findings
         self._raft = raft
         self._oracle = oracle
         self._history = history
+        self._cleaned = cleaned
         self._groups: dict[Group, GroupState] = {}
         self._addresses: dict[Group, dict[int, str]] = {}
         self._before_election: dict[Group, tuple[int, ...]] = {}
@@ -76,6 +84,9 @@ class ControllerChecks:
             self._before_election[key] = before.in_sync
         if after.in_sync != before.in_sync and after.epoch == before.epoch:
             self._findings.count("set changes")
+        for number, _ in before.members:
+            if not after.has(number):
+                self._cleaned(key, number)
 
     def _wrong(self, key: Group, before: GroupState, after: GroupState, event: Any, adopted: bool) -> Any:
         if after.epoch < before.epoch or after.set_epoch < before.set_epoch or after.next_id < before.next_id:

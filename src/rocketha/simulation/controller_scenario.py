@@ -31,6 +31,8 @@ PORT = 9878
 BROKER_PORT = 10911
 GROUPS = (Group("c1", "a"), Group("c2", "a"))
 """One name in two clusters: they must not meet (B5)."""
+RESTART_CLEANED_S = 5.0
+"""Within so many seconds the operator starts anew what was cleaned out while it ran."""
 
 
 class ControllerScenario:
@@ -46,7 +48,8 @@ class ControllerScenario:
         self.oracle = BrokerOracle(self.findings)
         self.history = History()
         self.raft_checks = RaftChecks(self.findings)
-        self.checks = ControllerChecks(self.findings, self.raft_checks, self.oracle, self.history)
+        self.checks = ControllerChecks(self.findings, self.raft_checks, self.oracle, self.history, self.restart_cleaned)
+        self._restarts = world.chance("brokers cleaned out while they ran")
         self._chance = world.chance("controllers and brokers")
         self.addresses = {name: f"10.0.0.{number + 1}:{PORT}" for number, name in enumerate(setup.nodes)}
         self._hurried = self._chance.random() < 0.5
@@ -118,6 +121,22 @@ class ControllerScenario:
         """It was cleaned out of the controllers: what registers next is another broker on the same host."""
         self._disks[host.name] += 1
         host.kill()
+
+    def restart_cleaned(self, key: Group, number: int) -> None:
+        """A broker was cleaned out of the controllers; if it runs, the operator starts it anew some seconds later.
+
+        Nobody else would.  One that the leader does not hear, as it is cut off, may be cleaned out while it runs, and
+        only a registration tells it so: until then it follows its group's master, which asks in vain for a set with it.
+        """
+        for host, broker in self._brokers_of(key):
+            if broker is not None and broker.number == number:
+                self.findings.count("cleaned out while they ran")
+                after_s = self._restarts.random() * RESTART_CLEANED_S
+                self.world.scheduler.after(after_s, None, self._restart, host, host.process)
+
+    def _restart(self, host: Host, process: Process) -> None:
+        if host.process is process:
+            host.kill()
 
     def _add_operator(self) -> None:
         def program(process: Process) -> Operator:
