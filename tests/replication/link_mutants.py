@@ -97,7 +97,7 @@ LINK_MUTANTS = [
          "            self._own.truncate_suffix(point)\n        self._own.adopt(masters, point)\n",
          "            pass\n"),
     Rule("links_autoswitch", "the tail is not cut (S0.28)", AUTO_SLAVE,
-         "        self._effects.append(Align(point, known))", "        self._effects.append(Align(self.end, known))"),
+         "        self.end = point\n", "        point = self.end\n"),
     Rule("links_autoswitch", "an epoch is recorded before the bytes it begins behind", AUTO_SLAVE,
          "            self._flush()\n            self._effects.append(SaveEpochs(self._own.entries))",
          "            self._effects.append(SaveEpochs(self._own.entries))\n            self._flush()"),

@@ -449,7 +449,7 @@ class CutTests(SynchronousTestCase):
                 master.received(said, 0)
                 self.assertEqual([type(each) for each in master.received(bad, 0)], [Close], (word, master.state))
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(st.data())
     def test_any_logs_any_cut(self, data: st.DataObject) -> None:
         """A slave that left its master's history anywhere has that master's log and epochs afterwards."""

@@ -107,6 +107,13 @@ class BackPressureTests(SynchronousTestCase):
         self.assertIn("nothing was heard", pair.master.closed)
         self.assertEqual(pair.master.of(Send), [])
 
+    def test_no_heartbeats_behind_a_block_after_a_freeze(self) -> None:
+        """Nor when the process stood still for a minute with a block under way."""
+        pair = classic(Log(text(20)), Log(text(10)))
+        pair.master.stuck = True
+        pair.start()
+        self.assertEqual((pair.master.machine.tick(60_000), pair.master.machine.next_due_ms()), ([], 65_000))
+
 
 class RefusalTests(SynchronousTestCase):
     """What cannot be true closes the link, and says why."""
@@ -208,7 +215,8 @@ class RefusalTests(SynchronousTestCase):
             end.run(end.machine.received(b"\xff" * 16, 0), 0)
             self.assertNotEqual(end.closed, "")
             self.assertEqual(end.machine.next_due_ms(), None)
-            self.assertEqual(end.machine.tick(10**9) + end.machine.received(b"1", 10**9), [])
+            frame = encode_classic_report(20) if end is pair.master else encode_classic_head(20, 1) + b"1"
+            self.assertEqual(end.machine.tick(10**9) + end.machine.received(frame, 10**9), [])
         assert isinstance(pair.slave.machine, ClassicSlave)
         self.assertEqual(pair.slave.machine.appended(20, 0), [])
         pair.master.log.append(20, b"1")
