@@ -34,6 +34,12 @@ PAGE = 2_000
 """Entries asked for at once, as Java does."""
 
 RESTARTS_MAX = 5
+QUEUES_MAX = 65_536
+"""Of one topic in an offset table."""
+
+LEVELS_MAX = 1_024
+DELAY_OFFSETS_LIMIT = 1 << 20
+"""Bytes; Java has 18 levels, a few hundred bytes."""
 
 _BARE_KEY = re.compile(rb"([{,])(-?[0-9]{1,19}):")
 _QUEUE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
@@ -168,7 +174,7 @@ def read_offsets(data: bytes) -> Offsets:
     """The body of 43."""
     found = _loads(data, "an offset table")
     both = [
-        {key: _numbers(value, key) for key, value in json_members.table(found, name, ENTRIES_MAX).items()}
+        {key: _numbers(value, key, QUEUES_MAX) for key, value in json_members.table(found, name, ENTRIES_MAX).items()}
         for name in ("offsetTable", "pullOffsetTable")
     ]
     return Offsets(_version(found), *both)
@@ -187,8 +193,10 @@ def delay_offsets(answer: Command) -> DelayOffsets:
 
 def read_delay_offsets(data: bytes) -> DelayOffsets:
     """The body of 45."""
+    if len(data) > DELAY_OFFSETS_LIMIT:
+        raise RemoteProtocolError(f"a table of delay offsets of {len(data)} bytes, at most {DELAY_OFFSETS_LIMIT}")
     found = _loads(data, "a table of delay offsets")
-    return DelayOffsets(_version(found), _numbers(found.get("offsetTable") or {}, "offsetTable"))
+    return DelayOffsets(_version(found), _numbers(found.get("offsetTable") or {}, "offsetTable", LEVELS_MAX))
 
 
 def get_request_modes() -> Call:
@@ -212,10 +220,13 @@ def _version(found: Json) -> Json:
     return json_members.table(found, "dataVersion", 16)
 
 
-def _numbers(value: Any, what: str) -> dict[int, int]:
+def _numbers(value: Any, what: str, count_max: int) -> dict[int, int]:
     """Queue or level to offset."""
     found: dict[int, int] = {}
-    for key, offset in json_members.as_object(value, what[:300]).items():
+    given = json_members.as_object(value, what[:300])
+    if len(given) > count_max:
+        raise RemoteProtocolError(f"{what[:300]} has {len(given)} offsets, at most {count_max}")
+    for key, offset in given.items():
         number = _SMALL.get(key)
         if number is None:
             number = int(key) if _QUEUE.fullmatch(key) else -2
@@ -275,7 +286,7 @@ FORMATS = (
         spec=ha_bodies.DELAY_OFFSETS,
         parse=read_delay_offsets,
         build=None,
-        bound=FRAME_LIMIT,
+        bound=DELAY_OFFSETS_LIMIT,
         doc="The answer to GET_ALL_DELAY_OFFSET (DelayOffsetSerializeWrapper).",
     ),
     Format(

@@ -28,6 +28,9 @@ def _entry(chance: Random, value: Any) -> Any:
     for name in ("cluster", "broker_name", "asker", "reason"):
         value[name] = _text(value[name]) if chance.random() < 0.5 else chance.choice(values.WORDS).encode()
     value["subject"] = chance.choice(_ADDRESSES) + b";1795256479764"
+    value["flags"] &= controller_log.ENTRY_FLAGS
+    for each in value["alive"]:
+        each["flags"] &= controller_log.ALIVE_FLAGS
     for each in value["seen"]:
         each["text"] = _text(each["text"])
     return value
@@ -36,6 +39,8 @@ def _entry(chance: Random, value: Any) -> Any:
 def _group(chance: Random, group: Any) -> None:
     for name in ("cluster", "broker_name"):
         group[name] = _text(group[name])
+    group["flags"] &= controller_log.GROUP_FLAGS
+    group["elected_flags"] &= controller_log.ELECTED_FLAGS
     for member in group["members"]:
         member["address"] = chance.choice(_ADDRESSES)
         member["check_code"] = _text(member["check_code"])
