@@ -41,6 +41,9 @@ LEVELS_MAX = 1_024
 DELAY_OFFSETS_LIMIT = 1 << 20
 """Bytes; Java has 18 levels, a few hundred bytes."""
 
+REQUEST_MODES_LIMIT = 4 << 20
+"""Bytes; a mode takes about 120."""
+
 _BARE_KEY = re.compile(rb"([{,])(-?[0-9]{1,19}):")
 _QUEUE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _SMALL = {str(number): number for number in range(1024)}
@@ -212,6 +215,8 @@ def request_modes(answer: Command) -> dict[str, Json]:
 
 def read_request_modes(data: bytes) -> dict[str, Json]:
     """The body of 402."""
+    if len(data) > REQUEST_MODES_LIMIT:
+        raise RemoteProtocolError(f"a table of request modes of {len(data)} bytes, at most {REQUEST_MODES_LIMIT}")
     found = json_members.table(json_members.json_object(data, "a table"), "messageRequestModeMap", ENTRIES_MAX)
     return {topic: json_members.as_object(groups, topic[:80]) for topic, groups in found.items()}
 
@@ -294,7 +299,7 @@ FORMATS = (
         spec=ha_bodies.REQUEST_MODES,
         parse=read_request_modes,
         build=None,
-        bound=FRAME_LIMIT,
+        bound=REQUEST_MODES_LIMIT,
         doc="The answer to GET_ALL_MESSAGE_REQUEST_MODE (MessageRequestModeSerializeWrapper).",
     ),
 )
