@@ -391,7 +391,7 @@ class TimeTests(ByHandCase):
 
     def test_a_process_that_stood_still(self) -> None:
         """Ten seconds without a tick are no ten seconds without a leader: it waits a whole timeout again."""
-        service = self.service({"n0": "a:1", "n1": "b:1", "n2": "c:1"})
+        service = self.service({"n0": "192.0.2.1:1", "n1": "192.0.2.2:1", "n2": "192.0.2.3:1"})
         self.addCleanup(service._leave, "over")
         self.advance(0.95)
         self.assertIs(service.node.role, Role.FOLLOWER)
