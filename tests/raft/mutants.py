@@ -349,11 +349,11 @@ MUTANTS = [
         "progress.healthy = True",
     ),
     Mutant(
-        "a majority whose disks take nothing keeps its leader for ever (D10)",
+        "a majority of slow disks is none (D10)",
         "leadership.py",
         "leadership",
-        "stalled = self._stalled > STALLED_ELECTION_TIMES",
-        "stalled = False",
+        "(each in peers and peers[each].active)",
+        "(each in peers and peers[each].active and peers[each].healthy)",
     ),
     Mutant(
         "who may not stand is loyal to a leader that is gone (D10)",

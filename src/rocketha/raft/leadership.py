@@ -27,10 +27,6 @@ from rocketha.raft.replication import Replication
 PREFERRED_PATIENCE = 10
 """Election times from when leadership was handed over, or should have been, until it is handed to a preferred node."""
 
-STALLED_ELECTION_TIMES = 5
-"""A majority whose disks are failing and that stored nothing new for so long counts as absent.  Longer than a slow disk
-takes for a sync: a new term would only have it begin anew."""
-
 _NORMAL = int(EntryKind.NORMAL)
 _new_entry: Callable[[Iterable[object]], Entry] = partial(tuple.__new__, Entry)
 
@@ -50,8 +46,6 @@ class Leadership:
         "_preferred_wait",
         "_reads",
         "_replication",
-        "_stalled",
-        "_stalled_at",
         "_transfer_ticks",
         "term_start",
         "transfer_to",
@@ -70,8 +64,6 @@ class Leadership:
         self._elapsed = 0  # ticks since the majority was looked for
         self._beats = 0  # ticks since the last heartbeat
         self._transfer_ticks = 0
-        self._stalled = 0  # looks since entries wait and nothing was committed
-        self._stalled_at = core.log.commit
         self._preferred_wait = PREFERRED_PATIENCE if ordered else 1
         self.term_start = core.log.last_index + 1
         self.transfer_to = ""
@@ -123,16 +115,9 @@ class Leadership:
         return True
 
     def _hears_majority(self) -> bool:
-        """Once an election time: whether a majority answers, and stores what it is sent or may yet (D10)."""
-        peers, own, log = self._replication.peers, self._core.id, self._core.log
-        waits = log.commit == self._stalled_at and log.last_index > log.commit
-        self._stalled = self._stalled + 1 if waits else 0
-        self._stalled_at = log.commit
-        stalled = self._stalled > STALLED_ELECTION_TIMES
-        return quorum.present(
-            self._core.members,
-            lambda each: each == own or (each in peers and peers[each].active and (peers[each].healthy or not stalled)),
-        )
+        """Whether a majority answers, however its disks are: a new term would only have slow ones begin anew (D10)."""
+        peers, own = self._replication.peers, self._core.id
+        return quorum.present(self._core.members, lambda each: each == own or (each in peers and peers[each].active))
 
     def stood_still(self) -> None:
         """The process stood still: no lease, and the majority has to be heard anew."""
