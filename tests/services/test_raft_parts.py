@@ -135,6 +135,20 @@ class ProposalTests(SynchronousTestCase):
         self.proposals.expire(110)
         self.failureResultOf(two, ResultUnknown)
 
+    def test_who_hears_of_it_proposes_again(self) -> None:
+        """At once, from the callback: that is the next queue, and disturbs nothing of this one."""
+        again: list[defer.Deferred[object]] = []
+        one = self.proposals.add(b"1", 0)
+        self.proposals.proposed(range(7, 8), 3)
+        self.proposals.office_lost("n2", 100)
+        one.addErrback(lambda _: again.append(self.proposals.add(b"again", 5)))
+        two = self.proposals.add(b"2", 5)
+        self.proposals.proposed(range(7, 8), 5)
+        self.assertEqual((self.proposals.queue(), self.proposals.waiting), ([b"again"], 1))
+        self.proposals.proposed(range(8, 9), 5)
+        self.proposals.applied([Entry(7, 5, NORMAL, b"2"), Entry(8, 5, NORMAL, b"again")], ["two", "again"])
+        self.assertEqual((self.successResultOf(two), self.successResultOf(again[0])), ("two", "again"))
+
 
 class BarrierTests(SynchronousTestCase):
     """Reads share rounds."""

@@ -97,16 +97,14 @@ class Proposals:
 
     def proposed(self, indexes: range, term: int) -> None:
         """The whole queue has become these entries."""
-        if self._orphans:  # of an earlier leadership: their entries are no longer in this log, but may be in others'
-            for index in indexes:
-                orphan = self._orphans.pop(index, None)
-                if orphan is not None:
-                    orphan[1].errback(ResultUnknown(f"entry {index} was replaced here before it was committed"))
-        waiting = self._waiting
-        for index, (_, waiter, until_tick) in zip(indexes, self._queue, strict=True):
-            waiting[index] = (term, waiter, until_tick)
-        self._queue.clear()
+        queue, self._queue = self._queue, []
         self._queued_bytes = 0
+        # Of an earlier leadership: their entries are no longer in this log, but may be in others'.
+        replaced = [(index, self._orphans.pop(index)) for index in indexes if index in self._orphans]
+        for index, (_, waiter, until_tick) in zip(indexes, queue, strict=True):
+            self._waiting[index] = (term, waiter, until_tick)
+        for index, (_, orphan, _) in replaced:  # last: who hears of it may propose again
+            orphan.errback(ResultUnknown(f"entry {index} was replaced here before it was committed"))
 
     def refuse(self, error: RockethaError) -> None:
         """The queue cannot be proposed."""
