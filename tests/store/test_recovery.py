@@ -12,6 +12,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from rocketha.store import checkpoint
 from rocketha.store.disk import Disk
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
-from rocketha.store.messages import RecoveryReport
+from rocketha.store.messages import PutMessage, RecoveryReport
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.store.verify import verify
 from tests.store.support import (
@@ -395,6 +396,32 @@ class CrashedStartTests(RecoveryCase):
         self.assertTrue(any("no queue entry" in note for note in report.notes), report.notes)
         self.assertEqual(store.queue_table(), {})
         self.assertFalse(disk.exists(f"{ROOT}/xx"))
+
+
+class ZeroTests(unittest.TestCase):
+    """A producer may send zeros, as a member of a batch even as all its properties: nothing is judged by them."""
+
+    def test_zeros_in_properties(self) -> None:
+        """As last and as inner record, killed and stopped: the log is what it was."""
+        config = attrs.evolve(SMALL, segment_size=1 << 16)
+        for properties in (b"\0", b"A\x01b\0", b"A\x01" + bytes(1100) + b"\x02"):
+            for clean in (False, True):
+                for behind in (0, 10):
+                    with self.subTest(properties=properties[:4], clean=clean, behind=behind):
+                        disk = memory_disk()
+                        store = open_store(disk, config)
+                        store.append([[message(1)]], NOW_MS)
+                        strange = PutMessage("T", 0, 0, 0, NOW_MS, HOST, 0, 0, b"body", properties, 0, (), 0)
+                        store.append([[strange, *map(message, range(3, 3 + behind))]], NOW_MS)
+                        flush(store)
+                        wanted = store.log.end, store.max_offset("T", 0)
+                        if clean:
+                            store.close(NOW_MS)
+                        else:
+                            store._release()
+                        again = open_store(disk, config)
+                        self.assertEqual((again.log.end, again.max_offset("T", 0)), wanted)
+                        again._release()
 
 
 class RandomHistoryTests(unittest.TestCase):

@@ -283,6 +283,8 @@ class FeedFaultTests(unittest.TestCase):
             with self.subTest(seed=seed):
                 for cut in range(3):
                     replica = open_replica(disk, synced_acks=True)
+                    if not replica.epochs:
+                        replica.save_epochs(entries((1, 0)))
                     run.reported = replica.end
                     for _ in range(chance.randrange(5, 60)):
                         run.step(replica)

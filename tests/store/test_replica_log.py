@@ -438,6 +438,7 @@ class CutTests(unittest.TestCase):
         for cut in range(1, len(data), 3):
             disk = memory(cut)
             replica = open_replica(disk)
+            replica.save_epochs(entries((1, 0)))
             replica.append_raw(0, data[:cut])
             if cut % 2:
                 replica.store.close(NOW_MS)

@@ -78,8 +78,9 @@ _SECTOR = 512
 def torn(record: Record, segments: SegmentedFile, power_cut: bool) -> str | None:
     """Why a record whose lengths and CRC are right was still not written whole; None if nothing speaks for that.
 
-    The CRC covers the body only.  Where the topic or the properties were not written, they read as zeros, which no
-    producer sends: the rest of a raw append that ended within the record, or after a power cut a sector that was lost.
+    The CRC covers the body only.  Where the topic or the properties were not written, they read as zeros: the rest of a
+    raw append that ended within the record, or after a power cut a sector that was lost.  It is a guess: a producer may
+    send zeros in a property, so only bytes that somebody else has may be judged by it.
 
     :param power_cut: look for lost sectors too.
     """

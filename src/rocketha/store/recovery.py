@@ -95,7 +95,7 @@ class Recovery:
         walk = LogWalk(log.segments, start)
         records, stopped_at = 0, None
         for record in walk:
-            problem = torn(record, log.segments, power_cut=not clean)
+            problem = self._torn(record, clean)
             if problem is not None:
                 walk.reason = problem
                 break
@@ -199,6 +199,14 @@ class Recovery:
         return segments.begin
 
     # Walking
+
+    def _torn(self, record: Record, clean: bool) -> str | None:
+        """Why a whole-looking record is none.  Asked only of a replica's bytes above its confirm offset, which are
+        sent again if they are cut: zeros are a guess, since a producer may send them, and nobody's message may be lost
+        by one."""
+        if self._confirm is None or record.physical_offset + record.total <= self._confirm:
+            return None
+        return torn(record, self._log.segments, power_cut=not clean)
 
     def _is_due(self, record: Record) -> bool:
         """Whether a record is to be dispatched: it is confirmed, or has its entry already."""
