@@ -141,12 +141,18 @@ def load_controller(
         config.controller_store_path or os.path.join(home, "DLedgerController")
     )
     config.config_store_path = config.config_store_path or os.path.join(home, "controller", "controller.properties")
-    if embedded and literal_host(config.peers.get(config.controller_dleger_self_id, "")) is not None:
+    own = literal_host(config.peers.get(config.controller_dleger_self_id, ""))
+    if embedded and own is not None and config.bind_address and not _is_all(config.bind_address):
         config.bind_address = ""  # it was the name server's: this one listens where the others look for it
     complete_controller(config, name, warnings)
     if config.raft_secret_file:
         config.raft_secret = check_secret(config.raft_secret_file, read_file(config.raft_secret_file))
     return Loaded(config, tuple(warnings))
+
+
+def _is_all(address: str) -> bool:
+    """Whether listening there is listening on every address, the peer's among them: 0.0.0.0 or ::, as behind NAT."""
+    return ipaddress.ip_address(address).is_unspecified
 
 
 def _is_about(warning: str, name: str, keys: Iterable[str]) -> bool:
