@@ -103,7 +103,7 @@ class ControllerConfig(Section):
     bind_address: str = text(
         "",
         "Address to listen on; empty is that of the own peer, or all where that is a host name. In the name server's "
-        "file it is the name server's, and the controller's only where its peer has a host name or it is 0.0.0.0 or ::.",
+        "file it is the name server's, and the controller's only where its peer is a name or it says all addresses.",
         check=check_address,
         java_default="all addresses",
     )
