@@ -216,6 +216,20 @@ MUTANTS = [
         "if True:",
     ),
     Mutant(
+        "a promise is forgotten with the term (lease reads)",
+        "following.py",
+        "reads",
+        "core.promised_ticks = core.config.election_ticks",
+        "core.promised_ticks = core.promised_ticks or 1",
+    ),
+    Mutant(
+        "a promise does not hold in the own term (lease reads)",
+        "node.py",
+        "reads",
+        "kind in (Kind.VOTE, Kind.PRE_VOTE) and message.term >= core.term",
+        "kind in (Kind.VOTE, Kind.PRE_VOTE) and message.term > core.term",
+    ),
+    Mutant(
         "a lease lasts longer where ticks are late",
         "node.py",
         "reads",
@@ -224,9 +238,9 @@ MUTANTS = [
     ),
     Mutant(
         "a restarted follower forgets its loyalty (lease reads)",
-        "elections.py",
+        "core.py",
         "reads",
-        "core.config.election_ticks if core.config.lease_reads else 0",
+        "config.election_ticks if config.lease_reads else 0",
         "0",
     ),
     Mutant(

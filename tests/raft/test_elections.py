@@ -268,7 +268,7 @@ class RefusedTests(unittest.SynchronousTestCase):
         """Three nodes whose leader 1 has just died."""
         cluster = Cluster(3, **settings)
         for server in cluster.servers.values():
-            server.node._elections.boot_guard = 0
+            server.node._core.promised_ticks = 0
         cluster.elect("1")
         cluster.tick(1)
         cluster.isolate("1")

@@ -6,7 +6,7 @@ from twisted.trial import unittest
 
 from rocketha.raft.config import Role
 from rocketha.raft.errors import Busy, NotLeader
-from rocketha.raft.messages import Kind, Message, ReadState
+from rocketha.raft.messages import FORCED, Kind, Message, ReadState
 from rocketha.raft.read_index import READS_MAX, LeaderReads
 from tests.raft.cluster import Cluster, group
 
@@ -18,7 +18,7 @@ class ReadIndexTests(unittest.SynchronousTestCase):
         """Three nodes, 1 leads, two entries are committed."""
         cluster = Cluster(3, **settings)
         for server in cluster.servers.values():
-            server.node._elections.boot_guard = 0
+            server.node._core.promised_ticks = 0
         cluster.elect("1")
         cluster.node("1").propose([b"a"])
         cluster.settle()
@@ -245,6 +245,44 @@ class LeaseTests(unittest.SynchronousTestCase):
         for _ in range(20):
             cluster.node("2").tick()
         cluster.node("2").step(Message(Kind.VOTE, "3", "2", 2, 9, 9))
+        self.assertEqual(cluster.node("2").vote, "3")
+
+    def assert_keeps_the_promise(self, cluster: Cluster, vote: str) -> None:
+        """2 hears of term 2 from somebody, and gives no vote in it, nor in term 3, before 20 ticks are over."""
+        node = cluster.node("2")
+        node.step(Message(Kind.VOTE, "3", "2", 2, 9, 9))
+        self.assertEqual((node.term, node.vote), (1, vote))
+        node.step(Message(Kind.PRE_VOTE_ANSWER, "3", "2", 2, reject=True))
+        self.assertEqual((node.term, node.leader_id), (2, ""))
+        cluster.collect()
+        cluster.wire.clear()
+        for tick in range(20):
+            for term in (2, 3):
+                node.step(Message(Kind.VOTE, "3", "2", term, 9, 9))
+                node.step(Message(Kind.PRE_VOTE, "3", "2", term, 9, 9))
+                self.assertEqual((node.term, node.vote), (2, ""), tick)
+            cluster.collect()
+            self.assertEqual([(each.kind, each.reject) for each in cluster.wire], [(Kind.PRE_VOTE_ANSWER, True)] * 2)
+            cluster.wire.clear()
+            node.tick()
+        node.step(Message(Kind.VOTE, "3", "2", 2, 9, 9))
+        self.assertEqual(node.vote, "3")
+
+    def test_a_promise_outlives_the_term(self) -> None:
+        """Whatever else becomes known meanwhile: the leader does not know that term, and its lease runs on."""
+        self.assert_keeps_the_promise(self.leading(), "1")
+
+    def test_the_promise_that_may_be_forgotten_does_too(self) -> None:
+        """After a restart."""
+        cluster = self.leading()
+        cluster["2"].crash()
+        self.assert_keeps_the_promise(cluster, "1")
+
+    def test_a_promise_does_not_hold_against_an_order(self) -> None:
+        """The leader itself wants a successor: that ended its leases."""
+        cluster = self.leading()
+        cluster.node("2").step(Message(Kind.PRE_VOTE_ANSWER, "3", "2", 2, reject=True))
+        cluster.node("2").step(Message(Kind.VOTE, "3", "2", 2, 9, 9, context=FORCED))
         self.assertEqual(cluster.node("2").vote, "3")
 
 

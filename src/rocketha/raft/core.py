@@ -24,6 +24,8 @@ class Core:
     :ivar leader_gone: the leader's port refused a connection since it was last heard.
     :ivar sick: why this node may not lead ("" if it may).
     :ivar blank: began with an empty disk, and was not filled yet: it cannot know what it promised before.
+    :ivar promised_ticks: for so long this node gives no vote (but where a leader orders to), whatever becomes known:
+        it promised so, and a leader's lease counts on it.
     :ivar matched: follower: entries up to here are the leader's of ``term``.
     :ivar now: messages that promise nothing new.
     :ivar after_sync: messages that promise what is being saved.
@@ -47,6 +49,7 @@ class Core:
         "matched",
         "membership",
         "now",
+        "promised_ticks",
         "random",
         "reads",
         "role",
@@ -66,6 +69,8 @@ class Core:
         self.leader_gone = False
         self.sick = ""
         self.clock = 0
+        # A node that restarts does not know what it promised.
+        self.promised_ticks = config.election_ticks if config.lease_reads else 0
         self.matched = 0
         self.log = Log(storage, hard_state.commit, config.cached_entries, config.cached_bytes)
         self.membership = MembershipHistory(members, storage.snapshot().index)

@@ -47,7 +47,6 @@ class Elections:
         "_rank",
         "_unsure",
         "_votes",
-        "boot_guard",
         "elapsed",
         "leadership",
         "timeout",
@@ -63,15 +62,12 @@ class Elections:
         self.leadership: Leadership | None = None
         self.elapsed = 0
         self.timeout = 0
-        # A node that restarts does not know whether it promised a leader its loyalty; that leader's lease counts on it.
-        self.boot_guard = core.config.election_ticks if core.config.lease_reads else 0
         self.reset_timer()
 
     def tick(self) -> None:
         """One tick passed on a node that does not lead."""
         core = self._core
         self.elapsed += 1
-        self.boot_guard = max(self.boot_guard - 1, 0)
         self._hurry = max(self._hurry - 1, 0)
         if self.elapsed >= self.timeout:
             if core.electable:
@@ -95,7 +91,7 @@ class Elections:
         core = self._core
         if not core.config.check_quorum:
             return False
-        if self.boot_guard:
+        if core.promised_ticks:
             return True
         return core.leader_id != "" and not core.leader_gone and self.elapsed < core.config.election_ticks
 
@@ -191,11 +187,15 @@ class Elections:
     # Messages
 
     def refuses_out_of_loyalty(self, message: Message) -> bool:
-        """Whether a vote or pre-vote of a newer term is not even considered; a pre-vote is answered with a no."""
-        if message.context == FORCED or not self.loyal:
+        """Whether a vote or pre-vote of a newer term is not even considered; a pre-vote is answered with a no.
+
+        A promise holds in the own term too: that may have come to be known, from anybody, after the promise.
+        """
+        core = self._core
+        if message.context == FORCED or not (self.loyal if message.term > core.term else core.promised_ticks):
             return False
         if message.kind == Kind.PRE_VOTE:
-            self._answer(message, Kind.PRE_VOTE_ANSWER, self._core.term, granted=False)
+            self._answer(message, Kind.PRE_VOTE_ANSWER, core.term, granted=False)
         return True
 
     def asked(self, message: Message) -> None:

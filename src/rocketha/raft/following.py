@@ -122,8 +122,10 @@ class Following:
         self._owed = index < core.matched
 
     def heart_beat(self, message: Message) -> None:
-        """The leader lives.  The answer says so back, and whether this node could lead."""
+        """The leader lives.  The answer says so back, whether this node could lead, and what it promises."""
         core = self._core
+        if core.config.lease_reads:
+            core.promised_ticks = core.config.election_ticks
         core.log.commit_to(min(message.commit, core.matched))
         core.now.append(
             Message(

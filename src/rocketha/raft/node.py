@@ -111,15 +111,17 @@ class RaftNode:
     def tick(self) -> None:
         """One tick passed (``RaftConfig`` counts in them; the driver's are 50 ms)."""
         self._hint_ticks += 1
+        core = self._core
+        core.promised_ticks = max(core.promised_ticks - 1, 0)
         if not self._timed:
-            self._core.clock += 1
+            core.clock += 1
         leadership = self._elections.leadership
         if leadership is None:
             self._elections.tick()
         elif leadership.tick():
             self._step_down_if_voted_out()
         else:
-            self._elections.become_follower(self._core.term, "")
+            self._elections.become_follower(core.term, "")
 
     def time_is(self, clock: int) -> None:
         """So many ticks of real time have passed since the start, however late ``tick`` was called: for leases only."""
@@ -132,10 +134,10 @@ class RaftNode:
         if message.to != core.id or message.sender == core.id or not message.sender:
             return
         kind = message.kind
+        if kind in (Kind.VOTE, Kind.PRE_VOTE) and message.term >= core.term:
+            if self._elections.refuses_out_of_loyalty(message):
+                return
         if message.term > core.term:
-            if kind in (Kind.VOTE, Kind.PRE_VOTE):
-                if self._elections.refuses_out_of_loyalty(message):
-                    return
             if kind == Kind.PRE_VOTE or (kind == Kind.PRE_VOTE_ANSWER and not message.reject):
                 pass  # a term that nobody has yet
             else:
