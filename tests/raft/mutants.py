@@ -212,8 +212,22 @@ MUTANTS = [
         "a lease from followers that promised nothing",
         "replication.py",
         "reads",
-        "if message.log_term == PROMISED:",
+        "if message.log_term >= self._core.config.election_ticks:",
         "if True:",
+    ),
+    Mutant(
+        "a lease that is longer than what was promised",
+        "replication.py",
+        "reads",
+        "if message.log_term >= self._core.config.election_ticks:",
+        "if message.log_term:",
+    ),
+    Mutant(
+        "an old promise counts for a newer round",
+        "replication.py",
+        "reads",
+        "progress.promised_round = max(progress.promised_round, message.context)",
+        "progress.promised_round = progress.round",
     ),
     Mutant(
         "a promise is forgotten with the term (lease reads)",

@@ -285,6 +285,54 @@ class LeaseTests(unittest.SynchronousTestCase):
         cluster.node("2").step(Message(Kind.VOTE, "3", "2", 2, 9, 9, context=FORCED))
         self.assertEqual(cluster.node("2").vote, "3")
 
+    def test_no_lease_from_shorter_promises(self) -> None:
+        """The leader's election timeout is longer than the others': they elect before its lease would end."""
+        cluster = Cluster(3, lease_reads=True, election_ticks=20)
+        cluster["1"].settings["election_ticks"] = 60
+        cluster["1"].restart()
+        for server in cluster.servers.values():
+            server.node._core.promised_ticks = 0
+        cluster.elect("1")
+        cluster.tick(4)
+        cluster.isolate("1")
+        for _ in range(60):
+            cluster.tick(1)
+            if cluster.leader() != "1":
+                break
+        new = cluster.leader()
+        self.assertIn(new, ("2", "3"))
+        cluster.node(new).propose([b"new"])
+        cluster.settle()
+        self.assertEqual((cluster[new].applied, cluster.node("1").role), ([b"new"], Role.LEADER))
+        cluster.node("1").read_index(5)
+        cluster.collect()
+        self.assertEqual(cluster["1"].reads, [])
+
+    def test_a_lease_from_longer_promises(self) -> None:
+        """It is as long as the leader's own election timeout allows."""
+        cluster = Cluster(3, lease_reads=True, election_ticks=60, heartbeat_ticks=2)
+        cluster["1"].settings["election_ticks"] = 20
+        cluster["1"].restart()
+        for server in cluster.servers.values():
+            server.node._core.promised_ticks = 0
+        cluster.elect("1")
+        cluster.tick(4)
+        core, reads = cluster.node("1")._core, cluster.node("1")._elections.leadership._reads
+        self.assertEqual(reads.lease_until - core.clock, 16)
+
+    def test_an_old_promise_is_none_for_a_newer_round(self) -> None:
+        """It arrives after an answer without one: the follower started anew meanwhile, without the key."""
+        cluster = self.leading()
+        cluster.isolate("1")
+        cluster.tick(8, "1")
+        node, leadership = cluster.node("1"), cluster.node("1")._elections.leadership
+        newest = leadership._reads.round
+        for context, promised in ((newest, 0), (newest - 3, 20)):
+            node.step(Message(Kind.HEART_BEAT_ANSWER, "2", "1", 1, 2, promised, hint_index=2, context=context))
+        self.assertEqual(leadership.peers["2"].promised_round, newest - 3)
+        node.step(Message(Kind.HEART_BEAT_ANSWER, "2", "1", 1, 2, 20, hint_index=2, context=newest - 5))
+        self.assertEqual(leadership.peers["2"].promised_round, newest - 3)
+
 
 class LeaderReadsTests(unittest.SynchronousTestCase):
     """The table by itself."""

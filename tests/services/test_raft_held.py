@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet import defer
 
 from rocketha.raft.config import RaftConfig, Role
-from rocketha.raft.messages import PROMISED, Entry, Kind, Members, Message, SnapshotMeta
+from rocketha.raft.messages import Entry, Kind, Members, Message, SnapshotMeta
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions
 from rocketha.services.raft_waiting import NoMajority, ResultUnknown
@@ -223,7 +223,7 @@ class LeaseTests(LeadingCase):
 
     def promise(self, service: RaftService) -> None:
         asked = next(each for each in reversed(self.said) if each.kind == Kind.HEART_BEAT)
-        self.hear(service, Kind.HEART_BEAT_ANSWER, index=1, hint_index=1, log_term=PROMISED, context=asked.context)
+        self.hear(service, Kind.HEART_BEAT_ANSWER, index=1, hint_index=1, log_term=20, context=asked.context)
 
     def test_a_read_asks_nobody(self) -> None:
         """While the lease lasts; afterwards it asks, and is answered by the answer."""
@@ -263,7 +263,7 @@ class LeaseTests(LeadingCase):
             service = self.following(config=RaftConfig("n0", lease_reads=leases))
             self.append(service, 1, 1, 1)
             self.hear(service, Kind.HEART_BEAT, commit=1)
-            self.assertEqual(self.said[-1].log_term, PROMISED if leases else 0)
+            self.assertEqual(self.said[-1].log_term, 20 if leases else 0)
             service.peer_refused("n1")
             self.advance(0.1)
             self.assertIs(service.node.role, Role.FOLLOWER if leases else Role.PRE_CANDIDATE)

@@ -15,7 +15,6 @@ from rocketha.raft.core import Core
 from rocketha.raft.log import in_order
 from rocketha.raft.messages import (
     COMMIT_ONLY,
-    PROMISED,
     Entry,
     EntryKind,
     Kind,
@@ -134,7 +133,7 @@ class Following:
                 message.sender,
                 core.term,
                 index=core.matched,
-                log_term=PROMISED if core.config.lease_reads else 0,
+                log_term=core.promised_ticks,
                 reject=core.sick != "",
                 hint_index=core.log.last_index,
                 context=message.context,

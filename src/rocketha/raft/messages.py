@@ -24,9 +24,6 @@ FORCED = 1
 UNSURE = 1
 """``context`` of a granted vote: the voter's disk was empty, it cannot know what it acknowledged before."""
 
-PROMISED = 1
-"""``log_term`` of a HEART_BEAT_ANSWER: this node votes for nobody else within ``election_ticks``, come what may."""
-
 COMMIT_ONLY = 1
 """``context`` of an APPEND that only tells the commit index: accepted, it is not answered."""
 

@@ -7,7 +7,7 @@ Pure.  What it must not know: commit rules, reads, elections (``leadership.py``)
 from __future__ import annotations
 
 from rocketha.raft.core import Core
-from rocketha.raft.messages import COMMIT_ONLY, PROMISED, Kind, Message
+from rocketha.raft.messages import COMMIT_ONLY, Kind, Message
 from rocketha.raft.progress import Progress, ProgressState
 from rocketha.raft.storage import Compacted
 
@@ -203,8 +203,8 @@ class Replication:
         progress.active = True
         progress.healthy = not message.reject
         progress.round = max(progress.round, message.context)
-        if message.log_term == PROMISED:
-            progress.promised_round = progress.round
+        if message.log_term >= self._core.config.election_ticks:  # a lease may be as long as that
+            progress.promised_round = max(progress.promised_round, message.context)
         if progress.state is ProgressState.SNAPSHOT:
             progress.stalled += 1
             if progress.stalled >= STALLED_BEATS:
