@@ -231,10 +231,10 @@ MUTANTS = [
     ),
     Mutant(
         "a promise is forgotten with the term (lease reads)",
-        "following.py",
+        "elections.py",
         "reads",
-        "core.promised_ticks = core.config.election_ticks",
-        "core.promised_ticks = core.promised_ticks or 1",
+        "core.vote = vote\n        core.matched = 0",
+        "core.vote = vote\n        core.promised_ticks = core.matched = 0",
     ),
     Mutant(
         "a promise does not hold in the own term (lease reads)",
