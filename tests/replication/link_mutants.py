@@ -86,6 +86,10 @@ LINK_MUTANTS = [
     # controller mode, the slave
     Rule("links_autoswitch", "a master of an old epoch is followed (A22)", AUTO_SLAVE,
          "        if masters.last_epoch < self._min_epoch:", "        if masters.last_epoch < -1:"),
+    Rule("links_autoswitch", "confirmed bytes are cut", AUTO_SLAVE,
+         "        if point < min(self._untouchable, self.end):", "        if point < 0:"),
+    Rule("links_autoswitch", "a person's word for an unclean cut is not heard", AUTO_SLAVE,
+         "0 if unclean_cut else confirmed", "confirmed"),
     Rule("links_autoswitch", "the log is taken while it is being cut", AUTO_SLAVE,
          "    (SlaveState.TRANSFER, LogPiece): SlaveState.TRANSFER,\n",
          "    (SlaveState.TRANSFER, LogPiece): SlaveState.TRANSFER,\n"

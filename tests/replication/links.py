@@ -267,13 +267,13 @@ def classic(
 def autoswitch(
     master: Log, epochs: Iterable[EpochEntry], slave: Log, own: Sequence[EpochEntry] = (), *, batch: int = 1000,
     cut: Cut = whole, hello: SlaveHello | None = None, min_epoch: int = NO_EPOCH, confirm: ConfirmOffset | None = None,
-    timing: LinkTiming | None = None,
+    timing: LinkTiming | None = None, confirmed: int = 0, unclean_cut: bool = False,
 ) -> Pair:  # fmt: skip
     """An autoswitch pair, not started; ``epochs`` may be the master's live cache."""
     cache = epochs if isinstance(epochs, EpochCache) else EpochCache(epochs)
     confirm = confirm or ConfirmOffset(0, master.end)
     machine = AutoswitchMaster(master, cache, confirm, 0, timing, batch)
-    at_slave = AutoswitchSlave(hello or SlaveHello(2), slave, own, min_epoch, 0, timing)
+    at_slave = AutoswitchSlave(hello or SlaveHello(2), slave, own, min_epoch, confirmed, 0, timing, unclean_cut)
     pair = Pair(MasterEnd(machine, master), SlaveEnd(at_slave, slave, own), cut)
     pair.slave.truth = cache
     return pair

@@ -100,6 +100,13 @@ MUTANTS = [
     ),
     Rule(
         "epochs",
+        "who has nothing in common is cut to nothing, whatever was confirmed",
+        "epochs",
+        "    if confirmed > 0:\n        return None\n",
+        "",
+    ),
+    Rule(
+        "epochs",
         "the last epoch stays closed after a cut (C6)",
         "epochs",
         "        return self._keep(bisect_left(self._starts, offset))",
@@ -281,7 +288,14 @@ MUTANTS = [
         "what is not answered did not happen (A2)",
         "sync_state",
         "        self._settle(number, now_ms)\n\n    def next_due_ms",
-        "        self.refused(number, now_ms)\n\n    def next_due_ms",
+        "        self.refused(number, 2007, now_ms)\n\n    def next_due_ms",
+    ),
+    Rule(
+        "sync_state",
+        "every error is a refusal (A2)",
+        "sync_state",
+        "        if code not in REFUSALS:",
+        "        if False:",
     ),
     Rule(
         "sync_state",

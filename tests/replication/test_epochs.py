@@ -49,7 +49,7 @@ class Replica:
     def follow(self, master: Replica) -> int:
         """The handshake: cut, take over the list; where it was cut."""
         self.master_of = NO_EPOCH
-        point = consistent_point(self.epochs, 0, len(self.log), master.epochs.entries, len(master.log))
+        point = consistent_point(self.epochs, 0, len(self.log), master.epochs.entries, len(master.log), 0)
         assert point is not None
         if point < len(self.log):
             del self.log[point:]
@@ -146,41 +146,48 @@ class ConsistentPointTests(SynchronousTestCase):
         """facts/ha-autoswitch.md section 10: a slave of a master with (1,0), (3,294), (9,588) is cut to 588."""
         own = cache((1, 0), (3, 294), (4, 588))
         masters = cache((1, 0), (3, 294), (9, 588)).entries
-        self.assertEqual(consistent_point(own, 0, 784, masters, 652), 588)
-        self.assertEqual(consistent_point(own, 0, 600, cache((1, 0), (3, 294), (4, 588)).entries, 784), 600)
-        self.assertEqual(consistent_point(own, 0, 784, cache((1, 0), (3, 290), (9, 588)).entries, 652), 290)
+        self.assertEqual(consistent_point(own, 0, 784, masters, 652, 0), 588)
+        self.assertEqual(consistent_point(own, 0, 600, cache((1, 0), (3, 294), (4, 588)).entries, 784, 0), 600)
+        self.assertEqual(consistent_point(own, 0, 784, cache((1, 0), (3, 290), (9, 588)).entries, 652, 0), 290)
 
     def test_s0_34_nothing_in_common(self) -> None:
         """No equal epoch, or equal bytes that this log no longer has: it must not follow."""
-        self.assertIsNone(consistent_point(cache((1, 0)), 0, 10, cache((1, 5), (2, 9)).entries, 20))
-        self.assertIsNone(consistent_point(cache(), 0, 10, cache((1, 0)).entries, 20))
-        self.assertIsNone(consistent_point(cache((1, 0)), 50, 90, cache((1, 0), (2, 49)).entries, 100))
-        self.assertEqual(consistent_point(cache((1, 0)), 50, 90, cache((1, 0), (2, 50)).entries, 100), 50)
+        self.assertIsNone(consistent_point(cache((1, 0)), 0, 10, cache((1, 5), (2, 9)).entries, 20, 0))
+        self.assertIsNone(consistent_point(cache(), 0, 10, cache((1, 0)).entries, 20, 0))
+        self.assertIsNone(consistent_point(cache((1, 0)), 50, 90, cache((1, 0), (2, 49)).entries, 100, 0))
+        self.assertEqual(consistent_point(cache((1, 0)), 50, 90, cache((1, 0), (2, 50)).entries, 100, 0), 50)
 
     def test_the_first_master_died_with_its_first_bytes(self) -> None:
         """Both logs go back to 0, so that is common; a log whose epochs do not is another matter."""
-        self.assertEqual(consistent_point(cache((1, 0)), 0, 10, cache((2, 0)).entries, 20), 0)
-        self.assertIsNone(consistent_point(cache((1, 5)), 0, 10, cache((2, 0)).entries, 20))
-        self.assertIsNone(consistent_point(cache((1, 0)), 0, 10, cache((2, 5)).entries, 20))
-        self.assertIsNone(consistent_point(cache((1, 0)), 5, 10, cache((2, 0)).entries, 20))
-        self.assertIsNone(consistent_point(cache((1, 0)), 0, 10, (), 20))
+        self.assertEqual(consistent_point(cache((1, 0)), 0, 10, cache((2, 0)).entries, 20, 0), 0)
+        self.assertIsNone(consistent_point(cache((1, 5)), 0, 10, cache((2, 0)).entries, 20, 0))
+        self.assertIsNone(consistent_point(cache((1, 0)), 0, 10, cache((2, 5)).entries, 20, 0))
+        self.assertIsNone(consistent_point(cache((1, 0)), 5, 10, cache((2, 0)).entries, 20, 0))
+        self.assertIsNone(consistent_point(cache((1, 0)), 0, 10, (), 20, 0))
+
+    def test_nothing_in_common_with_a_confirmed_log(self) -> None:
+        """A master that came back with an empty disk: what others hold as confirmed is not equal to nothing."""
+        own = cache((1, 0), (3, 500))
+        self.assertEqual(consistent_point(own, 0, 900, cache((7, 0)).entries, 0, 0), 0)
+        self.assertIsNone(consistent_point(own, 0, 900, cache((7, 0)).entries, 0, 1))
+        self.assertEqual(consistent_point(own, 0, 900, cache((1, 0), (7, 400)).entries, 800, 600), 400)
 
     def test_an_empty_log_goes_on_where_it_is(self) -> None:
         """A new replica asks from its end, whatever its epochs are."""
-        self.assertEqual(consistent_point(cache(), 0, 0, cache((1, 0)).entries, 20), 0)
-        self.assertEqual(consistent_point(cache((1, 0)), 64, 64, cache((7, 64)).entries, 80), 64)
+        self.assertEqual(consistent_point(cache(), 0, 0, cache((1, 0)).entries, 20, 0), 0)
+        self.assertEqual(consistent_point(cache((1, 0)), 64, 64, cache((7, 64)).entries, 80, 0), 64)
 
     def test_a12_slave_ahead_of_its_master_is_cut_to_its_end(self) -> None:
         """Also where the master's list reaches beyond its log, which then proves nothing."""
         own = cache((1, 0), (2, 100))
-        self.assertEqual(consistent_point(own, 0, 150, cache((1, 0), (2, 100)).entries, 120), 120)
-        self.assertEqual(consistent_point(own, 0, 150, cache((1, 0), (2, 100)).entries, 90), 90)
-        self.assertEqual(consistent_point(own, 0, 150, cache((1, 0), (2, 100)).entries, 100), 100)
+        self.assertEqual(consistent_point(own, 0, 150, cache((1, 0), (2, 100)).entries, 120, 0), 120)
+        self.assertEqual(consistent_point(own, 0, 150, cache((1, 0), (2, 100)).entries, 90, 0), 90)
+        self.assertEqual(consistent_point(own, 0, 150, cache((1, 0), (2, 100)).entries, 100, 0), 100)
 
     def test_epochs_beyond_the_masters_end_prove_nothing(self) -> None:
         """It lost those bytes and wrote others: the epoch before counts, although the newest is equal."""
         own, masters = cache((1, 0), (2, 100), (3, 120)), cache((1, 0), (2, 90), (3, 120))
-        self.assertEqual(consistent_point(own, 0, 150, masters.entries, 110), 90)
+        self.assertEqual(consistent_point(own, 0, 150, masters.entries, 110, 0), 90)
 
     def test_a_list_that_is_none_is_refused(self) -> None:
         """With what is wrong with it."""
@@ -191,7 +198,7 @@ class ConsistentPointTests(SynchronousTestCase):
             ([(1, -1)], "neither may be negative"),
         ):
             found = [EpochEntry(*entry) for entry in entries]
-            caught = self.assertRaises(RemoteProtocolError, consistent_point, cache((1, 0)), 0, 9, found, 9)
+            caught = self.assertRaises(RemoteProtocolError, consistent_point, cache((1, 0)), 0, 9, found, 9, 0)
             self.assertIn(text, str(caught))
             self.assertRaises(InvariantBroken, EpochCache, found)
 
@@ -255,7 +262,7 @@ class RegressionTests(SynchronousTestCase):
         """More than Java's buffer holds: compared, and pruned with the log."""
         entries = [EpochEntry(number, number * 10) for number in range(1, 5001)]
         own = EpochCache(entries)
-        self.assertEqual(consistent_point(own, 0, 50_005, entries, 60_000), 50_005)
+        self.assertEqual(consistent_point(own, 0, 50_005, entries, 60_000, 0), 50_005)
         self.assertTrue(own.truncate_prefix(40_000))
         self.assertEqual((len(own), own.first), (1002, EpochEntry(3999, 39_990)))
         self.assertFalse(own.truncate_prefix(40_000))
@@ -322,7 +329,7 @@ class CacheTests(SynchronousTestCase):
         epochs = cache((1, 0), (5, 10))
         self.assertTrue(epochs.resume(5, 30, intact=False))
         self.assertEqual(pairs(epochs), [(1, 0), (5, 30)])
-        self.assertEqual(consistent_point(cache((1, 0), (5, 10)), 0, 40, epochs.entries, 60), 10)
+        self.assertEqual(consistent_point(cache((1, 0), (5, 10)), 0, 40, epochs.entries, 60, 0), 10)
 
     def test_resume_after_a_loss_of_the_whole_epoch(self) -> None:
         """Cannot be shown, so it is refused; before the epoch's start it can."""
@@ -372,7 +379,7 @@ class CacheTests(SynchronousTestCase):
         masters, own = cache((1, 1000)), cache()
         self.assertEqual(masters.at(0), EpochSpan(1, 1000, OPEN_END))
         self.assertTrue(own.adopt(masters, 500))
-        self.assertEqual(consistent_point(own, 0, 500, masters.entries, 1200), 500)
+        self.assertEqual(consistent_point(own, 0, 500, masters.entries, 1200, 0), 500)
 
     @given(st.lists(st.tuples(st.integers(-2, 5), st.integers(-2, 5)), max_size=4))
     def test_what_is_no_fault_ascends(self, entries: list[tuple[int, int]]) -> None:

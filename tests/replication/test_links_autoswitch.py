@@ -10,7 +10,19 @@ from rocketha.replication.autoswitch_master import AutoswitchMaster, MasterState
 from rocketha.replication.autoswitch_slave import AutoswitchSlave, SlaveState
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import EpochCache, EpochEntry
-from rocketha.replication.link import Ack, Align, Append, Close, Confirm, Effect, Introduced, SaveEpochs, Send, SendLog
+from rocketha.replication.link import (
+    Ack,
+    Align,
+    Append,
+    Cause,
+    Close,
+    Confirm,
+    Effect,
+    Introduced,
+    SaveEpochs,
+    Send,
+    SendLog,
+)
 from rocketha.wire.ha_frames import (
     Dialect,
     LogPiece,
@@ -38,7 +50,7 @@ def stamps(effects: list[Effect]) -> list[tuple[int, int, int, int]]:
 
 def greeted(end: int = 0, own: tuple[EpochEntry, ...] = (), min_epoch: int = -1) -> AutoswitchSlave:
     """A slave that greeted; its log ends at ``end``."""
-    slave = AutoswitchSlave(SlaveHello(2), Log(text(end)), own, min_epoch, 0)
+    slave = AutoswitchSlave(SlaveHello(2), Log(text(end)), own, min_epoch, 0, 0)
     slave.begin(0)
     return slave
 
@@ -135,15 +147,36 @@ class HandshakeTests(SynchronousTestCase):
         for own in (entries((2, 20)), ()):
             log = Log(text(150))
             log.drop_files(64)
-            slave = AutoswitchSlave(SlaveHello(2), log, own, -1, 0)
-            slave.received(encode_master_hello(MasterHello(200, 3, entries((1, 0), (3, 120)))), 0)
+            slave = AutoswitchSlave(SlaveHello(2), log, own, -1, 0, 0)
+            effects = slave.received(encode_master_hello(MasterHello(200, 3, entries((1, 0), (3, 120)))), 0)
             self.assertIn("nothing says where this log, of epochs", slave.closed)
+            self.assertEqual(effects, [Close(slave.closed, Cause.NOTHING_IN_COMMON)])
+
+    def test_confirmed_bytes_are_not_cut(self) -> None:
+        """Not for a master with an empty disk, nor for one that lacks the tail; a byte above may be cut."""
+        own = entries((1, 0), (2, 50))
+        for theirs, end, confirmed, cause in (
+            (entries((7, 0)), 0, 1, Cause.NOTHING_IN_COMMON),
+            (entries((1, 0), (3, 100)), 200, 51, Cause.BELOW_CONFIRM),
+            (own, 80, 81, Cause.BELOW_CONFIRM),
+        ):
+            log = text(150)
+            pair = autoswitch(Log(text(end, by=7)), theirs, Log(log), own, confirmed=confirmed).start()
+            self.assertEqual(pair.slave.effects[1:], [Close(pair.slave.closed, cause)])
+            self.assertEqual((bytes(pair.slave.log.data), pair.slave.epochs), (log, own))
+            for allowed in (
+                autoswitch(Log(text(end, by=7)), theirs, Log(log), own, confirmed=confirmed, unclean_cut=True),
+                autoswitch(Log(text(end, by=7)), theirs, Log(log), own, confirmed=confirmed - 1),
+            ):
+                allowed.slave.truth = None
+                self.assertEqual(allowed.start().slave.closed, "")
+                self.assertEqual(len(allowed.slave.of(Align)), 1)
 
     def test_a22_master_of_an_old_epoch(self) -> None:
         """A replica never follows a handshake whose newest epoch is below the one it was told."""
         hello = encode_master_hello(MasterHello(200, 3, entries((1, 0), (3, 120))))
         slave = greeted(50, entries((1, 0)), min_epoch=4)
-        slave.received(hello, 0)
+        self.assertEqual(slave.received(hello, 0), [Close(slave.closed, Cause.OLD_EPOCH)])
         self.assertIn("newest epoch is 3, and the controller named epoch 4", slave.closed)
         slave = greeted(50, entries((1, 0)), min_epoch=3)
         self.assertEqual(slave.received(hello, 0), [Align(50, entries((1, 0)))])

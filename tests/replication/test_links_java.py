@@ -83,7 +83,7 @@ class OurSlaveTests(SynchronousTestCase):
         """From nothing, and after an election."""
         for name, (masters, begin, own) in SESSIONS.items():
             log = Log(b"\0" * begin, file_size=JAVA_FILE)
-            end = SlaveEnd(AutoswitchSlave(SlaveHello(2), log, own, masters[-1].epoch, 0), log, own)
+            end = SlaveEnd(AutoswitchSlave(SlaveHello(2), log, own, masters[-1].epoch, 0, 0), log, own)
             self.replay(name, end, begin)
             self.assertEqual(end.epochs, masters)
             last = MasterFrames().feed(one_way(name, "s2c"))[-1]

@@ -48,7 +48,7 @@ def follow(master: ReplicaLog, replica: ReplicaLog, chance: random.Random) -> Au
     at_master = AutoswitchMaster(
         master, EpochCache(master.epochs), confirm, 0, batch_bytes=chance.choice((700, 1 << 20))
     )
-    link = AutoswitchSlave(SlaveHello(2), replica, replica.epochs, epoch, 0)
+    link = AutoswitchSlave(SlaveHello(2), replica, replica.epochs, epoch, replica.store.confirm_offset, 0)
     reader = master.reader()
     up, down = at_slave(link, replica, link.begin(0)), b""
     while up or down:

@@ -7,6 +7,9 @@ Theory of operation (S0.26 to S0.34, S0.39).  It greets; the answer brings all e
 up to where both logs are equal.  :class:`Align` has the log cut there and the master's epochs taken over; when that is
 done and durable (:meth:`AutoswitchSlave.aligned`) it reports, at once, and the master sends from there.
 
+*What was confirmed* is not cut for a master that lacks it: one that was elected with an empty or an older disk.  The
+link closes with :data:`Cause.BELOW_CONFIRM`, unless a person allowed that cut.
+
 *Epochs.*  The link keeps the master's list and a copy of the own one.  Each stamp goes to the master's list, which
 refuses what contradicts it; the own list is what the master's says of the bytes that are there: an epoch is written
 before its first byte, and after the last byte before it.  Java's stamp of a block that it had to cut names the next
@@ -26,7 +29,7 @@ from typing import Literal
 
 from rocketha.errors import RemoteProtocolError, ensure
 from rocketha.replication.epochs import NO_EPOCH, OPEN_END, EpochCache, EpochEntry, consistent_point
-from rocketha.replication.link import Align, Confirm, Effect, LinkTiming, SaveEpochs
+from rocketha.replication.link import Align, Cause, Confirm, Effect, LinkRefused, LinkTiming, SaveEpochs
 from rocketha.replication.log_view import LogView
 from rocketha.replication.slave_link import SlaveLink
 from rocketha.wire.ha_frames import LogPiece, MasterFrames, MasterHello, SlaveHello, encode_report, encode_slave_hello
@@ -61,22 +64,25 @@ class AutoswitchSlave(SlaveLink):
     :param entries: the own epochs.
     :param min_epoch: the epoch of the role that this broker was told.  A Java master that was elected twice without a
         message between may show an older one: NO_EPOCH has any master followed.
+    :param confirmed: the own confirm offset.
+    :param unclean_cut: a person said that the master is right even about what was confirmed.
     """
 
     __slots__ = (
         "_epoch_due", "_frames", "_hello", "_in_vain", "_log_begin", "_master_end", "_masters", "_min_epoch", "_own",
-        "_told", "state",
+        "_told", "_untouchable", "state",
     )  # fmt: skip
 
     def __init__(
-        self, hello: SlaveHello, log: LogView, entries: Sequence[EpochEntry], min_epoch: int, now_ms: int,
-        timing: LinkTiming | None = None,
+        self, hello: SlaveHello, log: LogView, entries: Sequence[EpochEntry], min_epoch: int, confirmed: int,
+        now_ms: int, timing: LinkTiming | None = None, unclean_cut: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(log.end, log.file_size, now_ms, timing or LinkTiming())
         self._hello = hello
         self._log_begin = log.begin
         self._own = EpochCache(entries)
         self._min_epoch = min_epoch
+        self._untouchable = 0 if unclean_cut else confirmed  # nothing before it is cut
         self._frames = MasterFrames(hello.dialect)
         # Invariant: _own is what _masters says of all bytes before end, up to _epoch_due: there it may say more.
         self._masters = EpochCache()
@@ -130,17 +136,24 @@ class AutoswitchSlave(SlaveLink):
     def _align(self, hello: MasterHello) -> None:
         masters = EpochCache.received(hello.entries)
         if masters.last_epoch < self._min_epoch:
-            raise RemoteProtocolError(
-                f"the master's newest epoch is {masters.last_epoch}, and the controller named epoch {self._min_epoch}"
+            raise LinkRefused(
+                Cause.OLD_EPOCH,
+                f"the master's newest epoch is {masters.last_epoch}, and the controller named epoch {self._min_epoch}",
             )
         if masters.last_epoch == NO_EPOCH:
-            raise RemoteProtocolError("the master has no epoch")
-        point = consistent_point(self._own, self._log_begin, self.end, masters.entries, hello.max_offset)
+            raise LinkRefused(Cause.OLD_EPOCH, "the master has no epoch")
+        point = consistent_point(
+            self._own, self._log_begin, self.end, masters.entries, hello.max_offset, self._untouchable
+        )
+        logs = (
+            f"this log, of epochs {self._own} from {self._log_begin} to {self.end}, and the master's, of epochs"
+            f" {masters} up to {hello.max_offset}, are equal"
+        )
         if point is None:
-            raise RemoteProtocolError(
-                f"nothing says where this log, of epochs {self._own} from {self._log_begin} to {self.end}, and the"
-                f" master's, of epochs {masters} up to {hello.max_offset}, are equal"
-            )
+            raise LinkRefused(Cause.NOTHING_IN_COMMON, f"nothing says where {logs}")
+        if point < min(self._untouchable, self.end):
+            reason = f"{logs} up to {point} only, and all before {self._untouchable} was confirmed: it is not cut"
+            raise LinkRefused(Cause.BELOW_CONFIRM, reason)
         if point < self.end:
             self._own.truncate_suffix(point)
         self._own.adopt(masters, point)

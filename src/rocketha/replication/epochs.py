@@ -261,7 +261,7 @@ class EpochCache:
 
 
 def consistent_point(
-    own: EpochCache, own_begin: int, own_end: int, masters: Sequence[EpochEntry], master_end: int
+    own: EpochCache, own_begin: int, own_end: int, masters: Sequence[EpochEntry], master_end: int, confirmed: int
 ) -> int | None:
     """Up to where a slave's log is equal to its master's: there it is cut.
 
@@ -269,9 +269,11 @@ def consistent_point(
     :param masters: the handshake's list.
     :param master_end: the handshake's end of the master's log.  Epochs beyond it are of bytes that the master lost, and
         prove nothing; nor does anything of the slave's beyond it stay (regression A12).
-    :returns: an offset from ``own_begin`` to ``own_end``; ``own_end`` of an empty log; 0 if no epoch is equal and both
-        logs go back to offset 0 (the first master of all died before anybody had its first byte); None if nothing is
-        known to be equal: then the slave must not follow.  A cut below the confirm offset is for the caller to judge.
+    :param confirmed: the own confirm offset.
+    :returns: an offset from ``own_begin`` to ``own_end``; ``own_end`` of an empty log; 0 if no epoch is equal, both
+        logs go back to offset 0 and nothing was ever confirmed (the first master of all died before anybody had its
+        first byte); None if nothing is known to be equal: then the slave must not follow.  Where both are equal only
+        up to a place below ``confirmed`` it is that place, and the caller must not cut there without being told to.
     :raises RemoteProtocolError: the list is none.
     """
     theirs = EpochCache.received(masters)
@@ -282,5 +284,7 @@ def consistent_point(
         if theirs.get(entry.epoch) == entry:
             point = min(own.end_of(entry.epoch), own_end, theirs.end_of(entry.epoch), master_end)
             return point if point >= own_begin else None
+    if confirmed > 0:
+        return None
     whole = own_begin == 0 and own.first is not None and own.first.start_offset == 0
     return 0 if whole and theirs.first is not None and theirs.first.start_offset == 0 else None

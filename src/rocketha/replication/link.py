@@ -9,6 +9,7 @@ Java: ``HAConnection``, ``HAClient``.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 import attrs
@@ -79,10 +80,28 @@ class Confirm(NamedTuple):
     offset: int
 
 
+class Cause(Enum):
+    """Why a link closed, for whoever has to decide what to do about it; its text is for a person."""
+
+    BREACH = "the peer said what it may not say, or nothing"
+    OLD_EPOCH = "the master has not heard of the epoch that the controller named"
+    NOTHING_IN_COMMON = "nothing says where both logs are equal"
+    BELOW_CONFIRM = "to follow this master, bytes would be cut that were confirmed"
+
+
+class LinkRefused(RemoteProtocolError):
+    """The link cannot go on, although no frame was wrong."""
+
+    def __init__(self, cause: Cause, reason: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
+
+
 class Close(NamedTuple):
     """Close the connection; a person can be told ``reason``.  The last effect of a link."""
 
     reason: str
+    cause: Cause = Cause.BREACH
 
 
 Effect = Send | SendLog | Introduced | Ack | Align | SaveEpochs | Append | Confirm | Close
@@ -124,6 +143,8 @@ class Link:
         self._read_ms = now_ms
         try:
             self._hear(data, now_ms)
+        except LinkRefused as error:
+            self._close(str(error), error.cause)
         except RemoteProtocolError as error:
             self._close(str(error))
         return self._taken()
@@ -180,9 +201,9 @@ class Link:
         self._written_ms = now_ms
         self._effects.append(Send(data))
 
-    def _close(self, reason: str) -> None:
+    def _close(self, reason: str, cause: Cause = Cause.BREACH) -> None:
         self.closed = reason
-        self._effects.append(Close(reason))
+        self._effects.append(Close(reason, cause))
 
     def _taken(self) -> list[Effect]:
         effects, self._effects = self._effects, []
