@@ -16,8 +16,12 @@ from rocketha.replication.acks import NO_ACK
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.lease import Lease
 from rocketha.replication.sync_state import SAMPLE_MS, SetChange, SyncState, SyncTiming
+from rocketha.wire.codes import ResponseCode
 
 FOREVER_MS = 10**9
+NOT_LEADER = ResponseCode.CONTROLLER_NOT_LEADER
+NOT_ALIVE = ResponseCode.CONTROLLER_BROKER_NOT_ALIVE
+FENCED = ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
 
 
 def master(
@@ -321,12 +325,12 @@ class JoiningTests(SynchronousTestCase):
         attach(state, 2, 100)
         change = state.request(0)
         assert change is not None
-        state.refused(change.number, 1)
+        state.refused(change.number, NOT_LEADER, 1)
         state.log_grew(200, 10)
         self.assertEqual((state.advance(10), state.next_due_ms(10)), (False, 501))
         again = state.request(501)
         assert again is not None
-        state.refused(again.number, 510)
+        state.refused(again.number, NOT_LEADER, 510)
         self.assertEqual(state.next_due_ms(510), 1000)
         self.assertIsNone(state.request(1000))
         self.assertTrue(state.advance(1000))
@@ -385,10 +389,30 @@ class AskingTests(SynchronousTestCase):
         assert change is not None
         self.assertIsNone(state.request(201))
         self.assertIsNone(state.next_due_ms(201))
-        state.refused(change.number, 300)
+        state.refused(change.number, NOT_LEADER, 300)
         self.assertEqual(state.next_due_ms(300), 800)
         self.assertIsNone(state.request(799))
         self.assertEqual(state.request(800), SetChange(2, (1,), 4, 10))
+
+    def test_a2_which_errors_are_refusals(self) -> None:
+        """Of an error that does not say that the change cannot happen, nothing is known (SYSTEM_ERROR: it may)."""
+        settled = set()
+        for code in ResponseCode:
+            state = master((1,))
+            attach(state, 2, 100)
+            change = state.request(0)
+            assert change is not None
+            state.disconnected(2, 5)
+            state.refused(change.number, code, 10)
+            state.log_grew(200, 20)
+            if state.advance(20):
+                settled.add(int(code))
+            else:
+                self.assertEqual(state.needed, {2}, code)
+            attach(state, 2, 200, 100, connection=22)
+            self.assertIsNone(state.request(509), code)
+            self.assertIsNotNone(state.request(510), code)
+        self.assertEqual(settled, {2000, 2002, 2003, 2006, 2007, 2008})
 
     def test_refused_does_not_settle_another(self) -> None:
         """Of two for one member, one unanswered: still in doubt."""
@@ -399,7 +423,7 @@ class AskingTests(SynchronousTestCase):
         state.unanswered(first.number, 10)
         second = state.request(510)
         assert second is not None
-        state.refused(second.number, 520)
+        state.refused(second.number, NOT_LEADER, 520)
         state.disconnected(2, 530)
         self.assertEqual(state.needed, {2})
 
@@ -467,7 +491,8 @@ class World:
             elif number % 4 == 2 and self.alter(change):
                 state.take_set(change.members, self.set_epoch, self.now_ms)
             else:
-                state.refused(change.number, self.now_ms)
+                code = NOT_LEADER if change.set_epoch == self.set_epoch else FENCED
+                state.refused(change.number, code, self.now_ms)
 
 
 STEPS = st.lists(

@@ -36,6 +36,18 @@ from rocketha.replication.ack_waits import ALL
 from rocketha.replication.acks import NO_ACK, ReplicaAcks
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.lease import Lease
+from rocketha.wire.codes import ResponseCode
+
+UNFIT = frozenset((ResponseCode.CONTROLLER_INVALID_REPLICAS, ResponseCode.CONTROLLER_BROKER_NOT_ALIVE))
+"""A replica of the new set is not registered, or not alive; the controller found the set's epoch as it was asked."""
+
+REFUSALS = UNFIT | {
+    ResponseCode.CONTROLLER_INVALID_MASTER,
+    ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
+    ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
+    ResponseCode.CONTROLLER_NOT_LEADER,
+}
+"""The answers to 1001 after which the change did not happen and will not."""
 
 SAMPLE_MS = 50
 """How finely the log's growth is remembered."""
@@ -296,14 +308,28 @@ class SyncState:
         self._count_needed()
         return True
 
-    def refused(self, number: int, now_ms: int) -> None:
-        """The controller will not make this change, and has not."""
+    def refused(self, number: int, code: int, now_ms: int) -> None:
+        """The controller answered with an error.
+
+        Only :data:`REFUSALS` settle anything, if the change was sent once.  Every other code is as good as no answer:
+        SYSTEM_ERROR is also said of an entry that may yet be committed (Java's and ours, after a timeout or a lost
+        leader), and FENCED_SYNC_STATE_SET_EPOCH and ALTER_SYNC_STATE_SET_FAILED ("equal") say that the set is another
+        than the one known here, perhaps the one asked for: ask for it (1004) and call :meth:`take_set`.
+
+        :param code: a ``ResponseCode``.
+        """
+        if code not in REFUSALS:
+            self.unanswered(number, now_ms)
+            return
         if self._doubtful.pop(number, None) is not None:
             self._count_needed()
         self._settle(number, now_ms)
 
     def unanswered(self, number: int, now_ms: int) -> None:
-        """Whether the controller made this change is unknown: it stays in doubt, and another may be asked for."""
+        """Whether the controller made this change is unknown: it stays in doubt, and another may be asked for.
+
+        A timeout, a lost connection, an answer that cannot be read.
+        """
         self._settle(number, now_ms)
 
     def next_due_ms(self, now_ms: int) -> int | None:
