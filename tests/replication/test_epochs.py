@@ -14,6 +14,7 @@ from rocketha.replication.epochs import (
     EPOCHS_MAX,
     NO_EPOCH,
     OPEN_END,
+    ElectionNeeded,
     EpochCache,
     EpochEntry,
     EpochSpan,
@@ -319,26 +320,24 @@ class CacheTests(SynchronousTestCase):
         self.assertEqual((len(epochs), epochs.first), (EPOCHS_MAX, EpochEntry(1, 1)))
 
     def test_resume_with_a_whole_log_changes_nothing(self) -> None:
-        """What slaves confirmed in that epoch stays."""
+        """What slaves confirmed in that epoch stays; also when it has no byte yet."""
         epochs = cache((1, 0), (5, 10))
-        self.assertFalse(epochs.resume(5, 30, intact=True))
+        for log_end in (10, 30):
+            epochs.resume(5, log_end, intact=True)
         self.assertEqual(pairs(epochs), [(1, 0), (5, 10)])
 
-    def test_resume_after_a_loss_shows_it(self) -> None:
-        """The epoch begins anew where the log ends now, so a slave that has more cuts what differs."""
+    def test_resume_after_a_loss_needs_an_election(self) -> None:
+        """Slaves may have acknowledged what is missing: as master again in that epoch it would have them cut it."""
         epochs = cache((1, 0), (5, 10))
-        self.assertTrue(epochs.resume(5, 30, intact=False))
-        self.assertEqual(pairs(epochs), [(1, 0), (5, 30)])
-        self.assertEqual(consistent_point(cache((1, 0), (5, 10)), 0, 40, epochs.entries, 60, 0), 10)
-
-    def test_resume_after_a_loss_of_the_whole_epoch(self) -> None:
-        """Cannot be shown, so it is refused; before the epoch's start it can."""
-        epochs = cache((1, 0), (5, 10))
-        caught = self.assertRaises(RemoteProtocolError, epochs.resume, 5, 10, False)
-        self.assertIn("a new epoch is needed", str(caught))
-        self.assertRaises(RemoteProtocolError, epochs.resume, 4, 30, True)
-        self.assertTrue(epochs.resume(5, 8, intact=True))
-        self.assertEqual(pairs(epochs), [(1, 0), (5, 8)])
+        for epoch, log_end, intact in ((5, 30, False), (5, 10, False), (5, 9, True)):
+            caught = self.assertRaises(ElectionNeeded, epochs.resume, epoch, log_end, intact)
+            self.assertIn(f"ends at {log_end}, may lack bytes", str(caught))
+        for other in (4, 6):
+            self.assertIn("newest is 5", str(self.assertRaises(ElectionNeeded, epochs.resume, other, 30, True)))
+        self.assertRaises(ElectionNeeded, cache().resume, 1, 0, True)
+        self.assertEqual(pairs(epochs), [(1, 0), (5, 10)])
+        self.assertTrue(epochs.begin(6, 0, 30))
+        self.assertEqual(consistent_point(cache((1, 0), (5, 10)), 0, 40, epochs.entries, 60, 30), 30)
 
     def test_announce_refuses_contradictions(self) -> None:
         """A stamp that is not the handshake's, of an older epoch nobody knows, or of bytes that were another's."""

@@ -12,7 +12,7 @@ the same (epoch, start)**.  Three things follow that Java does not do:
   void one and refuses the new one; if a slave learned of the void epoch, two masters then write under its name, and the
   bytes in which they differ are never found (regression C2);
 - a slave's list follows its master's, so that lists are equal when logs are, whatever frames it saw;
-- a master that comes back in the epoch it died in goes on with that entry only if its log is whole.
+- a master that comes back in the epoch it died in goes on in it only if its log is whole; else it must be elected anew.
 
 Invariant: entries ascend strictly in epoch and in start offset.
 
@@ -25,14 +25,28 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rocketha.errors import RemoteProtocolError, ensure
+from rocketha.errors import RemoteProtocolError, RockethaError, ensure
 from rocketha.wire.ha_frames import EPOCHS_MAX, EpochEntry
 
-__all__ = ["EPOCHS_MAX", "NO_EPOCH", "OPEN_END", "EpochCache", "EpochEntry", "EpochSpan", "consistent_point", "fault"]
+__all__ = [
+    "EPOCHS_MAX",
+    "NO_EPOCH",
+    "OPEN_END",
+    "ElectionNeeded",
+    "EpochCache",
+    "EpochEntry",
+    "EpochSpan",
+    "consistent_point",
+    "fault",
+]
 
 NO_EPOCH = -1
 OPEN_END = 2**63 - 1
 """End of the newest epoch, as Java keeps it in memory."""
+
+
+class ElectionNeeded(RockethaError):
+    """This log's keeper may not be master in the epoch that it was master of; it may be in a new one."""
 
 
 class EpochSpan(NamedTuple):
@@ -159,27 +173,23 @@ class EpochCache:
         self._starts.append(log_end if len(self._epochs) > 1 else log_begin)
         return True
 
-    def resume(self, epoch: int, log_end: int, intact: bool) -> bool:
-        """This log's keeper is master still, or again, of the newest epoch of its log.
+    def resume(self, epoch: int, log_end: int, intact: bool) -> None:
+        """This log's keeper is master still, or again, of the newest epoch of its log: nothing changes.
 
-        :param intact: nothing that was ever sent can be missing at the end of the log.  Where it can, the bytes that
-            follow are other bytes than those sent before: the epoch then begins anew at the log's end, so that a slave
-            that has more cuts that.  Java always does so, and its slaves then cut what they had confirmed.
-        :raises RemoteProtocolError: it is not the newest epoch, or the loss cannot be made visible because all that was
-            written in the epoch may be lost: only a new epoch helps.
+        :param intact: nothing that was ever sent can be missing at the end of the log.  Where it can, slaves may have
+            it, acknowledged and all; bytes that this master then wrote in their place would be others under the same
+            name, and to begin the epoch anew at the log's end, as Java does, has the slaves cut all that they have of
+            it.  An election by epoch and end of log finds the replica that has most.
+        :raises ElectionNeeded: it is not the newest epoch, or bytes of it may be missing.
         """
         last = self.last
         if last is None or last.epoch != epoch:
-            raise RemoteProtocolError(f"master of epoch {epoch} again, but this log's newest is {self.last_epoch}")
-        if intact and last.start_offset <= log_end:
-            return False
-        if last.start_offset == log_end:
-            raise RemoteProtocolError(f"epoch {epoch} began at {log_end}, where the log ends: a new epoch is needed")
-        self._keep(bisect_left(self._starts, log_end))
-        self._keep(bisect_left(self._epochs, epoch))
-        self._epochs.append(epoch)
-        self._starts.append(log_end)
-        return True
+            raise ElectionNeeded(f"master of epoch {epoch} again, but this log's newest is {self.last_epoch}")
+        if not intact or log_end < last.start_offset:
+            raise ElectionNeeded(
+                f"master of epoch {epoch} again, which began at {last.start_offset}, but the log, which ends at"
+                f" {log_end}, may lack bytes that were sent: a new epoch is needed"
+            )
 
     # -- a slave's ----------------------------------------------------------------------------------------------------
 
