@@ -394,6 +394,71 @@ class AskingTests(SynchronousTestCase):
         self.assertIsNone(state.request(799))
         self.assertEqual(state.request(800), SetChange(2, (1,), 4, 10))
 
+    def in_doubt(self) -> SyncState:
+        """Set {1, 2}; 3 was asked for, the answer was lost, and 3 died."""
+        state = master((1, 2))
+        attach(state, 2, 100)
+        attach(state, 3, 100)
+        change = state.request(0)
+        assert change is not None
+        state.unanswered(change.number, 10)
+        state.disconnected(3, 10)
+        state.log_grew(200, 20)
+        state.acked(2, 200, 20)
+        self.assertFalse(state.advance(20))
+        return state
+
+    def test_a_lost_answer_and_a_replica_that_died_is_asked_again(self) -> None:
+        """Granted, it is a member that left."""
+        state = self.in_doubt()
+        self.assertEqual((state.next_due_ms(20), state.request(509)), (510, None))
+        self.assertEqual(state.request(510), SetChange(2, (1, 2, 3), 4, 10))
+        self.assertTrue(state.take_set((1, 2, 3), 11, 520))
+        self.assertEqual(state.request(520), SetChange(3, (1, 2), 4, 11))
+        self.assertTrue(state.take_set((1, 2), 12, 530))
+        self.assertEqual((state.advance(530), state.confirm_offset, state.request(530)), (True, 200, None))
+
+    def test_refused_for_an_unfit_replica_settles_what_was_asked_before(self) -> None:
+        """By a controller that judges in order; nobody else's refusal does, nor another refusal."""
+        for code, in_order, settled in ((NOT_ALIVE, True, True), (NOT_ALIVE, False, False), (NOT_LEADER, True, False)):
+            state = self.in_doubt()
+            change = state.request(510)
+            assert change is not None
+            state.refused(change.number, code, 520, in_order)
+            self.assertEqual((state.advance(520), state.needed == {2}), (settled, settled), (code, in_order))
+            self.assertEqual(state.request(1020) is None, settled)
+
+    def test_refused_late_settles_no_newer_change(self) -> None:
+        """A set that came to be known was faster than the refusal."""
+        state = master((1, 2))
+        attach(state, 2, 100)
+        attach(state, 3, 100)
+        first = state.request(0)
+        assert first is not None
+        state.take_set((1, 2), 11, 10)
+        self.assertEqual(state.request(10), SetChange(2, (1, 2, 3), 4, 11))
+        state.refused(first.number, NOT_ALIVE, 20, in_order=True)
+        state.disconnected(3, 30)
+        self.assertEqual(state.needed, {2, 3})
+
+    def test_one_in_doubt_without_confirmed_bytes_is_not_asked_for(self) -> None:
+        """It came back with less; it is needed, and gets there or goes."""
+        state = self.in_doubt()
+        attach(state, 3, 50, 100, connection=33)
+        self.assertIsNone(state.request(510))
+        state.disconnected(33, 600)
+        self.assertEqual(state.request(600), SetChange(2, (1, 2, 3), 4, 10))
+
+    def test_doubts_do_not_pile_up(self) -> None:
+        """An hour without controllers: the same change is in doubt once."""
+        state = self.in_doubt()
+        for now_ms in range(510, 3_600_000, 1000):
+            state.acked(2, 200, now_ms)
+            change = state.request(now_ms)
+            assert change is not None
+            state.unanswered(change.number, now_ms)
+        self.assertEqual((len(state._doubtful), state.needed), (1, {2, 3}))
+
     def test_a2_which_errors_are_refusals(self) -> None:
         """Of an error that does not say that the change cannot happen, nothing is known (SYSTEM_ERROR: it may)."""
         settled = set()
@@ -491,8 +556,11 @@ class World:
             elif number % 4 == 2 and self.alter(change):
                 state.take_set(change.members, self.set_epoch, self.now_ms)
             else:
-                code = NOT_LEADER if change.set_epoch == self.set_epoch else FENCED
-                state.refused(change.number, code, self.now_ms)
+                unfit = change.set_epoch == self.set_epoch and number % 8 == 3
+                if unfit:
+                    self.late.clear()
+                code = NOT_ALIVE if unfit else NOT_LEADER if change.set_epoch == self.set_epoch else FENCED
+                state.refused(change.number, code, self.now_ms, in_order=True)
 
 
 STEPS = st.lists(

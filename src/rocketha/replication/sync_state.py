@@ -19,7 +19,9 @@ once, so that the confirm offset cannot run from it under load; when it has ever
 beginning of this epoch, the controller is asked.  If it stalls it is dropped and not tried again for a while.
 
 *Asking*: one change at a time, as a compare-and-set on the set's epoch.  An answer that is lost leaves the change in
-doubt until the controller's set has a newer epoch than the one it was to replace.
+doubt until the controller's set has a newer epoch than the one it was to replace.  If nothing else is wanted, it is
+asked for again, also when its replica is gone: a grant settles it, and so does the refusal of a controller that judges
+in the order of its log.
 
 Java: ``AutoSwitchHAService``, ``ReplicasManager``.
 """
@@ -281,6 +283,8 @@ class SyncState:
             return None
         wanted = (self.members - self._leaving(now_ms)) | self._ready()
         if wanted == self.members:
+            wanted = self._doubted()
+        if wanted == self.members:
             return None
         self._numbers += 1
         change = SetChange(self._numbers, tuple(sorted(wanted)), self.epoch, self.set_epoch)
@@ -308,7 +312,7 @@ class SyncState:
         self._count_needed()
         return True
 
-    def refused(self, number: int, code: int, now_ms: int) -> None:
+    def refused(self, number: int, code: int, now_ms: int, in_order: bool = False) -> None:
         """The controller answered with an error.
 
         Only :data:`REFUSALS` settle anything, if the change was sent once.  Every other code is as good as no answer:
@@ -317,12 +321,17 @@ class SyncState:
         than the one known here, perhaps the one asked for: ask for it (1004) and call :meth:`take_set`.
 
         :param code: a ``ResponseCode``.
+        :param in_order: it was judged when its entry was applied, as our controllers do and Java's do not, and no
+            earlier change is still on its way (the connection of one that was not answered is closed).  Then a refusal
+            for an unfit replica proves that the set had the epoch asked for, so nothing asked before it was made.
         """
         if code not in REFUSALS:
             self.unanswered(number, now_ms)
             return
-        if self._doubtful.pop(number, None) is not None:
-            self._count_needed()
+        self._doubtful.pop(number, None)
+        if in_order and code in UNFIT and self._asked == number:
+            self._doubtful.clear()
+        self._count_needed()
         self._settle(number, now_ms)
 
     def unanswered(self, number: int, now_ms: int) -> None:
@@ -330,13 +339,18 @@ class SyncState:
 
         A timeout, a lost connection, an answer that cannot be read.
         """
+        change = self._doubtful.pop(number, None)
+        if change is not None:
+            twin = attrs.evolve(change, number=0)
+            if all(attrs.evolve(each, number=0) != twin for each in self._doubtful.values()):
+                self._doubtful[number] = change
         self._settle(number, now_ms)
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """When :meth:`request` may have something to say though nothing happens; None: never."""
         due = [self._stall_ms(replica) for replica in self._joining if self._lags(replica)]
         if self._asked is None:
-            if self._ready():
+            if self._ready() or self._doubted() != self.members:
                 due.append(self._retry_ms)
             due += [max(self._retry_ms, self._leave_ms(each)) for each in self.members if each != self.own_id]
         return max(now_ms, min(due)) if due else None
@@ -374,9 +388,19 @@ class SyncState:
             self._joining.add(replica)
             self._count_needed()
 
+    def _floor(self) -> int:
+        """What a replica must have to become a member."""
+        return max(self.confirm.offset, self.epoch_start)
+
     def _ready(self) -> frozenset[int]:
-        floor = max(self.confirm.offset, self.epoch_start)
-        return frozenset(each for each in self._joining if self.acks.offset(each, self.epoch) >= floor)
+        return frozenset(each for each in self._joining if self.acks.offset(each, self.epoch) >= self._floor())
+
+    def _doubted(self) -> frozenset[int]:
+        """The members and who may be one, to ask again; not while one that is connected lacks confirmed bytes."""
+        beyond = frozenset().union(*(change.members for change in self._doubtful.values())) - self.members
+        if any(self.acks.present(each) and self.acks.offset(each, self.epoch) < self._floor() for each in beyond):
+            return self.members
+        return self.members | beyond
 
     def _lags(self, replica: int) -> bool:
         return self.acks.offset(replica, self.epoch) < self.log_end
