@@ -27,6 +27,7 @@ from rocketha.replication.link import (
     Send,
     SendLog,
 )
+from rocketha.replication.throttle import Throttle
 from rocketha.wire.ha_frames import SlaveHello
 
 FILE = 64
@@ -267,12 +268,12 @@ def classic(
 def autoswitch(
     master: Log, epochs: Iterable[EpochEntry], slave: Log, own: Sequence[EpochEntry] = (), *, batch: int = 1000,
     cut: Cut = whole, hello: SlaveHello | None = None, min_epoch: int = NO_EPOCH, confirm: ConfirmOffset | None = None,
-    timing: LinkTiming | None = None, confirmed: int = 0, unclean_cut: bool = False,
+    timing: LinkTiming | None = None, confirmed: int = 0, unclean_cut: bool = False, throttle: Throttle | None = None,
 ) -> Pair:  # fmt: skip
     """An autoswitch pair, not started; ``epochs`` may be the master's live cache."""
     cache = epochs if isinstance(epochs, EpochCache) else EpochCache(epochs)
     confirm = confirm or ConfirmOffset(0, master.end)
-    machine = AutoswitchMaster(master, cache, confirm, 0, timing, batch)
+    machine = AutoswitchMaster(master, cache, confirm, 0, timing, batch, throttle)
     at_slave = AutoswitchSlave(hello or SlaveHello(2), slave, own, min_epoch, confirmed, 0, timing, unclean_cut)
     pair = Pair(MasterEnd(machine, master), SlaveEnd(at_slave, slave, own), cut)
     pair.slave.truth = cache

@@ -410,6 +410,16 @@ class UnservedTests(SynchronousTestCase):
         slave.received(beat, 15_000)
         self.assertIn("went up to 100, but it sends nothing from 51 on", slave.closed)
 
+    def test_news_of_the_confirm_offset_is_no_heartbeat(self) -> None:
+        """Many in a row, 20 ms apart, as a master sends them whose next block waits for something."""
+        slave = following(entries((1, 0)), 100, 50, entries((1, 0)))
+        for now_ms in range(0, 5_000, 20):
+            slave.received(encode_log_head(50, 0, 1, 0, now_ms // 500), now_ms)
+        self.assertEqual(slave.closed, "")
+        (close,) = slave.received(encode_log_head(50, 0, 1, 0, 0), 5_000)
+        assert isinstance(close, Close)
+        self.assertEqual(close.cause, Cause.PART_IS_GONE)
+
     def test_idle_at_the_end(self) -> None:
         """Heartbeats where the log ends are nothing to worry about; nor are those of a master without a file."""
         slave = following(entries((1, 0)), 50, 50, entries((1, 0)))

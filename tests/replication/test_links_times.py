@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.replication.autoswitch_master import AutoswitchMaster
+from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.classic_slave import ClassicSlave
+from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.link import Close, Send, SendLog
 from rocketha.replication.throttle import Throttle
-from rocketha.wire.ha_frames import encode_classic_head, encode_classic_report
+from rocketha.wire.ha_frames import SlaveHello, encode_classic_head, encode_classic_report
 from tests.replication.links import FILE, Log, MasterEnd, Pair, SlaveEnd, autoswitch, classic, entries, text
 
 DAY_MS = 24 * 3600 * 1000
@@ -125,14 +128,38 @@ class ThrottleTests(SynchronousTestCase):
         pair.wait(1_000)
         self.assertEqual((pair.master.acked(), pair.slave.closed), (310, ""))
 
-    def test_heartbeats_go_on(self) -> None:
-        """A limit of a byte a second must not look like a dead master."""
-        log = Log(text(300))
+    def test_signs_of_life_go_on(self) -> None:
+        """A limit of a byte a second must not look like a dead master, nor as if the slave had all."""
+        log = Log(text(900))
         machine = ClassicMaster(log, 0, batch_bytes=50, throttle=Throttle(1, 1))
         pair = Pair(MasterEnd(machine, log), SlaveEnd(ClassicSlave(64, FILE, 0), Log(text(64))))
         pair.start().wait(50_000)
         self.assertEqual((pair.master.closed, pair.slave.closed), ("", ""))
-        self.assertEqual((len(pair.master.of(SendLog)), len(pair.master.of(Send))), (1, 10))
+        self.assertEqual((len(pair.master.of(SendLog)), len(pair.master.of(Send))), (11, 0))
+
+    def test_throttled_link_is_not_given_up(self) -> None:
+        """While the confirm offset rises all the time, and at a block in 25 s: no frame says that there is no more."""
+        for rate in (10, 100, 1_000):
+            confirm = ConfirmOffset()
+            log = Log(text(4_000, by=1), file_size=1 << 20)
+            slave = Log(file_size=1 << 20)
+            throttle = Throttle(rate, 1)
+            pair = autoswitch(log, entries((1, 0)), slave, batch=2_500, confirm=confirm, throttle=throttle)
+            machine = pair.master.machine
+            assert isinstance(machine, AutoswitchMaster)
+            pair.slave.machine = AutoswitchSlave(SlaveHello(2), slave, (), -1, 0, 0)
+            pair.start()
+            for turn in range(2_000):
+                confirm.advance(turn, 4_000)
+                machine.confirm_moved(pair.now_ms)
+                pair.wait(20)
+            self.assertEqual((pair.master.closed, pair.slave.closed), ("", ""))
+            self.assertGreater(slave.end, 2_500)
+            self.assertLessEqual(slave.end, 2_500 + 40 * rate + 9 * 64)
+            if slave.end < 4_000:
+                self.assertLessEqual(len(pair.master.of(Send)), 1)
+            else:
+                self.assertEqual(pair.slave.confirm, 1_999)
 
 
 class ReplicasTests(SynchronousTestCase):

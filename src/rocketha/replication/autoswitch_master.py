@@ -13,7 +13,8 @@ one that the next epoch will take the place of (regression C2).  The list is ask
 elected again goes on (C3).
 
 *Confirm offset.*  Each frame carries it.  When it rises and no frame leaves within ``confirm_ms``, one without bytes
-does: a slave's readers need not wait for the next message or heartbeat.
+does: a slave's readers need not wait for the next message or heartbeat.  Where the throttle holds the log back they
+wait for the next block.
 
 Java: ``AutoSwitchHAConnection``.
 """
@@ -126,7 +127,9 @@ class AutoswitchMaster(MasterLink):
 
     def _speak_ms(self) -> int:
         heartbeat_ms = super()._speak_ms()
-        return heartbeat_ms if self._confirm_ms is None else min(heartbeat_ms, self._confirm_ms)
+        if self._confirm_ms is None or self._resume_ms is not None:
+            return heartbeat_ms
+        return min(heartbeat_ms, self._confirm_ms)
 
 
 _NAMES = {SlaveHello: "a greeting", Report: "a report"}

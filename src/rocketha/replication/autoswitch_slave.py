@@ -16,7 +16,8 @@ before its first byte, and after the last byte before it.  Java's stamp of a blo
 epoch, which begins at the block's end: it is known from then on and holds from there on.
 
 *A master that can not serve* (C11): one whose greeting said that its log goes on, and which sends two heartbeats in a
-row at the end of ours, has lost that part of its log (Java does this for ever).
+row at the end of ours, has lost that part of its log (Java does this for ever).  Frames without bytes that follow
+another one sooner than half a heartbeat's time are no heartbeats: they tell of a confirm offset.
 
 Java: ``AutoSwitchHAClient``.
 """
@@ -35,7 +36,7 @@ from rocketha.replication.slave_link import SlaveLink
 from rocketha.wire.ha_frames import LogPiece, MasterFrames, MasterHello, SlaveHello, encode_report, encode_slave_hello
 
 HEARTBEATS_IN_VAIN = 2
-"""After so many in a row where bytes should be, the master has none."""
+"""After so many in a row where bytes should be, the master has none: :data:`Cause.PART_IS_GONE`."""
 
 
 class SlaveState(Enum):
@@ -70,7 +71,7 @@ class AutoswitchSlave(SlaveLink):
 
     __slots__ = (
         "_epoch_due", "_frames", "_hello", "_in_vain", "_log_begin", "_master_end", "_masters", "_min_epoch", "_own",
-        "_told", "_untouchable", "state",
+        "_told", "_untouchable", "_vain_ms", "state",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +90,7 @@ class AutoswitchSlave(SlaveLink):
         self._epoch_due = OPEN_END
         self._master_end = 0  # of its greeting
         self._in_vain = 0
+        self._vain_ms = now_ms  # the last one, or the last bytes
         self._told = 0  # the last Confirm
         self.state = SlaveState.HANDSHAKE
 
@@ -127,7 +129,7 @@ class AutoswitchSlave(SlaveLink):
             if isinstance(frame, MasterHello):
                 self._align(frame)
             else:
-                self._follow(frame, self._frames.left_of_piece if frame is last else 0)
+                self._follow(frame, self._frames.left_of_piece if frame is last else 0, now_ms)
         self._flush()
         if isinstance(last, LogPiece) and min(last.confirm_offset, self.end) > self._told:
             self._told = min(last.confirm_offset, self.end)
@@ -163,17 +165,19 @@ class AutoswitchSlave(SlaveLink):
         known = tuple(entry for entry in self._own.entries if entry.start_offset <= point)
         self._effects.append(Align(point, known))
 
-    def _follow(self, piece: LogPiece, left: int) -> None:
+    def _follow(self, piece: LogPiece, left: int, now_ms: int) -> None:
         offset, data = piece.offset, piece.data
         if data:
-            self._in_vain = 0
+            self._in_vain, self._vain_ms = 0, now_ms
         else:
             self._heartbeat(offset)
-            self._in_vain += 0 <= offset < self._master_end
+            if 0 <= offset < self._master_end and now_ms - self._vain_ms >= self._timing.heartbeat_ms // 2:
+                self._in_vain, self._vain_ms = self._in_vain + 1, now_ms
             if self._in_vain >= HEARTBEATS_IN_VAIN:
-                raise RemoteProtocolError(
+                raise LinkRefused(
+                    Cause.PART_IS_GONE,
                     f"the master's log went up to {self._master_end}, but it sends nothing from {offset} on: it no"
-                    " longer has that part"
+                    " longer has that part",
                 )
         if piece.epoch >= 0 and self._masters.get(piece.epoch) != (piece.epoch, piece.epoch_start):
             self._masters.announce(piece.epoch, piece.epoch_start, offset, len(data) + left)

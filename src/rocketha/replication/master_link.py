@@ -7,6 +7,10 @@ taken it (:meth:`MasterLink.drained`) the next one does.  So a slow slave costs 
 buffers are the pipeline.  A block never crosses a file, nor what :meth:`MasterLink._room` says (an epoch's end).  With
 nothing to send, news of the log (:meth:`MasterLink.log_grew`) makes the next block leave at once.
 
+A frame without bytes says that the slave has all: a slave takes two of them before the end of the log for a master that
+lost that part.  So while the throttle holds a block back none is sent; when it is time for a sign of life, a few bytes
+of the log go out as one, at the throttle's expense.
+
 An acknowledgement is true if it is not below the one before and not above what was sent on this connection: bytes that
 were never sent acknowledge nothing (regressions A11, A12).
 
@@ -21,6 +25,9 @@ from rocketha.replication.log_view import LogView
 from rocketha.replication.throttle import Throttle
 
 NOWHERE = -1
+
+_SIGN_OF_LIFE_BYTES = 64
+"""Of the log, once a heartbeat's time, where the throttle allows less."""
 
 
 class MasterLink(Link):
@@ -103,8 +110,11 @@ class MasterLink(Link):
             self._effects.pop()  # of several in one read the last one says it all
         self._effects.append(Ack(offset))
 
-    def _transfer(self, now_ms: int) -> None:
-        """Let the next block go, if there is one and it may."""
+    def _transfer(self, now_ms: int, least: int = 0) -> None:
+        """Let the next block go, if there is one and it may.
+
+        :param least: so many bytes may in any case.
+        """
         if self._under_way or self.position == NOWHERE:
             return
         if self.position < self._log.begin:
@@ -113,12 +123,14 @@ class MasterLink(Link):
         available = self._log.readable(self.position)
         if not available:
             return
+        size = min(available, self._batch_bytes, self._room())
         wait_ms = self._throttle.wait_ms(now_ms)
         if wait_ms:
-            self._resume_ms = now_ms + wait_ms
-            return
+            if not least:
+                self._resume_ms = now_ms + wait_ms
+                return
+            size = min(size, least)
         self._resume_ms = None
-        size = min(available, self._batch_bytes, self._room())
         ensure(size > 0, f"a block of {size} bytes at {self.position}")
         head = self._head(size)
         self._effects.append(SendLog(self.position, size, head))
@@ -130,7 +142,11 @@ class MasterLink(Link):
     def _due(self, now_ms: int) -> None:
         if self._resume_ms is not None and now_ms >= self._resume_ms:
             self._transfer(now_ms)
-        if not self._under_way and self.position != NOWHERE and not self.closed and now_ms >= self._speak_ms():
+        if self._under_way or self.position == NOWHERE or self.closed or now_ms < self._speak_ms():
+            return
+        if self._resume_ms is not None:
+            self._transfer(now_ms, _SIGN_OF_LIFE_BYTES)
+        else:
             self._send(self._head(0), now_ms)
 
     def _dues(self) -> list[int]:
