@@ -350,6 +350,48 @@ class JoiningTests(SynchronousTestCase):
         state.disconnected(22, 3)
         self.assertEqual(state.needed, {2})
 
+    def test_one_that_is_refused_keeps_nobody_out(self) -> None:
+        """Cleaned out of the controller while it runs; the others join one by one, it is tried every five seconds."""
+        state = master((1,), timing=SyncTiming(min_in_sync=2))
+        for replica in (2, 3, 4):
+            attach(state, replica, 100)
+        asked = []
+        for now_ms in range(0, 20_000, 100):
+            for replica in (2, 3, 4):
+                state.acked(replica, 100, now_ms)
+            change = state.request(now_ms)
+            if change is not None:
+                asked.append((now_ms, change.members))
+                if 2 in change.members:
+                    state.refused(change.number, ResponseCode.CONTROLLER_INVALID_REPLICAS, now_ms)
+                else:
+                    state.take_set(change.members, change.set_epoch + 1, now_ms)
+        joined = [(0, (1, 2, 3, 4)), (500, (1, 2)), (1000, (1, 3)), (1100, (1, 3, 4))]
+        self.assertEqual(asked, joined + [(now_ms, (1, 2, 3, 4)) for now_ms in (5500, 10_500, 15_500)])
+
+    def test_one_that_is_paused_holds_nothing_back(self) -> None:
+        """Nor is anybody paused for a refusal that is not about it."""
+        for code, needed in ((NOT_LEADER, {2}), (NOT_ALIVE, set())):
+            state = master((1,))
+            attach(state, 2, 100)
+            change = state.request(0)
+            assert change is not None
+            state.refused(change.number, code, 0)
+            self.assertEqual(state.needed, needed)
+
+    def test_who_was_refused_and_joined_is_no_suspect(self) -> None:
+        """When it joins again it is asked for with the others, and not after them."""
+        state = master((1,))
+        attach(state, 2, 100)
+        change = state.request(0)
+        assert change is not None
+        state.refused(change.number, NOT_ALIVE, 0)
+        state.take_set((1, 2), 11, 10)
+        state.take_set((1,), 12, 20)
+        attach(state, 3, 100, 6000)
+        state.acked(2, 100, 6000)
+        self.assertEqual(state.request(6000), SetChange(2, (1, 2, 3), 4, 12))
+
 
 class AskingTests(SynchronousTestCase):
     """One compare-and-set at a time."""

@@ -16,7 +16,9 @@ acknowledged counts: Java also counts "nothing left to send", and so keeps a sla
 
 *Who joins* (S0.61): a connected replica, no learner, that has what the log had ``join_lag_ms`` ago, becomes needed at
 once, so that the confirm offset cannot run from it under load; when it has everything that is confirmed, and the
-beginning of this epoch, the controller is asked.  If it stalls it is dropped and not tried again for a while.
+beginning of this epoch, the controller is asked.  If it stalls it is dropped and not tried again for a while.  So it is
+if the controller refuses it; those that were refused together are asked for one by one, so that one whom the controller
+does not know keeps nobody else out.
 
 *Asking*: one change at a time, as a compare-and-set on the set's epoch.  An answer that is lost leaves the change in
 doubt until the controller's set has a newer epoch than the one it was to replace.  If nothing else is wanted, it is
@@ -64,7 +66,7 @@ class SyncTiming:
     :ivar arrive_ms: at an epoch's beginning: for members to connect.
     :ivar join_lag_ms: how near a replica must be before sends wait for it.
     :ivar join_ms_max: how long one that joins may stall.
-    :ivar join_pause_ms: for one that stalled.
+    :ivar join_pause_ms: for one that stalled, or was refused.
     :ivar retry_ms: after the controller refused or did not answer.
     :ivar min_in_sync: ``minInSyncReplicas``, the master being one: with fewer nothing is acknowledged.
     """
@@ -129,12 +131,14 @@ class _Seen:
     :ivar caught_up_ms: when it last was.
     :ivar away_ms: since when it has no connection; None while it has one.
     :ivar pause_ms: may not join before.
+    :ivar suspect: was refused by the controller, alone or with others.
     """
 
     caught_up_ms: int
     away_ms: int | None
     learner: bool = False
     pause_ms: int = 0
+    suspect: bool = False
 
 
 class SyncState:
@@ -277,11 +281,10 @@ class SyncState:
         """What to ask the controller now; answer with :meth:`take_set`, :meth:`refused` or :meth:`unanswered`."""
         for replica in sorted(self._joining):
             if self._stalled(replica, now_ms):
-                self._drop(replica)
-                self._look(replica).pause_ms = now_ms + self.timing.join_pause_ms
+                self._pause(replica, now_ms)
         if self._asked is not None or now_ms < self._retry_ms:
             return None
-        wanted = (self.members - self._leaving(now_ms)) | self._ready()
+        wanted = (self.members - self._leaving(now_ms)) | self._askable()
         if wanted == self.members:
             wanted = self._doubted()
         if wanted == self.members:
@@ -305,6 +308,8 @@ class SyncState:
             raise RemoteProtocolError(f"the controller's set {sorted(found)} is without its master {self.own_id}")
         self.members, self.set_epoch = found, set_epoch
         self._joining -= found
+        for replica in found & self._seen.keys():
+            self._seen[replica].suspect = False
         self._doubtful = {number: each for number, each in self._doubtful.items() if each.set_epoch >= set_epoch}
         if self._asked not in self._doubtful:
             self._asked = None
@@ -328,7 +333,9 @@ class SyncState:
         if code not in REFUSALS:
             self.unanswered(number, now_ms)
             return
-        self._doubtful.pop(number, None)
+        change = self._doubtful.pop(number, None)
+        if change is not None and code in UNFIT:
+            self._suspect(frozenset(change.members) - self.members, now_ms)
         if in_order and code in UNFIT and self._asked == number:
             self._doubtful.clear()
         self._count_needed()
@@ -373,6 +380,16 @@ class SyncState:
         self._joining.discard(replica)
         self._count_needed()
 
+    def _pause(self, replica: int, now_ms: int) -> None:
+        self._drop(replica)
+        self._look(replica).pause_ms = now_ms + self.timing.join_pause_ms
+
+    def _suspect(self, refused: frozenset[int], now_ms: int) -> None:
+        for replica in sorted(refused & self._joining):
+            self._look(replica).suspect = True
+            if len(refused) == 1:
+                self._pause(replica, now_ms)
+
     def _count_needed(self) -> None:
         asked = (change.members for change in self._doubtful.values())
         self.needed = self.members.union(self._joining, *asked) - {self.own_id}
@@ -394,6 +411,12 @@ class SyncState:
 
     def _ready(self) -> frozenset[int]:
         return frozenset(each for each in self._joining if self.acks.offset(each, self.epoch) >= self._floor())
+
+    def _askable(self) -> frozenset[int]:
+        """Of the ready ones all that were never refused; of the others one."""
+        ready = self._ready()
+        suspects = sorted(each for each in ready if self._look(each).suspect)
+        return ready.difference(suspects) or frozenset(suspects[:1])
 
     def _doubted(self) -> frozenset[int]:
         """The members and who may be one, to ask again; not while one that is connected lacks confirmed bytes."""
