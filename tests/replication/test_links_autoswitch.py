@@ -430,6 +430,14 @@ class UnservedTests(SynchronousTestCase):
         last_file.received(encode_log_head(128, 0, 1, 0, 128) * 9, 0)
         self.assertEqual((slave.closed, empty.closed, last_file.closed), ("", "", ""))
 
+    def test_empty_log_behind_the_masters_end(self) -> None:
+        """All its files expired, and the master has only what was before: it would report a place nobody has."""
+        for master_end, cause in ((99, Cause.MASTER_ENDS_BEFORE), (0, Cause.MASTER_ENDS_BEFORE), (100, None)):
+            slave = AutoswitchSlave(SlaveHello(2), Log(begin=100), entries((1, 0)), -1, 0, 0)
+            answer = encode_master_hello(MasterHello(master_end, 1, entries((1, 0))))
+            (effect,) = slave.received(answer, 0)
+            self.assertEqual(effect.cause if isinstance(effect, Close) else None, cause, master_end)
+
     def test_wrong_place(self) -> None:
         """The log continues or the link ends."""
         slave = following(entries((1, 0)), 50, 50, entries((1, 0)))

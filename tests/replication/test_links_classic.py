@@ -8,9 +8,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.classic_slave import ClassicSlave
-from rocketha.replication.link import Ack, Append, Close, LinkTiming, Send, SendLog
+from rocketha.replication.link import Ack, Append, Cause, Close, LinkTiming, Send, SendLog
 from rocketha.wire.ha_frames import encode_classic_head, encode_classic_report
-from tests.replication.links import FILE, Log, bytewise, classic, text, whole
+from tests.replication.links import FILE, Log, autoswitch, bytewise, classic, entries, text, whole
 
 
 class TransferTests(SynchronousTestCase):
@@ -163,6 +163,37 @@ class RefusalTests(SynchronousTestCase):
         pair.master.log.drop_files(128)
         pair.master.run(pair.master.machine.drained(0), 0)
         self.assertIn("the log begins at 128 now, and the slave is at 15", pair.master.closed)
+
+    def test_slave_outside_of_the_log_is_told(self) -> None:
+        """Where the master's log begins, or ends, before the link closes: both sides have a cause to act on."""
+        for end, place, cause in (
+            (63, 64, Cause.MASTER_BEGINS_LATER),
+            (201, 200, Cause.MASTER_ENDS_BEFORE),
+        ):
+            master = Log(text(200))
+            master.drop_files(64)
+            epochs = entries((1, 0))
+            pairs = [classic(master, Log(text(end)))]
+            if end < 64:
+                pairs.append(autoswitch(master, epochs, Log(text(end)), epochs))
+            for pair in pairs:
+                pair.start()
+                self.assertEqual(pair.master.effects[-1], Close(pair.master.closed, Cause.SLAVE_IS_ELSEWHERE))
+                said = pair.master.out
+                pair.master.out = b""
+                pair.slave.run(pair.slave.machine.received(said, 0), 0)
+                self.assertIn(f"the master is at {place}, and this log ends at {end}", pair.slave.closed)
+                self.assertEqual(pair.slave.effects[-1], Close(pair.slave.closed, cause))
+
+    def test_slave_that_falls_behind_is_told(self) -> None:
+        """As one that was behind from the beginning."""
+        pair = classic(Log(text(200)), Log(text(10)), batch=5).start()
+        pair.master.log.drop_files(192)
+        pair.master.log.append(200, text(9, 200))
+        pair.master.machine.position = 15
+        pair.master.run(pair.master.machine.log_grew(0), 0)
+        self.assertEqual(pair.master.of(Send)[-1], Send(encode_classic_head(192, 0)))
+        self.assertEqual(pair.master.effects[-1], Close(pair.master.closed, Cause.SLAVE_IS_ELSEWHERE))
 
     def test_acknowledgement_goes_back(self) -> None:
         """What a slave once had it has, or it is another."""

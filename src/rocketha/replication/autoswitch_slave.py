@@ -144,6 +144,11 @@ class AutoswitchSlave(SlaveLink):
             )
         if masters.last_epoch == NO_EPOCH:
             raise LinkRefused(Cause.OLD_EPOCH, "the master has no epoch")
+        if self._log_begin >= self.end > hello.max_offset:
+            raise LinkRefused(
+                Cause.MASTER_ENDS_BEFORE,
+                f"this log is empty and goes on at {self.end}, and the master's ends at {hello.max_offset}",
+            )
         point = consistent_point(
             self._own, self._log_begin, self.end, masters.entries, hello.max_offset, self._untouchable
         )

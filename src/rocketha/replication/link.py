@@ -86,6 +86,9 @@ class Cause(Enum):
     BREACH = "the peer said what it may not say, or nothing"
     OLD_EPOCH = "the master has not heard of the epoch that the controller named"
     NOTHING_IN_COMMON = "nothing says where both logs are equal"
+    SLAVE_IS_ELSEWHERE = "the slave's log ends outside of this master's"
+    MASTER_BEGINS_LATER = "the master's log begins behind the end of this one"
+    MASTER_ENDS_BEFORE = "the master's log ends before this one"
     PART_IS_GONE = "the master no longer has the part of its log that follows"
     BELOW_CONFIRM = "to follow this master, bytes would be cut that were confirmed"
 

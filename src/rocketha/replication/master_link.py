@@ -11,6 +11,9 @@ A frame without bytes says that the slave has all: a slave takes two of them bef
 lost that part.  So while the throttle holds a block back none is sent; when it is time for a sign of life, a few bytes
 of the log go out as one, at the throttle's expense.
 
+A slave that ends outside of this log is told the nearer end of it, by a frame without bytes there, before the link
+closes: it then knows what it needs to know to begin anew, or to refuse that.
+
 An acknowledgement is true if it is not below the one before and not above what was sent on this connection: bytes that
 were never sent acknowledge nothing (regressions A11, A12).
 
@@ -20,7 +23,7 @@ Java: ``HAConnection``'s write and read services, ``WaitNotifyObject``.
 from __future__ import annotations
 
 from rocketha.errors import RemoteProtocolError, ensure
-from rocketha.replication.link import Ack, Effect, Link, LinkTiming, SendLog
+from rocketha.replication.link import Ack, Cause, Effect, Link, LinkRefused, LinkTiming, SendLog
 from rocketha.replication.log_view import LogView
 from rocketha.replication.throttle import Throttle
 
@@ -91,12 +94,19 @@ class MasterLink(Link):
         """
         log = self._log
         if reported and not log.begin <= reported <= log.end:
-            raise RemoteProtocolError(
+            reason = (
                 f"the slave's log ends at {reported}, outside of this log, which goes from {log.begin} to {log.end}"
             )
+            self._show(log.begin if reported < log.begin else log.end, now_ms)
+            raise LinkRefused(Cause.SLAVE_IS_ELSEWHERE, reason)
         self._start = self.position = reported or first
         self._acknowledge(reported)
         self._transfer(now_ms)
+
+    def _show(self, offset: int, now_ms: int) -> None:
+        """Say where this log begins, or ends: the last that the slave hears."""
+        self.position = offset
+        self._send(self._head(0), now_ms)
 
     def _acknowledge(self, offset: int) -> None:
         if offset < self.acked:
@@ -118,7 +128,9 @@ class MasterLink(Link):
         if self._under_way or self.position == NOWHERE:
             return
         if self.position < self._log.begin:
-            self._close(f"the log begins at {self._log.begin} now, and the slave is at {self.position}")
+            reason = f"the log begins at {self._log.begin} now, and the slave is at {self.position}"
+            self._show(self._log.begin, now_ms)
+            self._close(reason, Cause.SLAVE_IS_ELSEWHERE)
             return
         available = self._log.readable(self.position)
         if not available:

@@ -16,7 +16,7 @@ Java: ``HAClient``.
 from __future__ import annotations
 
 from rocketha.errors import RemoteProtocolError, ensure
-from rocketha.replication.link import Append, Effect, Link, LinkTiming
+from rocketha.replication.link import Append, Cause, Effect, Link, LinkRefused, LinkTiming
 
 _JOIN_MAX = 64 * 1024
 """Pieces of one read are joined up to so many bytes; larger ones are not worth the copy."""
@@ -70,7 +70,8 @@ class SlaveLink(Link):
     def _heartbeat(self, offset: int) -> None:
         """A frame without bytes, of a master whose next byte is that of ``offset``."""
         if self.end and offset != self.end:
-            raise RemoteProtocolError(f"the master is at {offset}, and this log ends at {self.end}")
+            cause = Cause.MASTER_BEGINS_LATER if offset > self.end else Cause.MASTER_ENDS_BEFORE
+            raise LinkRefused(cause, f"the master is at {offset}, and this log ends at {self.end}")
 
     def _receive(self, offset: int, data: memoryview, left: int) -> None:
         """Bytes of the log.
