@@ -299,6 +299,20 @@ MUTANTS = [
     ),
     Rule(
         "sync_state",
+        "what is confirmed beyond the log is acknowledged",
+        "sync_state",
+        "        return min(self.confirm.offset, self.log_end)",
+        "        return self.confirm.offset",
+    ),
+    Rule(
+        "sync_state",
+        "a log below the confirm offset is no matter",
+        "sync_state",
+        "        ensure(offset <= log_end,",
+        "        ensure(True,",
+    ),
+    Rule(
+        "sync_state",
         "one whom the controller refuses keeps the others out",
         "sync_state",
         "return ready.difference(suspects) or frozenset(suspects[:1])",

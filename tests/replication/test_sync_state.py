@@ -149,6 +149,18 @@ class ConfirmTests(SynchronousTestCase):
         self.assertFalse(state.advance(10))
         self.assertEqual(state.acks.offset(2, 4), NO_ACK)
 
+    def test_confirmed_beyond_the_log_is_never_acknowledged(self) -> None:
+        """A cut that the confirm offset was not told of; or somebody else moved it."""
+        confirm = ConfirmOffset(5000, 5000)
+        lease = master().lease
+        self.assertRaises(InvariantBroken, SyncState, 1, 4, 0, (1, 2), 10, 4500, confirm, lease, 0)
+        self.assertTrue(confirm.truncated(4500))
+        state = SyncState(1, 4, 0, (1, 2), 10, 4500, confirm, lease, 0)
+        state.log_grew(4500, 10)
+        self.assertRaises(InvariantBroken, state.log_grew, 4499, 20)
+        confirm.advance(6000, 6000)
+        self.assertEqual((state.confirm_offset, state.reached(ALL, 30)), (4500, 4500))
+
     def test_min_in_sync(self) -> None:
         """With fewer members than minInSyncReplicas nothing is acknowledged, although it is confirmed."""
         state = master((1,), timing=SyncTiming(min_in_sync=2))

@@ -166,6 +166,7 @@ class SyncState:
         self.timing = timing or SyncTiming()
         self.acks = ReplicaAcks()
         ensure(own_id in self.members, f"master {own_id} of a set without it: {sorted(self.members)}")
+        self._ensure_within(log_end)
         self._began_ms = now_ms
         self._growth = LogGrowth(self.timing.behind_ms_max, log_end, now_ms)
         self._seen: dict[int, _Seen] = {}
@@ -181,6 +182,7 @@ class SyncState:
 
     def log_grew(self, log_end: int, now_ms: int) -> None:
         """The own log ends at ``log_end`` now.  Ask :meth:`advance` afterwards."""
+        self._ensure_within(log_end)
         self.log_end = log_end
         self._growth.grew(log_end, now_ms)
 
@@ -250,8 +252,8 @@ class SyncState:
 
     @property
     def confirm_offset(self) -> int:
-        """Up to where every needed replica has the log."""
-        return self.confirm.offset
+        """Up to where every needed replica has the log; never beyond the own one."""
+        return min(self.confirm.offset, self.log_end)
 
     def advance(self, now_ms: int) -> bool:
         """Move the confirm offset, if it may; whether it moved."""
@@ -272,7 +274,7 @@ class SyncState:
         if not self.lease.holds(now_ms) or len(self.members) < self.timing.min_in_sync:
             return NO_ACK
         if need == ALL:
-            return self.confirm.offset
+            return self.confirm_offset
         return self.acks.reached(need, self.log_end, self.epoch, self.members)
 
     # -- the set ------------------------------------------------------------------------------------------------------
@@ -363,6 +365,11 @@ class SyncState:
         return max(now_ms, min(due)) if due else None
 
     # -- within -------------------------------------------------------------------------------------------------------
+
+    def _ensure_within(self, log_end: int) -> None:
+        """Else puts up to there would be acknowledged that nobody has; ``ConfirmOffset.truncated`` goes with a cut."""
+        offset = self.confirm.offset
+        ensure(offset <= log_end, f"{offset} is confirmed and the log ends at {log_end}: a cut it was not told of")
 
     def _look(self, replica: int) -> _Seen:
         seen = self._seen.get(replica)
