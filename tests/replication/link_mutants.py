@@ -83,6 +83,8 @@ LINK_MUTANTS = [
          "return self._batch_bytes if span is None else span.end_offset - self.position", "return self._batch_bytes"),
     Rule("links_autoswitch", "heartbeats tell of an epoch without bytes (C2)", "autoswitch_master",
          "self.position if size else max(0, self.position - 1)", "self.position"),
+    Rule("links_autoswitch", "an empty master names its epoch (C2)", "autoswitch_master",
+         "        if start >= self._log.end and self._log.begin", "        if start < 0 and self._log.begin"),
     Rule("links_java", "a repeated greeting is a breach", "autoswitch_master",
          "    (MasterState.ANSWERED, SlaveHello): MasterState.ANSWERED,\n", ""),
     Rule("links_autoswitch", "a repeated greeting is answered again", "autoswitch_master",

@@ -343,6 +343,18 @@ class EpochTests(SynchronousTestCase):
         pair.grow(text(1, 100))
         self.assertEqual(pair.master.machine.tick(10_000), [Send(encode_log_head(101, 0, 2, 100, 0))])
 
+    def test_empty_master_names_no_epoch(self) -> None:
+        """A Java slave would record an epoch of no byte at its log's beginning, and refuse the next one there (C2)."""
+        for begin in (0, 128):
+            cache = EpochCache(entries((1, begin)))
+            pair = autoswitch(Log(begin=begin), cache, Log()).start()
+            self.assertEqual(pair.master.machine.tick(5_000), [Send(encode_log_head(begin, 0, -1, -1, 0))])
+            pair.wait(6_000)
+            cache.begin(2, begin, begin)
+            pair.grow(text(5, begin)).wait(6_000)
+            self.assertEqual((pair.slave.closed, pair.slave.epochs), ("", entries((2, begin))))
+            self.assertEqual(pair.master.of(Send)[-1], Send(encode_log_head(begin + 5, 0, 2, begin, 0)))
+
     def test_javas_announcement_without_bytes(self) -> None:
         """A frame of size 0 tells of an epoch that begins here."""
         slave = following(entries((1, 0)), 10, 10, entries((1, 0)))

@@ -8,9 +8,9 @@ until the answer is there; it is answered once, since it takes a second answer f
 
 *Stamps* (S0.35 to S0.38).  A block lies in one epoch and carries that epoch's number and start.  Java stamps a block
 that it had to cut at an epoch's end with the *next* epoch (docs/divergence.md).  A frame without bytes carries the
-epoch of the byte before it: of an epoch without bytes a slave learns nothing here, so that a Java slave does not record
-one that the next epoch will take the place of (regression C2).  The list is asked for each block, so a master that is
-elected again goes on (C3).
+epoch of the byte before it, and of an empty log none (-1, -1): of an epoch without bytes a slave learns nothing here,
+so that a Java slave does not record one that the next epoch will take the place of (regression C2).  The list is asked
+for each block, so a master that is elected again goes on (C3).
 
 *Confirm offset.*  Each frame carries it.  When it rises and no frame leaves within ``confirm_ms``, one without bytes
 does: a slave's readers need not wait for the next message or heartbeat.  Where the throttle holds the log back they
@@ -25,7 +25,7 @@ from enum import Enum
 
 from rocketha.errors import InvariantBroken, RemoteProtocolError
 from rocketha.replication.confirm import ConfirmOffset
-from rocketha.replication.epochs import EpochCache
+from rocketha.replication.epochs import NO_EPOCH, EpochCache
 from rocketha.replication.link import BATCH_BYTES, Effect, Introduced, LinkTiming
 from rocketha.replication.log_view import LogView, last_file_start
 from rocketha.replication.master_link import NOWHERE, MasterLink
@@ -123,7 +123,10 @@ class AutoswitchMaster(MasterLink):
             raise InvariantBroken("a log that is sent to slaves has no epochs any more")
         self._confirm_ms = None
         self._told = self._confirm.offset
-        return encode_log_head(self.position, size, span.epoch, span.start_offset, self._told)
+        epoch, start = span.epoch, span.start_offset
+        if start >= self._log.end and self._log.begin == self._log.end:
+            epoch = start = NO_EPOCH  # no byte is of it, nor of one before
+        return encode_log_head(self.position, size, epoch, start, self._told)
 
     def _speak_ms(self) -> int:
         heartbeat_ms = super()._speak_ms()
