@@ -298,6 +298,13 @@ MUTANTS = [
         "        if False:",
     ),
     Rule(
+        "acks",
+        "elected again, acknowledgements of any epoch count",
+        "acks",
+        "            if link.epoch == before:",
+        "            if True:",
+    ),
+    Rule(
         "sync_state",
         "what is confirmed beyond the log is acknowledged",
         "sync_state",

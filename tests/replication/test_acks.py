@@ -73,8 +73,11 @@ class ReplicaAcksTests(SynchronousTestCase):
         """It counts in the epoch of its handshake only, or in one that the same master goes on with."""
         self.acks.acked(1, 10, 100)
         self.assertEqual((self.acks.offset(2, 1), self.acks.reached(2, 100, 1)), (NO_ACK, NO_ACK))
-        self.acks.carry_over(1)
+        self.acks.connected(2, 3, epoch=-1)
+        self.acks.acked(2, 50, 100)
+        self.acks.carry_over(0, 1)
         self.assertEqual((self.acks.offset(2, 1), self.acks.reached(2, 100, 1)), (10, 10))
+        self.assertEqual((self.acks.offset(3, 1), self.acks.reached(3, 100, 1)), (NO_ACK, NO_ACK))
 
     def test_reached_by_number(self) -> None:
         """The master is one of them; never beyond its own end."""

@@ -149,6 +149,20 @@ class ConfirmTests(SynchronousTestCase):
         self.assertFalse(state.advance(10))
         self.assertEqual(state.acks.offset(2, 4), NO_ACK)
 
+    def test_acknowledgements_of_another_epoch_stay_worthless(self) -> None:
+        """Its handshake was answered with an older list; being elected again makes it no better."""
+        state = master((1, 2, 3))
+        attach(state, 2, 100)
+        state.connected(3, 3, 0, epoch=3)
+        state.acked(3, 100, 0)
+        state.lease.begin(5)
+        state.lease.confirmed(5, 10)
+        state.reelected(5, 100, (1, 2, 3), 11, 10)
+        state.log_grew(200, 20)
+        state.acked(2, 200, 20)
+        state.acked(3, 200, 20)
+        self.assertEqual((state.advance(20), state.reached(3, 20), state.reached(2, 20)), (False, NO_ACK, 200))
+
     def test_confirmed_beyond_the_log_is_never_acknowledged(self) -> None:
         """A cut that the confirm offset was not told of; or somebody else moved it."""
         confirm = ConfirmOffset(5000, 5000)

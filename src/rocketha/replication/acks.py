@@ -120,7 +120,11 @@ class ReplicaAcks:
         offsets.sort(reverse=True)
         return min(log_end, offsets[need - 2])
 
-    def carry_over(self, epoch: int) -> None:
-        """The same master goes on in a new epoch, with the log that its connections acknowledged: it still counts."""
+    def carry_over(self, before: int, epoch: int) -> None:
+        """The same master goes on in a new epoch, with the log that its connections acknowledged: it still counts.
+
+        :param before: the epoch that it was master of; acknowledgements of another one go on counting for nothing.
+        """
         for link in self._links.values():
-            link.epoch = epoch
+            if link.epoch == before:
+                link.epoch = epoch

@@ -241,8 +241,8 @@ class SyncState:
             raise RemoteProtocolError(
                 f"elected again in epoch {epoch} with set epoch {set_epoch}, after {self.epoch} with {self.set_epoch}"
             )
+        self.acks.carry_over(self.epoch, epoch)
         self.epoch, self.epoch_start = epoch, epoch_start
-        self.acks.carry_over(epoch)
         self._doubtful.clear()  # the controller refuses what was asked in another epoch
         self._asked = None
         self._retry_ms = now_ms
