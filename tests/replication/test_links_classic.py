@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.classic_slave import ClassicSlave
-from rocketha.replication.link import Ack, Append, Cause, Close, LinkTiming, Send, SendLog
+from rocketha.replication.link import Ack, Append, Cause, Close, Introduced, LinkTiming, Send, SendLog
 from rocketha.wire.ha_frames import encode_classic_head, encode_classic_report
 from tests.replication.links import FILE, Log, autoswitch, bytewise, classic, entries, text, whole
 
@@ -179,6 +179,7 @@ class RefusalTests(SynchronousTestCase):
             for pair in pairs:
                 pair.start()
                 self.assertEqual(pair.master.effects[-1], Close(pair.master.closed, Cause.SLAVE_IS_ELSEWHERE))
+                self.assertEqual(pair.master.of(Introduced) + pair.master.of(Ack), [])
                 said = pair.master.out
                 pair.master.out = b""
                 pair.slave.run(pair.slave.machine.received(said, 0), 0)

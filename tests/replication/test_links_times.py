@@ -9,9 +9,17 @@ from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.confirm import ConfirmOffset
-from rocketha.replication.link import Close, Send, SendLog
+from rocketha.replication.link import Ack, Close, Introduced, Send, SendLog
 from rocketha.replication.throttle import Throttle
-from rocketha.wire.ha_frames import SlaveHello, encode_classic_head, encode_classic_report
+from rocketha.wire.ha_frames import (
+    MasterHello,
+    SlaveHello,
+    encode_classic_head,
+    encode_classic_report,
+    encode_master_hello,
+    encode_report,
+    encode_slave_hello,
+)
 from tests.replication.links import FILE, Log, MasterEnd, Pair, SlaveEnd, autoswitch, classic, entries, text
 
 DAY_MS = 24 * 3600 * 1000
@@ -87,6 +95,37 @@ class SilenceTests(SynchronousTestCase):
         pair = autoswitch(Log(), entries((1, 0)), Log())
         pair.slave.run(pair.slave.machine.begin(0), 0)
         self.assertEqual((self.alone(pair.master), self.alone(pair.slave)), (20_000, 20_000))
+
+    def test_peer_that_never_comes_to_the_point(self) -> None:
+        """Greetings again and again, or a byte now and then: 20 s from the connection on, and nobody is displaced."""
+        hello = encode_slave_hello(SlaveHello(3))
+        answer = encode_master_hello(MasterHello(0, 1, entries((1, 0))))
+        pair = autoswitch(Log(), entries((1, 0)), Log())
+        classic_end = MasterEnd(ClassicMaster(Log(), 0), Log())
+        for end, said in (
+            (pair.master, [hello, hello]),
+            (pair.slave, [answer[:1], answer[1:2]]),
+            (classic_end, [b"\0", b"\0"]),
+        ):
+            for place, data in enumerate(said):
+                end.run(end.machine.received(data, 9_000 * (place + 1)), 9_000 * (place + 1))
+            self.assertLessEqual(end.machine.next_due_ms() or 0, 20_000)
+            end.run(end.machine.tick(19_999), 19_999)
+            self.assertEqual((end.closed, end.machine.next_due_ms()), ("", 20_000))
+            end.run(end.machine.tick(20_000), 20_000)
+            self.assertIn("no handshake in 20000 ms", end.closed)
+        self.assertEqual(pair.master.of(Introduced), [])
+
+    def test_process_that_stood_still_during_a_handshake(self) -> None:
+        """The report waits in the socket."""
+        pair = autoswitch(Log(), entries((1, 0)), Log())
+        machine = pair.master.machine
+        machine.received(encode_slave_hello(SlaveHello(3)), 1_000)
+        self.assertEqual((machine.tick(60_000), machine.next_due_ms()), ([], 65_000))
+        effects = machine.received(encode_report(0), 60_001)
+        self.assertEqual(effects, [Introduced(SlaveHello(3), 1), Ack(0)])
+        self.assertEqual([type(each) for each in machine.tick(60_001)], [Send])
+        self.assertEqual(machine.next_due_ms(), 65_001)
 
     def test_process_that_stood_still(self) -> None:
         """SIGSTOP for a minute: what the peer said waits in the socket; it is heard before it is judged, once."""

@@ -59,7 +59,7 @@ class AutoswitchMaster(MasterLink):
     :param address_dialect: what a greeting with an address is taken for, see :class:`SlaveFrames`.
     """
 
-    __slots__ = ("_confirm", "_confirm_ms", "_epochs", "_frames", "_told", "hello", "state")
+    __slots__ = ("_confirm", "_confirm_ms", "_epochs", "_frames", "_shown", "_told", "hello", "state")
 
     def __init__(
         self, log: LogView, epochs: EpochCache, confirm: ConfirmOffset, now_ms: int, timing: LinkTiming | None = None,
@@ -70,6 +70,7 @@ class AutoswitchMaster(MasterLink):
         self._epochs = epochs
         self._confirm = confirm
         self._confirm_ms: int | None = None  # when the slave is told of it without a reason of its own
+        self._shown = NO_EPOCH  # the newest epoch in the answer
         self._told = NOWHERE  # the confirm offset of the last frame
         self._frames = SlaveFrames(address_dialect)
         self.state = MasterState.GREETING
@@ -104,7 +105,7 @@ class AutoswitchMaster(MasterLink):
         if not entries:
             raise RemoteProtocolError("a slave greets, but this broker was never master")
         self.hello = hello
-        self._effects.append(Introduced(hello, entries[-1].epoch))
+        self._shown = entries[-1].epoch
         answer = MasterHello(self._log.end, entries[-1].epoch, entries)
         self._send(encode_master_hello(answer, hello.dialect), now_ms)
 
@@ -112,6 +113,10 @@ class AutoswitchMaster(MasterLink):
         """Where a slave begins that has nothing."""
         last_file = self.hello is not None and self.hello.sync_from_last_file
         return last_file_start(self._log) if last_file else self._log.begin
+
+    def _introduce(self) -> None:
+        if self.hello is not None:
+            self._effects.append(Introduced(self.hello, self._shown))
 
     def _room(self) -> int:
         span = self._epochs.at(self.position)

@@ -92,6 +92,7 @@ class AutoswitchSlave(SlaveLink):
         self._in_vain = 0
         self._vain_ms = now_ms  # the last one, or the last bytes
         self._told = 0  # the last Confirm
+        self._met_by_ms = now_ms + self._timing.handshake_ms
         self.state = SlaveState.HANDSHAKE
 
     def begin(self, now_ms: int) -> list[Effect]:
@@ -136,6 +137,7 @@ class AutoswitchSlave(SlaveLink):
             self._effects.append(Confirm(self._told))
 
     def _align(self, hello: MasterHello) -> None:
+        self._met_by_ms = None
         masters = EpochCache.received(hello.entries)
         if masters.last_epoch < self._min_epoch:
             raise LinkRefused(

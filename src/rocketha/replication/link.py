@@ -37,7 +37,10 @@ class SendLog(NamedTuple):
 
 
 class Introduced(NamedTuple):
-    """To a master: whose link this is.  ``epoch`` is the newest that it was told; its acknowledgements are of that."""
+    """To a master: whose link this is.  ``epoch`` is the newest that it was told; its acknowledgements are of that.
+
+    With its first report, if that can be served, not with its greeting: whoever only greets displaces nobody.
+    """
 
     hello: SlaveHello
     epoch: int
@@ -117,11 +120,13 @@ class LinkTiming:
 
     :ivar heartbeat_ms: ``haSendHeartbeatInterval``: with nothing else to say a link says so this often.
     :ivar silence_ms_max: ``haHousekeepingInterval``: a peer that says nothing for so long is given up.
+    :ivar handshake_ms: from the connection to a slave's first report, or to the master's answer, whatever bytes come.
     :ivar confirm_ms: how long the news of a higher confirm offset waits for a frame that carries it anyway.
     """
 
     heartbeat_ms: int = 5_000
     silence_ms_max: int = 20_000
+    handshake_ms: int = 20_000
     confirm_ms: int = 20
 
 
@@ -131,11 +136,12 @@ class Link:
     Each call returns the effects it has; after :class:`Close` there are none any more.
     """
 
-    __slots__ = ("_effects", "_read_ms", "_timing", "_written_ms", "closed")
+    __slots__ = ("_effects", "_met_by_ms", "_read_ms", "_timing", "_written_ms", "closed")
 
     def __init__(self, timing: LinkTiming, now_ms: int) -> None:
         self._timing = timing
         self._read_ms = self._written_ms = now_ms
+        self._met_by_ms: int | None = None  # when the handshake has to be over
         self._effects: list[Effect] = []
         self.closed = ""
         """Why there is nothing left to do; empty: the link is open."""
@@ -165,9 +171,13 @@ class Link:
         late = now_ms - due_ms >= self._timing.heartbeat_ms
         if late and self._listens():
             self._read_ms = max(self._read_ms, now_ms - self._timing.silence_ms_max + self._timing.heartbeat_ms)
+        if late and self._met_by_ms is not None:
+            self._met_by_ms = max(self._met_by_ms, now_ms + self._timing.heartbeat_ms)
         silent_ms = now_ms - self._read_ms
         if self._listens() and silent_ms >= self._timing.silence_ms_max:
             self._close(f"nothing was heard for {silent_ms} ms")
+        elif self._met_by_ms is not None and now_ms >= self._met_by_ms:
+            self._close(f"no handshake in {self._timing.handshake_ms} ms, though something was heard")
         else:
             self._due(now_ms)
         return self._taken()
@@ -179,6 +189,8 @@ class Link:
         dues = self._dues()
         if self._listens():
             dues.append(self._read_ms + self._timing.silence_ms_max)
+        if self._met_by_ms is not None:
+            dues.append(self._met_by_ms)
         return min(dues, default=None)
 
     # -- of each machine ----------------------------------------------------------------------------------------------

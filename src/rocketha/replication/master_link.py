@@ -51,6 +51,7 @@ class MasterLink(Link):
         super().__init__(timing, now_ms)
         ensure(batch_bytes > 0, f"blocks of {batch_bytes} bytes")
         self._log = log
+        self._met_by_ms = now_ms + timing.handshake_ms
         self._batch_bytes = batch_bytes
         self._throttle = throttle or Throttle(0, 0)
         self._under_way = False  # a block left and the transport has not taken all of it
@@ -81,6 +82,9 @@ class MasterLink(Link):
         """What stands before ``size`` bytes from ``position``; 0 is a heartbeat."""
         raise NotImplementedError
 
+    def _introduce(self) -> None:
+        """The slave will be served: say whose link it is, if that is known."""
+
     def _room(self) -> int:
         """Bytes from ``position`` on that one head can stand for."""
         return self._batch_bytes
@@ -93,6 +97,7 @@ class MasterLink(Link):
         :param first: where a slave begins that has nothing.
         """
         log = self._log
+        self._met_by_ms = None
         if reported and not log.begin <= reported <= log.end:
             reason = (
                 f"the slave's log ends at {reported}, outside of this log, which goes from {log.begin} to {log.end}"
@@ -100,6 +105,7 @@ class MasterLink(Link):
             self._show(log.begin if reported < log.begin else log.end, now_ms)
             raise LinkRefused(Cause.SLAVE_IS_ELSEWHERE, reason)
         self._start = self.position = reported or first
+        self._introduce()
         self._acknowledge(reported)
         self._transfer(now_ms)
 
