@@ -31,7 +31,9 @@ def master(
     lease = Lease(FOREVER_MS)
     lease.begin(4)
     lease.confirmed(4, 0)
-    return SyncState(1, 4, 0, members, 10, log_end, ConfirmOffset(confirm, log_end), lease, 0, timing)
+    state = SyncState(1, 4, 0, members, 10, log_end, ConfirmOffset(confirm, log_end), lease, 0, timing)
+    state.registered((1, 2, 3, 4), 0)
+    return state
 
 
 def attach(state: SyncState, replica: int, offset: int, now_ms: int = 0, connection: int | None = None) -> None:
@@ -109,14 +111,38 @@ class ConfirmTests(SynchronousTestCase):
         self.assertRaises(RemoteProtocolError, state.reelected, 10, 100, (1,), 29, 30)
 
     def test_a13_an_unregistered_reader_never_counts(self) -> None:
-        """It may only make acknowledgements harder: it is asked for before the controller knows it, and refused."""
+        """It makes acknowledgements neither easier nor harder, and is not asked for."""
         state = master((1, 2))
         attach(state, 2, 100)
         attach(state, 99, 100)
+        attach(state, 98, 100)
         state.log_grew(200, 10)
         state.acked(99, 200, 10)
         self.assertFalse(state.advance(10))
         self.assertEqual((state.confirm_offset, state.reached(2, 10)), (100, 100))
+        state.acked(2, 200, 20)
+        self.assertEqual((state.advance(20), state.confirm_offset, state.request(20)), (True, 200, None))
+
+    def test_registered_later(self) -> None:
+        """It joins at once, and one that is no longer registered is not waited for."""
+        state = master((1,))
+        attach(state, 9, 100)
+        attach(state, 2, 100)
+        self.assertEqual(state.needed, {2})
+        state.registered((1, 9), 10)
+        self.assertEqual((state.needed, state.request(10)), ({9}, SetChange(1, (1, 9), 4, 10)))
+
+    def test_only_members_are_known_at_first(self) -> None:
+        """And who became one."""
+        state = SyncState(1, 4, 0, (1, 2), 10, 100, ConfirmOffset(), master().lease, 0)
+        attach(state, 2, 100)
+        attach(state, 3, 100)
+        self.assertEqual(state.needed, {2})
+        state.take_set((1, 3), 11, 10)
+        state.take_set((1,), 12, 20)
+        state.acked(2, 100, 20)
+        state.acked(3, 100, 20)
+        self.assertEqual(state.needed, {2, 3})
 
     def test_a13_same_id_twice(self) -> None:
         """The newer connection counts; the older one's end changes nothing."""
@@ -253,6 +279,7 @@ class LeavingTests(SynchronousTestCase):
         state = master((1, 2))
         attach(state, 2, 100, 1000)
         self.assertEqual(state.next_due_ms(1000), 16_000)
+        state.registered((1, 2), 10_000)
         self.assertIsNone(state.request(15_999))
         self.assertEqual(state.request(16_000), SetChange(1, (1,), 4, 10))
 
@@ -653,6 +680,7 @@ class SafetyTests(SynchronousTestCase):
         lease.begin(4)
         lease.confirmed(4, 0)
         state = SyncState(1, 4, 0, members, 10, 0, ConfirmOffset(), lease, 0)
+        state.registered((1, 2, 3, 4), 0)
         world = World(state, frozenset(members), 10)
         for what, replica, number in steps:
             before: Any = state.confirm_offset
@@ -676,6 +704,7 @@ class SafetyTests(SynchronousTestCase):
         lease.begin(4)
         lease.confirmed(4, 0)
         state = SyncState(1, 4, 0, (1, 2), 10, 0, ConfirmOffset(), lease, 0)
+        state.registered((1, 2, 3, 4), 0)
         world = World(state, frozenset((1, 2)), 10)
         for what, replica, number in steps:
             world.step(what, replica, number)
@@ -704,5 +733,8 @@ class SafetyTests(SynchronousTestCase):
             state.connected(number, 2 + number % 2, now_ms)
             if number % 3:
                 state.disconnected(number, now_ms + 1)
+            state.connected(20_000 + number, 1000 + number, now_ms)
+            state.disconnected(20_000 + number, now_ms)
         held = (len(state.acks._links), len(state._seen), len(state._growth._samples))
-        self.assertLessEqual(held, (2, 2, 15_000 // SAMPLE_MS + 2))
+        for has, most in zip(held, (2, 2, 15_000 // SAMPLE_MS + 2), strict=True):
+            self.assertLessEqual(has, most, held)

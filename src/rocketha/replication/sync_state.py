@@ -18,7 +18,8 @@ acknowledged counts: Java also counts "nothing left to send", and so keeps a sla
 once, so that the confirm offset cannot run from it under load; when it has everything that is confirmed, and the
 beginning of this epoch, the controller is asked.  If it stalls it is dropped and not tried again for a while.  So it is
 if the controller refuses it; those that were refused together are asked for one by one, so that one whom the controller
-does not know keeps nobody else out.
+does not know keeps nobody else out.  A replica that the controller has not registered is a stranger: it neither helps
+nor delays an acknowledgement (A13), and is forgotten with its connection.
 
 *Asking*: one change at a time, as a compare-and-set on the set's epoch.  An answer that is lost leaves the change in
 doubt until the controller's set has a newer epoch than the one it was to replace.  If nothing else is wanted, it is
@@ -170,6 +171,7 @@ class SyncState:
         self._began_ms = now_ms
         self._growth = LogGrowth(self.timing.behind_ms_max, log_end, now_ms)
         self._seen: dict[int, _Seen] = {}
+        self._known = self.members
         self._joining: set[int] = set()
         self._doubtful: dict[int, SetChange] = {}
         self._asked: int | None = None
@@ -218,17 +220,26 @@ class SyncState:
         assert isinstance(replica, int)
         if self.acks.offset(replica, self.epoch) == NO_ACK:
             return False
-        seen = self._look(replica)
-        had_ms = now_ms if offset == self.log_end else self._growth.had_ms(offset)
-        if had_ms is not None:
-            seen.caught_up_ms = max(seen.caught_up_ms, had_ms)
-        if replica not in self.members and replica not in self._joining:
-            self._consider(replica, seen, had_ms, now_ms)
+        self._weigh(replica, offset, now_ms)
         return rose
 
     def disconnected(self, connection: int, now_ms: int) -> None:
         """A slave's connection is gone."""
         self._gone(self.acks.disconnected(connection), now_ms)
+
+    def registered(self, replicas: Iterable[int], now_ms: int) -> None:
+        """All replicas that the controller knows (1006); at first the members alone.  Who joins and is none is dropped.
+
+        Without this no replica joins that was never a member.
+        """
+        before, self._known = self._known, self.members.union(replicas)
+        for replica in sorted(self._joining - self._known):
+            self._drop(replica)
+        self._seen = {each: seen for each, seen in self._seen.items() if each in self._known or self.acks.present(each)}
+        for replica in sorted(self._known - before):  # of the others nothing new was heard
+            offset = self.acks.offset(replica, self.epoch)
+            if offset != NO_ACK:
+                self._weigh(replica, offset, now_ms)
 
     def reelected(self, epoch: int, epoch_start: int, members: Iterable[int], set_epoch: int, now_ms: int) -> None:
         """The controller made this master the next one too: its connections go on, and nothing moves without a lease.
@@ -309,6 +320,7 @@ class SyncState:
         if self.own_id not in found:
             raise RemoteProtocolError(f"the controller's set {sorted(found)} is without its master {self.own_id}")
         self.members, self.set_epoch = found, set_epoch
+        self._known |= found
         self._joining -= found
         for replica in found & self._seen.keys():
             self._seen[replica].suspect = False
@@ -378,9 +390,13 @@ class SyncState:
         return seen
 
     def _gone(self, replica: object, now_ms: int) -> None:
-        if isinstance(replica, int):
+        if not isinstance(replica, int):
+            return
+        if replica in self._known:
             self._look(replica).away_ms = now_ms
-            self._drop(replica)
+        else:
+            self._seen.pop(replica, None)
+        self._drop(replica)
 
     def _drop(self, replica: int) -> None:
         """It joins no more; what was asked for it stays in doubt."""
@@ -405,6 +421,15 @@ class SyncState:
         if self._asked == number:
             self._asked = None
             self._retry_ms = now_ms + self.timing.retry_ms
+
+    def _weigh(self, replica: int, offset: int, now_ms: int) -> None:
+        """It has acknowledged ``offset``: when it was caught up, and whether it joins."""
+        seen = self._look(replica)
+        had_ms = now_ms if offset == self.log_end else self._growth.had_ms(offset)
+        if had_ms is not None:
+            seen.caught_up_ms = max(seen.caught_up_ms, had_ms)
+        if replica in self._known and replica not in self.members and replica not in self._joining:
+            self._consider(replica, seen, had_ms, now_ms)
 
     def _consider(self, replica: int, seen: _Seen, had_ms: int | None, now_ms: int) -> None:
         near = had_ms is not None and now_ms - had_ms <= self.timing.join_lag_ms
