@@ -171,3 +171,10 @@ class OffsetTests(unittest.TestCase):
         ):
             with self.subTest(text, data=data), self.assertRaisesRegex(RemoteProtocolError, text):
                 read(data)
+
+    def test_too_many_members(self) -> None:
+        """Counted before they are parsed: objects of any shape, tables of either kind."""
+        many = b'{"offsetTable":{"a@b":{' + b",".join(b"%d:0" % queue for queue in range(800_001)) + b"}}}"
+        for read in (replica_tables.read_offsets, lambda data: replica_tables.read_table(data, "topicConfigTable")):
+            with self.assertRaisesRegex(RemoteProtocolError, "more than 800000 members"):
+                read(many)

@@ -19,9 +19,20 @@ LONG_MAX = (1 << 63) - 1
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
+MEMBERS_MAX = 800_000
+"""Of all objects and arrays in a body together, about: 50,000 topics have 550,000, 150,000 groups of four queues 750,000."""
+
+
 def json_object(data: bytes, what: str) -> dict[str, Any]:
     """The object that a body is."""
+    check_members(data, what)
     return as_object(json_dialect.loads(data), what)
+
+
+def check_members(data: bytes, what: str) -> None:
+    """Refuse a body of too many members before it is parsed, which takes seconds where counting takes milliseconds."""
+    if max(data.count(b":"), data.count(b",")) > MEMBERS_MAX:
+        raise RemoteProtocolError(f"{what} has more than {MEMBERS_MAX} members")
 
 
 def as_object(value: Any, what: str) -> dict[str, Any]:

@@ -247,6 +247,7 @@ def _loads(data: bytes, what: str) -> Json:
     """As it is (our own masters); with its keys quoted (Java's); or by the tolerant reader, which also has the last
     word on what is no JSON at all.
     """
+    json_members.check_members(data, what)
     for quoting in (False, True):
         text = _BARE_KEY.sub(rb'\1"\2":', data) if quoting else data
         try:
