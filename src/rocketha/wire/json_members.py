@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 MEMBERS_MAX = 800_000
-"""Of all objects and arrays in a body together, about: 50,000 topics have 550,000, 150,000 groups of four queues 750,000."""
+"""Of all objects and arrays in a body together, about: 150,000 groups of four queues have 750,000."""
 
 
 def json_object(data: bytes, what: str) -> dict[str, Any]:
