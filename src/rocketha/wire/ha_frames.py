@@ -164,25 +164,16 @@ class ClassicReports:
         return reports
 
 
-class ClassicPieces:
-    """What a classic slave hears.
+class _Body:
+    """Where a splitter is in the body of the present frame.
 
-    :param body_limit: largest body in bytes.
+    Invariant: ``_left`` of ``_body`` bytes are still to come, the next one belongs at ``_offset``.
     """
 
-    __slots__ = ("_body", "_held", "_left", "_limit", "_offset")
+    __slots__ = ("_body", "_left", "_offset")
 
-    def __init__(self, body_limit: int = BODY_BYTES_MAX) -> None:
-        self._limit = body_limit
-        self._held = b""  # the beginning of a head
-        # Invariant: _left of _body bytes of the present body are still to come, the next one belongs at _offset.
-        self._left = self._body = 0
-        self._offset = 0
-
-    @property
-    def held(self) -> int:
-        """Bytes of a head that is not whole yet; at most 11."""
-        return len(self._held)
+    def __init__(self) -> None:
+        self._left = self._body = self._offset = 0
 
     @property
     def left(self) -> int:
@@ -193,6 +184,25 @@ class ClassicPieces:
     def left_of_piece(self) -> int:
         """Bytes still to come of the frame that the last piece is of: not of one that only its head was seen of."""
         return self._left if self._left < self._body else 0
+
+
+class ClassicPieces(_Body):
+    """What a classic slave hears.
+
+    :param body_limit: largest body in bytes.
+    """
+
+    __slots__ = ("_held", "_limit")
+
+    def __init__(self, body_limit: int = BODY_BYTES_MAX) -> None:
+        super().__init__()
+        self._limit = body_limit
+        self._held = b""  # the beginning of a head
+
+    @property
+    def held(self) -> int:
+        """Bytes of a head that is not whole yet; at most 11."""
+        return len(self._held)
 
     def feed(self, data: bytes) -> list[ClassicPiece]:
         """The pieces and heartbeats in ``data``, in order."""
@@ -329,39 +339,27 @@ class SlaveFrames:
         return position + len(zeros)
 
 
-class MasterFrames:
+class MasterFrames(_Body):
     """What an autoswitch slave hears.
 
     :param dialect: in which the slave greets: 5.0.0 is answered with a longer head.
     :param body_limit: largest body in bytes.
     """
 
-    __slots__ = ("_body", "_epoch", "_held", "_hello_bytes", "_left", "_limit", "_offset", "_wanted")
+    __slots__ = ("_epoch", "_held", "_hello_bytes", "_limit", "_wanted")
 
     def __init__(self, dialect: Dialect = Dialect.V5_1_1, body_limit: int = BODY_BYTES_MAX) -> None:
+        super().__init__()
         self._limit = body_limit
         self._hello_bytes = _LONG_HEAD_BYTES if dialect is Dialect.V5_0_0 else _ANSWER.size
         self._held = bytearray()  # the beginning of a head or a greeting
         self._wanted = 8  # bytes of it until more can be said
-        # Invariant: _left of _body bytes of the present body are still to come, the next one belongs at _offset.
-        self._left = self._body = 0
-        self._offset = 0
         self._epoch: tuple[int, int, int] = (0, 0, 0)  # epoch, its start, confirm offset of the present body
 
     @property
     def held(self) -> int:
         """Bytes of a head or greeting that is not whole yet."""
         return len(self._held)
-
-    @property
-    def left(self) -> int:
-        """Bytes of the present frame's body that are still to come."""
-        return self._left
-
-    @property
-    def left_of_piece(self) -> int:
-        """Bytes still to come of the frame that the last piece is of: not of one that only its head was seen of."""
-        return self._left if self._left < self._body else 0
 
     def feed(self, data: bytes) -> list[MasterHello | LogPiece]:
         """The greetings, pieces and heartbeats in ``data``, in order."""
