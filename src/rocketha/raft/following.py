@@ -13,16 +13,7 @@ from collections.abc import Sequence
 from rocketha.errors import RockethaError, ensure
 from rocketha.raft.core import Core
 from rocketha.raft.log import in_order
-from rocketha.raft.messages import (
-    COMMIT_ONLY,
-    Entry,
-    EntryKind,
-    Kind,
-    Members,
-    Message,
-    ReadState,
-    SnapshotMeta,
-)
+from rocketha.raft.messages import COMMIT_ONLY, Entry, EntryKind, Kind, Members, Message, ReadState, SnapshotMeta
 from rocketha.raft.snapshot_receipt import SnapshotReceipt
 
 

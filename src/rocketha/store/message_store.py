@@ -107,7 +107,7 @@ class MessageStore:
         self.upkeep.begin(now_ms)
         self._loaded = True
         self._appendable = epoch_path is None
-        if confirm is not None or epoch_path is not None:
+        if epoch_path is not None:
             self.confirm_offset = self.log.end if confirm is None else min(confirm, self.log.end)
         return report if not notes else _with_notes(report, notes)
 

@@ -15,8 +15,8 @@ Pure.  Java: ``CommitLog.recoverNormally`` / ``recoverAbnormally``, ``ConsumeQue
 5. Everything is synced before the checkpoint says so.
 
 A replicated log may end anywhere within a record, and what is missing reads as zeros; its CRC covers the body only.
-So the walk also ends at a record that is torn as :func:`rocketha.store.log_walk.torn` sees it: taken for whole, it
-would never become what the master has.  And queues and index are made up to the confirm offset only
+So above the confirm offset the walk also ends at a record that is torn as :func:`rocketha.store.log_walk.torn` sees it:
+taken for whole, it would never become what the master has.  And queues and index are made up to the confirm offset only
 (``replica_log.py`` goes on from ``dispatched_to``).
 
 Where we differ from Java: Java starts the walk at a file's beginning and cuts the log at the first bad record even if
