@@ -76,6 +76,7 @@ class BrokerService(service.MultiService):
     :param chance: where producers leave the choice of a queue to the broker.
     :param work: makes the two threads for blocking work (log, files).
     :param wall: seconds since 1970; the reactor's clock where not given.
+    :param pid: this process's number, for message ids and the abort file.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class BrokerService(service.MultiService):
         chance: random.Random | None = None,
         work: Callable[[Any, str], BlockingWork] = Worker,
         wall: Callable[[], float] | None = None,
+        pid: Callable[[], int] = os.getpid,
     ) -> None:
         super().__init__()
         self.setName("broker")
@@ -108,7 +110,7 @@ class BrokerService(service.MultiService):
         self._listen = tuple(listen)
         self._warnings = tuple(warnings)
         self._reactor = reactor
-        self._chance = chance or random.Random()
+        self._chance, self._pid = chance or random.Random(), pid
         self._work = work
         self._wall = wall
         self._failed: str | None = None
@@ -148,7 +150,7 @@ class BrokerService(service.MultiService):
         apply_config(config, self.state.rules, self.rules)
         self.held = HeldPulls()
         self.waiting = Acknowledgements()
-        ids = UniqueIds(store_host[:-4], os.getpid(), self._chance.getrandbits(32))
+        ids = UniqueIds(store_host[:-4], self._pid(), self._chance.getrandbits(32))
         self.sends = Sends(
             self.state, self.store, self.rules, self.delays, self.waiting, store_host,
             lambda ms: ids.next(ms - month_start_ms(ms)), self._chance,
@@ -198,7 +200,7 @@ class BrokerService(service.MultiService):
         self._build()
         self._log_work.start()
         self._file_work.start()
-        self._starting = self._log_work.run(functools.partial(self.store.load, self._now(), os.getpid()))
+        self._starting = self._log_work.run(functools.partial(self.store.load, self._now(), self._pid()))
         self._starting.addCallback(self._recovered, began)
         self._starting.addErrback(self._not_started)
 
