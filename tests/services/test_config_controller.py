@@ -6,6 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from rocketha.controller.watched import Times
 from rocketha.errors import ConfigError
 from rocketha.services.config import describe, load_broker, load_controller, load_namesrv
 from rocketha.services.config_controller import ControllerConfig, peers_of
@@ -57,6 +58,13 @@ class PeersTests(unittest.TestCase):
 
 class ControllerConfigTests(unittest.TestCase):
     """The rest of the file."""
+
+    def test_a_frozen_master_is_dead_after_two_seconds(self) -> None:
+        """What the keys say is what the rules were tested with."""
+        found, times = controller(f"controllerDLegerPeers={THREE}"), Times()
+        self.assertEqual((found.broker_silence, found.broker_probe_timeout), (1400, 600))
+        self.assertEqual((times.silence, times.round, times.pause),
+                         (found.broker_silence, found.broker_probe_timeout, found.broker_probe_pause))  # fmt: skip
 
     def test_java_sample(self) -> None:
         """The distribution's controller.conf, as it stands."""

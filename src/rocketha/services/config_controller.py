@@ -166,7 +166,7 @@ class ControllerConfig(Section):
         ours=True,
     )
     broker_silence: int = number(
-        1600,
+        1400,
         "A broker not heard for so long is suspected and asked; heartbeats come once a second.",
         low=200,
         high=600_000,
