@@ -10,7 +10,7 @@ import docutils.core
 
 from rocketha.admin import keys
 from rocketha.admin.cli import SUBCOMMANDS
-from rocketha.services.config import BrokerConfig, ControllerConfig, NamesrvConfig, RemotingConfig
+from rocketha.services.config import BrokerConfig, ControllerConfig, NamesrvConfig, RemotingConfig, ReplicationConfig
 from rocketha.services.config_keys import StoreSettings
 from rocketha.services.config_unsupported import IGNORED, REFUSED
 from tests.tidy.source import ROOT
@@ -73,7 +73,8 @@ class DocsTests(unittest.TestCase):
     def test_configuration_keys_exist(self) -> None:
         """Every ``camelCase = value`` or ``camelCase`` key in the operator's pages is one we know."""
         known: set[str] = set(IGNORED) | set(REFUSED)
-        for section in (BrokerConfig, ControllerConfig, NamesrvConfig, RemotingConfig, StoreSettings):
+        sections = (BrokerConfig, ControllerConfig, NamesrvConfig, RemotingConfig, ReplicationConfig, StoreSettings)
+        for section in sections:
             known |= set(section.declared())
         for name in ("operations.rst", "divergence.md", "durability.rst"):
             text = (ROOT / "docs" / name).read_text(encoding="utf-8")

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 
 from rocketha.services.config_controller import ControllerConfig
 from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config_replication import ReplicationConfig
 from rocketha.services.config_unsupported import IGNORED, REFUSED
 from rocketha.services.settings import Key, Section, show
 
 SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
     ("Broker", "broker.conf", BrokerConfig),
     ("Store", "broker.conf", StoreSettings),
+    ("Replication", "broker.conf", ReplicationConfig),
     ("Nameserver", "namesrv.conf", NamesrvConfig),
     ("Controller", "controller.conf, or namesrv.conf with enableControllerInNamesrv", ControllerConfig),
     ("Ports", "broker.conf, namesrv.conf and controller.conf", RemotingConfig),

@@ -5,7 +5,8 @@ starts our broker.  Precedence: flag, then file, then environment, then the defa
 :class:`~rocketha.errors.ConfigError` that names file, line, key and what is allowed; what has no effect is a warning in
 the result, which the service logs.
 
-Keys and defaults: :mod:`rocketha.services.config_keys`, :mod:`rocketha.services.config_controller`.
+Keys and defaults: :mod:`rocketha.services.config_keys`, :mod:`rocketha.services.config_replication`,
+:mod:`rocketha.services.config_controller`.
 Must not start or open anything but the file it is given.
 Java classes: ``MixAll.properties2Object``, ``Configuration``, and the option parsing of ``BrokerStartup`` and
 ``NamesrvStartup``.
@@ -25,14 +26,17 @@ import attrs
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.protocols.endpoints import literal_host
 from rocketha.services import properties_file
+from rocketha.services.config_checks import check_name
 from rocketha.services.config_controller import ControllerConfig, check_secret, complete_controller
-from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings, check_name
+from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config_replication import ReplicationConfig
+from rocketha.services.config_roles import complete_replication
 from rocketha.services.config_unsupported import IGNORED, REFUSED
 from rocketha.services.settings import INT_MAX, Key, Section, Value, clip, show
 
 __all__ = [
-    "BrokerConfig", "ControllerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "StoreSettings", "all_texts",
-    "describe", "load_broker", "load_controller", "load_namesrv", "read_file", "update",
+    "BrokerConfig", "ControllerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "ReplicationConfig",
+    "StoreSettings", "all_texts", "describe", "load_broker", "load_controller", "load_namesrv", "read_file", "update",
 ]  # fmt: skip
 
 _SYSTEM_ERROR, _NO_PERMISSION = 1, 16
@@ -80,14 +84,16 @@ def load_broker(
         name,
         flags or {},
         defaults,
-        (BrokerConfig, StoreSettings, RemotingConfig),
+        (BrokerConfig, StoreSettings, RemotingConfig, ReplicationConfig),
         (NamesrvConfig, ControllerConfig),
     )
     _refuse_role(texts)
     config = BrokerConfig.from_texts(texts)
     config.store = StoreSettings.from_texts(texts)
     config.remoting = RemotingConfig.from_texts(texts)
+    config.replication = ReplicationConfig.from_texts(texts)
     _complete_broker(config, environment, host_name, warnings)
+    complete_replication(config, config.replication, texts.keys(), name, warnings)
     _check_broker(config, name)
     return Loaded(config, tuple(warnings))
 
@@ -223,11 +229,18 @@ def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], other
 
 
 def _refuse_role(texts: Mapping[str, tuple[str, str]]) -> None:
+    """Until the services honour them."""
     role, where = texts.get("brokerRole", ("", ""))
     if role.strip() in _ROLES_LATER:
         raise ConfigError(
             f"{where}: brokerRole={role.strip()} is refused, allowed is ASYNC_MASTER: this version has no replication, "
             "see docs/divergence.md"
+        )
+    mode, where = texts.get("enableControllerMode", ("", ""))
+    if mode.strip().lower() == "true":
+        raise ConfigError(
+            f"{where}: enableControllerMode=true is refused, allowed is false: this version has no replication, see "
+            "docs/divergence.md"
         )
 
 
@@ -239,9 +252,6 @@ def _complete_broker(
         config.broker_name = socket.gethostname() if host_name is None else host_name
         if check_name(config.broker_name) is not None:
             config.broker_name = "DEFAULT_BROKER"
-    if config.broker_id:
-        warnings.append(f"brokerId={config.broker_id} has no effect: a master's id is 0")
-        config.broker_id = 0
     if not config.broker_ip1:
         config.broker_ip1 = config.bind_address or "127.0.0.1"
         if ipaddress.ip_address(config.broker_ip1).is_unspecified:
@@ -309,7 +319,9 @@ def _check_broker(config: BrokerConfig, name: str) -> None:
 
 
 def _sections(config: Config) -> list[Section]:
-    return [config, config.store, config.remoting] if isinstance(config, BrokerConfig) else [config, config.remoting]
+    if isinstance(config, BrokerConfig):
+        return [config, config.store, config.remoting, config.replication]
+    return [config, config.remoting]
 
 
 def all_texts(config: Config) -> dict[str, str]:

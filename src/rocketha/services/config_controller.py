@@ -14,7 +14,8 @@ import attrs
 
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import is_loopback, parse_peers
-from rocketha.services.config_keys import RemotingConfig, check_address, check_endpoints, check_name, check_plain_path
+from rocketha.services.config_checks import check_address, check_endpoints, check_name, check_plain_path
+from rocketha.services.config_keys import RemotingConfig
 from rocketha.services.settings import Section, choice, flag, number, text
 
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 16, 4096

@@ -2,74 +2,29 @@
 
 Names and defaults are those of Apache RocketMQ (``BrokerConfig``, ``BrokerIdentity``, ``MessageStoreConfig``,
 ``NamesrvConfig``, ``NettyServerConfig``); ``java_default`` marks where ours is safer and docs/divergence.md says why.
+The keys of replication are in :mod:`rocketha.services.config_replication`.
 Keys of Java that we know and do not act on are in :mod:`rocketha.services.config_unsupported`.  How a line becomes a
 parser, an answer to ``getBrokerConfig`` and a row of the manual is :mod:`rocketha.services.settings`.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import re
-
 import attrs
 
+from rocketha.services.config_checks import (
+    check_address,
+    check_delay_levels,
+    check_endpoints,
+    check_hours,
+    check_name,
+    check_plain_path,
+)
+from rocketha.services.config_replication import ReplicationConfig
 from rocketha.services.settings import LONG_MAX, Section, choice, flag, number, text
-
-_NAME = re.compile(r"[%|a-zA-Z0-9_.-]{1,127}")
-_DELAY = re.compile(r"[1-9][0-9]{0,8}[smhd]")
-_HOST = re.compile(r"\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,251}[a-zA-Z0-9])?")
-DELAY_LEVELS_MAX = 64
 
 _NO_QUEUE = "requests are served as they come: none waits in a queue"
 _FLUSH_ALL = "each flush writes whatever is dirty"
 _ALL_RECENT = "the limits for recent messages hold for all"
-
-
-def check_name(value: str) -> str | None:
-    """Names end up in topic names and in files: Java's alphabet for topics, and dots for host names."""
-    if _NAME.fullmatch(value) and value not in (".", ".."):
-        return None
-    return "1 to 127 of the characters % | a-z A-Z 0-9 _ . -"
-
-
-def check_address(value: str) -> str | None:
-    """One IP address (or nothing: then it is found out)."""
-    try:
-        if value:
-            ipaddress.ip_address(value)
-    except ValueError:
-        return "an IPv4 or IPv6 address"
-    return None
-
-
-def check_endpoints(value: str) -> str | None:
-    """``host:port;host:port``, or nothing."""
-    for item in filter(None, value.split(";")):
-        host, colon, port = item.strip().rpartition(":")
-        if not (colon and _HOST.fullmatch(host) and re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65536):
-            return "host:port, several separated by ;"
-    return None
-
-
-def check_hours(value: str) -> str | None:
-    """``deleteWhen``: hours of the day."""
-    parts = [part.strip() for part in value.split(";")]
-    if all(re.fullmatch("[0-9]{1,2}", part) and int(part) < 24 for part in parts):
-        return None
-    return "hours of the day from 00 to 23, several separated by ;"
-
-
-def check_delay_levels(value: str) -> str | None:
-    """``messageDelayLevel``."""
-    levels = value.split()
-    if 0 < len(levels) <= DELAY_LEVELS_MAX and all(_DELAY.fullmatch(level) for level in levels):
-        return None
-    return f"1 to {DELAY_LEVELS_MAX} delays such as 10s 5m 2h 1d, separated by blanks"
-
-
-def check_plain_path(value: str) -> str | None:
-    """A path, or nothing for the default place.  Java's lists of several disks are not supported."""
-    return "one directory (a list of several disks is not supported)" if "," in value else None
 
 
 @attrs.define(slots=True)
@@ -257,17 +212,19 @@ class RemotingConfig(Section):
 
 @attrs.define(slots=True)
 class BrokerConfig(Section):
-    """Keys of ``BrokerConfig`` and ``BrokerIdentity``; the store's and the ports' are in ``store`` and ``remoting``."""
+    """Keys of ``BrokerConfig`` and ``BrokerIdentity``; those of the store, the ports and replication are in ``store``,
+    ``remoting`` and ``replication``.
+    """
 
     store: StoreSettings = attrs.field(factory=StoreSettings)
     remoting: RemotingConfig = attrs.field(factory=RemotingConfig)
+    replication: ReplicationConfig = attrs.field(factory=ReplicationConfig)
 
     broker_cluster_name: str = text("DefaultCluster", "The cluster's name.", check=check_name)
     broker_name: str = text(
         "", "The broker's name; empty is the host's name.", check=lambda v: check_name(v) if v else None
     )
-    broker_id: int = number(0, "0 is the master.", high=LONG_MAX)
-    broker_role: str = choice("ASYNC_MASTER", ("ASYNC_MASTER",), "Whether and how the broker replicates.")
+    broker_id: int = number(0, "0 is the master; in controller mode the controllers give ids.", high=LONG_MAX)
     broker_ip1: str = text(
         "",
         "Address told to clients; empty is the address listened on.",
@@ -341,9 +298,6 @@ class BrokerConfig(Section):
         0, "Sends before this time are refused.", high=LONG_MAX, unit="ms since 1970"
     )
     reject_pull_consumer_enable: bool = flag(False, "Whether pull consumers are refused.", live=True)
-    slave_read_enable: bool = flag(
-        False, "Whether a pull answer may suggest a slave.", no_effect="there are no slaves in this version"
-    )
     use_server_side_reset_offset: bool = flag(True, "Whether an offset is reset on the broker's side.", live=True)
     validate_system_topic_when_update_topic: bool = flag(
         True, "Whether creating a topic with a system topic's name is refused.", live=True

@@ -115,17 +115,26 @@ IGNORED: dict[str, str] = {
         enableScheduleMessageStats printChannelGroups printChannelGroupsMinNum diskFallRecorded highSpeedMode""",
     ),
     **_because(
-        "only a master alone is supported in this version, see docs/divergence.md",
-        """haListenPort haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
-        haMaxGapNotInSync slaveTimeout putMessageTimeout offsetCheckInSlave totalReplicas inSyncReplicas
-        minInSyncReplicas allAckInSyncStateSet enableAutoInSyncReplicas haFlowControlEnable maxHaTransferByteInSecond
-        haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup maxChecksumRange maxSlaveResendLength syncFromLastFile
-        controllerAddr fetchControllerAddrByDnsLookup syncBrokerMetadataPeriod checkSyncStateSetPeriod
-        syncControllerMetadataPeriod controllerHeartBeatTimeoutMills brokerElectionPriority brokerHeartbeatInterval
-        brokerNotActiveTimeoutMillis sendHeartbeatTimeoutMillis syncBrokerMemberGroupPeriod enableRemoteEscape
-        skipPreOnline storePathEpochFile storePathBrokerIdentity dLegerGroup dLegerPeers dLegerSelfId preferredLeaderId
-        enableBatchPush storePathDLedgerCommitLog delayOffsetUpdateVersionStep lockInStrictMode enableSplitMetadata
-        splitMetadataSize""",
+        "it belongs to a mode of replication that is not supported (slaves acting as master, DLedger commit logs)",
+        """enableAutoInSyncReplicas skipPreOnline enableRemoteEscape syncBrokerMemberGroupPeriod
+        brokerNotActiveTimeoutMillis maxChecksumRange maxSlaveResendLength dLegerGroup dLegerPeers dLegerSelfId
+        preferredLeaderId enableBatchPush storePathDLedgerCommitLog lockInStrictMode""",
+    ),
+    **_because(
+        "a replica syncs its own log, and reports what it has synced",
+        "syncMasterFlushOffsetWhenStartup",
+    ),
+    **_because(
+        "replicas are given what changed, when it changes",
+        "delayOffsetUpdateVersionStep enableSplitMetadata splitMetadataSize",
+    ),
+    **_because(
+        "slaveTimeout and syncFlushTimeout say how long a sender waits",
+        "putMessageTimeout",
+    ),
+    **_because(
+        "controllerAddr may name hosts, which are looked up whenever one is connected to",
+        "fetchControllerAddrByDnsLookup",
     ),
     **_because(
         "rocketha reads its keys from the file named by --config and from flags only",
@@ -177,13 +186,11 @@ IGNORED: dict[str, str] = {
 _NO_ACL = (
     "access control is not in this version, and running open where a file asks for it would be worse than not running"
 )
-_NO_REPLICAS = "only a master alone is supported in this version, see docs/divergence.md"
+_NO_REPLICAS = "replication is classic or by controllers here, see docs/divergence.md"
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
-    "enableControllerMode": (("false",), _NO_REPLICAS),
     "enableDLegerCommitLog": (("false",), _NO_REPLICAS),
     "enableSlaveActingMaster": (("false",), _NO_REPLICAS),
-    "asyncLearner": (("false",), _NO_REPLICAS),
     "aclEnable": (("false",), _NO_ACL),
     "authenticationEnabled": (("false",), _NO_ACL),
     "authorizationEnabled": (("false",), _NO_ACL),

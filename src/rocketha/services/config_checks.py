@@ -1,0 +1,58 @@
+"""What the text of a configuration value may be: given it, each check says None, or what is allowed instead."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+_NAME = re.compile(r"[%|a-zA-Z0-9_.-]{1,127}")
+_DELAY = re.compile(r"[1-9][0-9]{0,8}[smhd]")
+_HOST = re.compile(r"\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,251}[a-zA-Z0-9])?")
+DELAY_LEVELS_MAX = 64
+
+
+def check_name(value: str) -> str | None:
+    """Names end up in topic names and in files: Java's alphabet for topics, and dots for host names."""
+    if _NAME.fullmatch(value) and value not in (".", ".."):
+        return None
+    return "1 to 127 of the characters % | a-z A-Z 0-9 _ . -"
+
+
+def check_address(value: str) -> str | None:
+    """One IP address (or nothing: then it is found out)."""
+    try:
+        if value:
+            ipaddress.ip_address(value)
+    except ValueError:
+        return "an IPv4 or IPv6 address"
+    return None
+
+
+def check_endpoints(value: str) -> str | None:
+    """``host:port;host:port``, or nothing."""
+    for item in filter(None, value.split(";")):
+        host, colon, port = item.strip().rpartition(":")
+        if not (colon and _HOST.fullmatch(host) and re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65536):
+            return "host:port, several separated by ;"
+    return None
+
+
+def check_hours(value: str) -> str | None:
+    """``deleteWhen``: hours of the day."""
+    parts = [part.strip() for part in value.split(";")]
+    if all(re.fullmatch("[0-9]{1,2}", part) and int(part) < 24 for part in parts):
+        return None
+    return "hours of the day from 00 to 23, several separated by ;"
+
+
+def check_delay_levels(value: str) -> str | None:
+    """``messageDelayLevel``."""
+    levels = value.split()
+    if 0 < len(levels) <= DELAY_LEVELS_MAX and all(_DELAY.fullmatch(level) for level in levels):
+        return None
+    return f"1 to {DELAY_LEVELS_MAX} delays such as 10s 5m 2h 1d, separated by blanks"
+
+
+def check_plain_path(value: str) -> str | None:
+    """A path, or nothing for the default place.  Java's lists of several disks are not supported."""
+    return "one directory (a list of several disks is not supported)" if "," in value else None
