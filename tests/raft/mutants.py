@@ -237,6 +237,20 @@ MUTANTS = [
         "core.vote = vote\n        core.promised_ticks = core.matched = 0",
     ),
     Mutant(
+        "a restarted node votes for itself in spite of its promise (lease reads)",
+        "elections.py",
+        "reads",
+        "if core.promised_ticks and not forced and",
+        "if False and",
+    ),
+    Mutant(
+        "a removed leader is forgotten before it knows of its removal (lease reads)",
+        "membership.py",
+        "reads",
+        "            if since <= commit:\n                break\n        return True\n",
+        "            break\n        return True\n",
+    ),
+    Mutant(
         "a promise does not hold in the own term (lease reads)",
         "node.py",
         "reads",

@@ -6,6 +6,7 @@ from twisted.trial import unittest
 
 from rocketha.raft.config import Role
 from rocketha.raft.errors import Busy, NotLeader
+from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import FORCED, Kind, Message, ReadState
 from rocketha.raft.read_index import READS_MAX, LeaderReads
 from tests.raft.cluster import Cluster, group
@@ -201,6 +202,7 @@ class LeaseTests(unittest.SynchronousTestCase):
         for each in ("2", "3"):
             cluster[each].settings["lease_reads"] = False
             cluster[each].restart()
+        cluster.node("1")._core.promised_ticks = 0
         cluster.elect("1")
         cluster.tick(5)
         cluster.node("1").read_index(1)
@@ -246,6 +248,42 @@ class LeaseTests(unittest.SynchronousTestCase):
             cluster.node("2").tick()
         cluster.node("2").step(Message(Kind.VOTE, "3", "2", 2, 9, 9))
         self.assertEqual(cluster.node("2").vote, "3")
+
+    def test_who_is_left_alone_keeps_the_promise(self) -> None:
+        """1 takes itself out; 2 restarts with that in its log before 1 knows, and its own vote is a majority now."""
+        cluster = Cluster(2, lease_reads=True, election_ticks=20)
+        for server in cluster.servers.values():
+            server.node._core.promised_ticks = 0
+        cluster.elect("1")
+        cluster.tick(4)
+        joint = cluster.node("1").propose_members(MembersChange(remove={"1"}))
+        cluster.lose = lambda message: message.kind == Kind.APPEND_ANSWER and message.index > joint
+        cluster.settle()
+        cluster["2"].crash()
+        self.assertEqual((cluster.node("2").members.voters, cluster.node("2").members.outgoing), ({"2"}, frozenset()))
+        cluster.isolate("2")
+        for _ in range(40):
+            cluster.node("2").campaign()
+            cluster.settle()
+            if cluster.node("2").role is Role.LEADER:
+                break
+            cluster.tick(1)
+        cluster.node("2").propose([b"new"])
+        cluster.settle()
+        self.assertEqual((cluster["2"].applied, cluster.node("1").role), ([b"new"], Role.LEADER))
+        cluster.node("1").read_index(5)
+        cluster.collect()
+        self.assertEqual(cluster["1"].reads, [])
+
+    def test_who_was_always_alone_starts_at_once(self) -> None:
+        """There is nobody whom it could have promised anything; a new address of its own changes nothing of that."""
+        cluster = Cluster(1, lease_reads=True, election_ticks=20)
+        cluster.elect("1")
+        cluster.node("1").propose_members(MembersChange(add_voters={"1": "elsewhere:9878"}))
+        cluster.settle()
+        cluster["1"].crash()
+        self.assertLess(cluster.node("1").commit, cluster.node("1").last_index)
+        cluster.elect("1")
 
     def assert_keeps_the_promise(self, cluster: Cluster, vote: str) -> None:
         """2 hears of term 2 from somebody, and gives no vote in it, nor in term 3, before 20 ticks are over."""

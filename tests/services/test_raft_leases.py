@@ -62,6 +62,20 @@ class LeaseTests(_Reads):
                 self.assertEqual(node.state.group("C", "broker-a").master_id, 1)
 
 
+class AloneTests(ControllerCase):
+    """One controller, with the key."""
+
+    count = 1
+    keys = "raftElectionTimeout=60000\nraftHeartbeatInterval=200\nraftLeaseReads=true\n"
+
+    @defer.inlineCallbacks
+    def test_starts_at_once(self) -> Any:
+        """Nobody else can have a lease: also after a restart it need not wait a minute."""
+        yield self.nodes["n0"].stopService()
+        self.start_node("n0")
+        yield self.await_leader()
+
+
 class RoundTests(_Reads):
     """The key is not set."""
 

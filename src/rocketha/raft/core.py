@@ -24,8 +24,8 @@ class Core:
     :ivar leader_gone: the leader's port refused a connection since it was last heard.
     :ivar sick: why this node may not lead ("" if it may).
     :ivar blank: began with an empty disk, and was not filled yet: it cannot know what it promised before.
-    :ivar promised_ticks: for so long this node gives no vote (but where a leader orders to), whatever becomes known:
-        it promised so, and a leader's lease counts on it.
+    :ivar promised_ticks: for so long this node gives no vote, nor its own to itself (but where a leader orders to, or
+        nobody else can lead), whatever becomes known: it promised so, and a leader's lease counts on it.
     :ivar matched: follower: entries up to here are the leader's of ``term``.
     :ivar now: messages that promise nothing new.
     :ivar after_sync: messages that promise what is being saved.

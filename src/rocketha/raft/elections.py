@@ -124,6 +124,8 @@ class Elections:
         core = self._core
         if core.role is Role.LEADER or not core.electable:
             return
+        if core.promised_ticks and not forced and not core.membership.alone(core.id, core.log.commit):
+            return  # its own vote is promised too, and may be all that is missing
         core.lose_forwarded_reads()
         core.leader_id = ""
         core.leader_gone = False

@@ -113,6 +113,20 @@ class MembershipHistory:
                 break
         return False
 
+    def alone(self, member: str, commit: int) -> bool:
+        """Whether a member is the only voter in the configuration in force, and in all that are in force if what
+        follows is lost: then nobody else leads.  Before the end of its removal is committed, a voter that is removed
+        may still.
+
+        :param commit: configurations before the last one up to here are history.
+        """
+        for since, members in reversed([*self._earlier, (self.index, self.current)]):
+            if members.voters != {member} or members.outgoing:
+                return False
+            if since <= commit:
+                break
+        return True
+
     def at(self, index: int) -> Members:
         """The configuration as of an entry that is not compacted."""
         if index >= self.index:

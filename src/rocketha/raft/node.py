@@ -277,7 +277,10 @@ class RaftNode:
         self._leading().transfer(to)
 
     def campaign(self) -> None:
-        """Begin an election now, if this node may stand (a learner, an unhealthy node and a leader do not)."""
+        """Begin an election now, if this node may stand.
+
+        A learner, an unhealthy node and a leader do not, nor who promised to wait while another one's lease may last.
+        """
         self._elections.campaign(forced=False)
 
     def peer_refused(self, peer: str) -> int:

@@ -280,7 +280,7 @@ class ControllerService(service.MultiService):
         )
 
     def _recovered(self) -> None:
-        """The log is open.  A group of one need not wait whether somebody else leads."""
+        """The log is open.  A group of one need not wait whether somebody else leads; the core knows where it must."""
         self._elections.replayed = self.raft.node.last_index
         members = self.raft.node.members
         if members.voters == {self.config.controller_dleger_self_id} and not members.outgoing:
