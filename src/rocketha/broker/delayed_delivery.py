@@ -41,7 +41,8 @@ class DelayedDelivery:
         self.skipped = 0  # messages that could not be delivered because they are unreadable
 
     def start(self, now_ms: int) -> None:
-        """After recovery: progress must lie within its queue."""
+        """After recovery, and when this broker becomes master: progress must lie within its queue."""
+        self._due_ms.clear()
         for level in range(1, self._delays.highest + 1):
             low = self._store.min_offset(names.SCHEDULE_TOPIC, level - 1)
             high = self._store.max_offset(names.SCHEDULE_TOPIC, level - 1)
@@ -51,6 +52,10 @@ class DelayedDelivery:
                 self._delays.advance(level, corrected, now_ms)
             if corrected < high:
                 self._due_ms[level] = now_ms
+
+    def stop(self) -> None:
+        """This broker delivers nothing any more: it is not the master."""
+        self._due_ms.clear()
 
     def arrived(self, level: int, now_ms: int) -> None:
         """A message was stored for ``level``: if nothing waited there, it is the head."""

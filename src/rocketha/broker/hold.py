@@ -76,6 +76,26 @@ class HeldPulls:
             self._release(pull)
         return woken
 
+    def behind(self, max_offset: Callable[[str, int], int]) -> list[HeldPull]:
+        """Queues grew without saying which: the pulls whose queue reaches beyond their offset now.
+
+        :param max_offset: of a topic and queue id.
+        """
+        woken = []
+        for (topic, queue_id), waiting in self._queues.items():
+            end = max_offset(topic, queue_id)
+            woken += [pull for pull in waiting if pull.offset < end]
+        for pull in woken:
+            self._release(pull)
+        return woken
+
+    def all(self) -> list[HeldPull]:
+        """Every waiting pull, which waits no more."""
+        woken = [pull for waiting in self._queues.values() for pull in waiting]
+        for pull in woken:
+            self._release(pull)
+        return woken
+
     def due(self, now_ms: int) -> list[HeldPull]:
         """The pulls whose time is up."""
         deadlines, result = self._deadlines, []

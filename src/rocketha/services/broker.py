@@ -25,19 +25,8 @@ from twisted.application import service, strports
 from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
-from rocketha.broker import effects as wanted
-from rocketha.broker.acknowledgements import Acknowledgements
-from rocketha.broker.delay_levels import DelayLevels, parse_levels
-from rocketha.broker.delayed_delivery import DelayedDelivery
-from rocketha.broker.hold import HeldPull, HeldPulls
-from rocketha.broker.message_rules import MessageRules
-from rocketha.broker.pull import Pulls
-from rocketha.broker.queries import Queries
-from rocketha.broker.requests import request_table
-from rocketha.broker.send import Sends, host_bytes
-from rocketha.broker.send_back import SendBacks
-from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
-from rocketha.broker.stats import BrokerStats
+from rocketha.broker.hold import HeldPull
+from rocketha.broker.state import BrokerIdentity
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
 from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
@@ -45,24 +34,21 @@ from rocketha.observe.metrics import Registry
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.turn import Turn
 from rocketha.services import broker_metrics, config_views, fast_port
-from rocketha.services.blocking import BlockingWork, Underway, Worker, exception_of
+from rocketha.services.blocking import BlockingWork, Worker
+from rocketha.services.broker_clock import BrokerClock
 from rocketha.services.broker_effects import BrokerEffects
-from rocketha.services.broker_files import BrokerFiles
+from rocketha.services.broker_parts import make_parts
+from rocketha.services.broker_upkeep import BrokerUpkeep
+from rocketha.services.broker_wakeups import Wakeups
 from rocketha.services.config import BrokerConfig
 from rocketha.services.fast_port import unsupported
 from rocketha.services.fatal import end_process
 from rocketha.services.flusher import Flusher
-from rocketha.services.live_config import LiveConfig, apply_config
-from rocketha.services.local_time import local_utc_offset_ms, month_start_ms
 from rocketha.services.registration import Registration
 from rocketha.store.disk import Disk
-from rocketha.store.message_store import MessageStore
-from rocketha.store.messages import PutBatch, PutMessage, RecoveryReport
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.store.messages import RecoveryReport
+from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
-from rocketha.wire.unique_id import UniqueIds
-
-Responder = Callable[[Any, Command, int], Answer | None]
 
 
 class BrokerService(service.MultiService):
@@ -115,75 +101,33 @@ class BrokerService(service.MultiService):
         self._wall = wall
         self._failed: str | None = None
         self._starting: defer.Deferred[Any] | None = None
-        self._second: task.LoopingCall | None = None
         self._flush_clock: task.LoopingCall | None = None
-        self._deadline: Any = None
-        self._maintenance = Underway()
-        self._seconds_run = 0
         self.factories: list[RemotingFactory] = []
         self.registration: Registration | None = None
 
     # --- what it is made of
 
     def _build(self) -> None:
-        config, keys = self.config, self.config.store
-        root = keys.store_path_root_dir
-        store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
-        self.store = MessageStore(self._disk, root, config_views.store_config(config), store_host)
-        self.stats = BrokerStats(self._now(), local_utc_offset_ms())
-        self.rules = MessageRules()
-        self.delays = DelayLevels(parse_levels(keys.message_delay_level))
-        self.state = BrokerState(
-            identity=self.identity,
-            store=self.store,
-            stats=self.stats,
-            rules=BrokerRules(
-                auto_create_topic=config.auto_create_topic_enable,
-                default_topic_queue_nums=config.default_topic_queue_nums,
-                cluster_topic=config.cluster_topic_enable,
-                broker_topic=config.broker_topic_enable,
-            ),
-            config=LiveConfig(config, lambda: apply_config(config, self.state.rules, self.rules)),
-            runtime_facts=lambda now: broker_metrics.runtime_facts(self),
-            delay_offsets=lambda: self.delays.dump(),
-        )
-        apply_config(config, self.state.rules, self.rules)
-        self.held = HeldPulls()
-        self.waiting = Acknowledgements()
-        ids = UniqueIds(store_host[:-4], self._pid(), self._chance.getrandbits(32))
-        self.sends = Sends(
-            self.state, self.store, self.rules, self.delays, self.waiting, store_host,
-            lambda ms: ids.next(ms - month_start_ms(ms)), self._chance,
+        parts = make_parts(
+            self.config, self.identity, self._disk, self._now(), self._chance, self._pid(),
+            lambda now: broker_metrics.runtime_facts(self),
         )  # fmt: skip
-        self.pulls = Pulls(self.state, self.store, self.rules, self.held)
-        self.delayed = DelayedDelivery(self.state, self.store, self.delays, self.sends)
-        backs = SendBacks(self.state, self.store, self.rules, self.delays, self.sends, self._chance)
-        self._handlers: dict[int, Responder] = {
-            **request_table(self.state),
-            **Queries(self.store, self.rules).requests,
-            RequestCode.SEND_MESSAGE: self.sends.send,
-            RequestCode.SEND_MESSAGE_V2: self.sends.send,
-            RequestCode.SEND_BATCH_MESSAGE: self.sends.send,
-            RequestCode.CONSUMER_SEND_MSG_BACK: backs.send_back,
-            RequestCode.PULL_MESSAGE: self.pulls.pull,
-            RequestCode.LITE_PULL_MESSAGE: self.pulls.pull,
-        }
-        self.files = BrokerFiles(
-            self._disk,
-            root,
-            {
-                "topics": ("topics.json", self.state.topics),
-                "groups": ("subscriptionGroup.json", self.state.groups),
-                "offsets": ("consumerOffset.json", self.state.offsets),
-                "delays": ("delayOffset.json", self.delays),
-            },
-        )
+        self.store, self.stats, self.state, self.rules = parts.store, parts.stats, parts.state, parts.rules
+        self.delays, self.delayed, self.held = parts.delays, parts.delayed, parts.held
+        self.sends, self.pulls, self.waiting = parts.sends, parts.pulls, parts.waiting
+        self.files = parts.files
+        self._handlers = parts.requests
         self._log_work = self._work(self._reactor, "rocketha-log")
         self._file_work = self._work(self._reactor, "rocketha-files")
         self._turn = Turn()
         self._turn.afterwards = self.store.settle
         self.flusher = Flusher(self.store, self.waiting, self._log_work, self._turn.end)
         self.effects = BrokerEffects(self.state, self.factories, self.files, self._file_work, self._topics_changed)
+        self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self._file_work)
+        self.wakeups = Wakeups(self.held, self.delayed, self._pull_again)
+        self._clock = BrokerClock(
+            self._reactor, self._now, self.wakeups.next_due_ms, self._due, self._second, self._as_turn
+        )
 
     # --- start
 
@@ -234,12 +178,9 @@ class BrokerService(service.MultiService):
         port.setServiceParent(self)  # we run: it listens now, and a taken port raises here
 
     def _serve(self, began: float) -> None:
-        now_ms = self._now()
         self.serving = True
         config = self.config
-        self._second = task.LoopingCall(self._each_second)
-        self._second.clock = self._reactor
-        self._second.start(1.0, now=False)
+        self._clock.start()
         self._flush_clock = task.LoopingCall(self.flusher.kick)
         self._flush_clock.clock = self._reactor
         self._flush_clock.start(config.store.flush_interval_commit_log / 1000, now=False)
@@ -254,7 +195,6 @@ class BrokerService(service.MultiService):
         )
         self.registration.start()
         broker_metrics.install(self.metrics, self)
-        self._arm(now_ms)
         report = self.recovery
         how = "new" if report is None or not report.end else "clean" if report.clean else "after a crash"
         seconds = self._reactor.seconds() - began
@@ -276,11 +216,9 @@ class BrokerService(service.MultiService):
     def stopService(self) -> Any:
         """Twisted: leave in order; fires when the store is closed."""
         was_serving, self.serving = self.serving, False
-        for clock in (self._second, self._flush_clock):
-            if clock is not None and clock.running:
-                clock.stop()
-        if self._deadline is not None and self._deadline.active():
-            self._deadline.cancel()
+        if self._flush_clock is not None:
+            self._clock.stop()
+            self._flush_clock.stop()
         if self.registration is not None:
             yield self.registration.stop()
         yield defer.maybeDeferred(super().stopService)
@@ -289,7 +227,7 @@ class BrokerService(service.MultiService):
         if self._starting is not None:
             yield self._starting
             yield self.flusher.idle()
-            yield self._maintenance.idle()
+            yield self.upkeep.idle()
             yield self.files.idle()
         if was_serving:
             yield self._log_work.run(self._close)
@@ -353,21 +291,10 @@ class BrokerService(service.MultiService):
                     self.sends.abandon(unsaved)
             arrived = self.sends.commit(now_ms)
             if arrived:
-                self._arrived(arrived, now_ms)
+                self.wakeups.readable(arrived, now_ms)
             if len(self.waiting):
                 self.flusher.kick()
-        self._arm_if_earlier()
-
-    def _arrived(self, messages: list[PutMessage | PutBatch], now_ms: int) -> None:
-        held = self.held
-        for message in messages:
-            if held.count:
-                codes = message.tags_codes if isinstance(message, PutBatch) else (message.tags_code,)
-                for code in codes:
-                    for pull in held.arrived(message.topic, message.queue_id, code):
-                        self._pull_again(pull, now_ms)
-            if isinstance(message, PutMessage) and message.delay_level:
-                self.delayed.arrived(message.queue_id + 1, now_ms)
+        self._clock.rearm_if_earlier()
 
     def _pull_again(self, pull: HeldPull, now_ms: int) -> None:
         connection, command = pull.connection, pull.command
@@ -384,10 +311,7 @@ class BrokerService(service.MultiService):
         """Tell the nameservers, and let every pull of these topics run again: it may get another answer now."""
         if self.registration is not None:
             self.registration.register()
-        now_ms = self._now()
-        for topic in topics:
-            for pull in self.held.topic_changed(topic):
-                self._pull_again(pull, now_ms)
+        self.wakeups.topics_changed(topics, self._now())
 
     def _as_turn(self, work: Callable[[], None]) -> None:
         """Do the work of a timer as one turn."""
@@ -404,78 +328,13 @@ class BrokerService(service.MultiService):
         """ms since 1970."""
         return int((self._wall or self._reactor.seconds)() * 1000)
 
-    def _arm_if_earlier(self) -> None:
-        due = self._next_due()
-        if due is not None and (self._deadline is None or due < self._deadline_ms):
-            self._arm(self._now())
+    def _due(self) -> None:
+        self.wakeups.due(self._now())
 
-    def _next_due(self) -> int | None:
-        held, delayed = self.held.next_deadline_ms(), self.delayed.next_due_ms()
-        return held if delayed is None else delayed if held is None else min(held, delayed)
-
-    def _arm(self, now_ms: int) -> None:
-        """Set the timer for the next deadline."""
-        due = self._next_due()
-        if self._deadline is not None and self._deadline.active():
-            self._deadline.cancel()
-        self._deadline = None
-        if due is not None and self.running:
-            self._deadline_ms = due
-            self._deadline = self._reactor.callLater(max(0.001, (due - now_ms) / 1000), self._deadline_reached)
-
-    def _deadline_reached(self) -> None:
-        self._deadline = None
+    def _second(self) -> None:
         now_ms = self._now()
-
-        def work() -> None:
-            for pull in self.held.due(now_ms):
-                self._pull_again(pull, now_ms)
-            self.delayed.deliver(now_ms)
-
-        try:
-            self._as_turn(work)
-        except Exception:
-            self.log.error("a deadline failed: {trace}", trace=Failure().getTraceback())
-        self._arm(self._now())
-
-    def _each_second(self) -> None:
-        try:
-            self._as_turn(self._periodic)
-        except Exception:
-            self.log.error("the clock failed, it goes on: {trace}", trace=Failure().getTraceback())
-
-    def _periodic(self) -> None:
-        now_ms, config = self._now(), self.config
-        self._seconds_run += 1
-        self.stats.sample(now_ms)
         self.waiting.expired(now_ms, ResponseCode.FLUSH_DISK_TIMEOUT)
-        if self._seconds_run % 10 == 0:
-            closing, changes = self.state.clients.expire(now_ms)
-            for change in changes:
-                self.state.notify(change)
-            for connection_id in closing:
-                self.state.effects.append(wanted.CloseConnection(connection_id, "no heartbeat for 120 s"))
-            self.state.locks.expire(now_ms)
-        if self.state.effects:
-            self.effects.carry_out()
-        for which in ("topics", "groups"):
-            self.effects.save(which)
-        if self._seconds_run % max(1, config.flush_consumer_offset_interval // 1000) == 0:
-            self.files.save_later("offsets", self._file_work)
-            self.files.save_later("delays", self._file_work)
-        for job in self.store.maintenance(now_ms):
-            self._maintain(job)
-
-    def _maintain(self, job: Any) -> None:
-        def done(result: Any) -> None:
-            failure = exception_of(result)
-            self.store.finished(job, failure)
-            if isinstance(failure, DiskFailure):
-                emit(self.log, events.DiskFailed(failure.path, failure.operation, failure.message))
-            elif isinstance(result, Failure):
-                self.log.error("{kind}: {trace}", kind=job.kind, trace=result.getTraceback())
-
-        self._maintenance.add(self._file_work.run(job.run).addBoth(done))
+        self.upkeep.second(now_ms)
 
     # --- for people and machines
 

@@ -1,0 +1,118 @@
+"""What a broker is made of: its tables, its store and the request handlers that act on them, put together.
+
+Opens nothing.  Everything in here belongs to one broker and lives as long as it does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from rocketha.broker.acknowledgements import Acknowledgements
+from rocketha.broker.delay_levels import DelayLevels, parse_levels
+from rocketha.broker.delayed_delivery import DelayedDelivery
+from rocketha.broker.hold import HeldPulls
+from rocketha.broker.message_rules import MessageRules
+from rocketha.broker.pull import Pulls
+from rocketha.broker.queries import Queries
+from rocketha.broker.requests import request_table
+from rocketha.broker.send import Sends, host_bytes
+from rocketha.broker.send_back import SendBacks
+from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
+from rocketha.broker.stats import BrokerStats
+from rocketha.services import config_views
+from rocketha.services.broker_files import BrokerFiles, Table
+from rocketha.services.config import BrokerConfig
+from rocketha.services.live_config import LiveConfig, apply_config
+from rocketha.services.local_time import local_utc_offset_ms, month_start_ms
+from rocketha.store.disk import Disk
+from rocketha.store.message_store import MessageStore
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.unique_id import UniqueIds
+
+Responder = Callable[[Any, Command, int], Answer | None]
+"""Answers a request of a connection at a time in ms; None: it is answered later, or was."""
+
+
+@attrs.frozen
+class BrokerParts:
+    """One broker's.
+
+    :ivar requests: what answers which request code, in a broker that serves everything.
+    """
+
+    store: MessageStore
+    stats: BrokerStats
+    rules: MessageRules
+    delays: DelayLevels
+    state: BrokerState
+    held: HeldPulls
+    waiting: Acknowledgements
+    sends: Sends
+    pulls: Pulls
+    delayed: DelayedDelivery
+    files: BrokerFiles
+    requests: dict[int, Responder]
+
+
+def make_parts(
+    config: BrokerConfig, identity: BrokerIdentity, disk: Disk, now_ms: int, chance: random.Random, pid: int,
+    runtime_facts: Callable[[int], Mapping[str, str]],
+) -> BrokerParts:  # fmt: skip
+    """A broker's parts, new.
+
+    :param runtime_facts: see :class:`BrokerState`.
+    """
+    keys = config.store
+    root = keys.store_path_root_dir
+    store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
+    store = MessageStore(disk, root, config_views.store_config(config), store_host)
+    stats, rules = BrokerStats(now_ms, local_utc_offset_ms()), MessageRules()
+    delays = DelayLevels(parse_levels(keys.message_delay_level))
+    obeyed = BrokerRules(
+        auto_create_topic=config.auto_create_topic_enable,
+        default_topic_queue_nums=config.default_topic_queue_nums,
+        cluster_topic=config.cluster_topic_enable,
+        broker_topic=config.broker_topic_enable,
+    )
+    state = BrokerState(
+        identity=identity,
+        store=store,
+        stats=stats,
+        rules=obeyed,
+        config=LiveConfig(config, lambda: apply_config(config, obeyed, rules)),
+        runtime_facts=runtime_facts,
+        delay_offsets=delays.dump,
+    )
+    apply_config(config, obeyed, rules)
+    held, waiting = HeldPulls(), Acknowledgements()
+    ids = UniqueIds(store_host[:-4], pid, chance.getrandbits(32))
+    sends = Sends(
+        state, store, rules, delays, waiting, store_host, lambda ms: ids.next(ms - month_start_ms(ms)), chance
+    )
+    pulls = Pulls(state, store, rules, held)
+    backs = SendBacks(state, store, rules, delays, sends, chance)
+    tables: dict[str, tuple[str, Table]] = {
+        "topics": ("topics.json", state.topics),
+        "groups": ("subscriptionGroup.json", state.groups),
+        "offsets": ("consumerOffset.json", state.offsets),
+        "delays": ("delayOffset.json", delays),
+    }
+    requests: dict[int, Responder] = {
+        **request_table(state),
+        **Queries(store, rules).requests,
+        RequestCode.SEND_MESSAGE: sends.send,
+        RequestCode.SEND_MESSAGE_V2: sends.send,
+        RequestCode.SEND_BATCH_MESSAGE: sends.send,
+        RequestCode.CONSUMER_SEND_MSG_BACK: backs.send_back,
+        RequestCode.PULL_MESSAGE: pulls.pull,
+        RequestCode.LITE_PULL_MESSAGE: pulls.pull,
+    }
+    return BrokerParts(
+        store, stats, rules, delays, state, held, waiting, sends, pulls,
+        DelayedDelivery(state, store, delays, sends), BrokerFiles(disk, root, tables), requests,
+    )  # fmt: skip
