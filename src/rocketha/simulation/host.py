@@ -57,6 +57,8 @@ class Host:
 
     :param chance: of its disk and its threads.
     :ivar starts: processes so far.
+    :ivar on_death: called when a process ended.
+    :ivar on_power_loss: called when what was not synced is gone, whether a process ran or not.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Host:
         self.program: Program | None = None
         self.starts = 0
         self.on_death: Callable[[Host], None] = lambda host: None
+        self.on_power_loss: Callable[[Host], None] = lambda host: None
 
     @property
     def address(self) -> str:
@@ -123,6 +126,7 @@ class Host:
         self.station.up = False
         self._end_process("loses its power")
         self.disk.crash()
+        self.on_power_loss(self)
 
     def _end_process(self, how: str) -> bool:
         process = self.process

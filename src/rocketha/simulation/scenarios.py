@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from rocketha.simulation import setup
+from rocketha.simulation.cluster_scenario import ClusterScenario
+from rocketha.simulation.cluster_setup import expand_cluster
 from rocketha.simulation.controller_scenario import ControllerScenario
 from rocketha.simulation.raft_scenario import RaftScenario
-from rocketha.simulation.run import Build, Outcome, run
+from rocketha.simulation.run import Outcome, Scenario, run
 from rocketha.simulation.setup import Setup
+from rocketha.simulation.world import World
 
 
 def _raft(seed: int, seconds: float, kinds: tuple[str, ...]) -> Setup:
@@ -19,7 +23,8 @@ def _controller(seed: int, seconds: float, kinds: tuple[str, ...]) -> Setup:
     return setup.expand(seed, seconds, kinds, sizes=(1, 3, 3, 3, 5), clients=4)
 
 
-SCENARIOS: dict[str, tuple[Callable[[int, float, tuple[str, ...]], Setup], Build]] = {
+SCENARIOS: dict[str, tuple[Callable[[int, float, tuple[str, ...]], Any], Callable[[Any, World], Scenario]]] = {
+    "cluster": (expand_cluster, ClusterScenario),
     "controller": (_controller, ControllerScenario),
     "raft": (_raft, RaftScenario),
 }

@@ -58,7 +58,7 @@ class Setup:
 
     def lines(self) -> Iterator[str]:
         """As printed."""
-        for field in attrs.fields(Setup):
+        for field in attrs.fields(type(self)):
             if field.name != "faults":
                 yield f"  {field.name}: {getattr(self, field.name)}"
         yield f"  faults: {len(self.faults)}, all healed at {self.heal_s:.1f} s"

@@ -1,0 +1,223 @@
+"""Brokers as clients meet them: real :class:`BrokerService`, :class:`NameServerService` and :class:`ControllerService`
+nodes, simulated producers and consumers.
+
+Theory of operation: producers send to topics that are made while the run goes on, consumers read queues at their ends
+and whole ones from their beginning, sometimes a broker is stopped in order; faults hit all hosts.
+:class:`MessageOracle` compares what clients are told; :class:`ClusterChecks` compares the brokers' logs.  At the end
+nobody sends any more, every acknowledged message must be in the masters' queues and have reached the consumers, and
+replicas must have equal bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rocketha.services.broker import BrokerService
+from rocketha.services.config import load_broker, load_namesrv
+from rocketha.services.namesrv import NameServerService
+from rocketha.simulation.cluster_checks import ClusterChecks
+from rocketha.simulation.cluster_setup import (
+    BROKER_PORT,
+    MESSAGE_BYTES_MAX,
+    NAMESERVER,
+    NAMESERVER_PORT,
+    PRODUCERS,
+    READER,
+    SEGMENT_BYTES,
+    BrokerPlace,
+    ClusterSetup,
+)
+from rocketha.simulation.faults import Injector
+from rocketha.simulation.findings import Findings
+from rocketha.simulation.host import Host, Process
+from rocketha.simulation.message_clients import Consumer, Producer, TopicMaker
+from rocketha.simulation.message_oracle import MessageOracle
+from rocketha.simulation.world import World
+
+QUIET_END_S = 6.0
+"""Nobody sends so long before the end, so that consumers and replicas can have everything."""
+PROBE_S = 2.0
+"""How often an operator looks at the brokers, as a readiness probe would."""
+STOP_MEAN_S = 15.0
+
+_BROKER = """
+brokerClusterName=c
+brokerName={group}
+brokerId={number}
+brokerIP1={address}
+bindAddress={address}
+listenPort={port}
+fastPortEnable=false
+namesrvAddr={nameserver}
+storePathRootDir=/store
+mappedFileSizeCommitLog={segment}
+mappedFileSizeConsumeQueue=400
+maxMessageSize={message}
+maxHashSlotNum=50
+maxIndexNum=200
+registerNameServerPeriod=10000
+flushDiskType={flush}
+autoCreateTopicEnable=true
+"""
+
+
+class ClusterScenario:
+    """See the module."""
+
+    def __init__(self, setup: ClusterSetup, world: World) -> None:
+        self.setup = setup
+        self.world = world
+        self.findings = Findings(world)
+        self.oracle = MessageOracle(self.findings)
+        self._chance = world.chance("cluster operator")
+        self.places = {place.host: place for place in setup.brokers}
+        self.brokers: list[Host] = []
+        self._unwell: dict[str, Process] = {}
+        for number, name in enumerate((*setup.nodes, *setup.clients)):
+            host = world.add_host(name, None, setup.rates[number], setup.errors_s[number], start=False)
+            host.disk.tear_bytes = setup.tear_bytes
+            host.program = self._program(name)
+            if name in self.places:
+                self.brokers.append(host)
+                host.on_power_loss = self._power_lost
+        self.checks = ClusterChecks(self)
+        self.injector = Injector(world, setup.nodes)
+        for host in world.hosts.values():
+            world.scheduler.after(self._chance.random() * 0.5, None, host.start)
+        world.scheduler.after(PROBE_S, None, self._probe)
+        if setup.stops:
+            self._wait_to_stop()
+
+    # -- programs
+
+    def _program(self, name: str) -> Any:
+        if name in self.places:
+            return self._broker
+        if name == NAMESERVER:
+            return self._nameserver
+        return self._producer if name in PRODUCERS else self._consumer
+
+    def _broker(self, process: Process) -> BrokerService:
+        place = self.places[process.host.name]
+        text = self.configuration(place)
+        loaded = load_broker(text.encode(), "simulated broker.conf", {}, {}, process.host.name)
+        service = BrokerService(
+            loaded.config, process.disk, reactor=process.reactor, chance=process.host.random, work=process.work,
+            wall=process.reactor.wall, pid=lambda: 1000 + process.number,
+        )  # fmt: skip
+        service.started.addCallback(lambda _: self.checks.started(process, service))
+        service.startService()
+        return service
+
+    def configuration(self, place: BrokerPlace) -> str:
+        """A broker's ``broker.conf``."""
+        setup = self.setup
+        return _BROKER.format(
+            group=place.group, number=place.number, address=setup.address(place.host, 0).removesuffix(":0"),
+            port=BROKER_PORT, nameserver=setup.address(NAMESERVER, NAMESERVER_PORT), segment=SEGMENT_BYTES,
+            message=MESSAGE_BYTES_MAX,
+            flush="SYNC_FLUSH" if setup.sync_flush else "ASYNC_FLUSH",
+        )  # fmt: skip
+
+    def _nameserver(self, process: Process) -> NameServerService:
+        address = process.host.address
+        text = f"listenPort={NAMESERVER_PORT}\nbindAddress={address}\nkvConfigPath=/namesrv/kvConfig.json\n"
+        loaded = load_namesrv(text.encode(), "simulated namesrv.conf", {}, {})
+        service = NameServerService(loaded.config, process.disk, reactor=process.reactor)
+        service.startService()
+        return service
+
+    def _producer(self, process: Process) -> list[Any]:
+        setup = self.setup
+        nameserver = setup.address(NAMESERVER, NAMESERVER_PORT)
+        until_s = setup.seconds - QUIET_END_S
+        per_s = setup.sends_per_s / len(PRODUCERS)
+        made: list[Any] = [
+            Producer(process, nameserver, setup.groups, setup.queues, per_s, setup.body_bytes_max, until_s, self.oracle)
+        ]
+        if process.host.name == PRODUCERS[0]:
+            every_s = (setup.heal_s - 5.0) / setup.topics / 2.0
+            made.append(TopicMaker(process, nameserver, setup.groups, setup.topics, setup.queues, every_s, self.oracle))
+        return made
+
+    def _consumer(self, process: Process) -> Consumer:
+        nameserver = self.setup.address(NAMESERVER, NAMESERVER_PORT)
+        return Consumer(process, nameserver, self.setup.queues, self.oracle, reads_slaves=True)
+
+    # -- what happens to hosts
+
+    def _power_lost(self, host: Host) -> None:
+        self.oracle.power_lost(self.places[host.name].group)
+
+    def _probe(self) -> None:
+        """An operator starts anew what is not ready for a reason that only a restart takes away: a failed flush."""
+        for host in self.brokers:
+            process = host.process
+            service = process.service if process is not None else None
+            ill = service is not None and service.serving and service.store.log.broken is not None
+            if ill and self._unwell.get(host.name) is process:
+                self.findings.count("restarts after a failed flush")
+                host.kill()
+            elif ill and process is not None:
+                self._unwell[host.name] = process
+        self.world.scheduler.after(PROBE_S, None, self._probe)
+
+    def _wait_to_stop(self) -> None:
+        self.world.scheduler.after(STOP_MEAN_S * (0.2 + 1.6 * self._chance.random()), None, self._stop)
+
+    def _stop(self) -> None:
+        """An operator stops a broker in order; the supervisor starts it again."""
+        if self.world.now > self.setup.heal_s:
+            return
+        host = self._chance.choice(self.brokers)
+        process = host.process
+        if process is not None and process.service is not None and not process.frozen:
+            self.findings.count("orderly stops")
+            self.world.scheduler.after(0.0, process, self._stop_service, process)
+        self._wait_to_stop()
+
+    def _stop_service(self, process: Process) -> None:
+        if not process.service.running:
+            return
+
+        def stopped(failure: Any) -> None:
+            if process.host.process is process:
+                process.host.exited("stopped" if failure is None else f"stopped with {failure.getErrorMessage()}")
+
+        process.service.stopService().addBoth(stopped)
+
+    # -- what is asked of a scenario
+
+    def look(self) -> None:
+        """See :meth:`rocketha.simulation.run.Scenario.look`."""
+        self.checks.look()
+
+    def recovered(self) -> str | None:
+        """See :meth:`rocketha.simulation.run.Scenario.recovered`."""
+        for group in self.setup.groups:
+            if self.oracle.last_acknowledged_s.get(group, 0.0) < self.setup.heal_s:
+                return f"{group} has acknowledged nothing since"
+            if len(self.oracle.topics.get(group, ())) < self.setup.topics:
+                return f"{group} has {self.oracle.topics.get(group)} of {self.setup.topics} topics"
+        missing = self.checks.recovered()
+        if missing is not None:
+            return missing
+        if self.world.now < self.setup.seconds - QUIET_END_S / 2:
+            return None
+        return self._unread()
+
+    def _unread(self) -> str | None:
+        """When nobody sends any more: the queue whose end the consumer has not reached."""
+        process = self.world.hosts[READER].process
+        if process is None or not isinstance(process.service, Consumer):
+            return "the consumer does not run"
+        for group in self.setup.groups:
+            for queue in self.oracle.queues(group):
+                reached, end = process.service.reached.get(queue, 0), self.oracle.end(queue)
+                if reached < end:
+                    return f"the consumer is at {reached} of {queue}, {end} are acknowledged"
+        return None
+
+    def finish(self) -> None:
+        """See :meth:`rocketha.simulation.run.Scenario.finish`."""
+        self.checks.finish()
