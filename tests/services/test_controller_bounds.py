@@ -9,13 +9,17 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
-from rocketha.controller.events import ElectMaster, Evidence
+from rocketha.controller.events import AlterSyncStateSet, ElectMaster, Evidence
 from rocketha.controller.group import GroupKey
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.errors import DiskFailure, RemoteProtocolError
+from rocketha.raft.messages import Kind, Message
 from rocketha.services.controller import ControllerService
+from rocketha.services.controller_undecided import Undecided
+from rocketha.services.raft_waiting import ResultUnknown
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
+from rocketha.wire.codes import ResponseCode
 from tests.services.controller_case import CLUSTER, FAST, NAME, ControllerCase, FakeBroker, free_ports, until
 
 LONG = 60_000
@@ -63,7 +67,7 @@ class BoundsTests(ControllerCase):
         evidence = Evidence(reason="x" * (LONG + 10_000))
         failing = leader._propose(ElectMaster(CLUSTER, NAME, evidence=evidence))
         self.assertIsInstance(self.failureResultOf(failing, RemoteProtocolError), Failure)
-        self.assertEqual(leader._in_flight, {})
+        self.assertFalse(leader._undecided.has(NAME, leader.raft.node.applied))
         before = leader.state.index
         answer = yield self.brokers[0].elect()
         self.assertEqual((answer.code, leader.state.index), (2011, before))
@@ -168,3 +172,59 @@ class _NoDisk:
             raise DiskFailure("/store", "open", 5, "no disk is there")
 
         return fail
+
+
+class UndecidedTests(ControllerCase):
+    """Three controllers, of which two answer heartbeats and store nothing."""
+
+    count = 3
+
+    def test_what_is_forgotten(self) -> None:
+        """What is applied is not on its way any more, and takes no room; others' names are theirs."""
+        undecided = Undecided()
+        undecided.begun("a")
+        undecided.begun("a")
+        undecided.ended("a")
+        self.assertEqual((undecided.has("a", 9), undecided.has("b", 9)), (True, False))
+        undecided.ended("a")
+        self.assertFalse(undecided.has("a", 9))
+        undecided.given_up("a", 12, 9)
+        self.assertEqual((undecided.has("a", 11), undecided.has("b", 11), undecided.has("a", 12)), (True, False, False))
+        undecided.given_up("b", 15, 12)
+        self.assertEqual(list(undecided._given_up), ["b"])
+
+    @defer.inlineCallbacks
+    def test_given_up_is_not_decided(self) -> Any:
+        """The master adds 2 to its set, hears that nobody knows, and takes it back: if "nothing to change" were the
+        answer, 2 would be added after it.
+        """
+        one, _two = yield self.start_brokers(2)
+        answer = yield one.alter(1)
+        self.assertEqual(answer.code, 0)
+        leader, group = self.leader(), self.group
+        driver = leader.raft._driver
+
+        def step(messages: list[Message]) -> None:
+            take([each for each in messages if each.kind != Kind.APPEND_ANSWER])
+
+        take, patience = driver.step, leader.raft._proposals._patience_ticks
+        self.patch(driver, "step", step)
+        leader.raft._proposals._patience_ticks = 4
+        alive = tuple(leader._watch.evidence(ReplicaKey(CLUSTER, NAME, number)) for number in (1, 2))
+
+        def change(*ids: int) -> defer.Deferred[Any]:
+            evidence = Evidence(alive=alive)
+            return leader._decide(
+                AlterSyncStateSet(CLUSTER, NAME, 1, group.master_epoch, group.set_epoch, ids, evidence)
+            )
+
+        yield self.assertFailure(change(1, 2), ResultUnknown)
+        leader.raft._proposals._patience_ticks = patience
+        answers: list[Any] = []
+        taken_back = change(1).addBoth(answers.append)
+        yield leader.raft.barrier()
+        self.assertEqual(answers, [])
+        self.patch(driver, "step", take)
+        yield taken_back
+        yield until("the entries applied", lambda: group.in_sync == (1, 2))
+        self.assertEqual(answers[0].code, ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH)

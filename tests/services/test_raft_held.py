@@ -8,6 +8,7 @@ from typing import Any
 from twisted.internet import defer
 
 from rocketha.raft.config import RaftConfig, Role
+from rocketha.raft.errors import Busy
 from rocketha.raft.messages import Entry, Kind, Members, Message, SnapshotMeta
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions
@@ -157,6 +158,7 @@ class LeadingCase(HeldCase):
 
     def leading(self, **arguments: Any) -> RaftService:
         service = self.following(**arguments)
+        service.node._core.promised_ticks = 0  # it started long ago
         service.node.campaign()
         service._driver.advance()
         self.hear(service, Kind.PRE_VOTE_ANSWER)
@@ -267,3 +269,41 @@ class LeaseTests(LeadingCase):
             service.peer_refused("n1")
             self.advance(0.1)
             self.assertIs(service.node.role, Role.FOLLOWER if leases else Role.PRE_CANDIDATE)
+
+
+class StalledSyncTests(ByHandCase):
+    """Nothing is committed for longer than anybody waits."""
+
+    def test_given_up_proposals_still_take_room(self) -> None:
+        """They are in the log until they are committed, and it is the log that is bounded."""
+        service = self.service(
+            {"n0": "a:1"},
+            config=RaftConfig("n0", max_uncommitted_entries=2),
+            options=RaftOptions(propose_ticks=10, slow_sync_ticks=10_000),
+        )
+        self.addCleanup(service._leave, "over")
+        self.advance(3)
+        run, release = service._sync_work.run, []
+
+        def held(call: Callable[[], Any]) -> defer.Deferred[Any]:
+            later: defer.Deferred[Any] = defer.Deferred()
+            release.append(lambda: run(call).chainDeferred(later))
+            return later
+
+        service._sync_work.run = held  # type: ignore[method-assign]
+        first = [service.propose(b"%d" % number) for number in range(2)]
+        self.advance(1)
+        for each in first:
+            self.failureResultOf(each, ResultUnknown)
+        refused = service.propose(b"2")
+        self.advance(0.2)
+        self.failureResultOf(refused, Busy)
+        self.assertEqual(service.node.last_index - service.node.commit, 2)
+        release.pop()()
+        self.advance(0.2)
+        self.assertEqual(self.machine.words, [b"0", b"1"])
+        taken = service.propose(b"3")
+        self.advance(0.2)
+        release.pop()()
+        self.advance(0.2)
+        self.assertEqual(self.successResultOf(taken)[1], b"3")

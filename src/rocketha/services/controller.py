@@ -19,7 +19,6 @@ from __future__ import annotations
 import posixpath
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -48,10 +47,11 @@ from rocketha.services.controller_answers import OwnAnswers
 from rocketha.services.controller_elections import Elections
 from rocketha.services.controller_machine import ControllerMachine
 from rocketha.services.controller_notices import Notices
+from rocketha.services.controller_undecided import Undecided
 from rocketha.services.controller_watch import TICK_S, Watch
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions, RaftView
-from rocketha.services.raft_waiting import Lost, NoMajority
+from rocketha.services.raft_waiting import Lost, NoMajority, ResultUnknown
 from rocketha.store.disk import Disk
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
@@ -137,7 +137,7 @@ class ControllerService(service.MultiService):
         self.factory: SharedPort | None = None
         self._ticker: task.LoopingCall | None = None
         self._clusters: dict[int, str] = {}  # connection -> the cluster its broker named
-        self._in_flight: Counter[str] = Counter()  # broker name -> entries on their way
+        self._undecided = Undecided()
         self._led = False
         self.refusals = 0
 
@@ -439,8 +439,8 @@ class ControllerService(service.MultiService):
         )
 
     def _decide(self, event: Event) -> defer.Deferred[Any]:
-        name = event.broker_name
-        if self._in_flight[name] or self.state.preview(event).did is not Did.NOTHING:
+        undecided = self._undecided.has(event.broker_name, self.raft.node.applied)
+        if undecided or self.state.preview(event).did is not Did.NOTHING:
             return self._propose(event)
 
         def confirmed(_: None) -> Answer | defer.Deferred[Any]:
@@ -450,17 +450,17 @@ class ControllerService(service.MultiService):
         return self.raft.barrier().addCallback(confirmed)
 
     def _propose(self, event: Event) -> defer.Deferred[Any]:
-        name = event.broker_name
+        name, raft = event.broker_name, self.raft
         try:
             data = encode(event)
         except RemoteProtocolError as problem:
             return defer.fail(problem)
-        self._in_flight[name] += 1
+        self._undecided.begun(name)
 
         def over(result: Any) -> Any:
-            self._in_flight[name] -= 1
-            if not self._in_flight[name]:
-                del self._in_flight[name]
+            self._undecided.ended(name)
+            if isinstance(result, Failure) and result.check(ResultUnknown):
+                self._undecided.given_up(name, raft.node.last_index, raft.node.applied)
             return result.answer if isinstance(result, Outcome) else result
 
         return self.raft.propose(data).addBoth(over)
