@@ -1,0 +1,309 @@
+"""A master's end of HA links, and the port that slaves connect to; both wires.
+
+Theory of operation.  One block of the log is under way for each slave (:mod:`rocketha.replication.master_link`).  It is
+read when it may leave, written at once as far as the socket takes it, and the rest waits in the transport, which says
+when it is through: then the machine is told that the block *drained* and names the next one.  Where the socket takes
+blocks as fast as they come, other work gets its turn after :data:`TURN_BYTES`.  So a slave that does not read costs one
+block and the transport's mark (64 KiB), however far it is behind.
+
+Blocks are read and written, not sent with ``sendfile``: what that saves is at the end that has less to do (see
+benchmarks/ha_catch_up.py), and pages that wait in a socket would change under it when a deposed master cuts its log.
+
+A slave's place is its own only when it said where its log ends; of those who have not, the oldest makes room
+(:mod:`rocketha.protocols.admission`).
+
+What it must not know: which replicas have to acknowledge, what may be acknowledged to producers.
+
+Java: ``DefaultHAService``, ``AutoSwitchHAService`` and their connections.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+from typing import Protocol as Interface
+
+from twisted.internet.interfaces import IAddress, IDelayedCall, IPushProducer, IReactorTime
+from twisted.internet.protocol import ServerFactory
+from zope.interface import implementer
+
+from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.admission import Admission, Guest
+from rocketha.protocols.eager import eager_write
+from rocketha.protocols.ha_connection import HaConnection, milliseconds_of
+from rocketha.protocols.limits import Limits
+from rocketha.replication.autoswitch_master import AutoswitchMaster
+from rocketha.replication.classic_master import ClassicMaster
+from rocketha.replication.link import BATCH_BYTES, Ack, Cause, Close, Effect, Introduced, Send, SendLog
+from rocketha.replication.master_link import NOWHERE
+from rocketha.wire.ha_frames import SlaveHello
+
+HA_LIMITS = Limits(connections=64, connections_per_address=16)
+"""Of a port that was not told how many replicas there are."""
+
+TURN_BYTES = BATCH_BYTES
+"""Of the log to one slave before other work has its turn."""
+
+UNREAD_BYTES_MAX = 64 * 1024
+"""Of heartbeats and the like to a slave that has not even read what was sent before them."""
+
+NOTES_MAX = 20
+"""Lines a second that a port logs about slaves."""
+
+
+class BlockReader(Interface):
+    """Reads the log for one link, as :class:`rocketha.store.replica_log.RawReader` does."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly these bytes, which lie in one file; DiskFailure or CorruptStore if they cannot be had."""
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+
+
+class OpenLink(NamedTuple):
+    """What a connection is served with; the reader is closed with the link."""
+
+    machine: ClassicMaster | AutoswitchMaster
+    reader: BlockReader
+
+
+class LinkOwner(Interface):
+    """Whose links they are: the broker that is master."""
+
+    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | str:
+        """Somebody connected: what he is served with, or why he is not; then he is told nothing and not heard of again.
+
+        It is not yet known who it is.
+        """
+
+    def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
+        """A slave of controller mode will be served; see :class:`rocketha.replication.link.Introduced`.
+
+        :raises RemoteProtocolError: it will not; the link ends.
+        """
+
+    def acked(self, connection: MasterHaProtocol, offset: int) -> None:
+        """The slave has everything before ``offset``.
+
+        :raises RemoteProtocolError: that cannot be; the link ends.
+        """
+
+    def disk_failed(self, connection: MasterHaProtocol, error: DiskFailure | CorruptStore) -> None:
+        """A block could not be read; the link ends, other blocks may be readable."""
+
+    def closed(self, connection: MasterHaProtocol, reason: str, cause: Cause | None) -> None:
+        """The link is over: the last call for each :class:`OpenLink`.
+
+        :param cause: None where the transport ended or this end wanted it.
+        """
+
+
+@implementer(IPushProducer)
+class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
+    """One slave's connection.
+
+    :ivar id: unique on this port.
+    :ivar greeted: whether the slave said where its log ends.
+    :ivar bytes_sent: frames and bodies given to the transport.
+    """
+
+    factory: MasterHaFactory
+
+    def __init__(self, factory: MasterHaFactory, number: int) -> None:
+        super().__init__(factory.clock, factory.now_ms)
+        self.id = number
+        self.greeted = False
+        self.bytes_sent = 0
+        self.factory = factory
+        self._reader: BlockReader | None = None
+        self._paused = False  # the transport waits for the slave to read
+        self._unread = 0  # bytes of frames without a body since then
+        self._turn_left = 0
+        self._later: IDelayedCall | None = None  # goes on with the next block after other work
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def _open(self, now_ms: int) -> ClassicMaster | AutoswitchMaster | str:
+        factory = self.factory
+        refusal = factory.admission.admit(self)
+        if refusal is None:
+            opened = factory.owner.open_link(self, now_ms)
+            if not isinstance(opened, str):
+                self._reader = opened.reader
+                factory.connections[self.id] = self
+                return opened.machine
+            refusal = opened
+        factory.note("no link for the slave {peer}: {reason}", peer=self.peer, reason=refusal)
+        return refusal
+
+    def _closed(self, reason: str, cause: Cause | None) -> None:
+        factory = self.factory
+        factory.connections.pop(self.id, None)
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        reader, self._reader = self._reader, None
+        try:
+            if reader is not None:
+                reader.close()
+        except DiskFailure as error:
+            factory.log.warn("closing the log after {peer}: {error}", peer=self.peer, error=str(error))
+        factory.note("the link of the slave {peer} ended: {reason}", peer=self.peer, reason=reason)
+        factory.owner.closed(self, reason, cause)
+
+    def _gone(self) -> None:
+        self.factory.admission.leave(self)
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def tell(self, event: Callable[[int], list[Effect]]) -> None:
+        """See :meth:`HaConnection.tell`."""
+        if not self._telling:
+            self._turn_left = TURN_BYTES
+        super().tell(event)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Twisted: one read."""
+        super().dataReceived(data)
+        if not self.greeted and not self.over and self.machine.position != NOWHERE:
+            self.greeted = True
+            self.factory.admission.settle()
+
+    def _carry_out(self, effect: Effect) -> None:
+        try:
+            self._serve(effect)
+        except RemoteProtocolError as error:
+            self._refuse(error)
+
+    def _serve(self, effect: Effect) -> None:
+        owner = self.factory.owner
+        if isinstance(effect, SendLog):
+            self._send_log(effect)
+        elif isinstance(effect, Ack):
+            owner.acked(self, effect.offset)
+        elif isinstance(effect, Send):
+            self._say(effect.data)
+        elif isinstance(effect, Introduced):
+            owner.introduced(self, effect.hello, effect.epoch)
+        elif isinstance(effect, Close):
+            self._end(effect.reason, effect.cause)
+        else:
+            raise TypeError(f"a master's link wants {effect}")
+
+    def _send_log(self, block: SendLog) -> None:
+        assert self._reader is not None, "a link that is open has a reader"
+        try:
+            body = self._reader.read(block.offset, block.size)
+        except (DiskFailure, CorruptStore) as error:
+            self.factory.owner.disk_failed(self, error)
+            self._end(f"the log cannot be read: {error}", None)
+            return
+        size = len(block.head) + block.size
+        self.bytes_sent += size
+        self._turn_left -= size
+        eager_write(self.transport, block.head + body)
+        if self._paused:
+            return
+        if self._turn_left > 0:
+            self._events.append(self.machine.drained)
+        else:
+            self._later = self._clock.callLater(0, self._go_on)
+
+    def _go_on(self) -> None:
+        self._later = None
+        if not self._paused:
+            self.tell(self.machine.drained)
+
+    def _say(self, data: bytes) -> None:
+        self.bytes_sent += len(data)
+        if self._paused:
+            self._unread += len(data)
+            if self._unread > UNREAD_BYTES_MAX:
+                self._end("the slave does not read", Cause.BREACH)
+                return
+        eager_write(self.transport, data)
+
+    # -- backpressure -------------------------------------------------------------------------------------------------
+
+    def pauseProducing(self) -> None:
+        """Twisted: what was written waits in the transport."""
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        """Twisted: it is through."""
+        self._paused = False
+        self._unread = 0
+        self.tell(self.machine.drained)
+
+    def stopProducing(self) -> None:
+        """Twisted: the transport ends."""
+
+
+class MasterHaFactory(ServerFactory):
+    """The port: makes the connections of slaves and tells them all what is new.
+
+    :param owner: see there.
+    :param clock: for the timers.
+    :param limits: ``connections`` and ``connections_per_address`` of it.
+    :param now_ms: a clock that never goes back, in ms; the reactor's where not given.
+    :ivar connections: those that have a link, by id, oldest first.
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        owner: LinkOwner,
+        clock: IReactorTime,
+        limits: Limits = HA_LIMITS,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self.owner = owner
+        self.clock = clock
+        self.now_ms = now_ms or milliseconds_of(clock)
+        self.log = make_logger()
+        self.connections: dict[int, MasterHaProtocol] = {}
+        self.admission = Admission(limits, self._evicted)
+        self._numbers = itertools.count(1)
+        self._notes = 0  # of the second below
+        self._notes_s = 0
+
+    def buildProtocol(self, addr: IAddress | None) -> MasterHaProtocol:  # type: ignore[override]
+        """Twisted: a slave connects."""
+        return MasterHaProtocol(self, next(self._numbers))
+
+    def log_grew(self) -> None:
+        """There is more log than before: it leaves now."""
+        for connection in list(self.connections.values()):
+            connection.tell(connection.machine.log_grew)
+
+    def confirm_moved(self) -> None:
+        """The confirm offset rose."""
+        for connection in list(self.connections.values()):
+            if isinstance(connection.machine, AutoswitchMaster):
+                connection.tell(connection.machine.confirm_moved)
+
+    def close_all(self, reason: str) -> None:
+        """End all links; what was written is said."""
+        for connection in list(self.connections.values()):
+            connection.close(reason)
+
+    def abort_all(self, reason: str) -> None:
+        """End all links and connections now; no file of the log is open for them when this returns."""
+        for connection in list(self.connections.values()):
+            connection.abort(reason)
+
+    def _evicted(self, guest: Guest) -> None:
+        cast(MasterHaProtocol, guest).abort("it said nothing, and others wait for its place")
+
+    def note(self, text: str, **values: Any) -> None:
+        """Log what became of a slave; at most so often a second, so that nobody fills the disk with our log."""
+        second = self.now_ms() // 1000
+        if second != self._notes_s:
+            self._notes_s, self._notes = second, 0
+        self._notes += 1
+        if self._notes <= NOTES_MAX:
+            self.log.info(text, **values)
