@@ -58,7 +58,7 @@ class CompletedTests(unittest.TestCase):
     def test_without_all_acknowledgements_the_lease_is_short(self) -> None:
         """Another master may be there before a long one is over; and the operator hears of it."""
         loaded = load(MODE + "allAckInSyncStateSet=false")
-        self.assertEqual(loaded.config.replication.master_lease, 1200)
+        self.assertEqual(loaded.config.replication.master_lease, 1000)
         self.assertIn("are lost when a master is replaced", loaded.warnings[0])
         chosen = load(MODE + "allAckInSyncStateSet=false\nmasterLease=2000")
         self.assertEqual(chosen.config.replication.master_lease, 2000)
@@ -78,7 +78,8 @@ class CompletedTests(unittest.TestCase):
         warning = "whoever reaches the HA port 10912"
         for text, open_ in (
             (MODE + "bindAddress=10.0.0.1", True), (SLAVE + "bindAddress=10.0.0.1", True),
-            ("bindAddress=10.0.0.1", False), (MODE, False), (MODE + "bindAddress=10.0.0.1\nhaAllowedAddresses=10.0.0.0/24", False),
+            ("bindAddress=10.0.0.1", False), (MODE, False),
+            (MODE + "bindAddress=10.0.0.1\nhaAllowedAddresses=10.0.0.0/24", False),
         ):  # fmt: skip
             self.assertIs(any(warning in each for each in load(text).warnings), open_, text)
 
