@@ -30,6 +30,24 @@ def parse_levels(text: str) -> tuple[int, ...]:
     return tuple(delays)
 
 
+def read_progress(value: Any) -> dict[int, int]:
+    """Level to offset in a parsed ``DelayOffsetSerializeWrapper``: a file's, a master's.
+
+    :raises RemoteProtocolError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("no object")
+    table = value.get("offsetTable")
+    if table is None:
+        table = {}
+    if not isinstance(table, dict):
+        raise RemoteProtocolError("offsetTable is no map")
+    for level, offset in table.items():
+        if not str(level).isdecimal() or type(offset) is not int or offset < 0:
+            raise RemoteProtocolError(f"level {level!r} has offset {offset!r}")
+    return {int(level): offset for level, offset in table.items()}
+
+
 class DelayLevels:
     """The levels of one broker and their progress.
 
@@ -76,15 +94,13 @@ class DelayLevels:
         """
         try:
             value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
-            table = value.get("offsetTable") if isinstance(value, dict) else None
-            if table is None:
-                table = {}
-            if not isinstance(table, dict):
-                raise RemoteProtocolError("offsetTable is no map")
-            for level, offset in table.items():
-                if not str(level).isdecimal() or type(offset) is not int or offset < 0:
-                    raise RemoteProtocolError(f"level {level!r} has offset {offset!r}")
-                self.offsets[int(level)] = offset
+            self.offsets.update(read_progress(value))
             self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
         except RemoteProtocolError as problem:
             raise CorruptStore(path, 0, str(problem)) from None
+
+    def replace(self, offsets: dict[int, int], version: DataVersion) -> None:
+        """The progress is a master's from now on."""
+        self.offsets = offsets
+        self.data_version.assign(version)
+        self.dirty = True

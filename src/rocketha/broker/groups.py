@@ -8,7 +8,7 @@ Java: ``SubscriptionGroupManager``, ``SubscriptionGroupConfig``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -17,6 +17,7 @@ from rocketha.broker import names
 from rocketha.broker.attributes import GROUP_ATTRIBUTES, alter
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.fields import LONG_MAX, refused
+from rocketha.broker.topics import page_of
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import ResponseCode
@@ -110,8 +111,34 @@ class SubscriptionGroupConfig:
         return config
 
 
+@attrs.frozen
+class Groups:
+    """A table of groups as it travels: configurations and, for some of them, topic -> bits that are taken away."""
+
+    table: dict[str, SubscriptionGroupConfig]
+    forbidden: dict[str, dict[str, int]]
+
+
+def read_groups(value: Any) -> Groups:
+    """The table in a parsed ``SubscriptionGroupWrapper``: a file's, a master's.
+
+    :raises RemoteProtocolError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("no object")
+    table, forbidden = value.get("subscriptionGroupTable") or {}, value.get("forbiddenTable") or {}
+    if not isinstance(table, dict) or not isinstance(forbidden, dict):
+        raise RemoteProtocolError("subscriptionGroupTable or forbiddenTable is no map")
+    groups = {name: _named(SubscriptionGroupConfig.from_json(entry), name) for name, entry in table.items()}
+    bits = {name: _bits(topics) for name, topics in forbidden.items()}
+    return Groups(groups, {name: topics for name, topics in bits.items() if topics})
+
+
 class GroupTable:
-    """All consumer groups by name.  ``dirty`` is set by every change and cleared by whoever saved the table."""
+    """All consumer groups by name.  ``dirty`` is set by every change and cleared by whoever saved the table.
+
+    :ivar changed: called after every change of this broker's own; not after :meth:`replace`.
+    """
 
     def __init__(self) -> None:
         self.table: dict[str, SubscriptionGroupConfig] = {
@@ -121,6 +148,7 @@ class GroupTable:
         self.data_version = DataVersion()
         self.state_version = 0
         self.dirty = False
+        self.changed: Callable[[], None] | None = None
 
     def __contains__(self, group: object) -> bool:
         return group in self.table
@@ -137,14 +165,19 @@ class GroupTable:
         present = self.table.get(group)
         if present is not None:
             return present
+        config = self.would_be(group, auto_create)
+        if config is not None:
+            self.table[group] = config
+            self._changed(now_ms)
+        return config
+
+    def would_be(self, group: str, auto_create: bool) -> SubscriptionGroupConfig | None:
+        """What :meth:`find` makes of a group that is missing."""
         if not (auto_create or names.is_system_group(group)):
             return None
         if names.group_problem(group) is not None or len(self.table) >= GROUPS_MAX:
             return None
-        config = SubscriptionGroupConfig(group)
-        self.table[group] = config
-        self._changed(now_ms)
-        return config
+        return SubscriptionGroupConfig(group)
 
     def update(self, wanted: SubscriptionGroupConfig, now_ms: int) -> SubscriptionGroupConfig:
         """An administrator's create or update; ``wanted.attributes`` are signed changes.
@@ -192,7 +225,23 @@ class GroupTable:
         """One page of the table sorted by name; a reader whose version is not the present one starts again at 0."""
         if DataVersion.from_text(version_text) != self.data_version:
             first = 0
-        return {name: self.table[name] for name in sorted(self.table)[first : first + count]}
+        return {name: self.table[name] for name in page_of(sorted(self.table), first, count)}
+
+    def replace(
+        self,
+        table: dict[str, SubscriptionGroupConfig],
+        forbidden: dict[str, dict[str, int]],
+        version: DataVersion,
+    ) -> None:
+        """The whole table is a master's from now on."""
+        self.table, self.forbidden = table, forbidden
+        self.data_version.assign(version)
+        self.dirty = True
+
+    def begin_term(self, epoch: int, now_ms: int) -> None:
+        """This broker is master of ``epoch``: a new version, so that slaves see whose table it is."""
+        self.state_version = epoch
+        self._changed(now_ms)
 
     def as_json(self, groups: Mapping[str, SubscriptionGroupConfig] | None = None) -> dict[str, Any]:
         """The file's content and the body of GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
@@ -214,22 +263,18 @@ class GroupTable:
         """
         try:
             value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
-            if not isinstance(value, dict):
-                raise RemoteProtocolError("no object")
-            table, forbidden = value.get("subscriptionGroupTable") or {}, value.get("forbiddenTable") or {}
-            if not isinstance(table, dict) or not isinstance(forbidden, dict):
-                raise RemoteProtocolError("subscriptionGroupTable or forbiddenTable is no map")
-            loaded = {name: _named(SubscriptionGroupConfig.from_json(entry), name) for name, entry in table.items()}
-            bits = {name: _bits(topics) for name, topics in forbidden.items()}
+            loaded = read_groups(value)
         except RemoteProtocolError as problem:
             raise CorruptStore(path, 0, str(problem)) from None
-        self.table.update(loaded)
-        self.forbidden.update({name: topics for name, topics in bits.items() if topics})
+        self.table.update(loaded.table)
+        self.forbidden.update(loaded.forbidden)
         self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
 
     def _changed(self, now_ms: int) -> None:
         self.data_version.next(now_ms, self.state_version)
         self.dirty = True
+        if self.changed is not None:
+            self.changed()
 
 
 def _named(config: SubscriptionGroupConfig, name: str) -> SubscriptionGroupConfig:

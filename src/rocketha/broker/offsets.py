@@ -26,7 +26,10 @@ _Table = dict[str, dict[int, int]]
 
 
 class ConsumerOffsets:
-    """Offsets of all groups.  ``dirty`` is set by every change and cleared by whoever saved the table."""
+    """Offsets of all groups.  ``dirty`` is set by every change and cleared by whoever saved the table.
+
+    :ivar changes: counts the changes of this process; a slave asks for the table when the number is another.
+    """
 
     def __init__(self) -> None:
         self.committed: _Table = {}
@@ -35,7 +38,7 @@ class ConsumerOffsets:
         self.data_version = DataVersion()
         self.state_version = 0
         self.dirty = False
-        self._commits = 0
+        self.changes = 0
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> None:
         """The group has consumed everything below ``offset`` of this queue."""
@@ -45,8 +48,8 @@ class ConsumerOffsets:
             queues = self.committed[key] = {}
         queues[queue_id] = offset
         self.dirty = True
-        self._commits += 1
-        if self._commits % VERSION_STEP == 0:
+        self.changes += 1
+        if self.changes % VERSION_STEP == 0:
             self.data_version.next(now_ms, self.state_version)
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
@@ -78,7 +81,7 @@ class ConsumerOffsets:
         key = topic + SEPARATOR + group
         self.resets.setdefault(key, {})[queue_id] = offset
         self.committed.setdefault(key, {})[queue_id] = offset
-        self.dirty = True
+        self._changed()
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         """Whether a reset waits for the consumer's next pull."""
@@ -102,18 +105,18 @@ class ConsumerOffsets:
 
     def topics_of(self, group: str) -> list[str]:
         """Topics in which the group has offsets, sorted."""
-        return sorted(topic for topic, owner in map(_split, self.committed) if owner == group)
+        return sorted(topic for topic, owner in map(split_key, self.committed) if owner == group)
 
     def topics_by_group(self) -> dict[str, list[str]]:
         """Every group with the topics in which it has offsets: one pass where many groups are asked for."""
         groups: dict[str, list[str]] = {}
-        for topic, group in map(_split, self.committed):
+        for topic, group in map(split_key, self.committed):
             groups.setdefault(group, []).append(topic)
         return groups
 
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have offsets in the topic, sorted."""
-        return sorted(owner for name, owner in map(_split, self.committed) if name == topic)
+        return sorted(owner for name, owner in map(split_key, self.committed) if name == topic)
 
     def queues_of(self, group: str, topic: str) -> dict[int, int]:
         """Committed offsets by queue; a copy."""
@@ -121,11 +124,11 @@ class ConsumerOffsets:
 
     def remove_topic(self, topic: str) -> None:
         """The topic is gone."""
-        self._remove([key for key in self._keys() if _split(key)[0] == topic])
+        self._remove([key for key in self._keys() if split_key(key)[0] == topic])
 
     def remove_group(self, group: str) -> None:
         """The group is gone."""
-        self._remove([key for key in self._keys() if _split(key)[1] == group])
+        self._remove([key for key in self._keys() if split_key(key)[1] == group])
 
     def clone(self, source: str, target: str, topic: str) -> bool:
         """Give ``target`` the offsets of ``source`` in one topic; whether there were any."""
@@ -133,7 +136,7 @@ class ConsumerOffsets:
         if offsets is None:
             return False
         self.committed[topic + SEPARATOR + target] = dict(offsets)
-        self.dirty = True
+        self._changed()
         return True
 
     def as_json(self) -> dict[str, Any]:
@@ -167,14 +170,29 @@ class ConsumerOffsets:
         """
         try:
             value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
-            if not isinstance(value, dict):
-                raise RemoteProtocolError("no object")
-            committed = _offset_table(value.get("offsetTable"))
+            committed = read_offsets(value)
             pulled = _offset_table(value.get("pullOffsetTable"))
         except RemoteProtocolError as problem:
             raise CorruptStore(path, 0, str(problem)) from None
         self.committed, self.pulled = committed, pulled
         self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
+
+    def replace(self, table: dict[str, dict[int, int]], version: DataVersion) -> None:
+        """What is committed is a master's from now on."""
+        self.committed = table
+        self.data_version.assign(version)
+        self._changed()
+
+    def begin_term(self, epoch: int, now_ms: int) -> None:
+        """This broker is master of ``epoch``."""
+        self.state_version = epoch
+        self.data_version.next(now_ms, epoch)
+        self._changed()
+
+    def lower(self, key: str, queue_id: int, offset: int) -> None:
+        """The queue ends at ``offset``, before what was committed under ``topic@group``."""
+        self.committed[key][queue_id] = offset
+        self._changed()
 
     def _keys(self) -> list[str]:
         return sorted({*self.committed, *self.pulled, *self.resets})
@@ -183,10 +201,25 @@ class ConsumerOffsets:
         for key in keys:
             for table in (self.committed, self.pulled, self.resets):
                 table.pop(key, None)
-            self.dirty = True
+            self._changed()
+
+    def _changed(self) -> None:
+        self.dirty = True
+        self.changes += 1
 
 
-def _split(key: str) -> tuple[str, str]:
+def read_offsets(value: Any) -> dict[str, dict[int, int]]:
+    """What is committed in a parsed ``ConsumerOffsetSerializeWrapper``: a file's, a master's.
+
+    :raises RemoteProtocolError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("no object")
+    return _offset_table(value.get("offsetTable"))
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Topic and group of a table's key."""
     topic, _, group = key.partition(SEPARATOR)
     return topic, group
 

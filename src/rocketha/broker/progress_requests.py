@@ -164,8 +164,10 @@ class ProgressRequests:
         return Answer(body=self._state.delay_offsets())
 
     def all_request_modes(self, connection: Peer, command: Command, now_ms: int) -> Answer:
-        """GET_ALL_MESSAGE_REQUEST_MODE: who consumes by POP, for a slave; here nobody does."""
-        return Answer(body=json_dialect.dumps({"messageRequestModeMap": {}}))
+        """GET_ALL_MESSAGE_REQUEST_MODE: who consumes by POP, for a slave; here nobody does, but see
+        :mod:`rocketha.broker.metadata_modes`.
+        """
+        return Answer(body=json_dialect.dumps(self._state.modes.as_json()))
 
     def clone_offsets(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """CLONE_GROUP_OFFSET: give a group the offsets of another, in one topic or (Java forgets to) in all of them."""

@@ -17,6 +17,7 @@ from rocketha.broker.clients import Clients, GroupChange
 from rocketha.broker.config_view import ConfigView, FixedConfig
 from rocketha.broker.effects import Audit, Effect, NotifyClient, RegisterTopics, SaveConfig
 from rocketha.broker.groups import GroupTable, SubscriptionGroupConfig
+from rocketha.broker.metadata_modes import RequestModes
 from rocketha.broker.offsets import ConsumerOffsets
 from rocketha.broker.queue_locks import QueueLocks
 from rocketha.broker.stats import BrokerStats
@@ -117,6 +118,7 @@ class BrokerState:
     topics: TopicTable = attrs.field(factory=TopicTable)
     groups: GroupTable = attrs.field(factory=GroupTable)
     offsets: ConsumerOffsets = attrs.field(factory=ConsumerOffsets)
+    modes: RequestModes = attrs.field(factory=RequestModes)
     clients: Clients = attrs.field(factory=Clients)
     locks: QueueLocks = attrs.field(factory=QueueLocks)
     is_slave: bool = False
@@ -181,10 +183,14 @@ class BrokerState:
     def find_group(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
         """The group's configuration, made when groups come to be by use; ``None``: answer
         SUBSCRIPTION_GROUP_NOT_EXIST.
+
+        A slave's table is its master's: there the group gets what it would have, and nothing is made.
         """
         present = self.groups.get(group)
         if present is not None:
             return present
+        if self.is_slave:
+            return self.groups.would_be(group, self.rules.auto_create_group)
         config = self.groups.find(group, self.rules.auto_create_group, now_ms)
         if config is not None:
             self.effects.append(SaveConfig("groups"))

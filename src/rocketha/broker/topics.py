@@ -13,7 +13,7 @@ Java: ``TopicConfigManager``, ``TopicConfig``, ``TopicConfigSerializeWrapper``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -147,14 +147,48 @@ def system_topics(
     return topics
 
 
+def read_topics(value: Any) -> dict[str, TopicConfig]:
+    """The table in a parsed ``TopicConfigSerializeWrapper``: a file's, a master's.
+
+    :raises RemoteProtocolError: it is none, or a name in it could leave the store's directory.
+    """
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("no object")
+    table = value.get("topicConfigTable") or {}
+    if not isinstance(table, dict):
+        raise RemoteProtocolError("topicConfigTable is no map")
+    topics = {}
+    for name, entry in table.items():
+        config = TopicConfig.from_json(entry)
+        problem = names.path_problem(name)
+        if problem is not None:
+            raise RemoteProtocolError(problem)
+        topics[name] = config if config.topic_name == name else attrs.evolve(config, topic_name=name)
+    return topics
+
+
+def page_of(names_sorted: list[str], first: int, count: int) -> list[str]:
+    """The names of one page of a table.
+
+    A Java slave stops when it has all entries but one (``seq >= total - 1``), so a page that would leave one over takes
+    that one too.
+    """
+    first, count = max(0, first), max(0, count)
+    return names_sorted[first:] if first + count == len(names_sorted) - 1 else names_sorted[first : first + count]
+
+
 class TopicTable:
-    """All topics by name.  ``dirty`` is set by every change and cleared by whoever saved the table."""
+    """All topics by name.  ``dirty`` is set by every change and cleared by whoever saved the table.
+
+    :ivar changed: called after every change of this broker's own; not after :meth:`replace`.
+    """
 
     def __init__(self) -> None:
         self.table: dict[str, TopicConfig] = {}
         self.data_version = DataVersion()
         self.state_version = 0  # goes into data_version with the next change: the master epoch
         self.dirty = False
+        self.changed: Callable[[], None] | None = None
         self.system: set[str] = set(names.SYSTEM_TOPICS)
 
     def __contains__(self, topic: object) -> bool:
@@ -265,8 +299,18 @@ class TopicTable:
         """One page of the table sorted by name; a reader whose version is not the present one starts again at 0."""
         if DataVersion.from_text(version_text) != self.data_version:
             first = 0
-        chosen = sorted(self.table)[first : first + count]
-        return {name: self.table[name] for name in chosen}
+        return {name: self.table[name] for name in page_of(sorted(self.table), first, count)}
+
+    def replace(self, table: dict[str, TopicConfig], version: DataVersion) -> None:
+        """The whole table is a master's from now on."""
+        self.table = table
+        self.data_version.assign(version)
+        self.dirty = True
+
+    def begin_term(self, epoch: int, now_ms: int) -> None:
+        """This broker is master of ``epoch``: a new version, so that slaves and nameservers see whose table it is."""
+        self.state_version = epoch
+        self._changed(now_ms)
 
     def as_json(self, topics: Mapping[str, TopicConfig] | None = None) -> dict[str, Any]:
         """The file's content and the body of GET_ALL_TOPIC_CONFIG (``TopicConfigSerializeWrapper``)."""
@@ -287,18 +331,7 @@ class TopicTable:
         """
         try:
             value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
-            if not isinstance(value, dict):
-                raise RemoteProtocolError("no object")
-            table = value.get("topicConfigTable") or {}
-            if not isinstance(table, dict):
-                raise RemoteProtocolError("topicConfigTable is no map")
-            loaded = {}
-            for name, entry in table.items():
-                config = TopicConfig.from_json(entry)
-                problem = names.path_problem(name)
-                if problem is not None:
-                    raise RemoteProtocolError(problem)
-                loaded[name] = config if config.topic_name == name else attrs.evolve(config, topic_name=name)
+            loaded = read_topics(value)
         except RemoteProtocolError as problem_found:
             raise CorruptStore(path, 0, str(problem_found)) from None
         self.table.update(loaded)
@@ -307,3 +340,5 @@ class TopicTable:
     def _changed(self, now_ms: int) -> None:
         self.data_version.next(now_ms, self.state_version)
         self.dirty = True
+        if self.changed is not None:
+            self.changed()

@@ -1,0 +1,100 @@
+"""What a broker that is not master may do with a request meant for the master, and for how long.
+
+Pure.  Must not know how a request travels (:mod:`rocketha.services.forwarding`).
+
+Why.  A Java client learns routes every 30 s.  After a switch it keeps sending to the former master, and retries there,
+at once and twice, what is refused; a planned switch would fail its sends for up to half a minute.  So the former master
+passes them on.
+
+Never a chain: a request that is passed on names who did it (:data:`MARK`), and whoever receives such a one serves it,
+refuses it, or keeps it for a moment because it is about to become master itself.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+
+from rocketha.broker.fields import INT_MAX
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.remoting import Command
+
+MARK = "rocketha.forwardedBy"
+"""Field of a request that was passed on: the address of the broker that did.  Java reads the fields it knows and leaves
+others alone."""
+
+SENDS = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.CONSUMER_SEND_MSG_BACK,
+    }
+)
+PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+CONSUMER_STATE = frozenset(
+    {RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ}
+)
+"""A Java slave takes these for itself: offsets that the next round of metadata overwrites, and locks on queues that
+another consumer gets from the master."""
+
+FORWARDED = SENDS | PULLS | CONSUMER_STATE
+
+REQUESTS_MAX = 10_000
+BYTES_MAX = 64 * 1024 * 1024
+"""Requests, and bytes of their bodies, that one broker keeps or has on their way at a time."""
+
+HOLD_MS = 2000
+"""How long a request waits for a master to be known: an election takes less, and the client's patience is 3 s."""
+ANSWER_MS = 2700
+"""From its arrival to its answer, whatever happens."""
+PULL_HOLD_MS = 10_000
+"""A pull waits longer: refused, a consumer rests for 3 s; its patience is 10 s more than it lets the broker wait."""
+PULL_MARGIN_MS = 5000
+
+
+class Course(Enum):
+    """What to do with a request."""
+
+    FORWARD = "pass it on to the master"
+    HOLD = "keep it until the master is known"
+    REFUSE = "refuse it"
+
+
+def course(command: Command, master: str | None) -> Course:
+    """What to do while this broker is not master.
+
+    :param master: the master's address, None while none is known.
+    """
+    forwarder = command.fields.get(MARK)
+    if forwarder is None:
+        return Course.HOLD if master is None else Course.FORWARD
+    # We may be the next master, and the other broker learned it first.  Not when a third one is.
+    return Course.HOLD if master in (None, forwarder) else Course.REFUSE
+
+
+@attrs.frozen
+class Patience:
+    """How long one request may take.
+
+    :ivar hold_ms: until a master must be known.
+    :ivar answer_ms: until it is answered; both from its arrival.
+    """
+
+    hold_ms: int
+    answer_ms: int
+
+
+_BRIEF = Patience(HOLD_MS, ANSWER_MS)
+
+
+def patience(command: Command) -> Patience:
+    """By what the client waits for."""
+    if command.code not in PULLS:
+        return _BRIEF
+    text = command.fields.get("suspendTimeoutMillis", "")
+    suspend_ms = min(int(text), INT_MAX) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    suspend_ms = min(suspend_ms, 60_000)
+    hold_ms = max(HOLD_MS, min(PULL_HOLD_MS, suspend_ms))
+    return Patience(hold_ms, hold_ms + suspend_ms + PULL_MARGIN_MS)

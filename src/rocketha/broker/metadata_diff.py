@@ -1,0 +1,101 @@
+"""A master's tables against a slave's own: what has to change, and what may go.
+
+Pure.  Must not know where a table came from nor when.  Everything here takes whole tables (:mod:`metadata_pages` makes
+them whole) and returns the table as it will be, in which every entry that stays the same is the same object: nothing
+that the master did not change is touched (regression F1: Java deleted all and added all again, each time).
+
+What may go.  An entry that the master lacks goes, except
+
+- what every broker has of its own (system topics, predefined groups): a Java master has other ones than we;
+- everything, while the master's table is *behind* the one that the slave has: a master that lost its files must not
+  take the tables of its slaves with it.  Its entries are taken, and the slave keeps its version until the master's has
+  passed it.
+
+Behind means (state version, counter): a table that a former master changed alone is older than the table of the next
+master, which began its term with a new state version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from rocketha.broker.data_version import DataVersion
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire import json_dialect
+
+Entry = TypeVar("Entry")
+
+
+@attrs.frozen
+class TableDiff(Generic[Entry]):
+    """What a slave makes of its table.
+
+    :ivar table: as it will be; what was there comes first and in its order.
+    :ivar changed: names of entries that are new or other than they were, sorted.
+    :ivar removed: names of entries that are not there any more, sorted.
+    """
+
+    table: dict[str, Entry]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether the table stays as it is."""
+        return not self.changed and not self.removed
+
+
+def is_behind(master: DataVersion, own: DataVersion) -> bool:
+    """Whether the master's table is an older one than ours."""
+    return (master.state_version, master.counter) < (own.state_version, own.counter)
+
+
+def difference(
+    own: Mapping[str, Entry], master: Mapping[str, Entry], keep: Collection[str], remove: bool
+) -> TableDiff[Entry]:
+    """From our table to the master's.
+
+    :param keep: names that stay although the master lacks them.
+    :param remove: whether anything may go.
+    """
+    table: dict[str, Entry] = {}
+    changed, removed = [], []
+    for name, entry in own.items():
+        masters = master.get(name)
+        if masters is None:
+            if remove and name not in keep:
+                removed.append(name)
+                continue
+            table[name] = entry
+        elif masters == entry:
+            table[name] = entry
+        else:
+            table[name] = masters
+            changed.append(name)
+    for name, masters in master.items():
+        if name not in own:
+            table[name] = masters
+            changed.append(name)
+    return TableDiff(table, tuple(sorted(changed)), tuple(sorted(removed)))
+
+
+_BARE_KEY = re.compile(rb"([{,])(\d{1,10}):")
+
+
+def loads_offsets(body: bytes) -> Any:
+    """The value of a table of offsets as Java writes it, with integer keys: ``{"T@G":{0:9,1:8}}``.
+
+    Quoting the keys first lets the quick reader take it; a table of a million queues would hold up everything else for
+    seconds.  Where the pattern stands inside a text the result is no JSON, and the body is read as it came.
+
+    :raises RemoteProtocolError: it is not JSON in Java's dialect.
+    """
+    quoted = _BARE_KEY.sub(rb'\1"\2":', body)
+    try:
+        return json_dialect.loads(quoted, 0)
+    except RemoteProtocolError:
+        return json_dialect.loads(body)

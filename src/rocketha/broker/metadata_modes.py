@@ -1,0 +1,65 @@
+"""Which groups consume which topics by POP, as a Java broker of the group was told: kept, saved and passed on.
+
+Pure.  This broker serves no POP, so nothing here reads a mode.  But a broker group may change between Java's and ours:
+what a Java master knows must be there when the next Java master takes over from us.
+
+Java: ``MessageRequestModeManager``, ``MessageRequestModeSerializeWrapper``, config/messageRequestMode.json.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rocketha.errors import CorruptStore, RemoteProtocolError
+from rocketha.wire import json_dialect
+
+_KEY = "messageRequestModeMap"
+
+
+def read_modes(value: Any) -> dict[str, dict[str, Any]]:
+    """topic -> group -> mode in a parsed wrapper: a file's, a master's.
+
+    :raises RemoteProtocolError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("no object")
+    modes = value.get(_KEY) or {}
+    if not isinstance(modes, dict):
+        raise RemoteProtocolError(f"{_KEY} is no map")
+    for topic, groups in modes.items():
+        if not isinstance(groups, dict) or not all(isinstance(mode, dict) for mode in groups.values()):
+            raise RemoteProtocolError(f"{_KEY}: {topic[:300]!r} has no map of modes")
+    return modes
+
+
+class RequestModes:
+    """The modes of one broker.  ``dirty`` is set by every change and cleared by whoever saved the table."""
+
+    def __init__(self) -> None:
+        self.modes: dict[str, dict[str, Any]] = {}
+        self.dirty = False
+
+    def replace(self, modes: dict[str, dict[str, Any]]) -> bool:
+        """Take over a master's modes; whether they differ."""
+        if modes == self.modes:
+            return False
+        self.modes, self.dirty = modes, True
+        return True
+
+    def as_json(self) -> dict[str, Any]:
+        """The file's content and the body of GET_ALL_MESSAGE_REQUEST_MODE."""
+        return {_KEY: self.modes}
+
+    def dump(self) -> bytes:
+        """The text of config/messageRequestMode.json."""
+        return json_dialect.dumps_pretty(self.as_json())
+
+    def load(self, data: bytes, path: str = "config/messageRequestMode.json") -> None:
+        """Replace the modes by a file's.
+
+        :raises CorruptStore: it is no such file.
+        """
+        try:
+            self.modes = read_modes(json_dialect.loads(data, json_dialect.FILE_BYTES_MAX))
+        except RemoteProtocolError as problem:
+            raise CorruptStore(path, 0, str(problem)) from None

@@ -1,0 +1,158 @@
+"""Which replicas have which version of the tables, and the answers that wait for them.
+
+Pure.  Must not know how a replica tells its version (:mod:`rocketha.services.metadata_master`).
+
+Theory of operation.  A change of topics or groups by an administrator is answered when every other member of the
+SyncStateSet has taken it onto its disk: whichever of them is elected next has the topic (regression F2).  A replica
+says with each question what it has.  Three things let an answer go without that, because a cluster must stay usable:
+
+- the member never asked in this term and had :data:`STRANGER_MS` to do so: it is a Java broker, which takes the
+  tables in its own time;
+- the member left the set: it cannot be elected;
+- the bound on the wait.  Then the answer is Java's (success), and the log names who lacks the change.
+
+A term that ends leaves changes of which nobody knows whether they outlive it: those answers are errors.
+
+Invariant of the waiting answers: in the order of both their versions and their deadlines, as tables only go forward
+within a term and the bound is one number.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import attrs
+
+from rocketha.broker.data_version import DataVersion
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.remoting import Answer
+
+STRANGER_MS = 5000
+"""How long a member may be silent at first before it counts as one that does not know our question."""
+
+WAITING_MAX = 4096
+"""Answers that wait; a further one is given at once, as Java would."""
+
+CHANGES = frozenset(
+    {
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+        RequestCode.DELETE_TOPIC_IN_BROKER,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        RequestCode.DELETE_SUBSCRIPTIONGROUP,
+        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    }
+)
+"""Requests that change topics or groups and whose answer promises that the change stays."""
+
+
+class Versions(NamedTuple):
+    """How new somebody's tables are: (state version, counter) of topics and of groups."""
+
+    topics: tuple[int, int]
+    groups: tuple[int, int]
+
+    @classmethod
+    def of(cls, topics: DataVersion | None, groups: DataVersion | None) -> Versions:
+        """The versions of two tables; None is older than any."""
+        return cls(_pair(topics), _pair(groups))
+
+    def reach(self, other: Versions) -> bool:
+        """Whether these tables hold all that those held."""
+        return self.topics >= other.topics and self.groups >= other.groups
+
+
+def _pair(version: DataVersion | None) -> tuple[int, int]:
+    return (-1, -1) if version is None else (version.state_version, version.counter)
+
+
+@attrs.frozen
+class WaitingAnswer:
+    """The answer to a change, until the replicas have it."""
+
+    versions: Versions
+    deadline_ms: int
+    connection: Any
+    opaque: int
+    answer: Answer
+
+
+class Released(NamedTuple):
+    """An answer that goes out now, and the members that lack the change, sorted (none: all have it)."""
+
+    waiting: WaitingAnswer
+    lacking: tuple[int, ...]
+
+
+class MetadataWaits:
+    """The replicas and the waiting answers of one master's term; empty while this broker is none."""
+
+    def __init__(self) -> None:
+        self._since_ms: dict[int, int] = {}  # member -> when it became one, as far as this term goes
+        self._taken: dict[int, Versions] = {}
+        self._waiting: deque[WaitingAnswer] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def begin(self, members: Iterable[int], now_ms: int) -> None:
+        """A term begins; what replicas said in another one counts no more."""
+        self._taken.clear()
+        self._since_ms = dict.fromkeys(sorted(members), now_ms)
+
+    def members_are(self, members: Iterable[int], now_ms: int) -> None:
+        """The other members of the SyncStateSet."""
+        self._since_ms = {member: self._since_ms.get(member, now_ms) for member in sorted(members)}
+
+    def end(self) -> list[WaitingAnswer]:
+        """The term is over; the answers that were waiting."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._since_ms.clear()
+        self._taken.clear()
+        return waiting
+
+    def has(self, member: int, versions: Versions) -> None:
+        """A replica said which tables are on its disk.  A later word wins: a disk may have been replaced."""
+        if member in self._since_ms or len(self._taken) < WAITING_MAX:
+            self._taken[member] = versions
+
+    def lacking(self, versions: Versions, now_ms: int) -> tuple[int, ...]:
+        """The members to wait for until they have these tables, sorted."""
+        return tuple(member for member, since in self._since_ms.items() if self._lacks(member, since, versions, now_ms))
+
+    def _lacks(self, member: int, since_ms: int, versions: Versions, now_ms: int) -> bool:
+        taken = self._taken.get(member)
+        if taken is None:
+            return now_ms - since_ms < STRANGER_MS
+        return not taken.reach(versions)
+
+    def add(self, waiting: WaitingAnswer) -> bool:
+        """Let an answer wait; False when too many do."""
+        if len(self._waiting) >= WAITING_MAX:
+            return False
+        self._waiting.append(waiting)
+        return True
+
+    def forget(self, connection: Any) -> None:
+        """Who asked is gone."""
+        if self._waiting:
+            self._waiting = deque(each for each in self._waiting if each.connection is not connection)
+
+    def released(self, now_ms: int) -> list[Released]:
+        """The answers that go out now, in order."""
+        released = []
+        while self._waiting:
+            first = self._waiting[0]
+            lacking = self.lacking(first.versions, now_ms)
+            if lacking and now_ms < first.deadline_ms:
+                break
+            released.append(Released(self._waiting.popleft(), lacking))
+        return released
+
+    def next_deadline_ms(self) -> int | None:
+        """When :meth:`released` has something to say at the latest."""
+        return self._waiting[0].deadline_ms if self._waiting else None

@@ -1,0 +1,47 @@
+"""What is passed on to a master, what waits, and that no request goes from broker to broker to broker."""
+
+from __future__ import annotations
+
+import itertools
+import unittest
+
+from rocketha.broker import forward_rules
+from rocketha.broker.forward_rules import MARK, Course, course, patience
+from rocketha.wire.remoting import Command
+
+
+class CourseTests(unittest.TestCase):
+    def test_a_clients_request(self) -> None:
+        """Goes to the master, or waits for one."""
+        self.assertIs(course(Command(310), "b:1"), Course.FORWARD)
+        self.assertIs(course(Command(310), None), Course.HOLD)
+
+    def test_a_request_that_was_passed_on(self) -> None:
+        """Waits where we may be the next master, and is never passed on again."""
+        passed = Command(310, fields={MARK: "a:1"})
+        self.assertIs(course(passed, None), Course.HOLD)
+        self.assertIs(course(passed, "a:1"), Course.HOLD)
+        self.assertIs(course(passed, "c:1"), Course.REFUSE)
+        for code, master in itertools.product(forward_rules.FORWARDED, (None, "a:1", "c:1")):
+            self.assertIsNot(course(Command(code, fields={MARK: "a:1"}), master), Course.FORWARD)
+
+
+class PatienceTests(unittest.TestCase):
+    def test_below_the_clients(self) -> None:
+        """A Java producer waits for 3 s, one that is refused earlier can still try again."""
+        for code in forward_rules.FORWARDED - forward_rules.PULLS:
+            self.assertLess(patience(Command(code)).answer_ms, 3000)
+            self.assertLess(patience(Command(code)).hold_ms, patience(Command(code)).answer_ms)
+
+    def test_a_pull_may_be_held_by_the_master_too(self) -> None:
+        """A push consumer lets it wait for 15 s and waits itself for 30."""
+        found = patience(Command(11, fields={"suspendTimeoutMillis": "15000"}))
+        self.assertLessEqual(found.answer_ms, 30_000)
+        self.assertGreaterEqual(found.answer_ms - found.hold_ms, 15_000 + 3000)
+
+    def test_senseless_times(self) -> None:
+        """Are bounded."""
+        for text in ("", "-1", "x", "9" * 18, "9" * 30):
+            found = patience(Command(11, fields={"suspendTimeoutMillis": text}))
+            self.assertLessEqual(found.answer_ms, 75_000)
+            self.assertGreaterEqual(found.hold_ms, forward_rules.HOLD_MS)
