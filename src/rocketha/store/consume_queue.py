@@ -115,6 +115,21 @@ class ConsumeQueue:
             del self.tail[: (upto - self.tail_from) * UNIT]
             self.tail_from = upto
 
+    def take_back(self, offset: int) -> int:
+        """The entries from ``offset`` on may not be in the files after all: they go to the tail again.
+
+        :return: bytes that the tail grew by.
+        :raises DiskFailure: they cannot be read; nothing is changed.
+        """
+        offset = max(offset, self.first_held())
+        wanted = max(0, self.tail_from - offset) * UNIT
+        data = self.files.read(offset * UNIT, wanted)
+        if len(data) < wanted:
+            return 0
+        self.tail[:0] = data
+        self.tail_from -= len(data) // UNIT
+        return len(data)
+
     # Starting
 
     def load(self) -> None:

@@ -5,11 +5,12 @@ Pure.  Java: ``ConsumeQueueStore``.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import attrs
 
-from rocketha.errors import CorruptStore, InvariantBroken
+from rocketha.errors import CorruptStore, DiskFailure, InvariantBroken
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue
 from rocketha.store.disk import Disk
@@ -50,9 +51,11 @@ class QueueTable:
         self._files = files
         self._config = config
         self._unsynced: dict[str, None] = {}  # files written since the last thorough flush, in order
+        self._unsynced_from: dict[ConsumeQueue, int] = {}  # their first entry that no sync is known of
         self._unsynced_directories: dict[str, None] = {}
         self._deleted: list[str] = []
         self._busy = False
+        self._doubtful = False  # a job failed, and what earlier ones wrote is not in the tails again yet
 
     @property
     def busy(self) -> bool:
@@ -131,6 +134,11 @@ class QueueTable:
         unsynced = self._unsynced or self._unsynced_directories
         if self._busy or not (self.dirty or (thorough and unsynced)):
             return None
+        if self._doubtful:
+            try:
+                self._take_back()
+            except DiskFailure:
+                return None
         writes = [
             _Write(queue, queue.tail_from, bytes(queue.tail), frozenset(queue.files.bases)) for queue in self.dirty
         ]
@@ -199,19 +207,38 @@ class QueueTable:
             bases = write.queue.files.bases
             bases.extend(base for base in write.made if not bases or base > bases[-1])
             write.queue.written(write.from_offset + len(write.data) // UNIT)
+            self._unsynced_from.setdefault(write.queue, write.from_offset)
+        if thorough:
+            self._unsynced_from.clear()
         self._unsynced = {} if thorough else files
         self._unsynced_directories = {} if thorough else directories
         self._remove_deleted()
 
     def _fail(self, writes: list[_Write]) -> None:
-        """Nothing is known to be written: the tails stay, the next job writes them again."""
+        """Nothing is known to be written: the tails stay, the next job writes them again.
+
+        So it does what earlier jobs wrote and none synced: after a sync that failed, the next one succeeds without it.
+        """
         self._busy = False
         for write in writes:
             bases = write.queue.files.bases
             bases.extend(base for base in write.made if not bases or base > bases[-1])
             self.mark(write.queue)
             self.pending_bytes += len(write.data)
+        self._doubtful = bool(self._unsynced_from)
+        with contextlib.suppress(DiskFailure):
+            self._take_back()
         self._remove_deleted()
+
+    def _take_back(self) -> None:
+        """Have everything that is not known to be synced in the tails again.
+
+        :raises DiskFailure: some of it cannot be read: nothing is written before it can.
+        """
+        for queue, offset in self._unsynced_from.items():
+            self.pending_bytes += queue.take_back(offset)
+            self.mark(queue)
+        self._doubtful = False
 
     def distrust_names(self) -> None:
         """After a crash: let the next thorough job sync every directory, whoever made the names in it."""
@@ -226,6 +253,7 @@ class QueueTable:
         """Forget a topic's queues and remove their files."""
         for queue in self.queues.pop(topic, {}).values():
             queue.files.forget_all()
+            self._unsynced_from.pop(queue, None)
             if queue.dirty:
                 self.dirty.remove(queue)
         if topic_problem(topic) is None:

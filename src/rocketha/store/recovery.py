@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketha.errors import ensure
 from rocketha.store.census import UNKNOWN, Census
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
@@ -45,6 +46,8 @@ from rocketha.wire.store_files import CheckpointFields, QueueUnit
 
 QUEUE_BYTES_MAX = 16 << 20
 """Queue tails collected before they are written."""
+AGAIN_BYTES = 1 << 20
+"""Of the log, written again at a time."""
 NOTES_MAX = 50
 
 
@@ -332,6 +335,8 @@ class Recovery:
         self._run(self._queues.write_job(thorough=False))
         for queue in self._queues.all():
             queue.clean_behind()
+        if not clean:
+            self._write_again(start)
         for base in log.segments.bases:
             if base + log.segments.file_size > start:
                 log.segments.file(base).sync()
@@ -340,6 +345,17 @@ class Recovery:
         log.segments.sync_names()
         if not clean:
             self._queues.distrust_names()
+
+    def _write_again(self, start: int) -> None:
+        """What the crashed process wrote may be in the page cache only, and after a sync of its that failed no later
+        one writes it: the kernel takes those pages for clean.  Messages behind such a hole would go with it.
+        """
+        segments, end = self._log.segments, self._log.end
+        while start < end:
+            data = segments.read(start, min(AGAIN_BYTES, end - start))
+            ensure(bool(data), "the log has files up to its end")
+            segments.write(start, data)
+            start += len(data)
 
     def _write(self) -> None:
         self._run(self._queues.write_job(thorough=True))
