@@ -7,7 +7,10 @@ roles      JavaNamesrv, JavaBroker, JavaController, OurNamesrv, OurBroker, OurCl
 clients    JavaClient (producers and consumers), Admin, mqadmin(), records()
 remoting   a bare request, independent of our wire code
 disk       an independent reader of store folders, for comparisons
-controllers  Controllers (Java's or ours, alone or embedded) and ReplicaGroup, Java brokers in controller mode
+replica_files  what replicas' files must have in common: logs byte for byte, queues, epochs, acknowledged messages
+pairs      ClassicPair, a master and a slave; waiting until replicas are equal
+links      who is connected to a port, and whether that was one connection all along
+controllers  Controllers (Java's or ours, alone or embedded) and ReplicaGroup, brokers of both in controller mode
 faults     what can be done to such a group; resets of connections
 ledger     Load, Watch and the checker: what was acknowledged and is lost, and why
 case       InteropCase, PairCase, for_pairs()

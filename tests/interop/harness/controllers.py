@@ -1,8 +1,8 @@
-"""A group of controllers, Java's or ours, and three Java brokers that live under it.
+"""A group of controllers, Java's or ours, and the brokers that live under it, Java's and ours in any mixture.
 
 `Controllers` starts one, three or five of a kind, alone or inside nameservers, and asks them. `ReplicaGroup` is one
 broker name with its replicas, all in controller mode. Both sides are one parameter, so that every test can run on
-Java's controllers too: that is how the tests themselves are proved.
+Java's controllers and brokers too: that is how the tests themselves are proved.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from .roles import (
     Host,
     JavaBroker,
     JavaNamesrv,
+    OurBroker,
     Role,
+    _Broker,
     _Controller,
     _EmbeddedController,
 )
@@ -155,11 +157,10 @@ class Controllers:
         return parse_state(reply.body, group) if reply.code == 0 else None
 
 
-class ReplicaBroker(JavaBroker):
+class Replica(_Broker):
     """One replica in controller mode, all acknowledgements from the whole SyncStateSet. `number` only names it here."""
 
-    quick = True
-    heap_mb = 384
+    implementation = ""
 
     def __init__(
         self,
@@ -222,6 +223,17 @@ class ReplicaBroker(JavaBroker):
 
     def masterships(self) -> list[tuple[int, str]]:
         """(epoch, address) of each time it began to be master, in its own words."""
+        raise NotImplementedError
+
+
+class ReplicaBroker(Replica, JavaBroker):
+    """Java's."""
+
+    implementation = "java"
+    quick = True
+    heap_mb = 384
+
+    def masterships(self) -> list[tuple[int, str]]:
         found = []
         for path in self.logs()[1:]:
             for line in path.read_text(errors="replace").splitlines():
@@ -230,6 +242,22 @@ class ReplicaBroker(JavaBroker):
                     found.append((int(match[2]), match[1]))
         return found
 
+
+class OurReplicaBroker(Replica, OurBroker):
+    """Ours, on the same property file."""
+
+    implementation = "ours"
+
+    def masterships(self) -> list[tuple[int, str]]:
+        found: list[tuple[int, str]] = []
+        for line in self.log().splitlines():
+            match = re.search(r"master of epoch (\d+)", line)
+            if match:
+                found.append((int(match[1]), self.address))
+        return found
+
+
+REPLICAS: dict[str, type[Replica]] = {"java": ReplicaBroker, "ours": OurReplicaBroker}
 
 TOPICS = json.dumps(
     {
@@ -251,7 +279,10 @@ TOPICS = json.dumps(
 
 
 class ReplicaGroup:
-    """`count` replicas of one broker name, their controllers and, unless these hold one, a Java nameserver."""
+    """`count` replicas of one broker name, their controllers and, unless these hold one, a Java nameserver.
+
+    `kinds` says whose each replica is; the first of them starts first where `start(first=True)` asks for it.
+    """
 
     def __init__(
         self,
@@ -264,7 +295,9 @@ class ReplicaGroup:
         extra: Mapping[str, object] | None = None,
         controller_extra: Mapping[str, object] | None = None,
         hosts: Callable[[str], Host] = lambda name: LOOPBACK,
+        kinds: Sequence[str] = (),
     ) -> None:
+        kinds = kinds or ("java",) * count
         places = [hosts(f"c{i}") for i in range(controllers)]
         self.controllers = Controllers(
             kind, folder, controllers, embedded=embedded, extra=controller_extra, hosts=places
@@ -272,7 +305,7 @@ class ReplicaGroup:
         self.namesrv = None if embedded else JavaNamesrv("namesrv", folder / "namesrv", host=hosts("namesrv"))
         self.namesrv_addresses = self.namesrv.address if self.namesrv else self.controllers.namesrvs
         self.brokers = [
-            ReplicaBroker(
+            REPLICAS[kind](
                 i,
                 folder / f"replica{i}",
                 self.namesrv_addresses,
@@ -280,21 +313,27 @@ class ReplicaGroup:
                 extra,
                 host=hosts(f"b{i}"),
             )
-            for i in range(1, count + 1)
+            for i, kind in enumerate(kinds, 1)
         ]
 
     @property
     def processes(self) -> list[Role]:
         return [*([self.namesrv] if self.namesrv else []), *self.controllers.nodes, *self.brokers]
 
-    def start(self, timeout_s: float = 2 * READY_S) -> ReplicaGroup:
-        """Controllers first, then all replicas at once; returns when the SyncStateSet holds all of them."""
+    def start(self, timeout_s: float = 2 * READY_S, *, first: bool = False) -> ReplicaGroup:
+        """Controllers first, then all replicas at once; returns when the SyncStateSet holds all of them.
+
+        `first`: the first replica alone until it is master, so that it is known which one begins as what.
+        """
         if self.namesrv:
             self.namesrv.spawn()
         self.controllers.start()
         if self.namesrv:
             self.namesrv.await_ready()
-        for broker in self.brokers:
+        if first:
+            self.brokers[0].start()
+            self.await_master()
+        for broker in self.brokers[first:]:
             broker.spawn()
         self.await_whole(timeout_s)
         return self
@@ -306,7 +345,7 @@ class ReplicaGroup:
     def state(self, timeout_s: float = 20) -> GroupState | None:
         return self.controllers.state(timeout_s=timeout_s)
 
-    def master(self) -> ReplicaBroker:
+    def master(self) -> Replica:
         """The replica that the controllers call master; AssertionError when there is none."""
         state = self.state()
         for broker in self.brokers:
@@ -314,7 +353,7 @@ class ReplicaGroup:
                 return broker
         raise NotReady(f"no master: {state}")
 
-    def slaves(self) -> list[ReplicaBroker]:
+    def slaves(self) -> list[Replica]:
         master = self.master()
         return [broker for broker in self.brokers if broker is not master]
 

@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable, Iterable
 
 from . import ports
-from .controllers import GroupState, ReplicaBroker, ReplicaGroup
-from .ledger import Freeze
+from .controllers import GroupState, Replica, ReplicaGroup
+from .ledger import Freeze, Load
 from .processes import NotReady, Process, wait_until
+from .replica_files import LogFiles, epochs
 from .roles import READY_S
 
 
@@ -67,11 +68,13 @@ def reset_connections(one: Process, others: Iterable[Process]) -> int:
 
 
 class Faults:
-    """The faults of issue 8 on one group. `freezes` and `switches` are what the ledger asks for afterwards."""
+    """The faults of issues 8 and 9 on one group. What they saw is for the ledger and the reports afterwards."""
 
     def __init__(self, group: ReplicaGroup) -> None:
         self.group = group
-        self.freezes: list[Freeze] = []
+        self.freezes: list[Freeze] = []  # of Java's: ours must not lose anything by them
+        self.back_s: list[tuple[str, float]] = []  # from the start of a process to its place in the set
+        self.diverged: list[int] = []  # bytes of killed masters' logs that nobody else had
         self.switch_s: list[tuple[str, float]] = []
         self.without_master = 0  # rounds in which the dead had to come back first
 
@@ -97,18 +100,18 @@ class Faults:
         began = time.monotonic()
         master.kill()
         self._next_master("kill -9 of the master", began, epoch)
-        self._back(master)
+        self.back(master)
 
     def kill_slave(self) -> None:
         """kill -9 of a slave: no switch; it comes back."""
         epoch, slave = self._epoch(), self.group.slaves()[0]
         slave.kill()
         wait_until("the slave to leave the set", lambda: self._left(slave), READY_S)
-        self._back(slave)
+        self.back(slave)
         if self._epoch() != epoch:
             raise AssertionError("the death of a slave made a switch")
 
-    def _left(self, broker: ReplicaBroker) -> bool:
+    def _left(self, broker: Replica) -> bool:
         state = self.group.state()
         return state is not None and state.ids[broker.address] not in state.in_sync
 
@@ -133,7 +136,7 @@ class Faults:
         master.kill()
         self._next_master("kill -9 of the lead controller and the master", began, epoch)
         leader.restart()
-        self._back(master)
+        self.back(master)
 
     def kill_master_and_slave(self, apart_s: float = 0.05, patience_s: float = 10) -> None:
         """kill -9 of the master and, a moment later, of a slave: perhaps of the one just elected (A23).
@@ -171,7 +174,45 @@ class Faults:
             self.stay(thawed_after_s)
         finally:
             master.signal(signal.SIGCONT)
-        self.freezes.append(Freeze(master.address, began_ms, int(time.time() * 1000)))
+        if master.implementation == "java":
+            self.freezes.append(Freeze(master.address, began_ms, int(time.time() * 1000)))
+
+    def stop_master(self) -> None:
+        """SIGTERM; another takes over; the stopped one comes back as a slave."""
+        epoch, master = self._epoch(), self.group.master()
+        began = time.monotonic()
+        master.signal(signal.SIGTERM)
+        self._next_master("clean stop of the master", began, epoch)
+        wait_until("it to end", lambda: not master.running(), READY_S)
+        master.kill()  # reaps it
+        self.back(master)
+
+    def diverge_master(self, load: Load, mib: int = 12) -> None:
+        """kill -9 of a master whose log has what nobody else's has: its slaves stand still, and it is given more than
+        the sockets take, by producers who wait for nobody. Another is elected, the killed one must cut its log.
+        """
+        epoch, master, slaves = self._epoch(), self.group.master(), self.group.slaves()
+        for slave in slaves:
+            slave.signal(signal.SIGSTOP)
+        try:
+            load.fill(mib, size=128 << 10, no_wait=True)
+            began = time.monotonic()
+            master.kill()
+        finally:
+            for slave in slaves:
+                slave.signal(signal.SIGCONT)
+        end = LogFiles(master.root).end
+        state = self._next_master("kill -9 of a master that was ahead", began, epoch)
+        heir = next(broker for broker in slaves if broker.address == state.master_address)
+
+        def begun() -> int | None:
+            entries = dict(epochs(heir.root))
+            return entries.get(state.master_epoch)
+
+        start = wait_until("the epoch in the new master's file", begun, READY_S, heir.running)
+        assert isinstance(start, int)
+        self.diverged.append(max(0, end - start))
+        self.back(master)
 
     def restart_all(self) -> None:
         """kill -9 of every controller and broker at once, then all of them again.
@@ -189,7 +230,7 @@ class Faults:
             broker.spawn()
         self.group.await_whole(2 * READY_S)
 
-    def move(self, broker: ReplicaBroker) -> None:
+    def move(self, broker: Replica) -> None:
         """Stop a replica, give it another port, start it again: the same id and place in the set."""
         number = broker.broker_id()
         broker.kill()
@@ -207,6 +248,10 @@ class Faults:
         """Let the load run on: not a wait for an event, but the time in which something must not happen."""
         time.sleep(seconds)
 
-    def _back(self, broker: ReplicaBroker) -> None:
-        broker.restart()
+    def back(self, broker: Replica) -> None:
+        """Start a replica that was killed; returns when the set is full, and keeps how long that took."""
+        broker.spawn()
+        began = time.monotonic()
         self.group.await_whole(2 * READY_S)
+        self.back_s.append((broker.implementation, time.monotonic() - began))
+        broker.await_ready()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .clients import LineProcess
-from .controllers import GET_SYNC_STATE_DATA, GROUP, TOPIC, Controllers, GroupState, ReplicaBroker, parse_state
+from .controllers import GET_SYNC_STATE_DATA, GROUP, TOPIC, Controllers, GroupState, Replica, parse_state
 from .remoting import frame, read_reply
 from .roles import LOOPBACK, READY_S, Host
 
@@ -58,7 +58,11 @@ class Load(LineProcess):
         self._runs = 0
 
     def begin(self, *, threads: int = 8, rate: float = 400, timeout_ms: int = 3000, **options: Any) -> str:
-        """Start sending `rate` messages a second in all; the name of the run."""
+        """Start sending `rate` messages a second in all; the name of the run.
+
+        Options: size of a body (256), retries of the client's own (0), poll_namesrv_ms (100), no_wait (neither flush
+        nor replicas are waited for).
+        """
         self._runs += 1
         run = f"run{self._runs}"
         self.ask(
@@ -82,6 +86,14 @@ class Load(LineProcess):
         """Stop the senders; everything that was acknowledged in this run."""
         self.ask(op="stop", prefix=run)
         return read_acks(self.folder / f"{run}.acked")
+
+    def fill(self, mib: int, *, size: int = 32 << 10, timeout_s: float = 600, **options: Any) -> list[Ack]:
+        """Send at least so many MiB of bodies as fast as it goes; what was acknowledged. `options` as for begin()."""
+        from .processes import wait_until
+
+        run = self.begin(rate=1e9, size=size, **options)
+        wait_until(f"{mib} MiB", lambda: self.state(run)["count"] * size >= mib << 20, timeout_s, self.running)
+        return self.end(run)
 
     def consume(self, group: str) -> None:
         self.ask(op="consume", namesrv=self.namesrvs, topic=TOPIC, group=group, file=str(self.folder / f"{group}.got"))
@@ -227,7 +239,7 @@ def judge(
     return verdict
 
 
-def shared_epochs(brokers: Iterable[ReplicaBroker]) -> dict[int, list[str]]:
+def shared_epochs(brokers: Iterable[Replica]) -> dict[int, list[str]]:
     """Epochs in which more than one broker became master, by the brokers' own logs. Must be empty."""
     by_epoch: dict[int, set[str]] = {}
     for broker in brokers:

@@ -7,6 +7,7 @@ load and gives the verdict over every message that was acknowledged meanwhile.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,16 +31,29 @@ class Storm(NamedTuple):
     took_s: list[tuple[str, float]]
     stuck: int  # replicas that did not come back into the set by themselves and were restarted
     longest_gap_ms: int  # without any acknowledgement
+    back_s: list[tuple[str, float]]  # from the start of a process to its place in the set; whose process
+    settled_s: list[tuple[str, float]]  # from the end of each fault to the full set
+    diverged: list[int]  # bytes that killed masters had to cut
 
     def text(self) -> str:
-        by: dict[str, list[float]] = {}
-        for name, seconds in self.took_s:
-            by.setdefault(name, []).append(seconds)
-        times = "; ".join(
-            f"{name} x{len(values)}: median {sorted(values)[len(values) // 2]:.2f} s, worst {max(values):.2f} s"
-            for name, values in by.items()
+        back = [(f"{whose} back in the set", seconds) for whose, seconds in self.back_s]
+        settled = [(f"full set after {fault}", seconds) for fault, seconds in self.settled_s]
+        return (
+            f"{self.verdict.text()}; {len(self.switches)} switches; {_times(self.took_s + back + settled)}; "
+            f"{sum(size > 0 for size in self.diverged)} diverged tails {self.diverged}; "
+            f"{self.stuck} replicas restarted by hand"
         )
-        return f"{self.verdict.text()}; {len(self.switches)} switches; {times}; {self.stuck} replicas restarted by hand"
+
+
+def _times(named: Sequence[tuple[str, float]]) -> str:
+    """Count, median and worst of each name."""
+    by: dict[str, list[float]] = {}
+    for name, seconds in named:
+        by.setdefault(name, []).append(seconds)
+    return "; ".join(
+        f"{name} x{len(values)}: median {sorted(values)[len(values) // 2]:.2f} s, worst {max(values):.2f} s"
+        for name, values in by.items()
+    )
 
 
 class SwitchingCase(InteropCase):
@@ -48,6 +62,7 @@ class SwitchingCase(InteropCase):
     kind = "java"
     embedded = False
     replicas = 3
+    kinds: tuple[str, ...] = ()  # whose each replica is; empty: all Java's
     controllers = 3
     group: ReplicaGroup
     load: Load
@@ -70,6 +85,7 @@ class SwitchingCase(InteropCase):
             extra=cls.extra,
             controller_extra=cls.controller_extra,
             hosts=cls.hosts,
+            kinds=cls.kinds,
         )
         cls._shared.extend(cls.group.processes)
         cls.group.start()
@@ -101,13 +117,15 @@ class SwitchingCase(InteropCase):
         wait_until("the watch to be up to date", lambda: any(e == epoch for _, e, _ in self.watch.masters()), READY_S)
         before = len(self.watch.masters())
         ids = self.identities()
-        acting, stuck = Faults(self.group), list[int]()
+        acting, stuck, settled = Faults(self.group), list[int](), list[tuple[str, float]]()
         run = self.load.begin(rate=rate)
         self.load.await_more(run, 100)
         self.load.state(run, reset_gap=True)
         for fault in faults:
             fault(acting)
+            began = time.monotonic()
             self.settle(stuck, patience_s)
+            settled.append((getattr(fault, "__name__", "it"), time.monotonic() - began))
             self.load.await_more(run, 100)
         gap_ms = self.load.state(run)["longest_gap_ms"]
         acks = self.load.end(run)
@@ -116,7 +134,7 @@ class SwitchingCase(InteropCase):
         self.assertEqual(self.identities(), ids, "an id changed")
         self.assertEqual(shared_epochs(self.group.brokers), {}, "two masters in one epoch")
         switches = self.watch.masters()[before:]
-        return Storm(verdict, switches, acting.switch_s, len(stuck), gap_ms)
+        return Storm(verdict, switches, acting.switch_s, len(stuck), gap_ms, acting.back_s, settled, acting.diverged)
 
     def identities(self) -> list[str]:
         return [broker.identity() for broker in self.group.brokers]

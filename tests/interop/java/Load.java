@@ -61,6 +61,7 @@ public final class Load {
         final PrintWriter acked;
         final byte[] body;
         final long intervalNs;
+        final boolean waitStoreMsgOK;
         final Map<String, Integer> errors = new TreeMap<>();
         final AtomicLong count = new AtomicLong();
         final List<Thread> threads = new ArrayList<>();
@@ -73,13 +74,15 @@ public final class Load {
             prefix = q.getString("prefix");
             acked = file(q);
             body = new byte[q.getIntValue("size", 256)];
-            java.util.Arrays.fill(body, (byte) 'x');
+            new java.util.Random(prefix.hashCode()).nextBytes(body);
+            waitStoreMsgOK = !q.getBooleanValue("no_wait");
             int n = q.getIntValue("threads", 8);
             intervalNs = (long) (1e9 * n / q.getDoubleValue("rate"));
             producer = new DefaultMQProducer("load-producers");
             producer.setNamesrvAddr(q.getString("namesrv"));
             producer.setInstanceName(prefix);
-            producer.setRetryTimesWhenSendFailed(0);
+            producer.setRetryTimesWhenSendFailed(q.getIntValue("retries", 0));
+            producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);
             producer.setSendMsgTimeout(q.getIntValue("timeout_ms", 3000));
             producer.setPollNameServerInterval(q.getIntValue("poll_namesrv_ms", 100));
             producer.start();
@@ -101,7 +104,9 @@ public final class Load {
                 String key = prefix + "-" + number + "-" + i;
                 String why;
                 try {
-                    SendResult r = producer.send(new Message(topic, null, key, body));
+                    Message m = new Message(topic, null, key, body);
+                    m.setWaitStoreMsgOK(waitStoreMsgOK);
+                    SendResult r = producer.send(m);
                     if (r.getSendStatus() == SendStatus.SEND_OK) {
                         done(key, r);
                         continue;
