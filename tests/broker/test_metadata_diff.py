@@ -53,9 +53,14 @@ class BehindTests(unittest.TestCase):
     def test_by_state_version_then_counter(self) -> None:
         """A demoted master's own changes are older than the next master's table, whatever their number."""
         self.assertTrue(is_behind(DataVersion(9, 0, 1), DataVersion(10, 0, 1)))
-        self.assertFalse(is_behind(DataVersion(10, 0, 1), DataVersion(10, 0, 2)))
+        self.assertFalse(is_behind(DataVersion(11, 0, 1), DataVersion(10, 0, 2)))
         self.assertFalse(is_behind(DataVersion(3, 6), DataVersion(900, 5)))
         self.assertTrue(is_behind(DataVersion(900, 5), DataVersion(3, 6)))
+
+    def test_the_same_number_at_another_time(self) -> None:
+        """Is another table: both began to count anew."""
+        self.assertTrue(is_behind(DataVersion(10, 0, 1), DataVersion(10, 0, 2)))
+        self.assertFalse(is_behind(DataVersion(10, 0, 2), DataVersion(10, 0, 2)))
 
     def test_a_new_slave_is_ahead_of_nobody(self) -> None:
         """Its table is as old as itself and never changed: what its master lacks may go."""

@@ -11,7 +11,7 @@ What may go.  An entry that the master lacks goes, except
   take the tables of its slaves with it.  Its entries are taken, and the slave keeps its version until the master's has
   passed it.
 
-Behind means (state version, counter): a table that a former master changed alone is older than the table of the next
+Behind goes by (state version, counter): a table that a former master changed alone is older than the table of the next
 master, which began its term with a new state version.
 """
 
@@ -50,8 +50,12 @@ class TableDiff(Generic[Entry]):
 
 
 def is_behind(master: DataVersion, own: DataVersion) -> bool:
-    """Whether the master's table is an older one than ours."""
-    return (master.state_version, master.counter) < (own.state_version, own.counter)
+    """Whether the master's table does not come after ours.
+
+    One that came after it has a larger number; with the same number and another time stamp it is a branch.
+    """
+    not_after = (master.state_version, master.counter) <= (own.state_version, own.counter)
+    return not_after and master != own and own.counter > 0
 
 
 def difference(

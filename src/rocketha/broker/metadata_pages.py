@@ -108,12 +108,9 @@ class Pages(Generic[Entry]):
             return
         self._add(page, forbidden)
         self._seq += len(page)
-        if self._seq >= total:
-            if len(self.table) != total:
-                raise RemoteProtocolError(f"{len(self.table)} entries came of {total}")
-            self.whole = True
-        elif not page:
-            raise RemoteProtocolError(f"an empty page after {self._seq} of {total} entries")
+        if not page or len(self.table) != self._seq or self._seq > total:
+            raise RemoteProtocolError(f"{self._seq} entries came of {total}, {len(self.table)} of them different")
+        self.whole = self._seq == total
 
     def _add(self, page: Mapping[str, Entry], forbidden: Mapping[str, dict[str, int]]) -> None:
         self.table.update(page)

@@ -1,0 +1,95 @@
+"""Topics, groups, offsets and delay progress of a broker group: a slave takes them from its master, a master lets its
+slaves have them and makes sure that what it acknowledged outlives it.
+
+This module only turns from one to the other with the role: :mod:`metadata_slave` and :mod:`metadata_master` do the
+work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rocketha.broker.delay_levels import DelayLevels
+from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.request import Responder
+from rocketha.broker.state import BrokerState
+from rocketha.errors import DiskFailure
+from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.metadata_master import AWAIT_METADATA, MasterTables
+from rocketha.services.metadata_slave import Following, SlaveTables
+from rocketha.store.message_store import MessageStore
+from rocketha.wire.remoting import Answer, Command
+
+
+class MetadataSync:
+    """The tables of one broker and its group.
+
+    :param clock: keeps time and connects.
+    :param now_ms: ms since 1970.
+    :param watch: who is master; watched from the start on, before whoever serves requests that waited for a master.
+    :param own_id: this broker's id in its group, as it is now.
+    :param save: writes a table's file now; the failure, if it could not (:meth:`BrokerEffects.save`).
+    :param topics_changed: told names of topics that came, changed or went other than by a request.
+    :param period_s: syncBrokerMetadataPeriod: between two questions to a Java master.
+    :param ack_timeout_ms: metadataAckTimeoutMills: how long the answer to a change of topics or groups waits for
+        replicas.
+
+    :ivar requests: what replicas ask this broker, for the table of handlers.
+    """
+
+    def __init__(
+        self,
+        clock: Any,
+        now_ms: Callable[[], int],
+        state: BrokerState,
+        store: MessageStore,
+        delays: DelayLevels,
+        watch: MasterWatch,
+        own_id: Callable[[], int],
+        save: Callable[[str], DiskFailure | None],
+        topics_changed: Callable[[Sequence[str]], None],
+        period_s: float = 5.0,
+        ack_timeout_ms: int = 1000,
+    ) -> None:
+        self._client = RemotingClient(clock)
+        self._tables = SlaveTables(clock, self._client, state, delays, save, topics_changed, own_id, period_s)
+        self._master = MasterTables(
+            clock, now_ms, state, store, delays, watch, own_id, save, topics_changed, ack_timeout_ms
+        )
+        self._clock = clock
+        self._watch = watch
+        self._following: Following | None = None
+        self._stopped = False
+        self.requests: dict[int, Responder] = {AWAIT_METADATA: self._master.await_metadata}
+        self.disconnected = self._master.disconnected
+        self.acknowledged: Callable[[Any, Command, Answer], Answer | None] = self._master.acknowledged
+        watch.watch(self._mastership_changed)
+
+    @property
+    def age_s(self) -> float | None:
+        """How old the tables of a slave are at most, in seconds; None where they never were its master's, or for a
+        master."""
+        following = self._following
+        if following is None or following.fresh_s is None:
+            return None
+        return float(self._clock.seconds()) - following.fresh_s
+
+    def _mastership_changed(self) -> None:
+        if self._stopped:
+            return
+        following, self._following = self._following, None
+        if following is not None:
+            following.end()
+        self._master.mastership_changed()
+        if self._watch.address is not None:
+            self._following = Following(self._tables, self._watch.address, self._watch.epoch)
+            self._following.begin()
+
+    def stop(self) -> None:
+        """Ask nobody any more, and leave nobody waiting."""
+        self._stopped = True
+        if self._following is not None:
+            self._following.end()
+        self._master.stop()
+        self._client.close()

@@ -1,0 +1,200 @@
+"""Brokers that have tables and no log, on hosts of a simulated network: who is master is said by the test."""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+from twisted.internet import defer
+
+from rocketha.broker.delay_levels import DelayLevels, parse_levels
+from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.metadata_waits import CHANGES
+from rocketha.broker.requests import request_table
+from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
+from rocketha.broker.stats import BrokerStats
+from rocketha.errors import DiskFailure
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.broker_files import BrokerFiles
+from rocketha.services.metadata_sync import MetadataSync
+from rocketha.simulation.host import Host, Process
+from rocketha.simulation.world import World
+from rocketha.wire.remoting import Answer, Command
+from tests.broker.support import ListStore
+
+PORT = 10911
+WALL_S = 1_700_000_000
+
+
+@attrs.define
+class Queue:
+    """What is asked of a store's queue."""
+
+    topic: str
+    queue_id: int
+    next_offset: int
+
+
+@attrs.define
+class TableStore(ListStore):
+    """The store's list of queues, as MasterTables goes through it."""
+
+    def all(self) -> list[Queue]:
+        return [Queue(topic, number, len(messages)) for (topic, number), messages in sorted(self.queues.items())]
+
+
+class _QueueView:
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self.queues = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class Node:
+    """One broker's tables on one process: its port, its files, and what it takes from its master.
+
+    :ivar answer_with: answers in place of this broker, for a code; None from it: no answer at all.
+    """
+
+    def __init__(self, process: Process, number: int, rules: BrokerRules, ack_timeout_ms: int) -> None:
+        reactor = process.reactor
+        self.number = number
+        self.reactor = reactor
+        self.address = f"{process.host.address}:{PORT}"
+        self.store = TableStore()
+        identity = BrokerIdentity("C", "broker-a", number, self.address)
+        self.state = BrokerState(identity, self.store, BrokerStats(self.now_ms()), rules)
+        self.delays = DelayLevels(parse_levels("1s 5s 10s"))
+        self.state.delay_offsets = self.delays.dump
+        self.files = BrokerFiles(
+            process.disk,
+            "/store",
+            {
+                "topics": ("topics.json", self.state.topics),
+                "groups": ("subscriptionGroup.json", self.state.groups),
+                "offsets": ("consumerOffset.json", self.state.offsets),
+                "delays": ("delayOffset.json", self.delays),
+                "modes": ("messageRequestMode.json", self.state.modes),
+            },
+        )
+        self.files.load()
+        self.watch = MasterWatch()
+        self.told: list[str] = []
+        self.disk_fails = False
+        self.metadata = MetadataSync(
+            reactor, self.now_ms, self.state, _QueueView(self.store), self.delays, self.watch,  # type: ignore[arg-type]
+            lambda: number, self.save, self.told.extend, 5.0, ack_timeout_ms,
+        )  # fmt: skip
+        self.table = {**request_table(self.state), **self.metadata.requests}
+        self.asked: list[int] = []
+        self.answer_with: dict[int, Callable[[Command], Answer | None]] = {}
+        reactor.listenTCP(PORT, RemotingFactory(self, reactor))
+
+    def now_ms(self) -> int:
+        return int((WALL_S + self.reactor.seconds()) * 1000)
+
+    def save(self, which: str) -> DiskFailure | None:
+        if self.disk_fails:
+            return DiskFailure(which, "write", 28, "no space left")
+        try:
+            self.files.save(which)
+        except DiskFailure as failure:
+            return failure
+        return None
+
+    def saved(self, which: str) -> Any:
+        """The table as a restart would find it."""
+        fresh = BrokerState(self.state.identity, ListStore(), BrokerStats(0))
+        table = {"topics": fresh.topics, "groups": fresh.groups, "offsets": fresh.offsets}[which]
+        name, _ = self.files._tables[which]
+        table.load(self.files._disk.read_all(f"/store/config/{name}", 1 << 26))
+        return table
+
+    # the port
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """Nothing to do."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        self.metadata.disconnected(connection)
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        self.asked.append(command.code)
+        if command.code in self.answer_with:
+            return self.answer_with[command.code](command)
+        handler = self.table.get(command.code)
+        if handler is None:
+            return Answer(3, f" request type {command.code} not supported")
+        answer = handler(connection, command, self.now_ms())
+        for effect in self.state.take_effects():
+            if hasattr(effect, "which"):
+                self.save(effect.which)
+        if answer is not None and command.code in CHANGES:
+            return self.metadata.acknowledged(connection, command, answer)
+        return answer
+
+    def turn_ended(self) -> None:
+        """Nothing is staged."""
+
+
+class TablesCase(unittest.TestCase):
+    """A world of such brokers and one administrator."""
+
+    ack_timeout_ms = 1000
+
+    def setUp(self) -> None:
+        self.world = World(7)
+        self.numbers: dict[str, int] = {}
+        self.admin = self.world.add_host("admin", lambda process: RemotingClient(process.reactor))
+        self.world.run(0.01)
+
+    def add(self, name: str, number: int, rules: BrokerRules | None = None) -> Node:
+        """A broker that runs."""
+        self.numbers[name] = number
+        self.world.add_host(name, lambda process: Node(process, number, rules or BrokerRules(), self.ack_timeout_ms))
+        self.world.run(0.01)
+        return self.node(name)
+
+    def host(self, name: str) -> Host:
+        return self.world.hosts[name]
+
+    def node(self, name: str) -> Node:
+        """The present incarnation of a broker."""
+        process = self.host(name).process
+        assert process is not None
+        found: Node = process.service
+        return found
+
+    def lead(self, node: Node, *slaves: Node, epoch: int = 1, members: frozenset[int] | None = None) -> None:
+        """Say who is master, to all of them."""
+        node.state.is_slave = False
+        everybody = frozenset({node.number, *(each.number for each in slaves)})
+        node.watch.own(epoch, everybody if members is None else members)
+        for slave in slaves:
+            self.follow(slave, node, epoch)
+
+    def follow(self, slave: Node, master: Node, epoch: int = 1) -> None:
+        slave.state.is_slave = True
+        slave.watch.other(master.address, epoch, master.number)
+
+    def ask(
+        self, node: Node, code: int, fields: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> list[Command]:
+        """A request of the administrator; the list gets its answer."""
+        answers: list[Command] = []
+
+        def now() -> None:
+            process = self.admin.process
+            assert process is not None
+            asked: defer.Deferred[Command] = process.service.request(node.address, code, fields, body, 30.0)
+            asked.addCallback(answers.append)
+
+        process = self.admin.process
+        assert process is not None
+        process.reactor.callLater(0, now)
+        return answers
