@@ -146,6 +146,7 @@ class Reader:
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
         owner.open_readers += 1
+        owner.opened += 1
 
     def read(self, offset: int, size: int) -> bytes:
         if self.owner.read_fails is not None:
@@ -169,6 +170,7 @@ class Owner:
         self.read_fails: DiskFailure | CorruptStore | None = None
         self.refuses_hello = self.refuses_ack = ""
         self.open_readers = 0
+        self.opened = 0
         self.events: list[Any] = []
         self.on_ack: Callable[[], None] = lambda: None
 

@@ -30,6 +30,26 @@ def eager_write(transport: Any, data: bytes) -> bool:
     return False
 
 
+def eager_write_block(transport: Any, head: bytes, body: bytes) -> None:
+    """Like :func:`eager_write` for a large ``body``, which is neither joined to its head nor sent in slices.
+
+    Copies of a megabyte cost more than the socket does: each is memory that the system has to clear first.
+    """
+    if getattr(transport, "_tempDataBuffer", True) or transport.dataBuffer or not transport.connected:
+        transport.write(head + body)
+        return
+    if transport.disconnecting:
+        return
+    try:
+        sent = transport.socket.sendmsg((head, body))
+    except OSError:
+        sent = 0  # full, or gone: the reactor finds out by its own write
+    if sent < len(head):
+        transport.write(head[sent:] + body)
+    elif sent < len(head) + len(body):
+        transport.write(body[sent - len(head) :])
+
+
 def queued_bytes(transport: Any) -> int:
     """Bytes that wait in a plain TCP transport's own buffers (0 for other transports)."""
     if not hasattr(transport, "_tempDataLen"):

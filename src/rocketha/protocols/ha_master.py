@@ -31,7 +31,7 @@ from zope.interface import implementer
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.admission import Admission, Guest
-from rocketha.protocols.eager import eager_write
+from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.ha_connection import HaConnection, milliseconds_of
 from rocketha.protocols.limits import Limits
 from rocketha.replication.autoswitch_master import AutoswitchMaster
@@ -204,7 +204,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
         size = len(block.head) + block.size
         self.bytes_sent += size
         self._turn_left -= size
-        eager_write(self.transport, block.head + body)
+        eager_write_block(self.transport, block.head, body)
         if self._paused:
             return
         if self._turn_left > 0:

@@ -1,0 +1,319 @@
+"""How fast a replica that is far behind catches up over loopback, beside a plain copy of the same file.
+
+Run: ``python -m benchmarks.ha_catch_up [--mb 512] [--rounds 5] [--directory DIR]``.  A master's log of messages of 1
+KiB is made first and stays in the page cache.  Then in turn: ``pread``, ``sendall``, ``recv``, ``pwrite`` in two bare
+processes (and with ``sendfile``); a link between two processes; the same with queues and index made as the bytes are
+confirmed; a link within one process.  Each row has MB/s and the CPU seconds that each end took for a GB, which other
+work on the machine changes less.  Files are not synced (ASYNC_FLUSH), as in Java, which copied 70 to 150 MB/s on the
+machines where this was first measured; the limit is three times that with two cores free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import shutil
+import socket
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import TCP4ClientEndpoint
+
+from benchmarks.replica_append import open_replica
+from benchmarks.store_append import HOST, NOW_MS
+from rocketha.errors import CorruptStore, DiskFailure
+from rocketha.protocols.ha_master import MasterHaFactory, MasterHaProtocol, OpenLink
+from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
+from rocketha.replication.classic_master import ClassicMaster
+from rocketha.replication.classic_slave import ClassicSlave
+from rocketha.replication.epochs import EpochEntry
+from rocketha.replication.link import BATCH_BYTES, Cause
+from rocketha.store.messages import PutMessage
+from rocketha.store.replica_log import ReplicaLog
+from rocketha.wire.ha_frames import SlaveHello
+
+READ_BYTES = 1 << 20
+
+
+class Master:
+    """Serves its log to whoever comes."""
+
+    def __init__(self, log: ReplicaLog) -> None:
+        self.log = log
+
+    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink:
+        return OpenLink(ClassicMaster(self.log, now_ms, batch_bytes=BATCH_BYTES), self.log.reader())
+
+    def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
+        """Nobody is, on a classic link."""
+
+    def acked(self, connection: MasterHaProtocol, offset: int) -> None:
+        """Nobody waits."""
+
+    def disk_failed(self, connection: MasterHaProtocol, error: DiskFailure | CorruptStore) -> None:
+        raise error
+
+    def closed(self, connection: MasterHaProtocol, reason: str, cause: Cause | None) -> None:
+        """The copy is complete."""
+
+
+class Replica:
+    """Appends, and makes queues if it is to.
+
+    :param done: called when the log has ``end`` bytes.
+    """
+
+    def __init__(self, log: ReplicaLog, end: int, dispatches: bool, done: Callable[[], None]) -> None:
+        self.log, self.end, self.dispatches, self.done = log, end, dispatches, done
+        self.now_ms = NOW_MS
+
+    def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave:
+        return ClassicSlave(self.log.end, self.log.file_size, now_ms)
+
+    def append_raw(self, offset: int, data: bytes | memoryview) -> None:
+        self.log.append_raw(offset, data)
+
+    def save_epochs(self, epochs: Sequence[EpochEntry]) -> None:
+        """There are none, on a classic link."""
+
+    def align(self, offset: int, epochs: Sequence[EpochEntry]) -> Deferred[tuple[int, Sequence[EpochEntry]]]:
+        raise NotImplementedError("a classic link aligns nothing")
+
+    def confirm(self, offset: int) -> None:
+        """Nothing is, on a classic link."""
+
+    def turn_ended(self, connection: SlaveHaProtocol) -> None:
+        if self.dispatches:
+            self.dispatch()
+        connection.appended(self.log.end)
+        if self.log.end == self.end:
+            self.done()
+
+    def dispatch(self) -> None:
+        """All that is there; files of queues are written about as often as a broker does."""
+        log = self.log
+        log.confirm(log.end)
+        while log.dispatch():
+            pass
+        if log.store.queues.pending_bytes >= 1 << 17:
+            self.now_ms += 1000
+            for job in log.store.maintenance(self.now_ms):
+                job.run()
+                log.store.finished(job, None)
+
+    def disk_failed(self, connection: SlaveHaProtocol, error: DiskFailure | CorruptStore) -> None:
+        raise error
+
+    def closed(self, connection: SlaveHaProtocol, reason: str, cause: Cause | None) -> None:
+        """The copy is complete."""
+
+
+def make_log(directory: str, size: int) -> None:
+    """A master's log of that many bytes, of messages of 1 KiB."""
+    log = open_replica(directory, "master")
+    log.promote()
+    number = 0
+    while log.end < size:
+        turn = []
+        for each in range(number, number + 32):
+            key = f"7F0000010A2B18B4AAC2{each >> 8:08X}{each & 0xFFFF:04X}"
+            properties = f"UNIQ_KEY\x01{key}\x02TAGS\x01TagA\x02".encode()
+            body = b"x" * 1024
+            turn.append(PutMessage("Bench", each % 8, 0, 0, NOW_MS, HOST, 0, 0, body, properties, 2598919, (key,)))
+        log.store.append([turn], NOW_MS)
+        number += 32
+    log.store.settle()
+    log.store.close(NOW_MS)
+
+
+def master_process(directory: str, pipe: Connection) -> None:
+    """Serve the log until told to stop; says the port, then the CPU seconds."""
+    from twisted.internet import reactor as installed
+
+    reactor: Any = installed
+    log = open_replica(directory, "master")
+    port = reactor.listenTCP(0, MasterHaFactory(Master(log), reactor), interface="127.0.0.1")
+    began = time.process_time()
+    pipe.send(port.getHost().port)
+    reactor.addReader(_Readable(pipe, reactor.stop))
+    reactor.run(installSignalHandlers=False)
+    pipe.send(time.process_time() - began)
+    log.store.close(NOW_MS)
+
+
+class _Readable:
+    """Calls when the pipe has something to read."""
+
+    def __init__(self, pipe: Connection, call: Callable[[], None]) -> None:
+        self._pipe, self.doRead = pipe, call
+
+    def fileno(self) -> int:
+        return self._pipe.fileno()
+
+    def connectionLost(self, reason: object) -> None:
+        """The reactor ends."""
+
+    def logPrefix(self) -> str:
+        return "pipe"
+
+
+def slave_process(directory: str, port: int, dispatches: bool, end: int, pipe: Connection) -> None:
+    """Catch up; says seconds and CPU seconds.  Port 0: the master is in this process too."""
+    from twisted.internet import reactor as installed
+
+    reactor: Any = installed
+    logs = []
+    if not port:
+        logs.append(open_replica(directory, "master"))
+        here = MasterHaFactory(Master(logs[0]), reactor)
+        port = reactor.listenTCP(0, here, interface="127.0.0.1").getHost().port
+    logs.append(replica := open_replica(directory, "replica"))
+    began, cpu = time.perf_counter(), time.process_time()
+    found: list[float] = []
+
+    def done() -> None:
+        found.extend((time.perf_counter() - began, time.process_time() - cpu))
+        reactor.stop()
+
+    factory = SlaveHaFactory(Replica(replica, end, dispatches, done), reactor)
+    TCP4ClientEndpoint(reactor, "127.0.0.1", port).connect(factory)
+    reactor.run(installSignalHandlers=False)
+    pipe.send(found)
+    for log in logs:
+        log.store.close(NOW_MS)
+
+
+def sender_process(path: str, end: int, sendfile: bool, pipe: Connection) -> None:
+    """Send the file to whoever comes; says the port, then the CPU seconds."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    pipe.send(listening.getsockname()[1])
+    connection, _ = listening.accept()
+    began, file, offset = time.process_time(), os.open(path, os.O_RDONLY), 0
+    while offset < end:
+        size = min(BATCH_BYTES, end - offset)
+        if sendfile:
+            offset += os.sendfile(connection.fileno(), file, offset, size)
+        else:
+            connection.sendall(os.pread(file, size, offset))
+            offset += size
+    connection.close()
+    pipe.send(time.process_time() - began)
+
+
+def receiver_process(path: str, end: int, port: int, pipe: Connection) -> None:
+    """Write what comes; says seconds and CPU seconds."""
+    began, cpu = time.perf_counter(), time.process_time()
+    connection = socket.create_connection(("127.0.0.1", port))
+    file, offset = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), 0
+    while data := connection.recv(READ_BYTES):
+        offset += os.pwrite(file, data, offset)
+    assert offset == end, (offset, end)
+    pipe.send([time.perf_counter() - began, time.process_time() - cpu])
+
+
+class Bench:
+    """The directory, and processes to run in it."""
+
+    def __init__(self, directory: str, end: int) -> None:
+        self.directory, self.end = directory, end
+        self.context = multiprocessing.get_context("spawn")
+
+    def start(self, target: Callable[..., None], *arguments: object) -> tuple[Any, Connection]:
+        """A process with a pipe as its last argument."""
+        ours, theirs = self.context.Pipe()
+        process = self.context.Process(target=target, args=(*arguments, theirs), daemon=True)
+        process.start()
+        return process, ours
+
+    def plain(self, sendfile: bool) -> tuple[float, float, float]:
+        """MB/s; CPU seconds a GB of sender and receiver."""
+        path = f"{self.directory}/master/commitlog/{0:020d}"
+        sender, sent = self.start(sender_process, path, self.end, sendfile)
+        receiver, received = self.start(receiver_process, f"{self.directory}/plain", self.end, sent.recv())
+        seconds, cpu = received.recv()
+        sender_cpu = sent.recv()
+        sender.join()
+        receiver.join()
+        Path(self.directory, "plain").unlink()
+        return self.row(seconds, sender_cpu, cpu)
+
+    def link(self, together: bool, dispatches: bool) -> tuple[float, float, float]:
+        """MB/s; CPU seconds a GB of master and slave (of both, where they are one process)."""
+        port, master, said = 0, None, None
+        if not together:
+            master, said = self.start(master_process, self.directory)
+            port = said.recv()
+        slave, heard = self.start(slave_process, self.directory, port, dispatches, self.end)
+        seconds, cpu = heard.recv()
+        slave.join()
+        master_cpu = 0.0
+        if master is not None and said is not None:
+            said.send("stop")
+            master_cpu = said.recv()
+            master.join()
+        self.check()
+        shutil.rmtree(f"{self.directory}/replica")
+        return self.row(seconds, master_cpu, cpu)
+
+    def check(self) -> None:
+        """Both logs are equal."""
+        ours, theirs = (
+            os.open(f"{self.directory}/{name}/commitlog/{0:020d}", os.O_RDONLY) for name in ("master", "replica")
+        )
+        for offset in range(0, self.end, 1 << 24):
+            size = min(1 << 24, self.end - offset)
+            assert os.pread(ours, size, offset) == os.pread(theirs, size, offset), "the logs differ"
+        os.close(ours)
+        os.close(theirs)
+
+    def row(self, seconds: float, near: float, far: float) -> tuple[float, float, float]:
+        """Of one copy."""
+        gigabytes = self.end / 1e9
+        return self.end / seconds / 1e6, near / gigabytes, far / gigabytes
+
+
+def main() -> None:
+    """Print medians and best of some rounds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--mb", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--directory")
+    options = parser.parse_args()
+    directory = tempfile.mkdtemp(prefix="rocketha-bench-", dir=options.directory)
+    try:
+        make_log(directory, options.mb << 20)
+        log = open_replica(directory, "master")
+        bench = Bench(directory, log.end)
+        log.store.close(NOW_MS)
+        rows: dict[str, Callable[[], tuple[float, float, float]]] = {
+            "plain copy": lambda: bench.plain(False),
+            "plain copy, sendfile": lambda: bench.plain(True),
+            "link": lambda: bench.link(False, False),
+            "link, and dispatch": lambda: bench.link(False, True),
+            "link in one process": lambda: bench.link(True, False),
+        }
+        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
+        for _ in range(options.rounds):
+            for name, run in rows.items():
+                found[name].append(run())
+        print(f"{bench.end / 1e6:.0f} MB      median MB/s   best MB/s   CPU s/GB of sender, of receiver")
+        for name, values in found.items():
+            rates, near, far = zip(*values, strict=True)
+            middle = statistics.median(rates)
+            print(
+                f"{name:22} {middle:8.0f} {max(rates):10.0f} {statistics.median(near):12.2f}"
+                f" {statistics.median(far):8.2f}"
+            )
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
