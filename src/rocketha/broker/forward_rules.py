@@ -49,9 +49,9 @@ HOLD_MS = 2000
 """How long a request waits for a master to be known: an election takes less, and the client's patience is 3 s."""
 ANSWER_MS = 2700
 """From its arrival to its answer, whatever happens."""
-PULL_HOLD_MS = 10_000
-"""A pull waits longer: refused, a consumer rests for 3 s; its patience is 10 s more than it lets the broker wait."""
-PULL_MARGIN_MS = 5000
+PULL_HOLD_MS = 8000
+"""A pull waits longer: refused, a consumer rests for 3 s; its patience is 15 s more than it lets the broker wait."""
+PULL_MARGIN_MS = 5500
 
 
 class Course(Enum):

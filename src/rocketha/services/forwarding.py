@@ -1,0 +1,268 @@
+"""A broker that is not master passes requests of clients with a stale route on to the master, and its answers back.
+
+Theory of operation.  What :func:`rocketha.broker.forward_rules.course` says is done: a request is passed on at once, or
+kept until the master is known, or refused.  Kept are also all that come after a kept one, so that the requests of a
+connection reach the master in the order in which they came; everything to one master goes over one connection.  When
+this broker becomes master what is kept is served here, before anything newer.
+
+A request that could not be handed over (no connection) is kept and tried again; one that was and got no answer is
+refused: the master may have taken it, and only the client knows whether it may be sent twice.  A refusal is what this
+broker would have answered without all this.
+
+Bounded in requests, bytes and time.  The master sees this broker as the client: a message's born host is ours.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+from twisted.internet import error
+from twisted.python.failure import Failure
+
+from rocketha.broker import forward_rules
+from rocketha.broker.forward_rules import MARK, Course
+from rocketha.broker.master_watch import MasterWatch
+from rocketha.errors import RemoteProtocolError, RequestRefused
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+RETRY_S = 0.1
+"""Between two attempts to connect to a master that is known and cannot be reached."""
+OVERHEAD_BYTES = 512
+
+
+@attrs.define(eq=False)
+class _Request:
+    """A client's request on its way.
+
+    :ivar refusal: its answer if it cannot be passed on.
+    :ivar hold_until_s: when a master must be known.
+    :ivar answer_until_s: when it must be answered.
+    """
+
+    connection: Any
+    command: Command
+    refusal: Answer
+    bytes: int
+    hold_until_s: float
+    answer_until_s: float
+
+
+class Forwarding:
+    """What one broker keeps for its master and has on the way to it.
+
+    :param own_address: this broker's, as others may know it as their master.
+    :param serve: answers a request here, as master; None: later.
+    :param as_turn: does work as one turn of this broker's ports (:mod:`rocketha.protocols.turn`).
+    :param enabled: forwardSends.
+
+    :ivar forwarded: requests passed on.
+    :ivar served: requests kept and then served here.
+    :ivar refused: requests refused after they were taken.
+    """
+
+    def __init__(
+        self,
+        clock: Any,
+        watch: MasterWatch,
+        own_address: str,
+        serve: Callable[[Any, Command], Answer | None],
+        as_turn: Callable[[Callable[[], None]], None],
+        enabled: bool = True,
+    ) -> None:
+        self._clock = clock
+        self._watch = watch
+        self._own_address = own_address
+        self._serve = serve
+        self._as_turn = as_turn
+        self._client = RemotingClient(clock)
+        self._enabled = enabled
+        self._kept: dict[bool, deque[_Request]] = {False: deque(), True: deque()}  # pulls, and the others
+        self._timer: Any = None
+        self._retry: Any = None
+        self._complained = False
+        self._log = make_logger()
+        self.count = self.bytes = 0
+        self.forwarded = self.served = self.refused = 0
+        watch.watch(self._go_on)
+
+    @property
+    def kept(self) -> int:
+        """Requests that wait for a master."""
+        return sum(map(len, self._kept.values()))
+
+    def take(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
+        """A request came that only a master serves, and this broker is none.
+
+        :param refusal: what is answered where it is not passed on.
+        :return: the refusal; None: it is taken, and answered later.
+        """
+        course = forward_rules.course(command, self._watch.address)
+        size = len(command.body) + OVERHEAD_BYTES
+        if (
+            not self._enabled
+            or course is Course.REFUSE
+            or self.count >= forward_rules.REQUESTS_MAX
+            or self.bytes + size > forward_rules.BYTES_MAX
+        ):
+            return refusal
+        now_s, patience = self._clock.seconds(), forward_rules.patience(command)
+        request = _Request(
+            connection, command, refusal, size, now_s + patience.hold_ms / 1000, now_s + patience.answer_ms / 1000
+        )
+        self.count += 1
+        self.bytes += size
+        address = self._watch.address
+        if course is Course.HOLD or self._line(request) or address is None:
+            self._keep(request)
+        else:
+            self._pass_on(address, request)
+        return None
+
+    # --- kept
+
+    def _line(self, request: _Request) -> deque[_Request]:
+        return self._kept[request.command.code in forward_rules.PULLS]
+
+    def _keep(self, request: _Request) -> None:
+        self._line(request).append(request)
+        self._arm()
+
+    def _arm(self) -> None:
+        """Each line is about in the order of its deadlines; a pull may be kept a little longer than it should be."""
+        due = min((line[0].hold_until_s for line in self._kept.values() if line), default=None)
+        if self._timer is not None and self._timer.active():
+            if due is not None and self._timer.getTime() <= due:
+                return
+            self._timer.cancel()
+        self._timer = None
+        if due is not None:
+            self._timer = self._clock.callLater(max(0.0, due - self._clock.seconds()), self._time_over)
+
+    def _time_over(self) -> None:
+        now_s = self._clock.seconds()
+        for line in self._kept.values():
+            while line and line[0].hold_until_s <= now_s:
+                self._refuse(line.popleft())
+        self._arm()
+
+    def _go_on(self) -> None:
+        """Something is known about the master: do with everything kept what is to be done now."""
+        self._complained = False
+        if not self.kept:
+            return
+        if self._watch.leads:
+            self._serve_kept()
+            return
+        address = self._watch.address
+        for line in self._kept.values():
+            requests = list(line)
+            line.clear()
+            for request in requests:
+                course = forward_rules.course(request.command, address)
+                if course is Course.REFUSE:
+                    self._refuse(request)
+                elif course is Course.HOLD or address is None:
+                    line.append(request)
+                else:
+                    self._pass_on(address, request)
+        self._arm()
+
+    def _serve_kept(self) -> None:
+        requests = [request for line in self._kept.values() for request in line]
+        for line in self._kept.values():
+            line.clear()
+        self._as_turn(lambda: self._serve_all(requests))
+
+    def _serve_all(self, requests: Iterable[_Request]) -> None:
+        for request in requests:
+            self._done(request)
+            if request.connection.closed and not request.command.is_oneway:
+                continue
+            self.served += 1
+            try:
+                answer = self._serve(request.connection, request.command)
+            except RequestRefused as refusal:
+                answer = Answer(refusal.code, refusal.remark)
+            except Exception as problem:
+                self._log.error("a request kept for the master: {trace}", trace=Failure().getTraceback())
+                answer = Answer(ResponseCode.SYSTEM_ERROR, f"{type(problem).__name__}: {problem}"[:1000])
+            if answer is not None:
+                self._answer(request, answer)
+
+    # --- passed on
+
+    def _pass_on(self, address: str, request: _Request) -> None:
+        command = request.command
+        left_s = request.answer_until_s - self._clock.seconds()
+        if left_s <= 0:
+            self._refuse(request)
+            return
+        self.forwarded += 1
+        fields = {**command.fields, MARK: self._own_address}
+        if command.is_oneway:
+            sent = self._client.oneway(address, command.code, fields, command.body)
+            sent.addCallbacks(lambda _: self._done(request), self._not_answered, errbackArgs=(request, address))
+        else:
+            asked = self._client.request(address, command.code, fields, command.body, left_s)
+            asked.addCallbacks(self._answered, self._not_answered, (request,), errbackArgs=(request, address))
+
+    def _answered(self, answer: Command, request: _Request) -> None:
+        self._done(request)
+        self._answer(request, Answer(answer.code, answer.remark, answer.fields, answer.body))
+
+    def _not_answered(self, failure: Failure, request: _Request, address: str) -> None:
+        if not failure.check(
+            error.ConnectError, error.ConnectionClosed, error.TimeoutError, error.ConnectionAborted, RemoteProtocolError
+        ):
+            self._log.error("passing on to {master}: {trace}", master=address, trace=failure.getTraceback())
+        elif not self._complained:
+            self._complained = True
+            why = failure.getErrorMessage()
+            self._log.warn("requests cannot be passed on to master {master}: {why}", master=address, why=why)
+        if failure.check(error.ConnectError) and request.hold_until_s > self._clock.seconds():
+            self.forwarded -= 1
+            self._keep(request)
+            if self._retry is None or not self._retry.active():
+                self._retry = self._clock.callLater(RETRY_S, self._go_on)
+        else:
+            self._refuse(request)
+
+    # --- ends
+
+    def _refuse(self, request: _Request) -> None:
+        self._done(request)
+        self.refused += 1
+        self._answer(request, request.refusal)
+
+    def _done(self, request: _Request) -> None:
+        self.count -= 1
+        self.bytes -= request.bytes
+
+    def _answer(self, request: _Request, answer: Answer) -> None:
+        if not request.command.is_oneway and not request.connection.closed:
+            request.connection.answer(request.command.opaque, answer)
+
+    def disconnected(self, connection: Any) -> None:
+        """A client is gone: nobody waits for its answers; what wants none is still passed on."""
+        for line in self._kept.values():
+            gone = [each for each in line if each.connection is connection and not each.command.is_oneway]
+            for request in gone:
+                line.remove(request)
+                self._done(request)
+
+    def stop(self) -> None:
+        """Refuse what is kept and what is on its way."""
+        self._enabled = False
+        for line in self._kept.values():
+            while line:
+                self._refuse(line.popleft())
+        for timer in (self._timer, self._retry):
+            if timer is not None and timer.active():
+                timer.cancel()
+        self._client.close()

@@ -1,0 +1,444 @@
+"""Requests of clients with a stale route reach the present master, in order, once, and in time."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import unittest
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from twisted.internet import defer
+
+from rocketha.broker import forward_rules
+from rocketha.broker.forward_rules import FORWARDED, MARK
+from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.role import BUSY
+from rocketha.errors import RequestRefused
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.forwarding import Forwarding
+from rocketha.simulation.host import Host, Process
+from rocketha.simulation.world import World
+from rocketha.wire.remoting import Answer, Command
+
+PORT = 10911
+SEND, PULL, OFFSET, HEARTBEAT = 310, 11, 15, 34
+
+
+class Node:
+    """A broker that stores bodies while it is master, and else asks Forwarding.
+
+    :ivar stored: the bodies, in order.
+    :ivar seen: code and forwarder of every request that came.
+    """
+
+    def __init__(self, process: Process, enabled: bool = True) -> None:
+        self.reactor = process.reactor
+        self.address = f"{process.host.address}:{PORT}"
+        self.watch = MasterWatch()
+        self.stored: list[bytes] = []
+        self.seen: list[tuple[int, str | None]] = []
+        self.turns = 0
+        self.silent = False
+        self.forwarding = Forwarding(
+            process.reactor, self.watch, self.address, self.serve, self.as_turn, enabled
+        )
+        self.factory = RemotingFactory(self, process.reactor)
+        process.reactor.listenTCP(PORT, self.factory)
+
+    def as_turn(self, work: Callable[[], None]) -> None:
+        self.turns += 1
+        work()
+
+    def serve(self, connection: Any, command: Command) -> Answer | None:
+        if command.body == b"refuse me":
+            raise RequestRefused(17, "no such topic")
+        if command.body == b"break":
+            raise ValueError("a bug")
+        if self.silent:
+            return None
+        self.stored.append(command.body)
+        return Answer(fields={"msgId": str(len(self.stored))}, body=b"stored here")
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """Nothing to do."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        self.forwarding.disconnected(connection)
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        self.seen.append((command.code, command.fields.get(MARK)))
+        if self.watch.leads or command.code not in FORWARDED:
+            return self.serve(connection, command)
+        return self.forwarding.take(connection, command, BUSY)
+
+    def turn_ended(self) -> None:
+        """Nothing is staged."""
+
+
+class Producer:
+    """A client that knows one address.
+
+    :ivar answers: what came for each body, when.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self.reactor = process.reactor
+        self.client = RemotingClient(process.reactor)
+        self.answers: dict[bytes, tuple[int, float]] = {}
+        self.failed: list[bytes] = []
+
+    def send(self, node: Node, *bodies: bytes, code: int = SEND, oneway: bool = False, **fields: str) -> None:
+        """All in one write."""
+        self.reactor.callLater(0, self._send, node.address, bodies, code, oneway, fields)
+
+    def _send(self, address: str, bodies: tuple[bytes, ...], code: int, oneway: bool, fields: dict[str, str]) -> None:
+        for body in bodies:
+            if oneway:
+                self.client.oneway(address, code, fields, body)
+                continue
+            asked: defer.Deferred[Any] = self.client.request(address, code, fields, body, 30.0)
+            asked.addCallbacks(self._answered, self._failed, (body, self.reactor.seconds()), errbackArgs=(body,))
+
+    def _answered(self, answer: Command, body: bytes, asked_s: float) -> None:
+        self.answers[body] = (answer.code, self.reactor.seconds() - asked_s)
+
+    def _failed(self, failure: Any, body: bytes) -> None:
+        self.failed.append(body)
+
+
+class ForwardingCase(unittest.TestCase):
+    enabled = True
+
+    def setUp(self) -> None:
+        self.world = World(3)
+        for name in ("a", "b", "c"):
+            self.world.add_host(name, lambda process: Node(process, self.enabled))
+        self.world.add_host("producer", Producer)
+        self.world.run(0.01)
+        self.a, self.b, self.c = (self.node(name) for name in ("a", "b", "c"))
+        self.producer: Producer = self.host("producer").process.service  # type: ignore[union-attr]
+        self.stopped_s = 0.0
+
+    def host(self, name: str) -> Host:
+        return self.world.hosts[name]
+
+    def node(self, name: str) -> Node:
+        process = self.host(name).process
+        assert process is not None
+        found: Node = process.service
+        return found
+
+    def say(self, node: Node, what: Callable[..., Any], *args: Any) -> None:
+        """Say something to a node's watch, in its own time."""
+        node.reactor.callLater(0, what, *args)
+
+    def master_is(self, node: Node, *others: Node, epoch: int = 1) -> None:
+        self.say(node, node.watch.own, epoch)
+        for other in others:
+            self.say(other, other.watch.other, node.address, epoch)
+        self.world.run(0.01)
+
+    def codes(self) -> dict[bytes, int]:
+        return {body: code for body, (code, _) in sorted(self.producer.answers.items())}
+
+    def nothing_left(self, *nodes: Node) -> None:
+        """What was counted in was counted out."""
+        for node in nodes or (self.a, self.b, self.c):
+            self.assertEqual((node.forwarding.count, node.forwarding.bytes, node.forwarding.kept), (0, 0, 0))
+
+
+class PassingOnTests(ForwardingCase):
+    def test_the_masters_answer_comes_back(self) -> None:
+        """Code, fields and body, under the client's own number."""
+        self.master_is(self.b, self.a)
+        heard: list[Command] = []
+
+        def ask() -> None:
+            self.producer.client.request(self.a.address, SEND, {"b": "T"}, b"one").addCallback(heard.append)
+
+        self.producer.reactor.callLater(0, ask)
+        self.world.run(0.1)
+        (answer,) = heard
+        self.assertEqual((answer.code, answer.fields, answer.body), (0, {"msgId": "1"}, b"stored here"))
+        self.assertEqual(self.b.stored, [b"one"])
+        self.assertEqual(self.b.seen, [(SEND, self.a.address)])
+        self.nothing_left()
+
+    def test_a_refusal_of_the_masters_comes_back(self) -> None:
+        """It is the master who knows the topic."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"refuse me")
+        self.world.run(0.1)
+        self.assertEqual(self.codes(), {b"refuse me": 17})
+
+    def test_order_of_a_connection(self) -> None:
+        """Many in one read, and the same over many reads."""
+        self.master_is(self.b, self.a)
+        bodies = [b"%03d" % number for number in range(300)]
+        for chunk in itertools.batched(bodies, 7) if hasattr(itertools, "batched") else [bodies[:100], bodies[100:]]:
+            self.producer.send(self.a, *chunk)
+            self.world.run(0.0007)
+        self.world.run(0.2)
+        self.assertEqual(self.b.stored, bodies)
+        self.assertEqual(set(self.codes().values()), {0})
+
+    def test_oneway(self) -> None:
+        """Goes the same way, and nobody answers."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"one", b"two", oneway=True)
+        self.world.run(0.1)
+        self.assertEqual(self.b.stored, [b"one", b"two"])
+        self.nothing_left()
+
+    def test_what_consumers_need_of_the_master(self) -> None:
+        """Pulls, offsets and locks too; heartbeats are everybody's."""
+        self.master_is(self.b, self.a)
+        for code in (PULL, OFFSET, HEARTBEAT):
+            self.producer.send(self.a, b"%d" % code, code=code)
+        self.world.run(0.1)
+        self.assertEqual(self.b.stored, [b"11", b"15"])
+        self.assertEqual(self.a.stored, [b"34"])
+
+    def test_a_pull_that_the_master_holds(self) -> None:
+        """Its client waits for longer than that of a send."""
+        self.master_is(self.b, self.a)
+        self.b.silent = True
+        self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="15000")
+        self.producer.send(self.a, b"send")
+        self.world.run(2.9)
+        self.assertEqual(self.codes(), {b"send": BUSY.code})
+        self.world.run(15)
+        self.assertEqual(self.codes(), {b"send": BUSY.code})
+        self.world.run(11)
+        self.assertEqual(self.codes(), {b"pull": BUSY.code, b"send": BUSY.code})
+        self.nothing_left()
+
+    def test_never_a_chain(self) -> None:
+        """Three brokers that each take another for the master: the request makes one step."""
+        self.say(self.a, self.a.watch.other, self.b.address)
+        self.say(self.b, self.b.watch.other, self.c.address)
+        self.say(self.c, self.c.watch.other, self.a.address)
+        self.producer.send(self.a, b"one")
+        self.world.run(0.2)
+        self.assertEqual(self.codes(), {b"one": BUSY.code})
+        self.assertEqual((len(self.a.seen), len(self.b.seen), len(self.c.seen)), (1, 1, 0))
+        self.nothing_left()
+
+    def test_two_that_take_each_other_for_the_master(self) -> None:
+        """One keeps it, as it may be the next master; not for ever."""
+        self.say(self.a, self.a.watch.other, self.b.address)
+        self.say(self.b, self.b.watch.other, self.a.address)
+        self.producer.send(self.a, b"one")
+        self.world.run(0.5)
+        self.assertEqual(self.codes(), {})
+        self.world.run(2.3)
+        self.assertEqual(self.codes(), {b"one": BUSY.code})
+        self.assertEqual((len(self.a.seen), len(self.b.seen)), (1, 1))
+        self.nothing_left()
+
+
+class SwitchTests(ForwardingCase):
+    """A planned switch fails no send of a client that does not know of it."""
+
+    def test_a_switch(self) -> None:
+        """Every send from before, during and after it is stored once and in order."""
+        chance = random.Random(5)
+        self.master_is(self.a, self.b)
+        numbers = itertools.count()
+        sent: list[bytes] = []
+
+        def stream(for_s: float) -> None:
+            until = self.world.now + for_s
+            while self.world.now < until:
+                bodies = [b"%05d" % next(numbers) for _ in range(chance.randrange(1, 5))]
+                sent.extend(bodies)
+                self.producer.send(self.a, *bodies)
+                self.world.run(chance.random() * 0.01)
+
+        stream(0.3)
+        self.say(self.a, self.a.watch.unknown)
+        stream(0.9)
+        self.say(self.a, self.a.watch.other, self.b.address, 2)
+        stream(0.1)  # b does not know yet that it is master
+        self.say(self.b, self.b.watch.own, 2)
+        stream(0.5)
+        self.world.run(3)
+        self.assertEqual(self.a.stored + self.b.stored, sent)
+        self.assertEqual(set(self.codes().values()), {0})
+        self.assertEqual(len(self.producer.answers), len(sent))
+        self.assertLess(max(seconds for _, seconds in self.producer.answers.values()), 1.5)
+        self.assertGreater(len(self.a.stored), 20)
+        self.nothing_left()
+
+    def test_the_same_master_again(self) -> None:
+        """What it kept it serves itself, before anything newer, as one turn."""
+        self.master_is(self.a, self.b)
+        self.say(self.a, self.a.watch.unknown)
+        self.producer.send(self.a, b"one", b"refuse me", b"break", b"two")
+        self.producer.send(self.a, b"three", oneway=True)
+        self.world.run(0.5)
+        self.assertEqual(self.a.forwarding.kept, 5)
+        self.say(self.a, self.a.watch.own, 2)
+        self.producer.send(self.a, b"four")
+        self.world.run(0.1)
+        self.assertEqual(self.a.stored, [b"one", b"two", b"three", b"four"])
+        self.assertEqual(self.codes(), {b"break": 1, b"four": 0, b"one": 0, b"refuse me": 17, b"two": 0})
+        self.assertEqual(self.a.turns, 1)
+        self.nothing_left()
+
+    def test_nobody_becomes_master(self) -> None:
+        """After two seconds each is refused, in time for the client to hear it; pulls wait longer."""
+        self.producer.send(self.a, b"one", b"two")
+        self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="15000")
+        self.world.run(1.5)
+        self.producer.send(self.a, b"late")
+        self.world.run(1)
+        self.assertEqual(self.codes(), {b"one": BUSY.code, b"two": BUSY.code})
+        self.world.run(10)
+        self.assertEqual(set(self.codes().values()), {BUSY.code})
+        for body in (b"one", b"two", b"late"):
+            self.assertAlmostEqual(self.producer.answers[body][1], forward_rules.HOLD_MS / 1000, delta=0.1)
+        self.assertAlmostEqual(self.producer.answers[b"pull"][1], forward_rules.PULL_HOLD_MS / 1000, delta=0.1)
+        self.nothing_left()
+
+    def test_the_next_master_learns_it_last(self) -> None:
+        """What was passed on to it is kept there until it does."""
+        self.master_is(self.c, self.a, self.b)
+        self.say(self.a, self.a.watch.other, self.b.address, 2)
+        self.say(self.b, self.b.watch.unknown)
+        self.producer.send(self.a, b"one")
+        self.world.run(0.5)
+        self.say(self.b, self.b.watch.own, 2)
+        self.world.run(0.1)
+        self.assertEqual(self.codes(), {b"one": 0})
+        self.assertEqual(self.b.stored, [b"one"])
+
+
+class FailureTests(ForwardingCase):
+    def test_a_master_that_is_down(self) -> None:
+        """Nothing was handed over: it is tried again, in order, until the next one is known."""
+        self.master_is(self.b, self.a)
+        self.host("b").kill()
+        bodies = [b"%d" % number for number in range(9)]
+        for body in bodies:
+            self.producer.send(self.a, body)
+            self.world.run(0.07)
+        self.assertEqual(self.codes(), {})
+        self.say(self.c, self.c.watch.own, 2)
+        self.say(self.a, self.a.watch.other, self.c.address, 2)
+        self.world.run(0.2)
+        self.assertEqual(self.c.stored, bodies)
+        self.assertEqual(set(self.codes().values()), {0})
+        self.nothing_left(self.a, self.c)
+
+    def test_a_master_that_comes_back(self) -> None:
+        """Is found within a moment."""
+        self.master_is(self.b, self.a)
+        self.host("b").kill()
+        self.producer.send(self.a, b"one", b"two")
+        self.world.run(0.5)
+        self.host("b").start()
+        self.world.run(0.01)
+        again = self.node("b")
+        self.say(again, again.watch.own, 1)
+        self.world.run(0.4)
+        self.assertEqual(again.stored, [b"one", b"two"])
+
+    def test_nothing_overtakes_what_is_kept(self) -> None:
+        """The master is back before the next attempt, and what comes then waits for its turn."""
+        self.master_is(self.b, self.a)
+        self.host("b").kill()
+        self.producer.send(self.a, b"one")
+        self.world.run(0.02)
+        self.assertEqual(self.a.forwarding.kept, 1)
+        self.host("b").start()
+        self.world.run(0.01)
+        again = self.node("b")
+        self.say(again, again.watch.own, 1)
+        for body in (b"two", b"three"):
+            self.producer.send(self.a, body)
+            self.world.run(0.01)
+        self.world.run(0.3)
+        self.assertEqual(again.stored, [b"one", b"two", b"three"])
+
+    def test_a_master_that_dies_with_the_request(self) -> None:
+        """It may have stored it: only the client knows whether it may be sent again."""
+        self.master_is(self.b, self.a)
+        self.b.silent = True
+        self.producer.send(self.a, b"one")
+        self.world.run(0.2)
+        self.host("b").kill()
+        self.world.run(0.2)
+        self.assertEqual(self.codes(), {b"one": BUSY.code})
+        self.nothing_left(self.a)
+
+    def test_a_master_that_stands_still(self) -> None:
+        """Is waited for as long as the client waits, and no longer."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"before")
+        self.world.run(0.1)
+        self.host("b").freeze(whole=True)
+        self.producer.send(self.a, b"one")
+        self.world.run(4)
+        self.assertEqual(self.codes(), {b"before": 0, b"one": BUSY.code})
+        self.assertLess(self.producer.answers[b"one"][1], 3)
+        self.nothing_left(self.a)
+
+    def test_a_client_that_goes(self) -> None:
+        """Nobody waits for its answers; what wanted none is passed on all the same."""
+        self.producer.send(self.a, b"one")
+        self.producer.send(self.a, b"nobody waits", oneway=True)
+        self.world.run(0.2)
+        self.host("producer").kill()
+        self.world.run(0.2)
+        self.assertEqual(self.a.forwarding.kept, 1)
+        self.master_is(self.b, self.a)
+        self.world.run(0.2)
+        self.assertEqual(self.b.stored, [b"nobody waits"])
+        self.nothing_left()
+
+    def test_stop(self) -> None:
+        """What is kept and what is on its way is refused."""
+        self.producer.send(self.a, b"kept")
+        self.world.run(0.1)
+        self.say(self.a, self.a.forwarding.stop)
+        self.producer.send(self.a, b"after")
+        self.world.run(0.1)
+        self.assertEqual(self.codes(), {b"after": BUSY.code, b"kept": BUSY.code})
+        self.nothing_left()
+
+
+class BoundTests(ForwardingCase):
+    def test_requests(self) -> None:
+        """What is over the bound is refused at once."""
+        with mock.patch.object(forward_rules, "REQUESTS_MAX", 3):
+            self.producer.send(self.a, *[b"%d" % number for number in range(5)])
+            self.world.run(0.1)
+            self.assertEqual(self.codes(), {b"3": BUSY.code, b"4": BUSY.code})
+            self.master_is(self.b, self.a)
+            self.producer.send(self.a, b"5")
+            self.world.run(0.1)
+        self.assertEqual(self.b.stored, [b"0", b"1", b"2", b"5"])
+        self.nothing_left()
+
+    def test_bytes(self) -> None:
+        """The same by their size."""
+        with mock.patch.object(forward_rules, "BYTES_MAX", 10_000):
+            self.producer.send(self.a, b"1" * 5000, b"2" * 5000, b"3" * 100)
+            self.world.run(0.1)
+        self.assertEqual(self.codes(), {b"2" * 5000: BUSY.code})
+
+
+class SwitchedOffTests(ForwardingCase):
+    enabled = False
+
+    def test_as_java(self) -> None:
+        """forwardSends=false: every request is refused at once."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"one")
+        self.world.run(0.1)
+        self.assertEqual(self.codes(), {b"one": BUSY.code})
+        self.assertEqual(self.b.seen, [])
