@@ -4,7 +4,9 @@ A real BrokerService on a real directory is fed what a Java client sends, one re
 is divided by the messages.  Use it to see what a change to the hot path does; the figures that count come from
 side_by_side.
 
-    python -m benchmarks.broker_turn [--profile] [--case sync1|sync16|async|batch|pull]
+    python -m benchmarks.broker_turn [--profile] [--case sync1|sync16|async|batch|pull|push]
+
+"pull" reads messages that lie between those of three other queues, "push" batches of 32, each in one piece.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from rocketha.wire import batch, properties
 from rocketha.wire.remoting import encode, request
 
 TOPIC = "BenchTopic"
+BATCH_TOPIC = "BatchTopic"
+FILLED_BY = {"pull": "sync1", "push": "batch"}
 
 
 class Immediate:
@@ -95,7 +99,7 @@ def batch_frames(count: int, size: int, members: int) -> list[bytes]:
             key = f"7F00000100002A139C5E4B{index * members + member:010X}"
             parts.append(batch.BatchMessage(0, b"x" * size, properties.build({"UNIQ_KEY": key, "WAIT": "true"})))
         fields = {
-            "a": "load-producer", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
+            "a": "load-producer", "b": BATCH_TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
             "g": "1795256860020", "h": "0", "i": "WAIT\x01true\x02", "j": "0", "k": "false",
             "m": "true", "n": "broker-a",
         }  # fmt: skip
@@ -105,13 +109,13 @@ def batch_frames(count: int, size: int, members: int) -> list[bytes]:
     return frames
 
 
-def pull_frames(count: int, group: str) -> list[bytes]:
+def pull_frames(count: int, group: str, topic: str) -> list[bytes]:
     """PULL_MESSAGE frames of 32 messages each, queue by queue."""
     frames = []
     for index in range(count):
         fields = {
-            "consumerGroup": group, "topic": TOPIC, "queueId": str(index % 4), "maxMsgNums": "32", "sysFlag": "4",
-            "queueOffset": str(index // 4 * 32 % 4000), "commitOffset": "0", "suspendTimeoutMillis": "15000",
+            "consumerGroup": group, "topic": topic, "queueId": str(index % 4), "maxMsgNums": "32", "sysFlag": "4",
+            "queueOffset": str(index // 4 * 32 % 992), "commitOffset": "0", "suspendTimeoutMillis": "15000",
             "subscription": "*", "subVersion": "0", "expressionType": "TAG",
         }  # fmt: skip
         command = request(11, fields)
@@ -143,10 +147,11 @@ def main() -> None:
             "sync16": ([b"".join(singles[i : i + 4]) for i in range(0, len(singles), 4)], 4),
             "async": ([b"".join(singles[i : i + 64]) for i in range(0, len(singles), 64)], 64),
             "batch": (batches, 32),
-            "pull": (pull_frames(512, "TOOLS_CONSUMER"), 32),
+            "pull": (pull_frames(512, "TOOLS_CONSUMER", TOPIC), 32),
+            "push": (pull_frames(512, "TOOLS_CONSUMER", BATCH_TOPIC), 32),
         }
         for name, (reads, per_read) in cases.items():
-            if options.case and name != options.case and not (name == "sync1" and options.case == "pull"):
+            if options.case and name != options.case and name != FILLED_BY.get(options.case):
                 continue
             rounds = max(1, options.messages // (len(reads) * per_read))
             profiler = cProfile.Profile() if options.profile else None

@@ -11,7 +11,7 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import RequestRefused
-from rocketha.protocols.eager import eager_write
+from rocketha.protocols.eager import PIECE_BYTES, eager_write
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import COMPLAINTS_MAX, RemotingFactory, RemotingProtocol
 from rocketha.services import config_views
@@ -437,8 +437,10 @@ class _Socket:
     def writeSomeData(self, data: bytes) -> Any:
         if self.takes < 0:
             return error.ConnectionLost()
-        self.sent.append(data[: self.takes])
-        return min(self.takes, len(data))
+        taken = bytes(data[: min(self.takes, PIECE_BYTES)])  # Twisted offers the socket no more at a time
+        self.sent.append(taken)
+        self.takes -= len(taken)
+        return len(taken)
 
     def write(self, data: bytes) -> None:
         self._tempDataBuffer.append(data)
@@ -458,6 +460,28 @@ class EagerWriteTests(SynchronousTestCase):
         eager_write(part, b"ghi")
         self.assertEqual(part._tempDataBuffer, [b"def", b"ghi"])
         self.assertEqual(len(part.sent), 1)
+
+    def test_more_than_a_piece(self) -> None:
+        """A large answer goes out at once as far as the socket takes it; the rest follows in order."""
+        data = bytes(range(256)) * 1536  # three pieces
+        for takes, whole in ((len(data), True), (2 * PIECE_BYTES, False), (PIECE_BYTES + 5, False)):
+            with self.subTest(takes=takes):
+                transport = _Socket(takes)
+                self.assertEqual(eager_write(transport, data), whole)
+                self.assertEqual(b"".join(transport.sent + transport._tempDataBuffer), data)
+                self.assertEqual(len(b"".join(transport.sent)), takes)
+
+    def test_lost_after_a_piece(self) -> None:
+        """The connection goes after the first piece: what was not sent is queued, the reactor finds out."""
+        data = bytes(range(256)) * 1024
+
+        class Lost(_Socket):
+            def writeSomeData(self, data: bytes) -> Any:
+                return error.ConnectionLost() if self.sent else super().writeSomeData(data)
+
+        transport = Lost(PIECE_BYTES)
+        self.assertFalse(eager_write(transport, data))
+        self.assertEqual(b"".join(map(bytes, transport.sent + transport._tempDataBuffer)), data)
 
 
 class UnsentTests(RemotingCase):

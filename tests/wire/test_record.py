@@ -170,24 +170,32 @@ class RecordTests(unittest.TestCase):
         damaged[len(data) + 88] ^= 1
         self.assertEqual(len(list(record.scan(bytes(damaged)))), 1)
 
-    @given(st.lists(records(), max_size=5), st.integers(0, 4))
-    def test_take_intact(self, values: list[Record], victim: int) -> None:
-        """The batch reader takes exactly the records that is_intact takes."""
-        parts = [record.encode(value) for value in values]
-        data = bytearray(b"".join(parts))
-        wanted, at = [], 1000
-        for part in parts:
-            wanted.append((at, len(part), 0))
-            at += len(part)
-        self.assertEqual(record.take_intact(bytes(data), 1000, wanted), parts)
-        if victim < len(values) and values[victim].body:
-            head = {0: 88, 0x10: 100, 0x20: 100, 0x30: 112}[values[victim].sys_flag & 0x30]
+    @given(st.lists(st.tuples(records(), st.integers(0, 1)), max_size=6), st.integers(0, 5))
+    def test_take_intact(self, values: list[tuple[Record, int]], victim: int) -> None:
+        """The batch reader takes exactly the records that is_intact takes, each run of neighbours as one piece."""
+        parts = [record.encode(value) for value, _ in values]
+        data, wanted = bytearray(), []
+        for part, (_, gap) in zip(parts, values, strict=True):
+            data += b"\xff" * gap
+            wanted.append((1000 + len(data), len(part), 0))
+            data += part
+        good = list(wanted)
+        if victim < len(values) and values[victim][0].body:
+            head = {0: 88, 0x10: 100, 0x20: 100, 0x30: 112}[values[victim][0].sys_flag & 0x30]
             data[wanted[victim][0] - 1000 + head] ^= 0x80
-            rest = parts[:victim] + parts[victim + 1 :]
-            self.assertEqual(record.take_intact(bytes(data), 1000, wanted), rest)
-        self.assertEqual(
-            record.take_intact(bytes(data), 1000, [(0, 91, 0), (999, 100, 0), (at, 91, 0), (1000, 1, 0)]), []
-        )
+            del good[victim]
+        pieces, count = record.take_intact(bytes(data), 1000, wanted)
+        self.assertEqual(count, len(good))
+        self.assertEqual(b"".join(pieces), b"".join(bytes(data[at - 1000 :][:size]) for at, size, _ in good))
+        begins = [at for at, _, _ in good]
+        self.assertEqual(len(pieces), len([at for at in begins if at not in {a + size for a, size, _ in good}]))
+
+    def test_take_intact_outside(self) -> None:
+        """Entries that point outside of what was read, or at too few bytes, take nothing."""
+        data = record.encode(SIMPLE)
+        wrong = [(0, 91, 0), (999, 100, 0), (1000 + len(data), 91, 0), (1000, 1, 0)]
+        self.assertEqual(record.take_intact(data, 1000, wrong), ([], 0))
+        self.assertEqual(record.take_intact(data, 1000, [*wrong, (1000, len(data), 0)]), ([data], 1))
 
 
 class MessageIdTests(unittest.TestCase):

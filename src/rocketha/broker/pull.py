@@ -9,7 +9,7 @@ Java: ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from rocketha.broker import fields as read
@@ -65,7 +65,8 @@ class _Found(NamedTuple):
     next_offset: int
     min_offset: int
     max_offset: int
-    buffers: list[Any]
+    buffers: Sequence[Any] = ()
+    size: int = 0
     messages: int = 0
 
 
@@ -185,7 +186,7 @@ class Pulls:
         reset = state.offsets.take_reset(pull.group, pull.topic, pull.queue_id)
         if reset is not None:
             low, high = store.min_offset(pull.topic, pull.queue_id), store.max_offset(pull.topic, pull.queue_id)
-            return _Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset, low, high, [])
+            return _Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset, low, high)
         count = min(pull.count_max, rules.transfer_count_max)
         result = store.get(pull.topic, pull.queue_id, pull.offset, count, rules.transfer_bytes_max, accepts)
         code = _CODES.get(result.status)
@@ -197,7 +198,8 @@ class Pulls:
             result.next_offset,
             result.min_offset,
             result.max_offset,
-            list(result.buffers),
+            result.buffers,
+            result.size,
             result.count,
         )
 
@@ -212,7 +214,7 @@ class Pulls:
         counters = stats.group(pull.group, pull.topic)
         counters.get_messages += count
         counters.get_times += 1
-        counters.get_bytes += sum(map(len, found.buffers))
+        counters.get_bytes += found.size
 
     def _suspend(
         self, connection: Any, command: Command, pull: _Pull, accepts: Callable[[int], bool] | None, now_ms: int
@@ -242,9 +244,8 @@ class Pulls:
             found.remark.encode(),
             VERSION,
         )
-        size = sum(map(len, found.buffers))
-        head = _PREFIX.pack(4 + len(header) + size, len(header)) + header
-        connection.write(b"".join([head, *found.buffers]) if size else head)
+        prefix = _PREFIX.pack(4 + len(header) + found.size, len(header))
+        connection.write(b"".join((prefix, header, *found.buffers)))
 
 
 def _careful(command: Command) -> _Pull:

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.abstract import FileDescriptor
+
+PIECE_BYTES = FileDescriptor.SEND_LIMIT
+"""What Twisted gives a socket at a time; one that takes so much may take more."""
+
 
 def eager_write(transport: Any, data: bytes) -> bool:
     """Write to the socket now when nothing waits before it; what the socket does not take is queued as usual.
@@ -25,8 +30,15 @@ def eager_write(transport: Any, data: bytes) -> bool:
     sent = transport.writeSomeData(data)
     if sent == len(data):
         return True
-    # The rest is queued; where the connection is gone, the reactor finds out by its own write and calls connectionLost.
-    transport.write(data[sent:] if isinstance(sent, int) and sent else data)
+    taken = 0
+    while sent == PIECE_BYTES:
+        taken += sent
+        sent = transport.writeSomeData(memoryview(data)[taken:])
+    # Where the connection is gone, the reactor finds out by its own write and calls connectionLost.
+    taken += sent if isinstance(sent, int) else 0
+    if taken == len(data):
+        return True
+    transport.write(data[taken:] if taken else data)
     return False
 
 

@@ -86,18 +86,18 @@ class Reader:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, next_file, low, high)
         limit = min(max(max_bytes, 100), self._config.get_bytes_max)
         next_offset, wanted = _choose(data, offset, max_messages, limit, accepts)
-        parts = self._read(wanted)
-        damaged = len(wanted) - len(parts)
-        if parts:
-            body = b"".join(parts) if len(parts) > 1 else parts[0]
-            return GetResult(GetStatus.FOUND, next_offset, low, high, (body,), len(parts), len(body), damaged)
+        pieces, count = self._read(wanted)
+        damaged = len(wanted) - count
+        if count:
+            size = sum(map(len, pieces))
+            return GetResult(GetStatus.FOUND, next_offset, low, high, tuple(pieces), count, size, damaged)
         status = GetStatus.MESSAGE_WAS_REMOVING if wanted else GetStatus.NO_MATCHED_MESSAGE
         return GetResult(status, next_offset, low, high, damaged=damaged)
 
-    def _read(self, wanted: Sequence[tuple[int, int, int]]) -> list[bytes]:
-        """The good ones of some records, given as queue entries."""
-        parts: list[bytes] = []
-        start = 0
+    def _read(self, wanted: Sequence[tuple[int, int, int]]) -> tuple[list[bytes], int]:
+        """The good ones of some records, given as queue entries: their bytes, and how many they are."""
+        pieces: list[bytes] = []
+        start = count = 0
         while start < len(wanted):
             first, size, _ = wanted[start]
             if not 0 < size <= RECORD_BYTES_MAX:
@@ -122,13 +122,14 @@ class Reader:
             data = self._log.read(first, end - first)
             part = wanted[start:stop]
             if self._config.verify_on_read:
-                parts += take_intact(data, first, part)
+                found, good = take_intact(data, first, part)
             else:
-                parts += [
-                    data[at - first : at - first + size] for at, size, _ in part if at - first + size <= len(data)
-                ]
+                found = [data[at - first : at - first + size] for at, size, _ in part if at - first + size <= len(data)]
+                good = len(found)
+            pieces += found
+            count += good
             start = stop
-        return parts
+        return pieces, count
 
     def message_at(self, physical_offset: int) -> bytes | None:
         """The whole record at a log offset; None if there is no good one below ``confirm_offset``."""

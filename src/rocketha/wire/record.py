@@ -241,14 +241,18 @@ def is_intact(buffer: Buffer, offset: int, size: int) -> bool:
     return not body_length or zlib.crc32(buffer[body_at : body_at + body_length]) & 0x7FFFFFFF == crc
 
 
-def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int, int]]) -> list[bytes]:
+def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int, int]]) -> tuple[list[bytes], int]:
     """The records, given as queue entries (log offset, size, tags code), of bytes that begin at log offset ``base``;
     damaged ones are left out.
 
-    The hot path of a pull: :func:`is_intact` for each, with the common case (v1, IPv4) spelled out.
+    The hot path of a pull: :func:`is_intact` for each, with the common case (v1, IPv4) spelled out; records that lie
+    one behind the other are copied as one piece.
+
+    :return: the pieces, and how many records they hold.
     """
-    taken: list[bytes] = []
+    pieces: list[bytes] = []
     look, crc32, end = _LOOK.unpack_from, zlib.crc32, len(data)
+    begin = stop = count = 0  # data[begin:stop] is the piece that grows
     for offset, size, _ in wanted:
         at = offset - base
         if size < RECORD_BYTES_MIN or at + size > end or at < 0:
@@ -262,8 +266,15 @@ def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int, int]]) 
             and 0 <= body_length <= size - RECORD_BYTES_MIN
             and crc32(data[body_at : body_at + body_length]) & 0x7FFFFFFF == crc
         ) or is_intact(data, at, size):
-            taken.append(data[at : at + size])
-    return taken
+            count += 1
+            if at != stop:
+                if stop > begin:
+                    pieces.append(data[begin:stop])
+                begin = at
+            stop = at + size
+    if stop > begin:
+        pieces.append(data[begin:stop])
+    return pieces, count
 
 
 def scan(buffer: Buffer, offset: int = 0, check_crc: bool = True) -> Iterator[tuple[int, Record]]:
