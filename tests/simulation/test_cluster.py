@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.simulation.cluster_scenario import ClusterScenario
@@ -17,6 +18,7 @@ from rocketha.simulation.message_oracle import MessageOracle, QueueName
 from rocketha.simulation.run import run
 from rocketha.simulation.world import World
 from rocketha.wire.record import Record, encode, sealed
+from tests.simulation import cluster_mutations
 from tests.simulation.test_seeds import Simulated
 
 SECONDS = 60.0
@@ -223,3 +225,21 @@ class SetupTests(SynchronousTestCase):
         ClusterScenario(setup, world)
         for name, host in world.hosts.items():
             self.assertEqual(setup.address(name, 7), f"{host.address}:7")
+
+
+class MutationTests(SynchronousTestCase):
+    """Broken brokers are noticed; all of them: ``python -m tests.simulation.cluster_mutations``."""
+
+    def test_a_few_are_caught(self) -> None:
+        """Within seconds, each in a process of its own."""
+        for name in ("log-not-synced", "queues-not-rebuilt", "stored-twice"):
+            with self.subTest(name):
+                caught, said = cluster_mutations.in_a_process(name)
+                self.assertTrue(caught, said)
+
+    @pytest.mark.soak
+    def test_all_are_caught(self) -> None:
+        """With ROCKETHA_SOAK=1 every one; else another of the quick ones."""
+        names = list(cluster_mutations.MUTATIONS) if os.environ.get("ROCKETHA_SOAK") else ["refused-and-stored"]
+        escaped = {n: said for n in names for caught, said in [cluster_mutations.in_a_process(n)] if not caught}
+        self.assertEqual(escaped, {})

@@ -47,8 +47,8 @@ class ClusterChecks:
 
     def look(self) -> None:
         """What must hold at any moment."""
-        for host, service in self._serving():
-            timers = service._reactor.timers
+        for host, _ in self._serving():
+            timers = host.process.reactor.timers if host.process is not None else 0
             if timers > TIMERS_MAX:
                 self._findings.violated("bounded timers (21)", f"{host.name} has {timers}")
 

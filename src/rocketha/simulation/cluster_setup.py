@@ -29,6 +29,10 @@ SEGMENT_BYTES = 128 << 10
 """Of a commit log file: a small one, so that runs go on to another often."""
 MESSAGE_BYTES_MAX = 60_000
 
+STUCK = 1500.0
+"""How slow a disk that stands still is: a broker saves tables on its reactor, some syncs in a row, and is busy as long
+as the disk was slow when it began."""
+
 _POWER = frozenset({"power", "power-all"})
 
 
@@ -120,7 +124,7 @@ def expand_cluster(
     if len(controllers) < 2:
         usable = [kind for kind in usable if kind != "corrupt"]
     drawn = faults.draw(chance, nodes, clients, SETTLE_S, made.heal_s, usable)
-    return attrs.evolve(made, faults=tuple(_between_controllers(chance, fault, controllers) for fault in drawn))
+    return attrs.evolve(made, faults=tuple(_fitting(chance, fault, controllers) for fault in drawn))
 
 
 def _places(chance: random.Random, mode: str) -> tuple[tuple[BrokerPlace, ...], tuple[str, ...]]:
@@ -129,7 +133,10 @@ def _places(chance: random.Random, mode: str) -> tuple[tuple[BrokerPlace, ...], 
     return tuple(BrokerPlace(f"b{number}", f"g{number}", 0) for number in range(groups)), ()
 
 
-def _between_controllers(chance: random.Random, fault: Fault, controllers: Sequence[str]) -> Fault:
-    if fault.kind != "corrupt":
-        return fault
-    return attrs.evolve(fault, targets=tuple(chance.sample(list(controllers), 2)))
+def _fitting(chance: random.Random, fault: Fault, controllers: Sequence[str]) -> Fault:
+    """A fault as it is done to brokers."""
+    if fault.kind == "corrupt":
+        return attrs.evolve(fault, targets=tuple(chance.sample(list(controllers), 2)))
+    if fault.kind == "stuck-disk":
+        return attrs.evolve(fault, size=STUCK)
+    return fault

@@ -24,7 +24,7 @@ T = TypeVar("T")
 SYNC_S = 0.0005
 """What a sync takes at least; up to three times that by chance."""
 LONG_S = 10.0
-"""A call that takes longer is looked at again: its disk may be as fast as ever by then."""
+"""A call that takes longer goes on as its disk goes, second by second: it may be as fast as ever soon."""
 
 
 class SimulatedDisk(MemoryDisk):
@@ -96,20 +96,22 @@ class SimulatedWork:
         if self._random.random() < 0.5:
             slow = self._disk.slow
             outcome, took_s = self._do(call)
-            self._wait(took_s, slow, result, outcome)
+            if took_s <= LONG_S:
+                self._scheduler.after(took_s, self._owner, self._done, result, outcome)
+            else:
+                self._wait(took_s, slow, result, outcome)
         else:
             self._scheduler.after(self._disk.sync_s(), self._owner, self._do_late, call, result)
 
     def _wait(self, left_s: float, slow: float, result: defer.Deferred[Any], outcome: Any) -> None:
-        """The call's time passes; what is left of it after a while goes by as the disk is then."""
-        if left_s <= LONG_S:
-            self._scheduler.after(left_s, self._owner, self._done, result, outcome)
-        else:
-            self._scheduler.after(LONG_S, self._owner, self._wait_on, left_s - LONG_S, slow, result, outcome)
-
-    def _wait_on(self, left_s: float, slow: float, result: defer.Deferred[Any], outcome: Any) -> None:
+        """A long call's time passes."""
         now = self._disk.slow
-        self._wait(left_s * now / slow, now, result, outcome)
+        left_s *= now / slow
+        if left_s <= 0.0:
+            self._done(result, outcome)
+        else:
+            step_s = min(1.0, left_s)
+            self._scheduler.after(step_s, self._owner, self._wait, left_s - step_s, now, result, outcome)
 
     def _do_late(self, call: Callable[[], Any], result: defer.Deferred[Any]) -> None:
         outcome, _ = self._do(call)

@@ -42,7 +42,7 @@ class Routes:
     """Where the brokers of a topic are, as the name server last said."""
 
     def __init__(self, process: Process, nameserver: str) -> None:
-        self.client = RemotingClient(process.reactor)
+        self._client = RemotingClient(process.reactor)
         self._reactor = process.reactor
         self._nameserver = nameserver
         self._brokers: dict[str, dict[str, dict[int, str]]] = {}
@@ -57,6 +57,19 @@ class Routes:
         return sorted(self._brokers.get(topic, {}).get(group, {}))
 
     @defer.inlineCallbacks
+    def request(
+        self, address: str, code: int, fields: Mapping[str, str], body: bytes = b"", timeout_s: float = 3.0
+    ) -> Generator[Any, Any, Command]:
+        """See :meth:`RemotingClient.request`.  A connection on which no answer came in time is given up, as by Java's
+        client: whoever was there may have lost its power, and TCP may take minutes to find out."""
+        try:
+            answer = yield self._client.request(address, code, fields, body, timeout_s)
+        except error.TimeoutError:
+            self._client.connect(address).addCallbacks(lambda connection: connection.abort(), lambda _: None)
+            raise
+        return answer
+
+    @defer.inlineCallbacks
     def look(self, topic: str, anew: bool = False) -> Generator[Any, Any, None]:
         """Ask the name server, if the last answer is old or did not help."""
         now = self._reactor.seconds()
@@ -64,7 +77,7 @@ class Routes:
             return
         self._asked_s[topic] = now
         try:
-            answer = yield self.client.request(
+            answer = yield self.request(
                 self._nameserver, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, timeout_s=2.0
             )
         except (error.ConnectError, *NO_ANSWER):
@@ -176,7 +189,7 @@ class Producer:
             ]
             body, fields["i"] = batch.join(parts), ""
         try:
-            answer = yield self._routes.client.request(address, code, fields, body, left_s)
+            answer = yield self._routes.request(address, code, fields, body, left_s)
         except NO_ANSWER:  # first: Twisted's TimeoutError is a ConnectError
             self._oracle.left_open(0)
             return False
@@ -277,9 +290,7 @@ class Consumer:
             "suspendTimeoutMillis": str(int(suspend_s * 1000)), "expressionType": "TAG",
         }  # fmt: skip
         try:
-            answer = yield self._routes.client.request(
-                address, RequestCode.PULL_MESSAGE, fields, timeout_s=suspend_s + 3.0
-            )
+            answer = yield self._routes.request(address, RequestCode.PULL_MESSAGE, fields, timeout_s=suspend_s + 3.0)
         except (error.ConnectError, *NO_ANSWER):
             return None
         return self._got(queue, offset, answer, f"{self._name} at {address}", number == 0)
@@ -347,7 +358,7 @@ class TopicMaker:
             "order": "false",
         }  # fmt: skip
         try:
-            answer = yield self._routes.client.request(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+            answer = yield self._routes.request(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
         except (error.ConnectError, *NO_ANSWER):
             return False
         return bool(answer.code == ResponseCode.SUCCESS)

@@ -1,0 +1,214 @@
+"""Brokers, broken on purpose: each of these the cluster scenario must catch.
+
+``python -m tests.simulation.cluster_mutations`` runs all of them (``NAME`` runs one); see
+:mod:`tests.simulation.mutations`, whose way this is.  A mutation's ``scenario`` is the mode of the cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from twisted.logger import globalLogBeginner
+
+from rocketha.broker.send_answer import SendAnswers
+from rocketha.services.broker_effects import BrokerEffects
+from rocketha.simulation.cluster_scenario import ClusterScenario
+from rocketha.simulation.cluster_setup import ALONE, expand_cluster
+from rocketha.simulation.faults import ALL_KINDS
+from rocketha.simulation.run import run
+from rocketha.store import commitlog, log_walk
+from rocketha.store.memory_disk import MemoryFile
+from rocketha.store.message_store import MessageStore
+from rocketha.store.reading import Reader
+from rocketha.store.recovery import Recovery
+from rocketha.wire.record import decode_any
+from tests.simulation.mutations import ROOT, Mutation, patch, say
+
+SECONDS = 36.0
+EVERY = 20
+"""Mutations that are not about faults happen every so many times."""
+POWER = ("power", "power-all", "slow-disk")
+
+MUTATIONS: dict[str, Mutation] = {}
+
+
+def mutation(
+    mode: str, what: str, kinds: tuple[str, ...] = ALL_KINDS, seeds: int = 40
+) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Register one; its name is the function's, with dashes."""
+
+    def register(apply: Callable[[], None]) -> Callable[[], None]:
+        MUTATIONS[apply.__name__.replace("_", "-")] = Mutation(mode, what, kinds, seeds, apply)
+        return apply
+
+    return register
+
+
+# -- one broker: what is on its disk
+
+
+@mutation(ALONE, "syncs of the log do nothing, and SYNC_FLUSH acknowledges", POWER)
+def log_not_synced() -> None:
+    sync = MemoryFile.sync
+
+    def lazy(self: MemoryFile) -> None:
+        if "/commitlog/" not in self.path:
+            sync(self)
+
+    patch(MemoryFile, "sync", lazy)
+
+
+@mutation(ALONE, "recovery takes the page cache for the disk", ("sync-error", "power"), 120)
+def page_cache_is_the_disk() -> None:
+    patch(Recovery, "_write_again", lambda self, start: None)
+
+
+@mutation(ALONE, "recovery makes no queue entries", ("kill",))
+def queues_not_rebuilt() -> None:
+    patch(Recovery, "_put", lambda self, queue, record, code: None)
+
+
+@mutation(ALONE, "recovery does not check bodies", ("power", "slow-disk", "stuck-disk"), 600)
+def bodies_not_checked() -> None:
+    patch(log_walk, "decode_any", lambda data, at: decode_any(data, at, check_crc=False))
+
+
+@mutation(ALONE, "recovery does not erase what is behind the end", ("power", "slow-disk", "stuck-disk"), 400)
+def tail_not_erased() -> None:
+    def forgetful(self: commitlog.CommitLog, end: int) -> int:
+        self.close()
+        self.segments.remove_after(end)
+        self._spoiled.clear()
+        self.end = self.flushed = end
+        return 0
+
+    patch(commitlog.CommitLog, "truncate", forgetful)
+
+
+@mutation(ALONE, "a topic is acknowledged before it is saved", ("kill",))
+def topics_not_saved() -> None:
+    patch(BrokerEffects, "save", lambda self, which: None)
+
+
+# -- one broker: what it says
+
+
+@mutation(ALONE, "a message is refused and stored all the same", ())
+def refused_and_stored() -> None:
+    stored, count = SendAnswers.stored, itertools.count(1)
+
+    def refusing(self: SendAnswers, connection: Any, opaque: int, *more: Any) -> Any:
+        if next(count) % EVERY:
+            return stored(self, connection, opaque, *more)
+        return stored(self, _Changed(connection, b'{"code":0', b'{"code":2'), opaque, *more)
+
+    patch(SendAnswers, "stored", refusing)
+
+
+class _Changed:
+    """A connection that says something else."""
+
+    def __init__(self, connection: Any, old: bytes, new: bytes) -> None:
+        self._connection, self._old, self._new = connection, old, new
+
+    def write(self, data: bytes) -> None:
+        """With the one thing changed."""
+        self._connection.write(data.replace(self._old, self._new))
+
+
+@mutation(ALONE, "a message is stored twice", ())
+def stored_twice() -> None:
+    append, count = MessageStore.append, itertools.count(1)
+
+    def twice(self: MessageStore, groups: Any, now_ms: int) -> Any:
+        if next(count) % EVERY == 0:
+            append(self, groups, now_ms)
+        return append(self, groups, now_ms)
+
+    patch(MessageStore, "append", twice)
+
+
+@mutation(ALONE, "an answer says an offset that is one too high", ())
+def wrong_offset_told() -> None:
+    stored, count = SendAnswers.stored, itertools.count(1)
+
+    def wrong(self: SendAnswers, *given: Any) -> Any:
+        connection, opaque, queue_id, key, wait, offset, *more = given
+        return stored(self, connection, opaque, queue_id, key, wait, offset + (next(count) % EVERY == 0), *more)
+
+    patch(SendAnswers, "stored", wrong)
+
+
+@mutation(ALONE, "a pull goes over a message", ())
+def pull_skips() -> None:
+    get, count = Reader.get, itertools.count(1)
+
+    def skipping(self: Reader, queue: Any, offset: int, *more: Any) -> Any:
+        result = get(self, queue, offset, *more)
+        if result.buffers and next(count) % EVERY == 0:
+            return attrs.evolve(result, next_offset=result.next_offset + 1)
+        return result
+
+    patch(Reader, "get", skipping)
+
+
+@mutation(ALONE, "a held pull is never answered", ())
+def held_pulls_forgotten() -> None:
+    from rocketha.broker.hold import HeldPulls
+
+    patch(HeldPulls, "arrived", lambda self, *given: [])
+    patch(HeldPulls, "due", lambda self, now_ms: [])
+
+
+# -- running them
+
+
+def hunt(name: str, first: int = 1) -> tuple[int, str] | None:
+    """Apply a mutation to this process, and the first seed that catches it with what it found."""
+    globalLogBeginner.beginLoggingTo([], redirectStandardIO=False, discardBuffer=True)
+    chosen = MUTATIONS[name]
+    chosen.apply()
+    for seed in range(first, first + chosen.seeds):
+        came = run(ClusterScenario, expand_cluster(seed, SECONDS, chosen.kinds, chosen.scenario))
+        if came.violations:
+            return seed, str(came.violations[0]).splitlines()[0][:200]
+    return None
+
+
+def in_a_process(name: str, first: int = 1) -> tuple[bool, str]:
+    """Hunt in a process of its own, since a monkeypatch is for ever."""
+    command = [sys.executable, "-m", "tests.simulation.cluster_mutations", "--here", name, "--first", str(first)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return ran.returncode == 0, (ran.stdout + ran.stderr[-2000:]).strip()
+
+
+def main() -> int:
+    """All of them, or one."""
+    parser = argparse.ArgumentParser(description="Break brokers on purpose; each must be caught.")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(MUTATIONS)} (default all)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed (default %(default)s)")
+    parser.add_argument("--here", action="store_true", help="in this process, one name")
+    args = parser.parse_args()
+    if args.here:
+        caught = hunt(args.names[0], args.first)
+        say("not caught" if caught is None else f"caught by seed {caught[0]}: {caught[1]}")
+        return 1 if caught is None else 0
+    escaped = 0
+    for name in args.names or MUTATIONS:
+        began = time.monotonic()
+        fine, said = in_a_process(name, args.first)
+        escaped += not fine
+        say(f"{name} ({MUTATIONS[name].what}): {said} [{time.monotonic() - began:.0f} s]")
+    say(f"{len(args.names or MUTATIONS)} mutations, {escaped} escaped")
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
