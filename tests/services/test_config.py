@@ -138,8 +138,6 @@ class BrokerConfigTests(unittest.TestCase):
 
     def test_roles_to_come(self) -> None:
         """A replica's configuration must not start as a master alone."""
-        for role in ("SYNC_MASTER", "SLAVE"):
-            self.refused(f"\nbrokerRole={role}", f"b.conf, line 2: brokerRole={role} is refused", "docs/divergence.md")
         self.refused(
             "enableControllerMode=True", "line 1", "enableControllerMode=true is refused", "docs/divergence.md"
         )

@@ -1,18 +1,25 @@
-"""Answers to sends that wait for the disk.
+"""Answers to sends that wait: for the own disk, for replicas, or for both.
 
-Pure.  Theory of operation: under SYNC_FLUSH a send is answered once every byte of the log up to the end of its
-message is on the disk. Ends only grow, so the waiters are a queue: one flush releases a prefix of it.  A waiter past
-its deadline is answered FLUSH_DISK_TIMEOUT with the full success header (the message is stored, only not known to be
-on the disk), as Java does.
+Pure.  Theory of operation.  A send is answered once every byte of the log up to the end of its message is where it has
+to be: under SYNC_FLUSH on this disk, and with replicas that count on as many of them.  Ends only grow, and all waits
+need the same, so they are a queue: each news of the disk or of a replica releases a prefix of it, in order.  Sends that
+came while no replica was there wait for the disk alone, in a queue of their own.
 
-Java: ``CommitLog.GroupCommitService``, ``FlushDiskWatcher``.
+A wait past its deadline is answered with the full success header (the message is stored) and a code that says what is
+behind, as Java does: FLUSH_SLAVE_TIMEOUT if replicas are, else FLUSH_DISK_TIMEOUT.  Each need has its own deadline.
+Deadlines are looked at by the clock, whatever is sent meanwhile (regression G1); what is there by then counts.
+
+Java: ``CommitLog.GroupCommitService``, ``FlushDiskWatcher``, ``GroupTransferService``.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from typing import NamedTuple, Protocol
+
+from rocketha.wire.codes import ResponseCode
 
 
 class Writer(Protocol):
@@ -22,53 +29,155 @@ class Writer(Protocol):
         """Whole frames to the peer."""
 
 
+class Replicas(Enum):
+    """What a send needs of replicas."""
+
+    NOT_ASKED = "nobody waits for them"
+    AWAITED = "as many as count must have it"
+    MISSING = "they should have it, and too few are there to wait for: SLAVE_NOT_AVAILABLE"
+
+
 class Waiting(NamedTuple):
     """One unanswered send.
 
-    ``end``: commitlog offset that must be on the disk; ``frame``: makes the answer from its code.
+    :ivar end: of its last message in the log.
+    :ivar since_ms: when it was stored.
+    :ivar frame: makes the answer from its code.
     """
 
     end: int
-    deadline_ms: int
+    since_ms: int
     connection: Writer
     frame: Callable[[int], bytes]
 
 
 class Acknowledgements:
-    """The sends that wait, in the order of their ends."""
+    """The sends that wait, in the order of their ends.
 
-    def __init__(self) -> None:
-        self._waiting: deque[Waiting] = deque()
+    :ivar sync_flush: sends wait for the disk.
+    :ivar replicas: what sends need of replicas from now on; those that wait already go on as they began.
+    :ivar flush_timeout_ms: how long one waits for the disk.
+    :ivar slave_timeout_ms: how long for replicas.
+    """
+
+    def __init__(self, sync_flush: bool = False, flush_timeout_ms: int = 5000, slave_timeout_ms: int = 3000) -> None:
+        self.sync_flush = sync_flush
+        self.replicas = Replicas.NOT_ASKED
+        self.flush_timeout_ms = flush_timeout_ms
+        self.slave_timeout_ms = slave_timeout_ms
+        self._replicated: deque[Waiting] = deque()  # for replicas; under SYNC_FLUSH for the disk too
+        self._local: deque[Waiting] = deque()  # for the disk alone, answered with _local_code
+        self._on_disk = 0
+        self._at_replicas = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._replicated) + len(self._local)
 
-    def add(self, waiting: Waiting) -> None:
-        """One more; its end is not below those before it."""
-        self._waiting.append(waiting)
+    def stored(self, end: int, now_ms: int, connection: Writer, frame: Callable[[int], bytes]) -> None:
+        """A message was stored whose sender wants to know that it is safe: answer now, or when it is.
+
+        :param end: not below those before it.
+        """
+        replicas = self.replicas
+        if replicas is Replicas.AWAITED:
+            self._replicated.append(Waiting(end, now_ms, connection, frame))
+            return
+        if replicas is Replicas.MISSING:
+            frame = _without_slave(frame)
+        if self.sync_flush:
+            self._local.append(Waiting(end, now_ms, connection, frame))
+        else:
+            connection.write(frame(ResponseCode.SUCCESS))
 
     def flushed(self, offset: int) -> int:
-        """The disk has everything below ``offset``: answer those it covers with success; how many."""
-        waiting, count = self._waiting, 0
-        while waiting and waiting[0].end <= offset:
-            entry = waiting.popleft()
-            entry.connection.write(entry.frame(0))
+        """The disk has everything below ``offset``: answer those that waited for no more; how many."""
+        self._on_disk = max(self._on_disk, offset)
+        return _answer_until(self._local, self._on_disk) + self._release()
+
+    def replicated(self, offset: int) -> int:
+        """As many replicas as count have everything below ``offset``; how many were answered."""
+        self._at_replicas = max(self._at_replicas, offset)
+        return self._release()
+
+    def _release(self) -> int:
+        safe = min(self._at_replicas, self._on_disk) if self.sync_flush else self._at_replicas
+        return _answer_until(self._replicated, safe)
+
+    def expired(self, now_ms: int) -> int:
+        """Answer those past a deadline; how many."""
+        count = 0
+        while self._local and self._local[0].since_ms + self.flush_timeout_ms <= now_ms:
+            entry = self._local.popleft()
+            entry.connection.write(entry.frame(ResponseCode.FLUSH_DISK_TIMEOUT))
             count += 1
+        waiting, kept = self._replicated, []
+        first_ms = self._first_ms()
+        while waiting and waiting[0].since_ms + first_ms <= now_ms:
+            entry = waiting.popleft()
+            code = self._late(entry, now_ms)
+            if code is None:
+                kept.append(entry)
+            else:
+                entry.connection.write(entry.frame(code))
+                count += 1
+        waiting.extendleft(reversed(kept))
         return count
 
-    def expired(self, now_ms: int, code: int) -> int:
-        """Answer those past their deadline with ``code``; how many."""
-        waiting, count = self._waiting, 0
-        while waiting and waiting[0].deadline_ms <= now_ms:
-            entry = waiting.popleft()
-            entry.connection.write(entry.frame(code))
-            count += 1
-        return count
+    def _late(self, entry: Waiting, now_ms: int) -> int | None:
+        if entry.end > self._at_replicas and entry.since_ms + self.slave_timeout_ms <= now_ms:
+            return ResponseCode.FLUSH_SLAVE_TIMEOUT
+        if self.sync_flush and entry.end > self._on_disk and entry.since_ms + self.flush_timeout_ms <= now_ms:
+            return ResponseCode.FLUSH_DISK_TIMEOUT
+        return None
 
-    def fail(self, code: int) -> int:
-        """The disk failed: answer all with ``code``; how many."""
-        count = len(self._waiting)
-        while self._waiting:
-            entry = self._waiting.popleft()
-            entry.connection.write(entry.frame(code))
-        return count
+    def _first_ms(self) -> int:
+        return min(self.slave_timeout_ms, self.flush_timeout_ms) if self.sync_flush else self.slave_timeout_ms
+
+    def next_deadline_ms(self) -> int | None:
+        """When :meth:`expired` has something to do, if nothing is released before."""
+        dues = []
+        if self._local:
+            dues.append(self._local[0].since_ms + self.flush_timeout_ms)
+        if self._replicated:
+            head = self._replicated[0]
+            behind = head.end > self._at_replicas
+            dues.append(head.since_ms + (self.slave_timeout_ms if behind else self.flush_timeout_ms))
+        return min(dues, default=None)
+
+    def disk_failed(self) -> int:
+        """Nothing will reach the disk any more: answer who waits for it; how many."""
+        count = _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT)
+        return count + _fail(self._replicated, ResponseCode.FLUSH_DISK_TIMEOUT) if self.sync_flush else count
+
+    def abandon(self) -> int:
+        """This broker is the master no more: nobody can say that a message is safe; how many were answered."""
+        return _fail(self._local, ResponseCode.FLUSH_SLAVE_TIMEOUT) + _fail(
+            self._replicated, ResponseCode.FLUSH_SLAVE_TIMEOUT
+        )
+
+    def log_cut(self, end: int) -> None:
+        """The log ends at ``end`` now; nobody may wait.  What was said of bytes behind it is of other bytes."""
+        self._on_disk = min(self._on_disk, end)
+        self._at_replicas = min(self._at_replicas, end)
+
+
+def _without_slave(frame: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    """Success of the disk is SLAVE_NOT_AVAILABLE; its failure stays what it is."""
+    return lambda code: frame(code or ResponseCode.SLAVE_NOT_AVAILABLE)
+
+
+def _answer_until(waiting: deque[Waiting], offset: int) -> int:
+    count = 0
+    while waiting and waiting[0].end <= offset:
+        entry = waiting.popleft()
+        entry.connection.write(entry.frame(ResponseCode.SUCCESS))
+        count += 1
+    return count
+
+
+def _fail(waiting: deque[Waiting], code: int) -> int:
+    count = len(waiting)
+    while waiting:
+        entry = waiting.popleft()
+        entry.connection.write(entry.frame(code))
+    return count

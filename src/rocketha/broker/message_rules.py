@@ -20,13 +20,12 @@ class MessageRules:
     permission: int = 6  # brokerPermission: 4 read, 2 write
     message_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize
     batch_bytes_max: int = 1 << 30  # mappedFileSizeCommitLog: the records of a batch lie in one file
-    sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
-    sync_flush_timeout_ms: int = 5000  # syncFlushTimeout
     long_polling: bool = True  # longPollingEnable
     short_polling_ms: int = 1000  # shortPollingTimeMills
     transfer_bytes_max: int = 256 * 1024  # maxTransferBytesOnMessageInMemory
     transfer_count_max: int = 32  # maxTransferCountOnMessageInMemory
     query_max: int = 32  # defaultQueryMaxNum
+    offset_check_in_slave: bool = False  # offsetCheckInSlave
 
     @property
     def writeable(self) -> bool:

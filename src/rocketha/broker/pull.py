@@ -128,6 +128,9 @@ class Pulls:
         if isinstance(accepts, Answer):
             return accepts
         found = self._find(pull, accepts)
+        if found.code == ResponseCode.PULL_OFFSET_MOVED and state.is_slave and not self._rules.offset_check_in_slave:
+            # a slave may be behind its master, and its offsets are no reason to send a consumer back
+            found = found._replace(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=pull.offset)
         if first and pull.sys_flag & COMMIT_OFFSET:
             state.offsets.commit(pull.group, pull.topic, pull.queue_id, self._commit_offset(command), now_ms)
         state.offsets.note_pull(pull.group, pull.topic, pull.queue_id, found.next_offset)

@@ -121,7 +121,7 @@ class Sends:
         self._store_flag = STORE_V6 if len(store_host) == 20 else 0
         self._region_fields = {"MSG_REGION": rules.region_id, "TRACE_ON": "true" if rules.trace_on else "false"}
         self._layout = StoredProperties({**self._region_fields, "CLUSTER": rules.cluster_name})
-        self._answers = SendAnswers(rules, acknowledgements, store_host, self._region_fields)
+        self._answers = SendAnswers(acknowledgements, store_host, self._region_fields)
         self._targets: dict[str, _Target] = {}
         self._born_hosts: dict[int, tuple[bytes, int]] = {}
         self._staged: list[_Staged] = []
@@ -434,12 +434,20 @@ class Sends:
         staged, self._staged = self._staged, []
         self._fail(staged, failure)
 
+    def refuse(self, answer: Answer) -> None:
+        """Refuse what was staged: this broker takes no messages any more."""
+        staged, self._staged = self._staged, []
+        self._refuse(staged, answer._replace(fields=self._region_fields))
+
     def _fail(self, staged: list[_Staged], failure: DiskFailure) -> None:
         remark = f"service not available now: the broker's disk failed: {failure}"
         self._state.stats.put_failed += len(staged)
+        self._refuse(staged, Answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark, self._region_fields))
+
+    @staticmethod
+    def _refuse(staged: list[_Staged], answer: Answer) -> None:
         for entry in staged:
             if entry.opaque is not None:
-                answer = Answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark, self._region_fields)
                 entry.connection.write(encode_answer(entry.opaque, answer))
             elif entry.done is not None:
                 entry.done(None)

@@ -1,7 +1,7 @@
 """The answer to a send that was stored: laid out by hand, now or when the disk has it.
 
-Pure.  Under SYNC_FLUSH the answer of a message that waits for the disk is handed to :class:`Acknowledgements`, as a
-function of the code that the disk's fate decides.
+Pure.  The answer of a message that waits for the disk or for replicas is handed to :class:`Acknowledgements`, as a
+function of the code that their fate decides.
 
 Java: ``SendMessageResponseHeader``, ``SendMessageProcessor.handlePutMessageResult``.
 """
@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from rocketha.broker.acknowledgements import Acknowledgements, Waiting, Writer
-from rocketha.broker.message_rules import MessageRules
+from rocketha.broker.acknowledgements import Acknowledgements, Replicas, Writer
 from rocketha.wire.remoting import VERSION
 
 _PREFIX = struct.Struct(">iI")
@@ -29,12 +28,10 @@ class SendAnswers:
 
     def __init__(
         self,
-        rules: MessageRules,
         acknowledgements: Acknowledgements,
         store_host: bytes,
         region_fields: Mapping[str, str],
     ) -> None:
-        self._rules = rules
         self._acknowledgements = acknowledgements
         self._id_prefix = store_host.hex().upper().encode()
         region = orjson.dumps(region_fields)[1:-1]
@@ -58,7 +55,7 @@ class SendAnswers:
         :param queue_id: the queue that was asked for; a delayed message lies elsewhere.
         :param unique_key: the transactionId; empty for a batch.
         :param queue_offset: of the first message.
-        :param wait: whether the producer wants to wait for the disk.
+        :param wait: whether the producer wants to wait for disk and replicas.
         """
         prefix = self._id_prefix
         if len(physical_offsets) == 1:
@@ -75,9 +72,9 @@ class SendAnswers:
             opaque,
             self._tail,
         )
-        if self._rules.sync_flush and wait:
-            deadline = now_ms + self._rules.sync_flush_timeout_ms
-            self._acknowledgements.add(Waiting(end, deadline, connection, lambda code: _frame(code, rest)))
+        waiting = self._acknowledgements
+        if wait and (waiting.sync_flush or waiting.replicas is not Replicas.NOT_ASKED):
+            waiting.stored(end, now_ms, connection, lambda code: _frame(code, rest))
         else:
             connection.write(_frame(0, rest))
 

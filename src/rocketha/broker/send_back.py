@@ -1,17 +1,20 @@
 """A consumer hands a message back: it goes to the group's retry topic after a delay, or to its DLQ.
 
-Pure.  The copy keeps body, flags, born data and properties; RETRY_TOPIC names where it came from.
+Pure.  The copy keeps body, flags, born data and properties; RETRY_TOPIC names where it came from.  The consumer counts
+the message as consumed when it has the answer, so that waits for the copy as a sender would; Java's does not.
 
 Java: ``AbstractSendMessageProcessor.consumerSendMsgBack``.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
 from rocketha.broker import fields as read
 from rocketha.broker import names
+from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.send import DLQ_QUEUE_NUMS, V3_4_9, Sends
@@ -22,7 +25,7 @@ from rocketha.store.messages import PutResult
 from rocketha.wire import record
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.properties import parse
-from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.remoting import Answer, Command, encode_answer
 
 RECONSUME_TIMES_MAX = 0x7FFFFFFE
 
@@ -37,6 +40,7 @@ class SendBacks:
         rules: MessageRules,
         delays: DelayLevels,
         sends: Sends,
+        waiting: Acknowledgements,
         chance: random.Random,
     ) -> None:
         self._state = state
@@ -44,6 +48,7 @@ class SendBacks:
         self._rules = rules
         self._delays = delays
         self._sends = sends
+        self._waiting = waiting
         self._chance = chance
 
     def send_back(self, connection: Any, command: Command, now_ms: int) -> Answer | None:
@@ -92,11 +97,13 @@ class SendBacks:
         def done(placed: PutResult | None) -> None:
             if placed is None:
                 answer = Answer(ResponseCode.SYSTEM_ERROR, "the broker's disk failed")
-            else:
-                state.stats.group(group_name, source).sent_back += 1
-                answer = Answer()
+                if not command.is_oneway:
+                    connection.answer(command.opaque, answer)
+                return
+            state.stats.group(group_name, source).sent_back += 1
             if not command.is_oneway:
-                connection.answer(command.opaque, answer)
+                end = placed.physical_offset + placed.size
+                self._waiting.stored(end, now_ms, connection, functools.partial(_answer, command.opaque))
 
         self._sends.stage(message, done)
         return None
@@ -112,3 +119,11 @@ class SendBacks:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}: {problem}"
             ) from None
+
+
+def _answer(opaque: int, code: int) -> bytes:
+    """To a copy that was stored: a consumer that is told an error sends the message again."""
+    if code in (ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT):
+        remark = "the message is stored, and not known to be where it has to be"
+        return encode_answer(opaque, Answer(ResponseCode.SYSTEM_ERROR, remark))
+    return encode_answer(opaque, Answer())

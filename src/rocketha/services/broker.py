@@ -21,11 +21,14 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 from twisted.application import service, strports
 from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
 from rocketha.broker.hold import HeldPull
+from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.role import NOT_AVAILABLE, Role
 from rocketha.broker.state import BrokerIdentity
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
 from rocketha.observe import events
@@ -38,6 +41,8 @@ from rocketha.services.blocking import BlockingWork, Worker
 from rocketha.services.broker_clock import BrokerClock
 from rocketha.services.broker_effects import BrokerEffects
 from rocketha.services.broker_parts import make_parts
+from rocketha.services.broker_requests import RoleRequests
+from rocketha.services.broker_role import ClassicRole, RoleSource
 from rocketha.services.broker_upkeep import BrokerUpkeep
 from rocketha.services.broker_wakeups import Wakeups
 from rocketha.services.config import BrokerConfig
@@ -45,8 +50,13 @@ from rocketha.services.fast_port import unsupported
 from rocketha.services.fatal import end_process
 from rocketha.services.flusher import Flusher
 from rocketha.services.registration import Registration
+from rocketha.services.replication import Replication
+from rocketha.services.replication_jobs import LogChanges
+from rocketha.services.replication_open import open_log
+from rocketha.services.replication_status import ReplicationStatus
 from rocketha.store.disk import Disk
 from rocketha.store.messages import RecoveryReport
+from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
@@ -63,6 +73,7 @@ class BrokerService(service.MultiService):
     :param work: makes the two threads for blocking work (log, files).
     :param wall: seconds since 1970; the reactor's clock where not given.
     :param pid: this process's number, for message ids and the abort file.
+    :param role_source: who decides about the role; what the configuration says where not given.
     """
 
     def __init__(
@@ -76,6 +87,7 @@ class BrokerService(service.MultiService):
         work: Callable[[Any, str], BlockingWork] = Worker,
         wall: Callable[[], float] | None = None,
         pid: Callable[[], int] = os.getpid,
+        role_source: Callable[[BrokerService], RoleSource] | None = None,
     ) -> None:
         super().__init__()
         self.setName("broker")
@@ -86,19 +98,20 @@ class BrokerService(service.MultiService):
             config.broker_name,
             config.broker_id,
             _address(config.broker_ip1, config.listen_port),
-            _address(config.broker_ip2, config.listen_port + 1),
+            _address(config.broker_ip2, config.replication.ha_listen_port),
         )
         self.recovery: RecoveryReport | None = None
         self.serving = False
         self.started: defer.Deferred[None] = defer.Deferred()
         self.metrics = Registry()
-        self._disk = disk
+        self.disk = disk
         self._listen = tuple(listen)
         self._warnings = tuple(warnings)
-        self._reactor = reactor
-        self._chance, self._pid = chance or random.Random(), pid
+        self.reactor = reactor
+        self.chance, self._pid = chance or random.Random(), pid
         self._work = work
         self._wall = wall
+        self._role_source = role_source
         self._failed: str | None = None
         self._starting: defer.Deferred[Any] | None = None
         self._flush_clock: task.LoopingCall | None = None
@@ -109,52 +122,57 @@ class BrokerService(service.MultiService):
 
     def _build(self) -> None:
         parts = make_parts(
-            self.config, self.identity, self._disk, self._now(), self._chance, self._pid(),
-            lambda now: broker_metrics.runtime_facts(self),
+            self.config, self.identity, self.disk, self._now(), self.chance, self._pid(),
+            lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
         )  # fmt: skip
         self.store, self.stats, self.state, self.rules = parts.store, parts.stats, parts.state, parts.rules
         self.delays, self.delayed, self.held = parts.delays, parts.delayed, parts.held
         self.sends, self.pulls, self.waiting = parts.sends, parts.pulls, parts.waiting
         self.files = parts.files
-        self._handlers = parts.requests
-        self._log_work = self._work(self._reactor, "rocketha-log")
-        self._file_work = self._work(self._reactor, "rocketha-files")
+        self._served = parts.requests
+        self._log_work = self._work(self.reactor, "rocketha-log")
+        self.file_work = self._work(self.reactor, "rocketha-files")
         self._turn = Turn()
         self._turn.afterwards = self.store.settle
-        self.flusher = Flusher(self.store, self.waiting, self._log_work, self._turn.end)
-        self.effects = BrokerEffects(self.state, self.factories, self.files, self._file_work, self._topics_changed)
-        self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self._file_work)
+        self.flusher = Flusher(self.store, self.waiting, self._log_work, self.as_turn)
+        self.effects = BrokerEffects(self.state, self.factories, self.files, self.file_work, self._topics_changed)
+        self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self.file_work)
         self.wakeups = Wakeups(self.held, self.delayed, self._pull_again)
-        self._clock = BrokerClock(
-            self._reactor, self._now, self.wakeups.next_due_ms, self._due, self._second, self._as_turn
-        )
+        self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
+        self._changes.over = self._log_changed
+        self.watch = MasterWatch()
+        self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
 
     # --- start
 
     def startService(self) -> None:
         """Twisted: recover, then serve; ``started`` fires when the ports are open."""
         super().startService()
-        if self._reactor is None:
+        if self.reactor is None:
             from twisted.internet import reactor
 
-            self._reactor = reactor
+            self.reactor = reactor
         for warning in self._warnings:
             self.log.warn("{warning}", warning=warning)
-        began = self._reactor.seconds()
+        began = self.reactor.seconds()
         self._build()
         self._log_work.start()
-        self._file_work.start()
-        self._starting = self._log_work.run(functools.partial(self.store.load, self._now(), self._pid()))
+        self.file_work.start()
+        self._starting = self._log_work.run(functools.partial(self._load, self._now(), self._pid()))
         self._starting.addCallback(self._recovered, began)
         self._starting.addErrback(self._not_started)
 
-    def _recovered(self, report: RecoveryReport, began: float) -> None:
-        self.recovery = report
+    def _load(self, now_ms: int, pid: int) -> tuple[RecoveryReport, ReplicaLog]:
+        """In the log's thread."""
+        keys = self.config.replication
+        return open_log(self.store, self.disk, keys, self.waiting.sync_flush, now_ms, pid)
+
+    def _recovered(self, loaded: tuple[RecoveryReport, ReplicaLog], began: float) -> None:
+        self.recovery, log = report, _ = loaded
         for note in report.notes:
             self.log.warn("store: {note}", note=note)
         self.files.load()
-        now_ms = self._now()
-        self.delayed.start(now_ms)
+        self._replicate(log, report)
         if not self.running:
             return
         for description in self._endpoints(self.config.listen_port):
@@ -162,7 +180,31 @@ class BrokerService(service.MultiService):
         if self.config.fast_port_enable and not self._listen:
             for description in self._endpoints(self.config.listen_port - fast_port.BELOW):
                 self._open(description, fast_port.FastPort(self), "fast")
+        self._listen_for_slaves()
         self._serve(began)
+
+    def _replicate(self, log: ReplicaLog, report: RecoveryReport) -> None:
+        keys = self.config.replication
+        self.replication = Replication(
+            log, keys, self.reactor, self.chance, self._changes, self.flusher, self.waiting, self.wakeups,
+            self.as_turn, self._now, report.clean,
+        )  # fmt: skip
+        self.replication_status = ReplicationStatus(self.replication, self.state, self.reactor, self.wall)
+        if self._role_source is not None:
+            self.role_source = self._role_source(self)
+        else:
+            self.role_source = ClassicRole(self.replication, keys, self.identity, self.watch)
+        always = {**self.replication_status.requests, **self.role_source.requests}
+        self._requests = RoleRequests(self._served, always, self.replication)
+        self.replication.role_changed.append(self._role_changed)
+
+    def _listen_for_slaves(self) -> None:
+        if self._listen:  # the main port is somewhere else than the configuration says
+            return
+        for description in self._endpoints(self.config.replication.ha_listen_port):
+            port = strports.service(description, self.replication.links.factory, self.reactor)
+            port.setName("port-ha")
+            port.setServiceParent(self)
 
     def _endpoints(self, port: int) -> tuple[str, ...]:
         backlog = self.config.remoting.server_socket_backlog
@@ -171,9 +213,9 @@ class BrokerService(service.MultiService):
     def _open(self, description: str, requests: Any, name: str) -> None:
         limits = config_views.limits(self.config.remoting)
         numbers = self.factories[0].numbers if self.factories else itertools.count(1)
-        factory = RemotingFactory(requests, self._reactor, limits, numbers=numbers, turn=self._turn)
+        factory = RemotingFactory(requests, self.reactor, limits, numbers=numbers, turn=self._turn)
         self.factories.append(factory)
-        port = strports.service(description, factory, self._reactor)
+        port = strports.service(description, factory, self.reactor)
         port.setName(f"port-{name}-{len(self.factories)}")
         port.setServiceParent(self)  # we run: it listens now, and a taken port raises here
 
@@ -182,22 +224,25 @@ class BrokerService(service.MultiService):
         config = self.config
         self._clock.start()
         self._flush_clock = task.LoopingCall(self.flusher.kick)
-        self._flush_clock.clock = self._reactor
+        self._flush_clock.clock = self.reactor
         self._flush_clock.start(config.store.flush_interval_commit_log / 1000, now=False)
         addresses = tuple(filter(None, (item.strip() for item in config.namesrv_addr.split(";"))))
         self.registration = Registration(
-            self._reactor,
+            self.reactor,
             addresses,
-            self.identity,
+            self._registered_as,
             self.state.topics,
             config.register_name_server_period / 1000,
             config.register_broker_timeout_mills / 1000,
+            self.role_source.learned,
         )
+        self.role_source.begin()
         self.registration.start()
         broker_metrics.install(self.metrics, self)
+        self.replication_status.install(self.metrics)
         report = self.recovery
         how = "new" if report is None or not report.end else "clean" if report.clean else "after a crash"
-        seconds = self._reactor.seconds() - began
+        seconds = self.reactor.seconds() - began
         root = config.store.store_path_root_dir
         emit(self.log, events.BrokerStarted(self.identity.broker_name, self.identity.address, root, how, seconds))
         self.started.callback(None)
@@ -206,7 +251,7 @@ class BrokerService(service.MultiService):
         self._failed = failure.getErrorMessage()
         if not isinstance(failure.value, (ConfigError, DiskFailure)):
             self.log.error("{trace}", trace=failure.getTraceback())
-        end_process(self._reactor, f"the broker can not start: {self._failed}")
+        end_process(self.reactor, f"the broker can not start: {self._failed}")
         self.started.errback(failure)
         self.started.addErrback(lambda _: None)
 
@@ -215,7 +260,11 @@ class BrokerService(service.MultiService):
     @defer.inlineCallbacks
     def stopService(self) -> Any:
         """Twisted: leave in order; fires when the store is closed."""
-        was_serving, self.serving = self.serving, False
+        was_serving = self.serving
+        if was_serving:
+            yield self.role_source.end()
+            self.replication.stop()
+        self.serving = False
         if self._flush_clock is not None:
             self._clock.stop()
             self._flush_clock.stop()
@@ -226,6 +275,7 @@ class BrokerService(service.MultiService):
             factory.close_all()
         if self._starting is not None:
             yield self._starting
+            yield self._changes.idle()
             yield self.flusher.idle()
             yield self.upkeep.idle()
             yield self.files.idle()
@@ -234,7 +284,7 @@ class BrokerService(service.MultiService):
             emit(self.log, events.BrokerStopped(self.identity.broker_name, self.store.max_physical_offset))
         if self._starting is not None:
             self._log_work.stop()
-            self._file_work.stop()
+            self.file_work.stop()
 
     def _close(self) -> None:
         """In the log's thread, while nothing else runs: save and close."""
@@ -243,6 +293,8 @@ class BrokerService(service.MultiService):
             self.files.save_all()
         except DiskFailure as problem:
             failure = problem
+        if self.replication.classic is not None and not self.store.leads:
+            self.replication.log.end_whole()
         self.store.close(self._now())
         if failure is not None:
             raise failure
@@ -266,7 +318,9 @@ class BrokerService(service.MultiService):
 
         :raises RequestRefused: answered by the protocol.
         """
-        handler = self._handlers.get(command.code)
+        if self._changes.busy:
+            return self._requests.park(connection, command)
+        handler = self._requests.table.get(command.code)
         if handler is None:
             return unsupported(command)
         try:
@@ -283,7 +337,7 @@ class BrokerService(service.MultiService):
 
     def turn_ended(self) -> None:
         """Append what the turn staged, answer it, and wake who waited for it."""
-        if self.sends.staged:
+        if self.sends.staged and not self._changes.busy:
             now_ms = self._now()
             if self.state.topics.dirty:  # an acknowledged message must not lose its topic in a crash
                 unsaved = self.effects.save("topics")
@@ -291,8 +345,12 @@ class BrokerService(service.MultiService):
                     self.sends.abandon(unsaved)
             arrived = self.sends.commit(now_ms)
             if arrived:
-                self.wakeups.readable(arrived, now_ms)
-            if len(self.waiting):
+                if self.replication.controlled:
+                    self.wakeups.stored(arrived, self.store.max_physical_offset)
+                else:
+                    self.wakeups.readable(arrived, now_ms)
+                self.replication.log_grew()
+            if self.waiting.sync_flush and len(self.waiting):
                 self.flusher.kick()
         self._clock.rearm_if_earlier()
 
@@ -301,7 +359,7 @@ class BrokerService(service.MultiService):
         if connection.closed:
             return
         try:
-            answer = self.pulls.pull(connection, command, now_ms, first=False)
+            answer = self._requests.read_refusal() or self.pulls.pull(connection, command, now_ms, first=False)
         except RequestRefused as refusal:
             answer = Answer(refusal.code, refusal.remark)
         if answer is not None:
@@ -313,8 +371,11 @@ class BrokerService(service.MultiService):
             self.registration.register()
         self.wakeups.topics_changed(topics, self._now())
 
-    def _as_turn(self, work: Callable[[], None]) -> None:
-        """Do the work of a timer as one turn."""
+    def as_turn(self, work: Callable[[], None]) -> None:
+        """Do the work of a timer, or of news of a replica, as one turn; within one it is part of it."""
+        if self._turn.active:
+            work()
+            return
         self._turn.active = True
         try:
             work()
@@ -322,19 +383,61 @@ class BrokerService(service.MultiService):
         finally:
             self._turn.end()
 
+    # --- the role
+
+    def _role_changed(self, role: Role) -> None:
+        """Everything that depends on the role follows it."""
+        now_ms, replication = self._now(), self.replication
+        self.state.is_slave = role is not Role.MASTER
+        self._requests.role_changed(role)
+        if role is Role.MASTER:
+            self.delayed.start(now_ms)
+        else:
+            self.sends.refuse(NOT_AVAILABLE)
+            self.delayed.stop()
+            self.as_turn(lambda: self.wakeups.role_lost(now_ms))
+        if role is not Role.FENCED and replication.controlled:
+            number = 0 if role is Role.MASTER else replication.own_id
+            self.identity = self.state.identity = attrs.evolve(self.identity, broker_id=number)
+        if self.registration is not None:
+            self.registration.register()
+
+    def _registered_as(self) -> BrokerIdentity | None:
+        return None if self.replication.role is Role.FENCED else self.identity
+
+    def _log_changed(self) -> None:
+        """The log was cut, or made fit for another role: what waited for that goes on."""
+        if self.serving:
+            self.as_turn(lambda: self._requests.answer_parked(self.request))
+            self.replication.second()
+
     # --- time
+
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        return (self._wall or self.reactor.seconds)()
 
     def _now(self) -> int:
         """ms since 1970."""
-        return int((self._wall or self._reactor.seconds)() * 1000)
+        return int(self.wall() * 1000)
+
+    def _next_due_ms(self) -> int | None:
+        waiting_ms, readers_ms = self.waiting.next_deadline_ms(), self.wakeups.next_due_ms()
+        return readers_ms if waiting_ms is None else waiting_ms if readers_ms is None else min(waiting_ms, readers_ms)
 
     def _due(self) -> None:
-        self.wakeups.due(self._now())
+        now_ms = self._now()
+        self.waiting.expired(now_ms)
+        if not self._changes.busy:
+            self.wakeups.due(now_ms)
 
     def _second(self) -> None:
         now_ms = self._now()
-        self.waiting.expired(now_ms, ResponseCode.FLUSH_DISK_TIMEOUT)
-        self.upkeep.second(now_ms)
+        self.waiting.expired(now_ms)
+        self.replication_status.second()
+        if not self._changes.busy:
+            self.upkeep.second(now_ms)
+            self.replication.second()
 
     # --- for people and machines
 
@@ -350,6 +453,9 @@ class BrokerService(service.MultiService):
             return "starting" if self.running else "stopped"
         if not self.store.writable(self._now()):
             return "the store takes no messages: its disk is full or failed"
+        unready = self.role_source.ready() or self.replication.ready()
+        if unready is not None:
+            return unready
         if self.registration is not None and not self.registration.registered:
             return "not registered with every nameserver"
         return None

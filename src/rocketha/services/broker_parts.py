@@ -72,6 +72,7 @@ def make_parts(
     store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
     store = MessageStore(disk, root, config_views.store_config(config), store_host)
     stats, rules = BrokerStats(now_ms, local_utc_offset_ms()), MessageRules()
+    held, waiting = HeldPulls(), Acknowledgements()
     delays = DelayLevels(parse_levels(keys.message_delay_level))
     obeyed = BrokerRules(
         auto_create_topic=config.auto_create_topic_enable,
@@ -84,18 +85,17 @@ def make_parts(
         store=store,
         stats=stats,
         rules=obeyed,
-        config=LiveConfig(config, lambda: apply_config(config, obeyed, rules)),
+        config=LiveConfig(config, lambda: apply_config(config, obeyed, rules, waiting)),
         runtime_facts=runtime_facts,
         delay_offsets=delays.dump,
     )
-    apply_config(config, obeyed, rules)
-    held, waiting = HeldPulls(), Acknowledgements()
+    apply_config(config, obeyed, rules, waiting)
     ids = UniqueIds(store_host[:-4], pid, chance.getrandbits(32))
     sends = Sends(
         state, store, rules, delays, waiting, store_host, lambda ms: ids.next(ms - month_start_ms(ms)), chance
     )
     pulls = Pulls(state, store, rules, held)
-    backs = SendBacks(state, store, rules, delays, sends, chance)
+    backs = SendBacks(state, store, rules, delays, sends, waiting, chance)
     tables: dict[str, tuple[str, Table]] = {
         "topics": ("topics.json", state.topics),
         "groups": ("subscriptionGroup.json", state.groups),

@@ -83,7 +83,7 @@ class Wakeups:
             # a part of it may be readable now, and nothing says which
             if offset >= self._anything_from:
                 self._anything_from = None
-            self._delayed.start(now_ms)
+            self._delayed.look_again(now_ms)
             self._run(self._held.all(), now_ms)
         while unconfirmed and unconfirmed[0][0] <= offset:
             _, arrivals = unconfirmed.popleft()

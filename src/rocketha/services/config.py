@@ -41,7 +41,6 @@ __all__ = [
 
 _SYSTEM_ERROR, _NO_PERMISSION = 1, 16
 _NEVER = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome", "brokerConfigPath"})
-_ROLES_LATER = ("SYNC_MASTER", "SLAVE")
 
 Config = BrokerConfig | NamesrvConfig | ControllerConfig
 CONTROLLER_ONLY = frozenset(ControllerConfig.declared()) - frozenset(NamesrvConfig.declared())
@@ -230,12 +229,6 @@ def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], other
 
 def _refuse_role(texts: Mapping[str, tuple[str, str]]) -> None:
     """Until the services honour them."""
-    role, where = texts.get("brokerRole", ("", ""))
-    if role.strip() in _ROLES_LATER:
-        raise ConfigError(
-            f"{where}: brokerRole={role.strip()} is refused, allowed is ASYNC_MASTER: this version has no replication, "
-            "see docs/divergence.md"
-        )
     mode, where = texts.get("enableControllerMode", ("", ""))
     if mode.strip().lower() == "true":
         raise ConfigError(

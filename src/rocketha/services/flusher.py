@@ -19,30 +19,34 @@ from rocketha.errors import DiskFailure
 from rocketha.observe.logging import make_logger
 from rocketha.services.blocking import BlockingWork, exception_of
 from rocketha.store.message_store import MessageStore
-from rocketha.wire.codes import ResponseCode
 
 
 class Flusher:
     """Keeps a store's log on the disk.
 
-    :param settled: called after waiters were answered, so that the answers of one flush leave together.
+    :param as_turn: does work as one turn, so that the answers of one flush leave together.
+    :ivar paused: nothing is begun: the log is about to be cut.
+    :ivar synced: called when more of the log is on the disk, or all of it was already.
     """
 
     def __init__(
-        self, store: MessageStore, waiting: Acknowledgements, work: BlockingWork, settled: Callable[[], None]
-    ) -> None:
+        self, store: MessageStore, waiting: Acknowledgements, work: BlockingWork,
+        as_turn: Callable[[Callable[[], None]], None],
+    ) -> None:  # fmt: skip
         self._store = store
         self._waiting = waiting
         self._work = work
-        self._settled = settled
+        self._as_turn = as_turn
         self._running: defer.Deferred[Any] | None = None
         self._idle: list[defer.Deferred[None]] = []
         self._log = make_logger()
+        self.paused = False
+        self.synced: Callable[[], None] = lambda: None
         self.count = 0
 
     def kick(self) -> None:
         """Something waits for the disk, or it is time: flush unless a flush is under way."""
-        if self._running is not None:
+        if self._running is not None or self.paused:
             return
         job = self._store.flush_job()
         if job is None:
@@ -58,22 +62,28 @@ class Flusher:
         self._store.finished(job, failure)
         if failure is not None:
             self._log.critical("the commit log can not be flushed, no more messages are taken: {why}", why=str(failure))
-            self._waiting.fail(ResponseCode.FLUSH_DISK_TIMEOUT)
-            self._settled()
-            if not isinstance(failure, DiskFailure):
-                result.raiseException()
+            self._as_turn(self._fail)
         else:
             self._release()
-        if len(self._waiting) and failure is None:
-            self.kick()
-        elif self._running is None:
+            if self._waiting.sync_flush and len(self._waiting):
+                self.kick()
+        if self._running is None:
             idle, self._idle = self._idle, []
             for waiter in idle:
                 waiter.callback(None)
+        if failure is not None and not isinstance(failure, DiskFailure):
+            result.raiseException()
 
     def _release(self) -> None:
-        if self._waiting.flushed(self._store.flushed_offset):
-            self._settled()
+        if len(self._waiting):
+            self._as_turn(self._answer)
+        self.synced()
+
+    def _answer(self) -> None:
+        self._waiting.flushed(self._store.flushed_offset)
+
+    def _fail(self) -> None:
+        self._waiting.disk_failed()
 
     def _crashed(self, failure: Failure) -> None:
         self._log.critical("flush: {trace}", trace=failure.getTraceback())

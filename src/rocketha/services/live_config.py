@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.state import BrokerRules
@@ -46,7 +47,7 @@ class LiveConfig:
             raise ConfigError(refusal.remark) from None
 
 
-def apply_config(config: BrokerConfig, rules: BrokerRules, own: MessageRules) -> None:
+def apply_config(config: BrokerConfig, rules: BrokerRules, own: MessageRules, waiting: Acknowledgements) -> None:
     """What handlers obey follows the configuration: at the start, and when a live key changed."""
     keys = config.store
     rules.auto_create_topic = config.auto_create_topic_enable
@@ -63,8 +64,10 @@ def apply_config(config: BrokerConfig, rules: BrokerRules, own: MessageRules) ->
     own.permission = config.broker_permission
     own.message_bytes_max = keys.max_message_size
     own.batch_bytes_max = keys.mapped_file_size_commit_log - 8  # room for the blank record
-    own.sync_flush = keys.flush_disk_type == "SYNC_FLUSH"
-    own.sync_flush_timeout_ms = keys.sync_flush_timeout
+    waiting.sync_flush = keys.flush_disk_type == "SYNC_FLUSH"
+    waiting.flush_timeout_ms = keys.sync_flush_timeout
+    waiting.slave_timeout_ms = config.replication.slave_timeout
+    own.offset_check_in_slave = config.replication.offset_check_in_slave
     own.long_polling = config.long_polling_enable
     own.short_polling_ms = config.short_polling_time_mills
     own.transfer_bytes_max = keys.max_transfer_bytes_on_message_in_memory

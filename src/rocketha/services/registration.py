@@ -10,6 +10,7 @@ Java: ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer
@@ -35,6 +36,7 @@ class _Nameserver:
     def __init__(self, address: str) -> None:
         self.address = address
         self.registered = False
+        self.told: BrokerIdentity | None = None  # by the last registration
         self.running = False
         self.again = False
         self.complained = False
@@ -46,22 +48,26 @@ class Registration:
     """Registers one broker with all its nameservers.
 
     :param addresses: ``host:port`` of each nameserver.
+    :param identity: what the broker is now; None while it does not know: then nothing is said.
+    :param learned: of a slave: what a nameserver says of its master, the address of its main port and of its HA port.
     """
 
     def __init__(
         self,
         reactor: Any,
         addresses: tuple[str, ...],
-        identity: BrokerIdentity,
+        identity: Callable[[], BrokerIdentity | None],
         topics: TopicTable,
         period_s: float,
         timeout_s: float,
+        learned: Callable[[str, str], None] = lambda address, ha_address: None,
     ) -> None:
         self._reactor = reactor
         self._identity = identity
         self._topics = topics
         self._period_s = period_s
         self._timeout_s = timeout_s
+        self._learned = learned
         self._nameservers = {address: _Nameserver(address) for address in addresses}
         # A nameserver answers only ours, and it may stay silent for a whole period.
         limits = Limits(idle_s=max(120, int(3 * period_s)))
@@ -98,23 +104,23 @@ class Registration:
     def _register(self, nameserver: _Nameserver) -> None:
         if self._stopped:
             return
+        identity = self._identity()
+        if identity is None:
+            return
         if nameserver.running:
             nameserver.again = True
             return
         if nameserver.retry is not None and nameserver.retry.active():
             nameserver.retry.cancel()
         nameserver.retry = None
-        nameserver.running, nameserver.again = True, False
+        nameserver.running, nameserver.again, nameserver.told = True, False, identity
         body = self._body()
         fields = {
             "bodyCrc32": str(crc32_31(body)),
-            "brokerAddr": self._identity.address,
-            "brokerId": str(self._identity.broker_id),
-            "brokerName": self._identity.broker_name,
-            "clusterName": self._identity.cluster_name,
+            **_names(identity),
             "compressed": "false",
             "enableActingMaster": "false",
-            "haServerAddr": self._identity.ha_address,
+            "haServerAddr": identity.ha_address,
         }
         attempt = self._client.request(
             nameserver.address, RequestCode.REGISTER_BROKER, fields, body, timeout_s=self._timeout_s
@@ -132,6 +138,8 @@ class Registration:
         nameserver.registered, nameserver.complained = True, False
         if nameserver.again:
             self._register(nameserver)
+        elif nameserver.told is not None and nameserver.told.broker_id:
+            self._learned(answer.fields.get("masterAddr", ""), answer.fields.get("haServerAddr", ""))
 
     def _failed(self, why: Failure | str, nameserver: _Nameserver) -> None:
         nameserver.running = False
@@ -159,18 +167,14 @@ class Registration:
         self._stopped = True
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
-        fields = {
-            "brokerAddr": self._identity.address,
-            "brokerId": str(self._identity.broker_id),
-            "brokerName": self._identity.broker_name,
-            "clusterName": self._identity.cluster_name,
-        }
         waiting = []
         for nameserver in self._nameservers.values():
             if nameserver.retry is not None and nameserver.retry.active():
                 nameserver.retry.cancel()
-            if nameserver.registered:
-                request = self._client.request(nameserver.address, RequestCode.UNREGISTER_BROKER, fields, timeout_s=3.0)
+            if nameserver.registered and nameserver.told is not None:
+                request = self._client.request(
+                    nameserver.address, RequestCode.UNREGISTER_BROKER, _names(nameserver.told), timeout_s=3.0
+                )
                 waiting.append(request.addErrback(lambda _: None))
         yield defer.DeferredList(waiting)
         self._client.close()
@@ -198,3 +202,13 @@ class Registration:
 
     def turn_ended(self) -> None:
         """Nothing is staged here."""
+
+
+def _names(identity: BrokerIdentity) -> dict[str, str]:
+    """Who it is, in the header fields of 103 and 104."""
+    return {
+        "brokerAddr": identity.address,
+        "brokerId": str(identity.broker_id),
+        "brokerName": identity.broker_name,
+        "clusterName": identity.cluster_name,
+    }

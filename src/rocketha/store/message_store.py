@@ -28,6 +28,9 @@ from rocketha.store.segment import OpenFiles
 from rocketha.store.upkeep import Upkeep
 from rocketha.wire.store_files import CheckpointFields
 
+ABORT_BYTES_MAX = 4096
+_REPLICA = b" replica"
+"""In the abort file, behind the process's number: a classic slave's."""
 _CUT_UNFINISHED = "a cut of the log is not finished"
 
 
@@ -68,12 +71,16 @@ class MessageStore:
 
     # Starting and stopping
 
-    def load(self, now_ms: int, pid: int = 0, epoch_path: str | None = None) -> RecoveryReport:
+    def load(
+        self, now_ms: int, pid: int = 0, epoch_path: str | None = None, replica: bool = False
+    ) -> RecoveryReport:
         """Take the lock, recover, and be ready.  Blocking: call it in a thread.
 
         :param pid: written into the abort file for the operator's eyes.
         :param epoch_path: of a broker in controller mode its epoch file: the store is a replica then, see
             :mod:`rocketha.store.replica_log`; None for a broker that stands alone or is replicated the classic way.
+        :param replica: of the latter, the slave: its log grows by bytes, cut anywhere.  The abort file says so too, so
+            that after a crash the log is judged as what it was, whatever the broker is now.
         :raises CorruptStore: files that cannot be this store's: sizes, names, gaps.  Nothing was changed.
         :raises DiskFailure: the disk, or the lock is held.
         """
@@ -82,6 +89,7 @@ class MessageStore:
         self._lock = disk.lock(f"{self.root}/lock")
         try:
             clean = not disk.exists(self._abort_path)
+            was_replica = not clean and _REPLICA in disk.read_all(self._abort_path, ABORT_BYTES_MAX)
             for directory in (self.log.segments.directory, self.queues.directory, f"{self.root}/index"):
                 atomic_file.make_dirs(disk, directory)
             batch_queues = f"{self.root}/batchconsumequeue"
@@ -94,19 +102,24 @@ class MessageStore:
             if self.index is not None:
                 notes = self.index.load(clean, fields.index_timestamp_ms, self._time_at)
             stopped = census.take(disk, self.root)
-            self._write_abort(pid)
+            if clean:
+                self._write_abort(pid, replica)
             recovery = Recovery(disk, self.config, self.log, self.queues, self.index, fields)
             confirm = self._confirm_found(fields, epoch_path)
+            if epoch_path is None and (replica or was_replica):
+                confirm = 0  # its master has all of it; ReplicaLog makes the queues
             report = recovery.run(clean, stopped, confirm)
             census.remove(disk, self.root)
             self.upkeep.recovered(recovery.last_record)
             self.dispatched = recovery.dispatched_to
+            if not clean and was_replica != replica:
+                self._write_abort(pid, replica)
         except BaseException:
             self._release()
             raise
         self.upkeep.begin(now_ms)
         self._loaded = True
-        self._appendable = epoch_path is None
+        self._appendable = epoch_path is None and not replica and self.dispatched == self.log.end
         if epoch_path is not None:
             self.confirm_offset = self.log.end if confirm is None else min(confirm, self.log.end)
         return report if not notes else _with_notes(report, notes)
@@ -124,15 +137,18 @@ class MessageStore:
         record = record_at(self.log.segments, physical_offset)
         return -1 if record is None else record.store_timestamp_ms
 
-    def _write_abort(self, pid: int) -> None:
-        if not self._disk.exists(self._abort_path):
-            file = self._disk.create(self._abort_path, 0)
-            try:
-                file.write(0, [str(pid).encode("ascii")])
-                file.sync()
-            finally:
-                file.close()
-            self._disk.sync_dir(self.root)
+    def _write_abort(self, pid: int, replica: bool) -> None:
+        text = str(pid).encode("ascii")
+        if replica or self._disk.exists(self._abort_path):  # no crash may leave it without what it says
+            atomic_file.save(self._disk, self._abort_path, text + (_REPLICA if replica else b""), backup=False)
+            return
+        file = self._disk.create(self._abort_path, 0)
+        try:
+            file.write(0, [text])
+            file.sync()
+        finally:
+            file.close()
+        self._disk.sync_dir(self.root)
 
     def close(self, now_ms: int) -> None:
         """Stop cleanly: write and sync everything, save the checkpoint, remove the abort file, release the lock.

@@ -343,15 +343,7 @@ class ReplicaLog:
         """
         store, dispatcher = self.store, self._dispatcher
         ensure(not store.leads and not store.busy, "a promotion begins in a replica that has no job out")
-        dispatcher.begin(store.dispatched)
-        while dispatcher.position < self.end and dispatcher.damage is None:
-            before = dispatcher.position
-            self._run_dispatcher(self.end, _ALL)
-            job = store.upkeep.queue_job(thorough=False)
-            if job is not None:
-                run_here([job], lambda done, error: done.apply() if error is None else done.fail(error))
-            elif dispatcher.position == before:
-                break
+        self._dispatch_all()
         end, position = self.end, dispatcher.position
         reason = ""
         if position < end:
@@ -364,6 +356,31 @@ class ReplicaLog:
             self.truncate(position)
         store.lead()
         return Promotion(self.end, end - self.end, reason)
+
+
+    def end_whole(self) -> None:
+        """Let the log end behind a whole record, so that any broker can be started on it.  Blocking; no job may be out.
+
+        For a classic replica that stops.  What is cut its master sends again; damage is left where it is.
+        """
+        ensure(not self.store.leads and not self.store.busy, "a replica that has no job out")
+        self._dispatch_all()
+        position = self._dispatcher.position
+        if position < self.end and self.damage is None:
+            self.truncate(position)
+
+    def _dispatch_all(self) -> None:
+        """Up to the last whole record, confirmed or not."""
+        store, dispatcher = self.store, self._dispatcher
+        dispatcher.begin(store.dispatched)
+        while dispatcher.position < self.end and dispatcher.damage is None:
+            before = dispatcher.position
+            self._run_dispatcher(self.end, _ALL)
+            job = store.upkeep.queue_job(thorough=False)
+            if job is not None:
+                run_here([job], lambda done, error: done.apply() if error is None else done.fail(error))
+            elif dispatcher.position == before:
+                break
 
 
 class RawReader:

@@ -1,0 +1,146 @@
+"""Which request is answered by what in the present role, and what waits while nobody may touch the store.
+
+Theory of operation.  There is one table from request code to responder; a change of the role makes another.  A master
+that is one for good pays nothing for this.  Under controllers its sends and reads ask first whether it still may
+(:attr:`Replication.refusal`).  In the other roles what is not served goes to a refusal, or on to the master where
+somebody passes it on.  While the log is being cut, requests are parked, and answered in their order when it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from twisted.python.failure import Failure
+
+from rocketha.broker.role import BUSY, LOOKS, READS, SENDS, Role, refusals
+from rocketha.errors import RequestRefused
+from rocketha.observe.logging import make_logger
+from rocketha.services.broker_parts import Responder
+from rocketha.services.replication import Replication
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+PARKED_MAX = 20_000
+_BELONG_TO_MASTER = frozenset((14, 15, 41, 42))
+"""Offsets and queue locks: a slave answers them where it serves reads, else its master does, if it can be asked."""
+
+
+class Elsewhere(Protocol):
+    """Who passes requests on to the master."""
+
+    def take(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
+        """The refusal if it is not passed on; None: it is answered later."""
+
+
+class RoleRequests:
+    """Of one broker.
+
+    :param served: everything that it can answer.
+    :param always: what it answers whatever its role, and while the log is cut: nothing of the store.
+    :ivar table: request code to responder.
+    """
+
+    def __init__(
+        self, served: Mapping[int, Responder], always: Mapping[int, Responder], replication: Replication,
+        forwarded: frozenset[int] = frozenset(), elsewhere: Elsewhere | None = None,
+    ) -> None:  # fmt: skip
+        self._served = served
+        self._always = always
+        self._replication = replication
+        self._forwarded = forwarded
+        self._elsewhere = elsewhere
+        self._parked: list[tuple[Any, Command]] = []
+        self._log = make_logger()
+        self.table: dict[int, Responder] = {}
+        self.role_changed(replication.role)
+
+    def role_changed(self, role: Role) -> None:
+        """Another table from now on."""
+        table = {**self._served, **self._always}
+        if role is Role.MASTER:
+            if self._replication.controlled:
+                table |= {code: self._send_if_it_may(self._served[code]) for code in SENDS}
+                table |= {code: self._read_if_it_may(self._served[code]) for code in READS + LOOKS}
+        else:
+            slave_reads = self._replication.keys.slave_read_enable
+            refused = refusals(role, slave_reads)
+            table |= {code: self._refusing(answer) for code, answer in refused.items()}
+            if not slave_reads and self._elsewhere is not None:
+                for code in self._forwarded & _BELONG_TO_MASTER:
+                    table[code] = self._elsewhere_or_here(self._served[code])
+        self.table = table
+
+    def read_refusal(self) -> Answer | None:
+        """Why a pull that waited gets nothing now; None: it is answered."""
+        replication = self._replication
+        if replication.role is Role.MASTER:
+            return replication.refusal
+        return refusals(replication.role, replication.keys.slave_read_enable).get(READS[0])
+
+    # -- responders
+
+    def _refuse(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
+        if self._elsewhere is not None and command.code in self._forwarded:
+            return self._elsewhere.take(connection, command, refusal)
+        return refusal
+
+    def _refusing(self, refusal: Answer) -> Responder:
+        return lambda connection, command, now_ms: self._refuse(connection, command, refusal)
+
+    def _send_if_it_may(self, respond: Responder) -> Responder:
+        replication = self._replication
+
+        def send(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            refusal = replication.send_refusal
+            if refusal is None:
+                return respond(connection, command, now_ms)
+            return self._refuse(connection, command, refusal)
+
+        return send
+
+    def _read_if_it_may(self, respond: Responder) -> Responder:
+        replication = self._replication
+
+        def read(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            return respond(connection, command, now_ms) if replication.refusal is None else BUSY
+
+        return read
+
+    def _elsewhere_or_here(self, respond: Responder) -> Responder:
+        elsewhere = self._elsewhere
+        assert elsewhere is not None
+
+        def pass_on(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            if elsewhere.take(connection, command, BUSY) is BUSY:
+                return respond(connection, command, now_ms)
+            return None
+
+        return pass_on
+
+    # -- while nobody may touch the store
+
+    def park(self, connection: Any, command: Command) -> Answer | None:
+        """A request came while the log is being cut."""
+        if command.code not in self._always:
+            if len(self._parked) >= PARKED_MAX:
+                return BUSY
+            self._parked.append((connection, command))
+            return None
+        return self._always[command.code](connection, command, 0)
+
+    def answer_parked(self, request: Callable[[Any, Command], Answer | None]) -> None:
+        """The store may be touched again."""
+        parked, self._parked = self._parked, []
+        for connection, command in parked:
+            if connection.closed:
+                continue
+            try:
+                answer = request(connection, command)
+            except RequestRefused as refusal:
+                answer = Answer(refusal.code, refusal.remark)
+            except Exception:
+                self._log.error("request {code}: {trace}", code=command.code, trace=Failure().getTraceback())
+                answer = Answer(ResponseCode.SYSTEM_ERROR, "the request failed")
+            if answer is not None and not command.is_oneway:
+                connection.answer(command.opaque, answer)

@@ -1,0 +1,55 @@
+"""Changes of the log that nobody may see half done: cuts, promotions, epochs.
+
+Theory of operation.  Such a change blocks on the disk, so it runs in the log's thread; and it turns over what the
+reactor's thread reads, so meanwhile nobody else touches the store: no flush and no upkeep is under way when it begins,
+none begins before it is over, and the broker parks its requests.  One at a time, in the order they were asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from twisted.internet import defer
+
+from rocketha.services.blocking import BlockingWork
+from rocketha.services.broker_upkeep import BrokerUpkeep
+from rocketha.services.flusher import Flusher
+
+T = TypeVar("T")
+
+
+class LogChanges:
+    """Of one broker.
+
+    :ivar busy: one is being made: the store is not to be touched.
+    :ivar over: called when the store may be touched again.
+    """
+
+    def __init__(self, flusher: Flusher, upkeep: BrokerUpkeep, work: BlockingWork) -> None:
+        self.busy = False
+        self.over: Callable[[], None] = lambda: None
+        self._flusher = flusher
+        self._upkeep = upkeep
+        self._work = work
+        self._lock = defer.DeferredLock()
+
+    def run(self, call: Callable[[], T]) -> defer.Deferred[T]:
+        """The result of a blocking call that has the store to itself."""
+        return self._lock.run(self._alone, call)
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when none is under way or waits."""
+        return self._lock.run(lambda: None)
+
+    @defer.inlineCallbacks
+    def _alone(self, call: Callable[[], Any]) -> Generator[Any, Any, Any]:
+        self._flusher.paused = self._upkeep.paused = True
+        try:
+            yield self._flusher.idle()
+            yield self._upkeep.idle()
+            self.busy = True
+            return (yield self._work.run(call))
+        finally:
+            self._flusher.paused = self._upkeep.paused = self.busy = False
+            self.over()
