@@ -6,48 +6,15 @@ no root or no namespace to be had. Source: issue 8 "Shows" 2; regressions B3.
 
 from __future__ import annotations
 
-import unittest
-from collections.abc import Callable
-
 from .harness.case import FULL
-from .harness.faults import Faults
-from .harness.network import Network, why_not
-from .harness.roles import Host
-from .harness.switching import SIDES, Storm, SwitchingCase, for_controllers
+from .harness.partitioned import PartitionedCase
+from .harness.switching import SIDES, Storm, for_controllers
 
 HOLD_S = 20.0 if FULL else 12.0  # a Java broker's heartbeat counts for 10 s, and is looked at every 5 s
 
 
-class Partitions(SwitchingCase):
-    """Controllers c0..c2, brokers b1..b3, namesrv and client, each on a host of its own."""
-
-    network: Network
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        if why_not():
-            raise unittest.SkipTest(why_not())
-        cls.network = Network()
-        cls.addClassCleanup(cls.network.close)
-        super().setUpClass()
-
-    @classmethod
-    def hosts(cls, name: str) -> Host:
-        return cls.network.host(name)
-
-    def during(self, begin: Callable[[], None], *, rate: float = 200, hold_s: float = HOLD_S) -> Storm:
-        """Load, with something wrong for `hold_s`, then healed."""
-
-        def fault(acting: Faults) -> None:
-            begin()
-            try:
-                acting.stay(hold_s)
-            finally:
-                self.say(f"{self._testMethodName}: packets {self.network.heal()}")
-
-        storm = self.storm([fault], rate=rate, patience_s=90)
-        self.say(storm.text() + f"; longest time without an acknowledgement {storm.longest_gap_ms} ms")
-        return storm
+class Partitions(PartitionedCase):
+    """Java's brokers."""
 
     def assertStood(self, storm: Storm) -> None:
         """No switch (Java's controllers are only measured), nothing lost."""
@@ -55,23 +22,17 @@ class Partitions(SwitchingCase):
             self.assertEqual(storm.switches, [])
             self.assertEqual(storm.verdict.lost, 0, storm.text())
 
-    def leader_name(self) -> str:
-        return self.group.controllers.await_leader().host.name
-
-    def broker_name(self, master: bool) -> str:
-        return (self.group.master() if master else self.group.slaves()[0]).host.name
-
     def test_lead_controller_cut_from_the_others(self) -> None:
         """Brokers still reach it. The other two elect one of them, and the brokers stay as they are."""
         lead = self.leader_name()
         others = [node.host.name for node in self.group.controllers.nodes if node.host.name != lead]
-        storm = self.during(lambda: self.network.cut(lead, others))
+        storm = self.during(lambda: self.network.cut(lead, others), hold_s=HOLD_S)
         self.assertStood(storm)
 
     def test_lead_controller_deaf_to_the_master(self) -> None:
         """It hears nothing of a master that all others hear."""
         lead, master = self.leader_name(), self.broker_name(master=True)
-        storm = self.during(lambda: self.network.deafen(master, lead))
+        storm = self.during(lambda: self.network.deafen(master, lead), hold_s=HOLD_S)
         self.assertStood(storm)
         if self.kind == "ours":
             self.assertLess(storm.longest_gap_ms, 2000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .case import FULL, InteropCase
@@ -34,6 +34,8 @@ class Storm(NamedTuple):
     back_s: list[tuple[str, float]]  # from the start of a process to its place in the set; whose process
     settled_s: list[tuple[str, float]]  # from the end of each fault to the full set
     diverged: list[int]  # bytes that killed masters had to cut
+    errors: dict[str, int]  # what senders were told instead of SEND_OK, and how often
+    present: dict[str, tuple[int, int]]  # what the queues hold afterwards: key -> (queue, queue offset)
 
     def text(self) -> str:
         back = [(f"{whose} back in the set", seconds) for whose, seconds in self.back_s]
@@ -111,14 +113,24 @@ class SwitchingCase(InteropCase):
                     broker.restart()
             return self.group.await_whole(2 * READY_S)
 
-    def storm(self, faults: Sequence[Callable[[Faults], Any]], *, rate: float = 400, patience_s: float = 60) -> Storm:
-        """Run each fault under load; between them the group becomes whole and messages flow."""
+    def storm(
+        self,
+        faults: Sequence[Callable[[Faults], Any]],
+        *,
+        rate: float = 400,
+        patience_s: float = 60,
+        client: Mapping[str, Any] | None = None,
+    ) -> Storm:
+        """Run each fault under load; between them the group becomes whole and messages flow.
+
+        `client`: options for Load.begin(), of a client other than the one that never tries again.
+        """
         epoch = self.settle(patience_s=patience_s).master_epoch
         wait_until("the watch to be up to date", lambda: any(e == epoch for _, e, _ in self.watch.masters()), READY_S)
         before = len(self.watch.masters())
         ids = self.identities()
         acting, stuck, settled = Faults(self.group), list[int](), list[tuple[str, float]]()
-        run = self.load.begin(rate=rate)
+        run = self.load.begin(rate=rate, **(client or {}))
         self.load.await_more(run, 100)
         self.load.state(run, reset_gap=True)
         for fault in faults:
@@ -127,14 +139,26 @@ class SwitchingCase(InteropCase):
             self.settle(stuck, patience_s)
             settled.append((getattr(fault, "__name__", "it"), time.monotonic() - began))
             self.load.await_more(run, 100)
-        gap_ms = self.load.state(run)["longest_gap_ms"]
+        said = self.load.state(run)
         acks = self.load.end(run)
         self.settle(stuck, patience_s)
-        verdict = judge(acks, self.load.read(), self.watch, acting.freezes)
+        present = self.load.read()
+        verdict = judge(acks, present, self.watch, acting.freezes)
         self.assertEqual(self.identities(), ids, "an id changed")
         self.assertEqual(shared_epochs(self.group.brokers), {}, "two masters in one epoch")
         switches = self.watch.masters()[before:]
-        return Storm(verdict, switches, acting.switch_s, len(stuck), gap_ms, acting.back_s, settled, acting.diverged)
+        return Storm(
+            verdict,
+            switches,
+            acting.switch_s,
+            len(stuck),
+            said["longest_gap_ms"],
+            acting.back_s,
+            settled,
+            acting.diverged,
+            said["errors"],
+            present,
+        )
 
     def identities(self) -> list[str]:
         return [broker.identity() for broker in self.group.brokers]
