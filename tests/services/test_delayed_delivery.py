@@ -1,0 +1,173 @@
+"""Delay progress and the log disagree after a crash or a switch: the log decides (regressions A20, F6)."""
+
+from __future__ import annotations
+
+from rocketha.broker import delayed_delivery
+from rocketha.wire import record
+from tests.services.broker_case import BrokerCase
+
+SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+
+
+def key(number: int) -> str:
+    return f"{number:032X}"
+
+
+class ProgressTests(BrokerCase):
+    """Level 1 waits 1 s; ten messages of it, one each 100 ms."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        client = self.connect()
+        for number in range(10):
+            properties = f"UNIQ_KEY\x01{key(number)}\x02DELAY\x011\x02"
+            self.assertEqual(self.send(client, b"%d" % number, properties=properties).code, 0)
+            self.advance(0.1)
+        self.advance(0.55, 0.05)  # the first six are delivered
+
+    def delivered(self) -> list[bytes]:
+        self.broker.store.settle()
+        found = self.broker.store.get("T", 0, 0, 100, 1 << 20)
+        return [message.body for stored in found.buffers for _, message in record.scan(stored)]
+
+    def begin_with(self, offset: int) -> None:
+        """As a new master does that has this progress."""
+        self.broker.delays.offsets[1] = offset
+        self.broker.delayed.start(self.broker._now())
+        self.advance(2)
+
+    def all_of_them(self) -> list[bytes]:
+        return [b"%d" % number for number in range(10)]
+
+    def test_as_it_should_be(self) -> None:
+        """Six were delivered, and progress says so."""
+        self.assertEqual(self.delivered(), self.all_of_them()[:6])
+        self.assertEqual(self.broker.delays.offsets, {1: 6})
+
+    def test_a20_progress_behind_the_log(self) -> None:
+        """What the former master delivered is not delivered again."""
+        for offset in (0, 3, 6):
+            self.begin_with(offset)
+            self.assertEqual(self.delivered(), self.all_of_them())
+        self.assertEqual(self.broker.delays.offsets, {1: 10})
+
+    def test_what_was_avoided_is_counted(self) -> None:
+        """For people."""
+        self.begin_with(2)
+        self.assertEqual((self.broker.delayed.repeats_avoided, self.broker.delayed.losses_avoided), (4, 0))
+
+    def test_f6_progress_ahead_of_the_log(self) -> None:
+        """The former master delivered and died before the copies were replicated: they are made again."""
+        self.begin_with(9)
+        self.assertEqual(self.delivered(), self.all_of_them())
+        self.assertEqual((self.broker.delayed.repeats_avoided, self.broker.delayed.losses_avoided), (0, 3))
+
+    def test_progress_beyond_the_queue(self) -> None:
+        """Is set to its end first."""
+        self.begin_with(99)
+        self.assertEqual(self.delivered(), self.all_of_them())
+
+    def test_only_so_far_back(self) -> None:
+        """A step is a look into the index; they are bounded."""
+        self.patch(delayed_delivery, "STEPS_BACK_MAX", 2)
+        self.begin_with(9)
+        self.assertEqual(self.delivered(), [*self.all_of_them()[:6], b"7", b"8", b"9"])
+
+    def test_a_stop_ends_it(self) -> None:
+        """Who is not master delivers nothing."""
+        self.broker.delayed.stop()
+        self.advance(3)
+        self.assertEqual(len(self.delivered()), 6)
+        self.assertIsNone(self.broker.delayed.next_due_ms())
+
+    def test_nothing_before_the_log_is_confirmed(self) -> None:
+        """A new master may not read what its replicas lack, so it cannot know yet; then it goes on by itself."""
+        store, end = self.broker.store, self.broker.store.max_physical_offset
+        store.confirm_offset = end - 1
+        self.begin_with(3)
+        self.assertEqual(len(self.delivered()), 5)  # of six one may not be seen
+        self.assertEqual(self.broker.delays.offsets, {1: 3})
+        store.confirm_offset = None
+        self.advance(0.5)
+        self.assertEqual(self.delivered(), self.all_of_them())
+
+    def test_progress_is_not_set_back_by_what_may_not_be_read(self) -> None:
+        """Messages of the level that are stored and not confirmed are neither passed over nor delivered early."""
+        store = self.broker.store
+        store.confirm_offset = 1000  # some of the level
+        self.advance(2)
+        self.assertEqual(self.broker.delays.offsets, {1: 6})
+        store.confirm_offset = None
+        self.advance(1.2)
+        self.assertEqual(self.delivered(), self.all_of_them())
+
+
+    def test_a_part_of_the_level_may_be_read(self) -> None:
+        """It is delivered, and the rest when it may be read."""
+        store = self.broker.store
+        store.confirm_offset = store.physical_offset(SCHEDULE, 0, 8)
+        self.advance(2)
+        self.assertEqual(self.broker.delays.offsets, {1: 8})
+        store.confirm_offset = None
+        self.advance(0.5)
+        self.assertEqual(self.delivered(), self.all_of_them())
+
+
+class UnequalTests(BrokerCase):
+    """What looks like a copy and is none."""
+
+    def test_other_messages_under_the_same_key(self) -> None:
+        """A client that gives every message one key loses none, be they equal, and some of them not delayed."""
+        client = self.connect()
+        plain, delayed = f"UNIQ_KEY\x01{key(7)}\x02", f"UNIQ_KEY\x01{key(7)}\x02DELAY\x011\x02"
+        self.send(client, b"one", properties=plain)
+        for body in (b"one", b"two"):
+            self.send(client, body, properties=delayed)
+        self.send(client, b"one", properties=plain)
+        self.broker.delayed.start(self.broker._now())
+        self.advance(1.5)
+        self.send(client, b"two", properties=delayed)  # behind the copy of one that is its like
+        self.broker.delayed.start(self.broker._now())
+        self.advance(1.5)
+        found = self.broker.store.get("T", 0, 0, 100, 1 << 20)
+        bodies = [message.body for stored in found.buffers for _, message in record.scan(stored)]
+        self.assertEqual(bodies, [b"one", b"one", b"one", b"two", b"two"])
+
+
+class WithoutIndexTests(ProgressTests):
+    config = "messageIndexEnable=false"
+
+    def test_a20_progress_behind_the_log(self) -> None:
+        """Nothing can be looked up: progress is believed, and messages come twice, as Java's."""
+        self.begin_with(3)
+        self.assertEqual(self.delivered(), [*self.all_of_them()[:6], *self.all_of_them()[3:]])
+
+    def test_f6_progress_ahead_of_the_log(self) -> None:
+        """Likewise, and they are lost."""
+        self.begin_with(9)
+        self.assertEqual(self.delivered(), [*self.all_of_them()[:6], b"9"])
+
+    def test_progress_beyond_the_queue(self) -> None:
+        """Is set to its end."""
+        self.begin_with(99)
+        self.assertEqual(self.delivered(), self.all_of_them()[:6])
+
+    def test_what_was_avoided_is_counted(self) -> None:
+        """Nothing."""
+        self.begin_with(2)
+        self.assertEqual((self.broker.delayed.repeats_avoided, self.broker.delayed.losses_avoided), (0, 0))
+
+    def test_only_so_far_back(self) -> None:
+        """No step."""
+        self.begin_with(6)
+        self.assertEqual(self.delivered(), self.all_of_them())
+
+    def test_nothing_before_the_log_is_confirmed(self) -> None:
+        """Then, by progress."""
+        store = self.broker.store
+        store.confirm_offset = store.max_physical_offset - 1
+        self.begin_with(6)
+        self.assertEqual(len(self.delivered()), 5)
+        store.confirm_offset = None
+        self.advance(0.5)
+        self.assertEqual(self.delivered(), self.all_of_them())
