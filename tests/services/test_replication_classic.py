@@ -1,0 +1,443 @@
+"""Master and slave of a classic pair: what is copied, what waits for it, and every way in which one of them fails."""
+
+from __future__ import annotations
+
+import copy
+
+from rocketha.broker.role import Role
+from rocketha.errors import DiskFailure
+from rocketha.simulation.host import Host
+from rocketha.wire.codes import RequestCode, ResponseCode
+from tests.services.broker_case import pull_fields
+from tests.services.replication_case import NAMESERVER_PORT, SEGMENT, ReplicationCase
+
+SYNC = "brokerRole=SYNC_MASTER"
+
+
+class PairCase(ReplicationCase):
+    """A master at one host, and slaves that were told where it is."""
+
+    master_settings = ""
+    slave_settings = ""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.master = self.broker("master", self.master_settings)
+
+    def slave(self, name: str = "slave", start: bool = True, settings: str = "") -> Host:
+        number = 1 + sum(host.name.startswith("slave") for host in self.world.hosts.values())
+        return self.broker(
+            name,
+            f"brokerRole=SLAVE\nbrokerId={number}\nhaMasterAddress={self.master.address}:10912\n"
+            f"{self.slave_settings}\n{settings}",
+            start,
+        )  # fmt: skip
+
+    def connected(self, slave: Host) -> bool:
+        return not self.service(slave).replication.following.problem
+
+
+class CopyTests(PairCase):
+    """An ASYNC_MASTER and its slave."""
+
+    def test_live(self) -> None:
+        """What is sent is at the slave a moment later, byte by byte, with its queues."""
+        slave = self.slave()
+        self.until("a link", lambda: self.connected(slave))
+        self.assertEqual(set(self.send_many(self.master, 50)), {0})
+        self.until("the slave has it", lambda: self.level(self.master, slave), 0.5)
+        self.same_logs(self.master, slave)
+        self.assertGreater(self.log(slave).end, 50 * 500)
+
+    def test_catch_up_over_files(self) -> None:
+        """A slave that comes late gets the master's last file (as Java's), and goes on from there."""
+        self.send_many(self.master, 600)
+        self.assertGreater(self.log(self.master).end, 3 * SEGMENT)
+        slave = self.slave()
+        self.until("level", lambda: self.level(self.master, slave))
+        self.assertEqual(self.log(slave).begin, self.log(self.master).end // SEGMENT * SEGMENT)
+        self.send_many(self.master, 400)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+
+    def test_restarts_of_the_slave(self) -> None:
+        """Stopped in order or killed: it goes on where its log ends, without a byte twice."""
+        slave = self.slave()
+        for round_ in range(6):
+            self.until("a link", lambda: self.connected(slave))
+            self.send_many(self.master, 40)
+            if round_ % 2:
+                self.run_for(0.0007 * round_)
+                slave.kill()
+            else:
+                self.until("level", lambda: self.level(self.master, slave))
+                self.stop(slave)
+            self.send_many(self.master, 40)
+            self.restart(slave)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.assertEqual(self.log(slave).begin, 0)
+        self.same_logs(self.master, slave)
+
+    def test_power_cuts_of_the_slave(self) -> None:
+        """What it had not synced is gone or torn; it is copied again."""
+        slave = self.slave()
+        for round_ in range(8):
+            self.until("a link", lambda: self.connected(slave))
+            self.send_many(self.master, 60, size=100 + 300 * round_)
+            self.run_for(0.0011 * round_)
+            slave.power_off()
+            self.restart(slave)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+
+    def test_restarts_of_the_master(self) -> None:
+        """The slave waits for it and goes on within a second and a half."""
+        slave = self.slave()
+        for round_ in range(4):
+            self.send_many(self.master, 40)
+            self.until("level", lambda: self.level(self.master, slave))
+            if round_ % 2:
+                self.master.kill()
+            else:
+                self.stop(self.master)
+            self.run_for(3.0)
+            self.restart(self.master)
+            self.assertLess(self.until("a link", lambda: self.connected(slave)), 1.5)
+        self.send_many(self.master, 40)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+
+    def test_a_cut_network(self) -> None:
+        """Both ends find out by their silence, and go on when it is over."""
+        slave = self.slave()
+        self.until("a link", lambda: self.connected(slave))
+        self.world.partition("cut", [self.master], [slave])
+        self.send_many(self.master, 10)
+        self.run_for(50.0)
+        self.assertNotEqual(self.service(slave).replication.following.problem, "")
+        self.assertEqual(len(self.service(self.master).replication.links.factory.connections), 0)
+        self.world.heal("cut")
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+
+    def test_two_slaves(self) -> None:
+        """Each has its own link."""
+        one, two = self.slave("slave1"), self.slave("slave2")
+        self.send_many(self.master, 100)
+        self.until("level", lambda: self.level(self.master, one, two))
+        self.same_logs(self.master, one, two)
+
+    def test_a_slave_with_other_bytes_ahead_is_refused(self) -> None:
+        """Its log ends behind the master's: it says so and does not count (regression A12)."""
+        slave = self.slave()
+        self.send_many(self.master, 100)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.stop(self.master)
+        self.master.disk.__init__(self.master.random)  # type: ignore[misc]
+        self.restart(self.master, SYNC)
+        self.run_for(3.0)
+        self.assertIn("ends", self.service(slave).replication.ready() or "")
+        self.assertEqual(self.send(self.master), ResponseCode.SLAVE_NOT_AVAILABLE)
+
+    def test_idle_for_a_day(self) -> None:
+        """An idle link is not dropped (regression H4)."""
+        slave = self.slave()
+        self.until("a link", lambda: self.connected(slave))
+        connection = self.service(slave).replication.following.connection
+        self.run_for(4 * 3600.0)
+        self.assertIs(self.service(slave).replication.following.connection, connection)
+
+
+class RoleTests(PairCase):
+    """What a slave serves, and a directory that changes its role."""
+
+    def test_a_slave_refuses_as_java(self) -> None:
+        """Sends and pulls: 2, with Java's words; offsets are told."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        for answer in (self.await_(self.sending(slave)), self.pull(slave)):
+            self.assertEqual(
+                (answer.code, answer.remark),
+                (ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while"),
+            )
+        answer = self.ask(slave, RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})
+        self.assertEqual(answer.fields["offset"], "1")
+
+    def test_a_slave_that_is_read(self) -> None:
+        """slaveReadEnable: messages, and a pull that waits is woken when its message has been copied."""
+        self.send(self.master)
+        slave = self.slave(settings="slaveReadEnable=true\nautoCreateSubscriptionGroup=true")
+        self.until("level", lambda: self.level(self.master, slave))
+        self.service(slave).state.topics.table["T"] = self.service(self.master).state.topics.table["T"]
+        self.assertEqual(self.pull(slave).code, 0)
+        waiting = self.asking(
+            slave, RequestCode.PULL_MESSAGE, pull_fields(offset=1, sysFlag="6", suspendTimeoutMillis="15000")
+        )
+        self.run_for(0.5)
+        self.assertFalse(self.answered(waiting))
+        self.send(self.master)
+        self.assertEqual(self.await_(waiting, 0.5).code, 0)
+        self.assertEqual(self.pull(slave, offset=7).code, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+    def test_a_slave_becomes_a_master(self) -> None:
+        """By its configuration, at a restart: it takes messages behind what it copied, in every queue."""
+        slave = self.slave()
+        self.send_many(self.master, 40)
+        self.until("level", lambda: self.level(self.master, slave))
+        for how in ("stop", "kill"):
+            if how == "stop":
+                self.stop(slave)
+            else:
+                slave.kill()
+            self.service(self.master)  # still there, and of no use to it
+            self.restart(slave, "brokerRole=ASYNC_MASTER")
+            before = self.service(slave).store.max_offset("T", 1)
+            self.assertGreaterEqual(before, 10)
+            self.assertEqual(self.send(slave, queue_id="1"), 0)
+            self.assertEqual(self.service(slave).store.max_offset("T", 1), before + 1)
+
+    def test_a_slave_killed_within_a_record_becomes_a_master(self) -> None:
+        """Half a record is not served: its properties would read as zeros."""
+        slave = self.slave()
+        self.send_many(self.master, 5)
+        self.until("level", lambda: self.level(self.master, slave))
+        whole = self.log(slave).end
+        self.send(self.master, b"x" * 3000)
+        data = self.bytes_of(self.log(self.master), whole)
+        self.run_for(0.2)
+        slave.kill()
+        self.restart(slave)
+        self.until("level", lambda: self.level(self.master, slave))
+        for lost in (1, 20, 150, 1000, 3100):
+            self.stop(self.master)
+            service = self.service(slave)
+            self.await_(service._changes.run(lambda: service.replication.log.truncate(whole)))
+            service.replication.log.append_raw(whole, data[:-lost])
+            slave.kill()
+            self.restart(slave, "brokerRole=ASYNC_MASTER")
+            self.assertEqual(self.log(slave).end, whole, lost)
+            slave.kill()
+            self.restart(slave, f"brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress={self.master.address}:10912\n")
+            self.restart(self.master)
+            self.until("level", lambda: self.level(self.master, slave))
+
+    def test_a_slave_stopped_within_a_record(self) -> None:
+        """It ends its log behind a whole record, so that whatever starts on it finds no half one."""
+        slave = self.slave()
+        self.send_many(self.master, 5)
+        self.until("level", lambda: self.level(self.master, slave))
+        end = self.log(slave).end
+        self.send(self.master, b"x" * 3000)
+        data = self.bytes_of(self.log(self.master), end)
+        self.master.kill()
+        service = self.service(slave)
+        self.run_for(0.2)
+        self.await_(service._changes.run(lambda: service.replication.log.truncate(end)))
+        service.replication.log.append_raw(end, data[:-30])
+        self.stop(slave)
+        self.restart(slave, "brokerRole=ASYNC_MASTER")
+        self.assertEqual(self.log(slave).end, end)
+
+    def test_a_lone_broker_becomes_a_slave(self) -> None:
+        """Of a master that has the same beginning."""
+        self.send_many(self.master, 30)
+        self.stop(self.master)
+        slave = self.slave(start=False)
+        slave.disk._names = copy.deepcopy(self.master.disk._names)
+        slave.disk._durable_names = copy.deepcopy(self.master.disk._durable_names)
+        self.restart(self.master)
+        self.restart(slave)
+        self.send_many(self.master, 30)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+
+    def test_roles(self) -> None:
+        """As the status says."""
+        slave = self.slave()
+        self.assertIs(self.service(slave).replication.role, Role.SLAVE)
+        self.assertIs(self.service(self.master).replication.role, Role.MASTER)
+
+
+class NameserverTests(ReplicationCase):
+    """A slave that is not told where its master is."""
+
+    def test_learned_from_the_nameserver(self) -> None:
+        """By the answer to its registration, also when the master comes later, and as another host."""
+        nameserver = f"namesrvAddr={self.nameserver().address}:{NAMESERVER_PORT}\nregisterNameServerPeriod=10000"
+        slave = self.broker("slave", f"brokerRole=SLAVE\nbrokerId=1\n{nameserver}")
+        self.run_for(1.0)
+        self.assertIn("not known", self.service(slave).replication.ready() or "")
+        master = self.broker("master", nameserver)
+        self.until("a link", lambda: not self.service(slave).replication.following.problem, 35.0)
+        self.send_many(master, 30)
+        self.until("level", lambda: self.level(master, slave))
+        self.same_logs(master, slave)
+        self.assertEqual(self.service(slave).replication.master_address, f"{master.address}:10911")
+
+    def test_own_address(self) -> None:
+        """A slave never connects to itself."""
+        slave = self.broker("slave", "brokerRole=SLAVE\nbrokerId=1\nnamesrvAddr=10.0.0.9:9876")
+        service = self.service(slave)
+        service.role_source.learned(service.identity.address, service.identity.ha_address)
+        self.run_for(2.0)
+        self.assertEqual(service.replication.master_ha_address, "")
+        self.assertEqual(service.watch.address, None)
+
+
+class SyncTests(PairCase):
+    """A SYNC_MASTER: who has a message when its sender is answered."""
+
+    master_settings = SYNC
+
+    def test_no_slave(self) -> None:
+        """SLAVE_NOT_AVAILABLE at once, and the message is stored."""
+        waiting = self.sending(self.master)
+        self.assertEqual(self.await_(waiting, 0.1).code, ResponseCode.SLAVE_NOT_AVAILABLE)
+        self.assertEqual(self.pull(self.master).code, 0)
+
+    def test_with_a_slave(self) -> None:
+        """Success, and the slave has it by then."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        for number in range(20):
+            self.assertEqual(self.send(self.master, b"x" * 1000 * number + b"x"), 0)
+            self.assertEqual(self.log(slave).end, self.log(self.master).end)
+
+    def test_a_frozen_slave(self) -> None:
+        """FLUSH_SLAVE_TIMEOUT after slaveTimeout by the clock, whatever is sent meanwhile (G1); those that do not wait
+        are answered at once."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.assertEqual(self.send(self.master), 0)
+        slave.freeze(whole=True)
+        began = self.world.now
+        waiting = self.sending(self.master)
+        while not self.answered(waiting):
+            self.assertEqual(self.send(self.master, properties="WAIT\x01false\x02"), 0)
+            self.run_for(0.05)
+        self.assertEqual(self.await_(waiting).code, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+        self.assertLess(abs(self.world.now - began - 3.0), 0.2)
+        slave.thaw()
+        self.until("level", lambda: self.level(self.master, slave))
+        self.assertEqual(self.send(self.master), 0)
+
+    def test_in_order(self) -> None:
+        """Answers leave in the order of the log."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        answered: list[int] = []
+        for number in range(30):
+            self.sending(self.master, bytes(1 + 1900 * (number % 7))).addCallback(
+                lambda answer, number=number: answered.append(number)
+            )
+        self.until("all are answered", lambda: len(answered) == 30)
+        self.assertEqual(answered, sorted(answered))
+
+    def test_three_of_three(self) -> None:
+        """inSyncReplicas=3: two slaves are needed, and one stalled one holds all up (and a third helps)."""
+        self.restart_master("inSyncReplicas=3")
+        one, two = self.slave("slave1"), self.slave("slave2")
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, one, two))
+        self.assertEqual(self.send(self.master), 0)
+        two.freeze(whole=True)
+        waiting = self.sending(self.master)
+        self.run_for(1.0)
+        self.assertFalse(self.answered(waiting))
+        three = self.slave("slave3")
+        self.assertEqual(self.await_(waiting).code, 0)
+        self.assertEqual(self.log(three).end, self.log(self.master).end)
+
+    def restart_master(self, settings: str) -> None:
+        self.stop(self.master)
+        self.restart(self.master, f"{SYNC}\n{settings}")
+
+    def test_one_in_sync_replica_does_not_wait(self) -> None:
+        """inSyncReplicas=1 is what its operator wrote."""
+        self.restart_master("inSyncReplicas=1")
+        self.assertEqual(self.send(self.master), 0)
+
+    def test_a_slave_too_far_behind(self) -> None:
+        """haMaxGapNotInSync: one that has much to copy is not waited for."""
+        self.restart_master("haMaxGapNotInSync=20000")
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        slave.freeze(whole=True)
+        waiting = [self.sending(self.master, bytes(500)) for _ in range(60)]
+        self.run_for(1.0)
+        self.assertFalse(self.answered(waiting[0]))
+        self.assertEqual(self.await_(self.sending(self.master), 0.1).code, ResponseCode.SLAVE_NOT_AVAILABLE)
+
+
+class SyncFlushTests(PairCase):
+    """SYNC_MASTER and SYNC_FLUSH on both sides."""
+
+    master_settings = f"{SYNC}\nflushDiskType=SYNC_FLUSH"
+    slave_settings = "flushDiskType=SYNC_FLUSH"
+
+    def test_on_both_disks(self) -> None:
+        """When a sender is answered both machines may lose their power."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        for number in range(10):
+            self.assertEqual(self.send(self.master, b"x" * 700 * (number + 1)), 0)
+            for host in (self.master, slave):
+                self.assertEqual(self.log(host).store.flushed_offset, self.log(host).end, host.name)
+        self.assertEqual(set(self.send_many(self.master, 100)), {0})
+        ends = self.log(self.master).end
+        self.master.power_off()
+        slave.power_off()
+        self.restart(slave)
+        self.restart(self.master)
+        self.assertEqual(self.log(self.master).end, ends)
+        self.assertEqual(self.log(slave).end, ends)
+
+    def test_a_slow_disk_at_the_slave(self) -> None:
+        """The master's own disk is fast, and nobody is answered before the slave's is through."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        slave.disk.slow = 400.0
+        waiting = self.sending(self.master)
+        self.run_for(0.1)
+        self.assertEqual(self.log(slave).end, self.log(self.master).end)
+        self.assertFalse(self.answered(waiting))
+        self.assertEqual(self.await_(waiting).code, 0)
+        self.assertEqual(self.log(slave).store.flushed_offset, self.log(slave).end)
+
+    def test_no_slave(self) -> None:
+        """On the own disk, then SLAVE_NOT_AVAILABLE."""
+        self.assertEqual(self.send(self.master), ResponseCode.SLAVE_NOT_AVAILABLE)
+        self.assertEqual(self.log(self.master).store.flushed_offset, self.log(self.master).end)
+
+
+class DiskFailureTests(PairCase):
+    """The slave's disk fails, the master's does not notice but in its acknowledgements."""
+
+    master_settings = SYNC
+
+    def test_writes_fail_for_a_while(self) -> None:
+        """The slave reports less, tries again and catches up."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        original = slave.disk.step
+
+        def step(path: str, operation: str) -> None:
+            if operation == "write" and "commitlog" in path:
+                raise DiskFailure(path, operation, 5, "Input/output error")
+            original(path, operation)
+
+        slave.disk.step = step  # type: ignore[method-assign]
+        self.assertIn(self.send(self.master), (ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE))
+        self.assertIn("the log cannot be written", self.service(slave).ready() or "")
+        del slave.disk.step  # type: ignore[method-assign]
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+        self.assertEqual(self.send(self.master), 0)
