@@ -33,6 +33,11 @@ class PairCase(ReplicationCase):
             start,
         )  # fmt: skip
 
+    def cut(self, host: Host, end: int) -> None:
+        """Let a broker's log end there."""
+        log = self.log(host)
+        self.await_(self.service(host)._changes.run(lambda: log.truncate(end)))
+
     def connected(self, slave: Host) -> bool:
         return not self.service(slave).replication.following.problem
 
@@ -211,9 +216,8 @@ class RoleTests(PairCase):
         self.until("level", lambda: self.level(self.master, slave))
         for lost in (1, 20, 150, 1000, 3100):
             self.stop(self.master)
-            service = self.service(slave)
-            self.await_(service._changes.run(lambda: service.replication.log.truncate(whole)))
-            service.replication.log.append_raw(whole, data[:-lost])
+            self.cut(slave, whole)
+            self.log(slave).append_raw(whole, data[:-lost])
             slave.kill()
             self.restart(slave, "brokerRole=ASYNC_MASTER")
             self.assertEqual(self.log(slave).end, whole, lost)
@@ -231,10 +235,9 @@ class RoleTests(PairCase):
         self.send(self.master, b"x" * 3000)
         data = self.bytes_of(self.log(self.master), end)
         self.master.kill()
-        service = self.service(slave)
         self.run_for(0.2)
-        self.await_(service._changes.run(lambda: service.replication.log.truncate(end)))
-        service.replication.log.append_raw(end, data[:-30])
+        self.cut(slave, end)
+        self.log(slave).append_raw(end, data[:-30])
         self.stop(slave)
         self.restart(slave, "brokerRole=ASYNC_MASTER")
         self.assertEqual(self.log(slave).end, end)
@@ -415,6 +418,30 @@ class SyncFlushTests(PairCase):
         """On the own disk, then SLAVE_NOT_AVAILABLE."""
         self.assertEqual(self.send(self.master), ResponseCode.SLAVE_NOT_AVAILABLE)
         self.assertEqual(self.log(self.master).store.flushed_offset, self.log(self.master).end)
+
+
+class FailedSyncTests(PairCase):
+    """A slave under SYNC_FLUSH whose sync failed."""
+
+    master_settings = SYNC
+    slave_settings = "flushDiskType=SYNC_FLUSH"
+
+    def test_it_acknowledges_no_more(self) -> None:
+        """What is on its disk is unknown; it says so, and its master goes on without it after haHousekeepingInterval."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        slave.disk.fail_at(1, times=1000, only=["sync"])
+        waiting = self.sending(self.master)
+        self.assertEqual(self.await_(waiting).code, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+        self.assertIn("disk is full or failed", self.service(slave).ready() or "")
+        slave.disk.heal()
+        slave.kill()
+        self.restart(slave)
+        self.until("a link", lambda: self.connected(slave))
+        self.until("success", lambda: self.send(self.master) == 0)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
 
 
 class DiskFailureTests(PairCase):

@@ -26,7 +26,7 @@ class Flusher:
 
     :param as_turn: does work as one turn, so that the answers of one flush leave together.
     :ivar paused: nothing is begun: the log is about to be cut.
-    :ivar synced: called when more of the log is on the disk, or all of it was already.
+    :ivar synced: called when more of the log is on the disk.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Flusher:
             return
         job = self._store.flush_job()
         if job is None:
-            self._release()
+            self._answer_waiting()
             return
         self.count += 1
         running = self._running = self._work.run(job.run)
@@ -64,7 +64,8 @@ class Flusher:
             self._log.critical("the commit log can not be flushed, no more messages are taken: {why}", why=str(failure))
             self._as_turn(self._fail)
         else:
-            self._release()
+            self._answer_waiting()
+            self.synced()
             if self._waiting.sync_flush and len(self._waiting):
                 self.kick()
         if self._running is None:
@@ -74,10 +75,9 @@ class Flusher:
         if failure is not None and not isinstance(failure, DiskFailure):
             result.raiseException()
 
-    def _release(self) -> None:
+    def _answer_waiting(self) -> None:
         if len(self._waiting):
             self._as_turn(self._answer)
-        self.synced()
 
     def _answer(self) -> None:
         self._waiting.flushed(self._store.flushed_offset)
