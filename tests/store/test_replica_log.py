@@ -17,9 +17,11 @@ from rocketha.errors import CorruptStore, InvariantBroken, RemoteProtocolError
 from rocketha.store import checkpoint
 from rocketha.store.disk import Disk
 from rocketha.store.dispatch import of_record
+from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.store.replica_dispatch import Dispatcher
+from rocketha.store.replica_log import ReplicaLog
 from rocketha.store.verify import verify
 from rocketha.wire.record import decode
 from tests.store.replica_support import (
@@ -195,6 +197,41 @@ class ReplicaTests(unittest.TestCase):
         catch_up(replica)
         self.assertEqual([record.body for record in read_all(replica.store)["T", 0]], [b"new"] * 3)
         self.assertIn("deleted and made again", replica.notes[0])
+
+    def test_an_entry_torn_to_a_place_before_the_log_is_made_anew(self) -> None:
+        """Of a slave that began in the middle of its master's log: the padding before its first entry proves nothing,
+        and an entry torn by a power cut so that it points at a file that is gone is not one of old."""
+        theirs, ours = memory(), memory()
+        master = open_master(theirs)
+        for number in range(60):
+            master.store.append([[message(number)]], NOW_MS + number)
+        data, begin = raw(master), SMALL.segment_size
+        slave = self.slave(ours)
+        slave.append_raw(begin, data[begin:])
+        catch_up(slave)
+        wanted = read_all(slave.store)
+        first = slave.store.min_offset("T", 0)
+        self.assertGreater(first, 0)
+        upkeep(slave.store, NOW_MS + 100_000)
+        ours.kill()
+        at = first * 20
+        path = f"{ROOT}/consumequeue/T/0/{at - at % SMALL.queue_file_size:020d}"
+        file = ours.open(path)
+        file.write(at % SMALL.queue_file_size, [(234).to_bytes(8, "big") + (4096).to_bytes(4, "big") + bytes(8)])
+        file.sync()
+        slave = self.slave(ours)
+        catch_up(slave)
+        self.assertEqual(read_all(slave.store), wanted)
+        self.assertEqual(verify(slave.store), [])
+
+    @staticmethod
+    def slave(disk: MemoryDisk) -> ReplicaLog:
+        """Of a classic pair."""
+        store = MessageStore(disk, ROOT, SMALL, HOST)
+        store.load(NOW_MS, replica=True)
+        log = ReplicaLog(store, disk, EPOCHS, synced_acks=False, bounded=False)
+        log.follow()
+        return log
 
     def test_a_lone_offset_does_not_fill_the_memory(self) -> None:
         """A queue offset of 2**62 in a whole record: no entry, a note; one of 10**9 begins the queue there."""

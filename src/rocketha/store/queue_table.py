@@ -207,7 +207,8 @@ class QueueTable:
             bases = write.queue.files.bases
             bases.extend(base for base in write.made if not bases or base > bases[-1])
             write.queue.written(write.from_offset + len(write.data) // UNIT)
-            self._unsynced_from.setdefault(write.queue, write.from_offset)
+            first = self._unsynced_from.get(write.queue, write.from_offset)
+            self._unsynced_from[write.queue] = min(first, write.from_offset)
         if thorough:
             self._unsynced_from.clear()
         self._unsynced = {} if thorough else files

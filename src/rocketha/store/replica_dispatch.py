@@ -26,6 +26,7 @@ from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue, pack_unit
 from rocketha.store.dispatch import SCHEDULE_TOPIC, index_keys, of_record, tags_code, topic_problem
 from rocketha.store.index import Keyed, KeyIndex
+from rocketha.store.log_walk import record_at
 from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable
 from rocketha.wire import properties as properties_wire
 from rocketha.wire.record import (
@@ -297,6 +298,10 @@ class Dispatcher:
         elif wanted == 0:
             self._note(f"topic {queue.topic} was deleted and made again before {record.physical_offset}")
             self._begin_anew(queue, 0)
+        elif wanted < queue.next_offset and not self._has_entry(queue, wanted):
+            if self._queues.busy:
+                raise _Waiting  # a job that is out writes what is cut here
+            queue.cut(wanted)  # torn in a crash so that it seems to point at a file that is gone
         elif wanted < queue.next_offset:
             self._note(f"the record at {record.physical_offset} repeats offset {wanted} of {name} and gets no entry")
             return False
@@ -309,6 +314,17 @@ class Dispatcher:
                 queue.put(record.physical_offset, PADDING_SIZE, 0)
                 self._queues.pending_bytes += UNIT
         return True
+
+    def _has_entry(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Whether the entry at an offset is that of a record in the log."""
+        unit = queue.unit(offset)
+        record = record_at(self._log.segments, unit.physical_offset)
+        return record is not None and (record.topic, record.queue_id, record.queue_offset, record.total) == (
+            queue.topic,
+            queue.queue_id,
+            offset,
+            unit.size,
+        )
 
     def _begin_anew(self, queue: ConsumeQueue, offset: int) -> None:
         if queue.files.bases and self._queues.busy:
