@@ -22,7 +22,7 @@ from rocketha.wire.ha_frames import (
     encode_slave_hello,
 )
 from tests.protocols.ha_case import MARK, HaCase, Owner, Replica, Transport
-from tests.replication.links import Log, bytewise, entries, text
+from tests.replication.links import FILE, Log, bytewise, entries, text
 
 BIG = 1 << 30
 
@@ -50,14 +50,15 @@ class TransferTests(HaCase):
 
     def test_controller_mode(self) -> None:
         """Greeting, a cut of what the master has not, the log, confirm offsets; the owner hears whose link it is."""
-        self.listen(Owner(Log(text(200)), entries((1, 0), (3, 100))))
+        self.listen(Owner(Log(text(200)), entries((1, 0), (3, 100), (5, 150))))
         self.owner.confirm.advance(150, 200)
         replica = Replica(Log(text(100) + text(40, 100, by=1)), entries((1, 0), (2, 100)))
         self.join(replica)
         self.pump()
         self.assertEqual(bytes(replica.log.data), text(200))
-        self.assertEqual((replica.epochs, replica.of("align")), (entries((1, 0), (3, 100)), [("align", 100)]))
-        self.assertEqual(self.owner.events[:2], [("introduced", 1, 2, 3), ("acked", 100)])
+        self.assertEqual(replica.of("align"), [("align", 100)])
+        self.assertEqual(replica.epochs, entries((1, 0), (3, 100), (5, 150)))
+        self.assertEqual(self.owner.events[:2], [("introduced", 1, 2, 5), ("acked", 100)])
         self.assertEqual(self.owner.of("acked")[-1], ("acked", 200))
         self.assertEqual(replica.of("confirm")[-1], ("confirm", 150))
 
@@ -100,6 +101,25 @@ class TransferTests(HaCase):
         self.assertEqual(bytes(replica.log.data), text(60))
         self.assertEqual(self.owner.of("acked"), [("acked", offset) for offset in (20, 30, 40, 50, 60)])
 
+    def test_follower_that_flushes_within_a_turn(self) -> None:
+        """Its word is heard when all of the read was appended."""
+        replica = Replica(Log())
+        replica.flushes = False
+        protocol, transport = self.dial(replica)
+        reported: list[bytes] = []
+
+        def append(offset: int, data: bytes | memoryview) -> None:
+            replica.log.append(offset, bytes(data))
+            reported.append(transport.waiting)
+            protocol.appended(replica.log.end)
+
+        replica.append_raw = append  # type: ignore[method-assign]
+        transport.waiting = b""
+        frames = encode_classic_head(0, FILE) + text(FILE) + encode_classic_head(FILE, 10) + text(10, FILE)
+        protocol.dataReceived(frames)
+        self.assertEqual(reported, [b"", b""])
+        self.assertEqual(transport.waiting, encode_classic_report(FILE) + encode_classic_report(FILE + 10))
+
     def test_report_waits_for_the_disk(self) -> None:
         """What was received is reported when the follower says that it is durable, as far as it is."""
         self.listen(Owner(Log(text(60))))
@@ -129,6 +149,7 @@ class TransferTests(HaCase):
         transport.waiting = b""
         protocol.dataReceived(encode_master_hello(MasterHello(90, 2, entries((1, 0), (2, 50)))))
         self.assertEqual((transport.reading, transport.waiting), (False, b""))
+        protocol.appended(80)  # a flush from before
         self.wait(60)  # the disk is slow: the silence is ours
         self.assertEqual((protocol.over, transport.waiting), ("", b""))
         replica.cut_later.callback(None)
@@ -174,6 +195,13 @@ class BackpressureTests(HaCase):
         first = len(transport.waiting)
         self.clock.advance(0)
         self.assertGreater(len(transport.waiting), first)
+        other, between = self.accept()
+        between.producer = None
+        other.dataReceived(encode_classic_report(1))
+        self.port.abort_all("fenced, between two turns of the reactor")
+        transport.lose()
+        between.lose()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_master_that_does_not_read_reports(self) -> None:
         """Reports pile up to the transport's mark, not without end."""
@@ -319,6 +347,7 @@ class EndTests(HaCase):
         self.assertEqual(self.owner.events[-1], ("closed", 1, "stopped", None))
         heard = list(self.owner.events)
         ours.dataReceived(encode_classic_report(60))
+        self.owner.log.append(60, b"more")
         ours.tell(ours.machine.log_grew)
         ours.close("again")
         ours.abort("and again")
@@ -379,6 +408,20 @@ class EndTests(HaCase):
             protocol.dataReceived(encode_report(10))
             self.assertEqual((protocol.over, transport.waiting), (f"no such {place}", b""))
             self.assertEqual(self.owner.events[-1], ("closed", 1, f"no such {place}", Cause.BREACH))
+
+    def test_owner_that_is_wrong(self) -> None:
+        """A bug of ours in the middle of a turn is not swallowed, and the link, of which half was done, is over."""
+        self.listen(Owner(Log(text(60))))
+        protocol, transport = self.accept()
+
+        def bug() -> None:
+            raise ZeroDivisionError("our mistake")
+
+        self.owner.on_ack = bug
+        with self.assertRaises(ZeroDivisionError):
+            protocol.dataReceived(encode_classic_report(10))
+        self.assertTrue(transport.aborted)
+        self.assertEqual((transport.writes, len(self.owner.of("closed")), self.port.connections), ([], 1, {}))
 
     def test_not_served(self) -> None:
         """A broker that is no master, a follower that does not want the connection any more: reset, without a word."""

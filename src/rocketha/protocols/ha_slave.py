@@ -155,8 +155,7 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
         machine = self.machine
         assert isinstance(machine, AutoswitchSlave), "a classic link aligns nothing"
         self._aligning = False
-        if not self.over:
-            self.tell(lambda now_ms: machine.aligned(*result, now_ms))
+        self.tell(lambda now_ms: machine.aligned(*result, now_ms))
         if not self.over:
             self.transport.resumeProducing()
 

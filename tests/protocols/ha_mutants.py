@@ -1,0 +1,133 @@
+"""What ``protocols/ha_*`` must do, each taken out once; ``test_ha_mutants.py`` runs the tests against each of them."""
+
+from __future__ import annotations
+
+import attrs
+
+from tests.mutation import Mutant
+
+
+@attrs.frozen
+class Rule:
+    """One rule, and the test file that misses it: tests/protocols/test_ha_<test>.py."""
+
+    test: str
+    name: str
+    module: str
+    old: str
+    new: str
+
+    def change(self) -> Mutant:
+        """As the machinery of all mutants wants it."""
+        return Mutant(self.name, f"protocols/ha_{self.module}.py", self.old, self.new)
+
+
+BOTH, MASTER, SLAVE = "connection", "master", "slave"
+
+HA_MUTANTS = [
+    Rule("links", "nothing works: proves that it is the copy that runs", BOTH,
+         "class HaConnection(", "raise SystemExit\n\n\nclass HaConnection("),
+    # both ends
+    Rule("links", "news from within a callback are nested", BOTH,
+         "        if self._telling:\n            return\n", ""),
+    Rule("links", "what follows the end of a link is carried out", BOTH,
+         "                    if self.over:\n                        break\n", ""),
+    Rule("links", "a link that is over is told of more", BOTH,
+         "        if not self.over:\n            self._events.append(event)\n", "        self._events.append(event)\n"),
+    Rule("links", "an owner hears of the end twice", BOTH,
+         "        if self.over:\n            return\n        self.over = reason", "        self.over = reason"),
+    Rule("links", "the last frame has for ever", BOTH,
+         "            self._timer = self._clock.callLater(CLOSE_S, self._cut)\n", ""),
+    Rule("links", "what was written is thrown away", BOTH,
+         "            self.transport.loseConnection()\n", "            self.transport.abortConnection()\n"),
+    Rule("links", "a fence says what waits", BOTH,
+         "        self._end(reason, None)\n        self.transport.abortConnection()\n",
+         "        self._end(reason, None)\n"),
+    Rule("links", "a timer outlives its link", BOTH,
+         "        self._end(reason.getErrorMessage(), None)\n        self._stop_timer()\n",
+         "        self._end(reason.getErrorMessage(), None)\n"),
+    Rule("links", "each read moves the timer", BOTH,
+         "(self._timer is not None and self._timer_ms <= due_ms)", "(due_ms < 0)"),
+    Rule("links", "a later time is kept, an earlier one not set", BOTH,
+         "self._timer is not None and self._timer_ms <= due_ms", "self._timer is not None"),
+    Rule("links", "no timer after the first", BOTH,
+         "        finally:\n            self._telling = False\n        self._arm()\n",
+         "        finally:\n            self._telling = False\n"),
+    Rule("links", "a connection that is not wanted stays", BOTH,
+         "            self.over = opened\n            self.transport.abortConnection()\n",
+         "            self.over = opened\n"),
+    Rule("links", "a link whose effects failed goes on", BOTH,
+         '            self.abort("effects of the link could not be carried out")', "            pass"),
+    # the master
+    Rule("links", "the next block does not wait for the slave", MASTER,
+         "        if self._paused:\n            return\n        if self._turn_left > 0:",
+         "        if self._turn_left > 0:"),
+    Rule("links", "the next block never leaves", MASTER,
+         "        self._unread = 0\n        self.tell(self.machine.drained)\n", "        self._unread = 0\n"),
+    Rule("links", "one slave has all of a turn", MASTER,
+         "        self._turn_left -= size\n", ""),
+    Rule("links", "a slave that took its turn is forgotten", MASTER,
+         "            self._later = self._clock.callLater(0, self._go_on)\n", "            pass\n"),
+    Rule("links", "a link that is over goes on with its block", MASTER,
+         "            self._later.cancel()\n", ""),
+    Rule("links", "heartbeats pile up", MASTER,
+         "            if self._unread > UNREAD_BYTES_MAX:", "            if self._unread < 0:"),
+    Rule("links", "a block that cannot be read is nobody's business", MASTER,
+         "            self.factory.owner.disk_failed(self, error)\n", ""),
+    Rule("links", "a block that cannot be read is left out", MASTER,
+         '            self._end(f"the log cannot be read: {error}", None)\n', ""),
+    Rule("links", "a damaged log is a bug", MASTER,
+         "except (DiskFailure, CorruptStore) as error:", "except DiskFailure as error:"),
+    Rule("links", "an owner cannot refuse", MASTER,
+         "        except RemoteProtocolError as error:\n            self._refuse(error)\n",
+         "        except RemoteProtocolError:\n            pass\n"),
+    Rule("links", "readers stay open", MASTER,
+         "                reader.close()\n", "                pass\n"),
+    Rule("links", "links that ended are told of the log", MASTER,
+         "        factory.connections.pop(self.id, None)\n", ""),
+    Rule("links", "nobody hears of a confirm offset", MASTER,
+         "                connection.tell(connection.machine.confirm_moved)\n", "                pass\n"),
+    Rule("limits", "anybody has a place", MASTER,
+         "        refusal = factory.admission.admit(self)\n", "        refusal = None\n"),
+    Rule("limits", "places are not given back", MASTER,
+         "        self.factory.admission.leave(self)\n", "        pass\n"),
+    Rule("limits", "slaves are strangers for ever", MASTER,
+         "            self.greeted = True\n", "            pass\n"),
+    Rule("limits", "who only greets is no stranger", MASTER,
+         " and self.machine.position != NOWHERE:", ":"),
+    Rule("limits", "strangers who lost their place stay", MASTER,
+         '        cast(MasterHaProtocol, guest).abort("it said nothing, and others wait for its place")\n',
+         "        pass\n"),
+    Rule("limits", "strangers fill the log of the service", MASTER,
+         "        if self._notes <= NOTES_MAX:\n            self.log.info(text, **values)\n",
+         "        self.log.info(text, **values)\n"),
+    Rule("limits", "a second of silence for ever", MASTER,
+         "            self._notes_s, self._notes = second, 0\n", "            self._notes_s = second\n"),
+    # the slave
+    Rule("links", "more is read while the log is cut", SLAVE,
+         "            self.transport.pauseProducing()\n", ""),
+    Rule("links", "nothing is read after a cut", SLAVE,
+         "        if not self.over:\n            self.transport.resumeProducing()\n", ""),
+    Rule("links", "a turn ends while the log is cut", SLAVE,
+         "        if not self.over and not self._aligning:\n", "        if not self.over:\n"),
+    Rule("links", "a report while the log is cut", SLAVE,
+         "        if not self._aligning:\n            self.tell(", "        if True:\n            self.tell("),
+    Rule("links", "for ever cutting", SLAVE,
+         "        self._aligning = False\n        self.tell(", "        self.tell("),
+    Rule("links", "a failed cut is nobody's business", SLAVE,
+         "            self._disk_failed(error)\n        elif", "            pass\n        elif"),
+    Rule("links", "a failed append is nobody's business", SLAVE,
+         "            self._follower.disk_failed(self, error)\n", ""),
+    Rule("links", "a failed append does not end the link", SLAVE,
+         '            self._end(f"the log cannot be written: {error}", None)\n', ""),
+    Rule("links", "a cut that is a bug is not logged", SLAVE,
+         "                self._log.failure(", "                str("),
+    Rule("links", "reports pile up", SLAVE,
+         '        self._end("the master does not read", Cause.BREACH)\n', "        pass\n"),
+    Rule("links", "a turn has no end", SLAVE,
+         "            self._follower.turn_ended(self)\n", "            pass\n"),
+    Rule("links", "epochs are not kept", SLAVE,
+         "            follower.save_epochs(effect.epochs)\n", "            pass\n"),
+    Rule("links", "confirm offsets are not kept", SLAVE,
+         "            follower.confirm(effect.offset)\n", "            pass\n"),
+]  # fmt: skip
