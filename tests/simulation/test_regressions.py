@@ -214,6 +214,33 @@ class StuckTests(ClusterCase):
         self.assertEqual((self.state().master, sorted(self.state().in_sync)), (old.master, [1, 2, 3]))
         self.assertGreater(self.state().epoch, old.epoch)
 
+    def test_a_master_that_missed_an_answer_learns_of_its_set_though_a_slave_fetches_before_every_tick(self) -> None:
+        """Its own change of the set was granted, the answer lost: at the epoch it knows every report is refused.  What
+        fetches begin must not keep it from asking (seed controller 100229)."""
+        self.start()
+        before, host = self.state(), self.broker(self.state().master)
+        master = host.process.service
+        silent, slave = [self.broker(number) for number in before.in_sync if number != before.master]
+        for other in (self.lead(), slave):
+            for source, target in ((host, other), (other, host)):
+                self.world.network.link(source.address, target.address).slow["far away"] = 0.1
+        self.cluster.injector.hold_down([silent, slave], 1)
+        appended = master._appended
+        slave.kill()
+        self.until(lambda: master._appended > appended, 2)  # at most 0.05 s after a tick of the master's
+        self.run_for(0.8)
+        slave.start()  # ticks 0.15 to 0.2 s before the master; its fetch comes when half of that is over
+        self.until(self.whole, 20)
+        silent.power_off()
+        self.until(lambda: master.master.doubtful, 10)  # it has just asked
+        self.world.block("lost answers", self.lead(), host)
+        self.run_for(4)
+        self.assertGreater(self.state().set_epoch, master.master.set_epoch)
+        self.world.heal("lost answers")
+        self.until(lambda: master.master.set_epoch == self.state().set_epoch, 10)
+        self.until(lambda: len(self.state().in_sync) == len(master.master.in_sync) == 2, 10)
+        self.assertEqual((self.state().epoch, self.state().master), (before.epoch, before.master))
+
     def test_d7_an_isolated_controller_returns_without_raising_terms(self) -> None:
         """Cut off for half a minute, by one way or both."""
         for kind in ("both", "deaf", "mute"):
@@ -284,6 +311,40 @@ class IdentityTests(ClusterCase):
         client.close()
         self.assertEqual((host.process.service.number, self.state().next_id), (before.next_id, before.next_id + 1))
         self.assertEqual((self.state().epoch, self.state().master), (before.epoch, before.master))
+
+    def test_a_group_cleaned_as_a_whole_begins_anew(self) -> None:
+        """The last broker of a group is off for good, and cleaned out: what it acknowledged is given up with it, and
+        the next to come leads, under the next id and epoch (seed controller 101043)."""
+        self.start()
+        before, host = self.state(OTHER), self.broker(1, OTHER)
+        self.assertGreater(self.cluster.oracle.acknowledged(OTHER), 0)
+        self.cluster.injector.hold_down([host], 1)
+        host.power_off()
+        asker = self.world.add_host("asker", lambda process: None)
+        self.run_for(15)
+        client, answers = RemotingClient(asker.process.reactor), []
+        fields = {"clusterName": OTHER.cluster, "brokerName": OTHER.name, "brokerControllerIdsToClean": "1"}
+        fields["isCleanLivingBroker"] = "false"
+        address = self.cluster.addresses[self.lead().name]
+        token = self.cluster.history.invoke(OTHER, self.world.now, "asker", ("clean", 1))
+        client.request(address, RequestCode.CLEAN_BROKER_DATA, fields).addBoth(answers.append)
+        self.until(lambda: answers, 5)
+        client.close()
+        self.assertEqual([answer.code for answer in answers], [0])
+        self.cluster.history.settle(token, self.world.now, (0, (), ()))
+        self.assertEqual((self.state(OTHER).members, self.cluster.oracle.acknowledged(OTHER)), ((), 0))
+        self.cluster.injector.hold_down([host], -1)
+        host.start()
+        self.until(self.whole, 20)
+        after = self.state(OTHER)
+        self.assertEqual((after.master, after.in_sync, after.next_id), (before.next_id, (2,), before.next_id + 1))
+        self.assertGreater(after.epoch, before.epoch)
+        emptied, anybody = after._replace(master=0, in_sync=()), after._replace(epoch=after.epoch + 1)
+        self.assertIsNotNone(self.cluster.checks._elected(OTHER, emptied, anybody, False))  # once only
+        self.run_for(5)
+        self.assertGreater(self.cluster.oracle.acknowledged(OTHER), 0)
+        self.cluster.finish()
+        self.assertEqual(self.cluster.findings.violations, [])
 
     def test_e1_a_new_address_is_the_same_broker(self) -> None:
         """It comes back with another port: same id, same set, and the others are told where it is."""

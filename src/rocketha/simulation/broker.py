@@ -8,6 +8,8 @@ acknowledges a record only when the whole set the controller may have confirmed 
 
 Theory of operation: one step at a time.  A tick a second sends heartbeats, lets the master append and the slave fetch,
 and begins the next step (find the leader, get an id, register, ask for a role, report the set) if none is under way.
+A fetch that changes what the set should be begins one as well, and a whole one: reports alone, begun by fetches shortly
+before every tick, would leave a master that missed an answer no step to ask in.
 
 Java: ``ReplicasManager``, ``AutoSwitchHAService``.
 """
@@ -134,7 +136,7 @@ class SimulatedBroker:
             self._confirm()
         elif self.master_address and self._awake():
             self._fetch()
-        self._begin(self._step)
+        self._begin_step()
 
     def _awake(self) -> bool:
         now, chance = self.reactor.seconds(), self.process.host.random
@@ -143,10 +145,10 @@ class SimulatedBroker:
             self._lazy_until_s = now + 4.0 + 6.0 * chance.random()
         return now >= self._lazy_until_s
 
-    def _begin(self, step: Callable[[], defer.Deferred[None]]) -> None:
+    def _begin_step(self) -> None:
         if not self._busy:
             self._busy = True
-            step().addErrback(self._step_failed).addBoth(self._step_over)
+            self._step().addErrback(self._step_failed).addBoth(self._step_over)
 
     def _step_failed(self, failure: Any) -> None:
         """No answer, no connection, or a disk that fails: the next tick tries again."""
@@ -388,7 +390,7 @@ class SimulatedBroker:
         master.heard_s[slave] = self.reactor.seconds()
         self._confirm()
         if master.wanted_set(self.reactor.seconds(), SLAVE_SILENT_S) != master.in_sync:
-            self._begin(lambda: self._report_set(master))
+            self._begin_step()
         return Answer(body=json.dumps(self.log).encode())
 
     def _ha_status(self) -> bytes:

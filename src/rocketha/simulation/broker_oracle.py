@@ -1,7 +1,9 @@
 """What all simulated brokers together must never do, and what they must be able to do: the judge of their actions.
 
 Knows every broker's log at once, as no broker does.  A message is one record; an acknowledged one must be in the log of
-every later master (invariant 7), one epoch has one master (8 and 9), an id belongs to one broker for ever (16).
+every later master (invariant 7), one epoch has one master (8 and 9), an id belongs to one broker for ever (16).  An
+operator who cleans out the last broker of a group gives up what it acknowledged: the group begins anew, at the next
+epoch and id.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class BrokerOracle:
         self._acted: set[tuple[Group, int]] = set()
         self._acked: dict[Group, list[str]] = {}
         self._newest: dict[Group, tuple[int, str]] = {}
+        self._given_up: dict[Group, int] = {}  # the last epoch of a group before it was cleaned as a whole
         self._ids: dict[tuple[Group, int], str] = {}
         self._identities: dict[str, int] = {}
         self.logs: dict[str, list[str]] = {}
@@ -65,8 +68,10 @@ class BrokerOracle:
         """A master acknowledges messages to their senders."""
         self._acts(group, epoch, broker)
         self._acted.add((group, epoch))
-        self._acked.setdefault(group, []).extend(records)
         self._findings.count("messages acknowledged", len(records))
+        if epoch <= self._given_up.get(group, 0):
+            return  # cut off when it was cleaned out, it goes on for a while
+        self._acked.setdefault(group, []).extend(records)
         newest_epoch, newest = self._newest.get(group, (0, ""))
         if newest_epoch > epoch:
             missing = sorted(set(records) - set(self.logs[newest]))
@@ -76,6 +81,14 @@ class BrokerOracle:
                     f"{broker} acknowledges {missing[:3]} of {group} in epoch {epoch}, {newest} leads in "
                     f"{newest_epoch} without",
                 )
+
+    def cleaned(self, group: Group, epoch: int) -> None:
+        """An operator cleaned out the last broker of a group.
+
+        :param epoch: of the group after that.
+        """
+        self._given_up[group] = epoch
+        self._acked.pop(group, None)
 
     def acted(self, group: Group, epoch: int) -> bool:
         """Whether anything was acknowledged in an epoch."""

@@ -1,9 +1,9 @@
 """What a controller's log may do to its groups: every applied entry is compared with the one before it.
 
 Knows the state's views and the entry's event; numbers as in faults-and-invariants: 14 the SyncStateSet holds the
-master, only registered ids, and changes by compare-and-set; 15 a master comes from the set; 16 ids are never given
-twice; 17 the table is the fold of the log.  The first node to apply an entry is compared with the rules, all others
-with it.
+master, only registered ids, and changes by compare-and-set; 15 a master comes from the set, but for the first one of a
+group, also of one that an operator cleaned as a whole; 16 ids are never given twice and leave by an operator only; 17
+the table is the fold of the log.  The first node to apply an entry is compared with the rules, all others with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from rocketha.controller.events import AlterSyncStateSet, ElectMaster, RegisterBroker, decode
+from rocketha.controller.events import AlterSyncStateSet, CleanBrokerData, ElectMaster, RegisterBroker, decode
 from rocketha.controller.state import ControllerState
 from rocketha.simulation.broker_oracle import BrokerOracle, Group
 from rocketha.simulation.controller_model import GroupState
@@ -39,6 +39,7 @@ class ControllerChecks:
         self._groups: dict[Group, GroupState] = {}
         self._addresses: dict[Group, dict[int, str]] = {}
         self._before_election: dict[Group, tuple[int, ...]] = {}
+        self._anew: set[Group] = set()  # cleaned as a whole, and no master since
         self._given: dict[tuple[Group, int], str] = {}
         self._index = 0
         self.log: dict[int, bytes] = {}
@@ -87,6 +88,11 @@ class ControllerChecks:
         for number, _ in before.members:
             if not after.has(number):
                 self._cleaned(key, number)
+        if before.members and not after.members:
+            self._anew.add(key)
+            self._before_election.pop(key, None)
+            self._oracle.cleaned(key, after.epoch)
+            self._findings.count("groups cleaned")
 
     def _wrong(self, key: Group, before: GroupState, after: GroupState, event: Any, adopted: bool) -> Any:
         if after.epoch < before.epoch or after.set_epoch < before.set_epoch or after.next_id < before.next_id:
@@ -96,6 +102,8 @@ class ControllerChecks:
             return "SyncStateSet contains the master (14)", "it does not"
         if not set(after.in_sync) <= numbers:
             return "only registered ids in the SyncStateSet (14)", "there are others"
+        if not isinstance(event, CleanBrokerData) and any(not after.has(number) for number, _ in before.members):
+            return "broker ids leave by an operator only (16)", "one is gone"
         for number, code in after.members:
             owner = self._given.setdefault((key, number), code)
             if owner != code:
@@ -116,7 +124,11 @@ class ControllerChecks:
     def _elected(self, key: Group, before: GroupState, after: GroupState, adopted: bool) -> tuple[str, str] | None:
         if after.epoch != before.epoch + 1 and (before.epoch or not adopted):
             return "epochs rise by one", f"{before.epoch} to {after.epoch}"
-        if not after.master or not before.epoch or after.master in before.in_sync:
+        if not after.master:
+            return None
+        first = not before.epoch or (key in self._anew and not before.in_sync)
+        self._anew.discard(key)
+        if first or after.master in before.in_sync:
             return None
         # Only an election that its winner never acted on may be taken back, to the set before it.
         if after.master in self._before_election.get(key, ()) and not self._oracle.acted(key, before.epoch):
