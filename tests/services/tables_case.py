@@ -85,10 +85,10 @@ class Node:
         self.files.load()
         self.watch = MasterWatch()
         self.told: list[str] = []
-        self.disk_fails = False
+        self.disk_fails = self.store_busy = False
         self.metadata = MetadataSync(
-            reactor, self.now_ms, self.state, _QueueView(self.store), self.delays, self.watch,  # type: ignore[arg-type]
-            lambda: number, self.save, self.told.extend, 5.0, ack_timeout_ms,
+            reactor, self.now_ms, self.state, _QueueView(self.store), self.delays,  # type: ignore[arg-type]
+            lambda: self.store_busy, self.watch, lambda: number, self.save, self.told.extend, 5.0, ack_timeout_ms,
         )  # fmt: skip
         self.table = {**request_table(self.state), **self.metadata.requests}
         self.asked: list[int] = []

@@ -42,8 +42,9 @@ class Node:
         self.seen: list[tuple[int, str | None]] = []
         self.turns = 0
         self.silent = False
+        self.may_serve = True
         self.forwarding = Forwarding(
-            process.reactor, self.watch, self.address, self.serve, self.as_turn, enabled
+            process.reactor, self.watch, self.address, self.serve, self.as_turn, enabled, lambda: self.may_serve
         )
         self.factory = RemotingFactory(self, process.reactor)
         process.reactor.listenTCP(PORT, self.factory)
@@ -70,7 +71,7 @@ class Node:
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         self.seen.append((command.code, command.fields.get(MARK)))
-        if self.watch.leads or command.code not in FORWARDED:
+        if (self.watch.leads and self.may_serve) or command.code not in FORWARDED:
             return self.serve(connection, command)
         return self.forwarding.take(connection, command, BUSY)
 
@@ -287,6 +288,36 @@ class SwitchTests(ForwardingCase):
         self.assertEqual(self.a.stored, [b"one", b"two", b"three", b"four"])
         self.assertEqual(self.codes(), {b"break": 1, b"four": 0, b"one": 0, b"refuse me": 17, b"two": 0})
         self.assertEqual(self.a.turns, 1)
+        self.nothing_left()
+
+    def test_a_master_that_may_not_serve_for_a_moment(self) -> None:
+        """Its lease ran out: what comes is kept until it is confirmed, or another one is master."""
+        self.master_is(self.a, self.b)
+        self.a.may_serve = False
+        self.producer.send(self.a, b"one", b"two")
+        self.world.run(0.5)
+        self.a.may_serve = True
+        self.world.run(0.15)
+        self.assertEqual(self.a.stored, [b"one", b"two"])
+        self.a.may_serve = False
+        self.producer.send(self.a, b"three")
+        self.world.run(0.5)
+        self.say(self.b, self.b.watch.own, 2)
+        self.say(self.a, self.a.watch.other, self.b.address, 2)
+        self.world.run(0.1)
+        self.assertEqual(self.b.stored, [b"three"])
+        self.assertEqual(set(self.codes().values()), {0})
+        self.nothing_left()
+
+    def test_a_master_that_may_not_serve_for_long(self) -> None:
+        """Refuses in time."""
+        self.master_is(self.a, self.b)
+        self.a.may_serve = False
+        self.producer.send(self.a, b"one")
+        self.world.run(1)
+        self.say(self.a, self.a.watch.members_are, frozenset({1}))
+        self.world.run(1.2)
+        self.assertEqual(self.codes(), {b"one": BUSY.code})
         self.nothing_left()
 
     def test_nobody_becomes_master(self) -> None:

@@ -138,6 +138,18 @@ class OurMasterTests(TablesCase):
         self.assertIn("T", self.slave.state.topics)
         self.assertEqual(self.slave.state.offsets.committed, {})
 
+    def test_a_deleted_topic_while_the_log_is_cut(self) -> None:
+        """Nobody else may touch the store then: it goes when that is over."""
+        self.world.run(0.1)
+        self.slave.store_busy = True
+        answers = self.ask(self.master, DELETE_TOPIC, {"topic": "T"})
+        self.world.run(0.5)
+        self.assertEqual(self.slave.store.deleted, [])
+        self.slave.store_busy = False
+        self.world.run(0.2)
+        self.assertEqual(self.slave.store.deleted, ["T"])
+        self.assertEqual([answer.code for answer in answers], [0])
+
     def test_what_does_not_change_is_not_touched(self) -> None:
         """Regression F1: each entry stays the object that it is; sends know their topic by it."""
         self.world.run(0.1)

@@ -34,10 +34,15 @@ SENDS = frozenset(
 )
 PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 CONSUMER_STATE = frozenset(
-    {RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ}
+    {
+        RequestCode.QUERY_CONSUMER_OFFSET,
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+        RequestCode.LOCK_BATCH_MQ,
+        RequestCode.UNLOCK_BATCH_MQ,
+    }
 )
-"""A Java slave takes these for itself: offsets that the next round of metadata overwrites, and locks on queues that
-another consumer gets from the master."""
+"""A Java slave answers these itself: by offsets that are as old as its last round of metadata, which the next one
+overwrites, and by locks on queues that another consumer gets from the master."""
 
 FORWARDED = SENDS | PULLS | CONSUMER_STATE
 

@@ -28,6 +28,7 @@ from twisted.python.failure import Failure
 
 from rocketha.broker.hold import HeldPull
 from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.role import NOT_AVAILABLE, Role
 from rocketha.broker.state import BrokerIdentity
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
@@ -40,6 +41,7 @@ from rocketha.services import broker_metrics, config_views, fast_port
 from rocketha.services.blocking import BlockingWork, Worker
 from rocketha.services.broker_clock import BrokerClock
 from rocketha.services.broker_effects import BrokerEffects
+from rocketha.services.broker_group import BrokerGroup
 from rocketha.services.broker_parts import make_parts
 from rocketha.services.broker_requests import RoleRequests
 from rocketha.services.broker_role import ClassicRole, RoleSource
@@ -117,6 +119,7 @@ class BrokerService(service.MultiService):
         self._flush_clock: task.LoopingCall | None = None
         self.factories: list[RemotingFactory] = []
         self.registration: Registration | None = None
+        self.group: BrokerGroup | None = None
 
     # --- what it is made of
 
@@ -194,8 +197,15 @@ class BrokerService(service.MultiService):
             self.role_source = self._role_source(self)
         else:
             self.role_source = ClassicRole(self.replication, keys, self.identity, self.watch)
+        replication = self.replication
+        self.group = BrokerGroup(
+            keys, self.reactor, self._now, self.state, self.store, self.delays, self.watch,
+            lambda: replication.own_id, lambda: self._changes.busy, self.effects.save, self._topics_changed,
+            self.request, self.as_turn, lambda: replication.send_refusal is None,
+        )  # fmt: skip
         always = {**self.replication_status.requests, **self.role_source.requests}
-        self._requests = RoleRequests(self._served, always, self.replication)
+        served = {**self._served, **self.group.requests}
+        self._requests = RoleRequests(served, always, replication, self.group.forwarded, self.group.forwarding)
         self.replication.role_changed.append(self._role_changed)
 
     def _listen_for_slaves(self) -> None:
@@ -265,6 +275,8 @@ class BrokerService(service.MultiService):
             yield self.role_source.end()
             self.replication.stop()
         self.serving = False
+        if self.group is not None:
+            self.group.stop()
         if self._flush_clock is not None:
             self._clock.stop()
             self._flush_clock.stop()
@@ -306,6 +318,8 @@ class BrokerService(service.MultiService):
 
     def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
         """A client is gone: its pulls wait no more and its groups rebalance."""
+        if self.group is not None:
+            self.group.disconnected(connection)
         self.held.disconnected(connection.id)
         self.sends.disconnected(connection.id)
         for change in self.state.clients.disconnected(connection.id):
@@ -333,7 +347,9 @@ class BrokerService(service.MultiService):
             unsaved = self.effects.carry_out()
             if unsaved is not None and answer is not None:
                 raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the change could not be saved: {unsaved}")
-        return answer
+        if answer is None or command.code not in CHANGES or self.group is None:
+            return answer
+        return self.group.metadata.acknowledged(connection, command, answer)
 
     def turn_ended(self) -> None:
         """Append what the turn staged, answer it, and wake who waited for it."""

@@ -101,6 +101,7 @@ def make_parts(
         "groups": ("subscriptionGroup.json", state.groups),
         "offsets": ("consumerOffset.json", state.offsets),
         "delays": ("delayOffset.json", delays),
+        "modes": ("messageRequestMode.json", state.modes),
     }
     requests: dict[int, Responder] = {
         **request_table(state),

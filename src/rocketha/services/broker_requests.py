@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from twisted.python.failure import Failure
 
-from rocketha.broker.role import BUSY, LOOKS, READS, SENDS, Role, refusals
+from rocketha.broker.role import BUSY, LOOKS, NOT_ENOUGH, READS, SENDS, Role, refusals
 from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.services.broker_parts import Responder
@@ -95,6 +95,8 @@ class RoleRequests:
             refusal = replication.send_refusal
             if refusal is None:
                 return respond(connection, command, now_ms)
+            if refusal is NOT_ENOUGH:  # no other broker has more
+                return refusal
             return self._refuse(connection, command, refusal)
 
         return send

@@ -3,7 +3,8 @@
 Theory of operation.  What :func:`rocketha.broker.forward_rules.course` says is done: a request is passed on at once, or
 kept until the master is known, or refused.  Kept are also all that come after a kept one, so that the requests of a
 connection reach the master in the order in which they came; everything to one master goes over one connection.  When
-this broker becomes master what is kept is served here, before anything newer.
+this broker becomes master what is kept is served here, before anything newer.  A master that may not serve for a moment
+(its lease ran out, and whether it is still the master will be known soon) keeps requests the same way.
 
 A request that could not be handed over (no connection) is kept and tried again; one that was and got no answer is
 refused: the master may have taken it, and only the client knows whether it may be sent twice.  A refusal is what this
@@ -59,6 +60,7 @@ class Forwarding:
     :param own_address: this broker's, as others may know it as their master.
     :param serve: answers a request here, as master; None: later.
     :param as_turn: does work as one turn of this broker's ports (:mod:`rocketha.protocols.turn`).
+    :param serves: whether this broker, if it is the master, may serve now.
     :param enabled: forwardSends.
 
     :ivar forwarded: requests passed on.
@@ -74,12 +76,14 @@ class Forwarding:
         serve: Callable[[Any, Command], Answer | None],
         as_turn: Callable[[Callable[[], None]], None],
         enabled: bool = True,
+        serves: Callable[[], bool] = lambda: True,
     ) -> None:
         self._clock = clock
         self._watch = watch
         self._own_address = own_address
         self._serve = serve
         self._as_turn = as_turn
+        self._serves = serves
         self._client = RemotingClient(clock)
         self._enabled = enabled
         self._kept: dict[bool, deque[_Request]] = {False: deque(), True: deque()}  # pulls, and the others
@@ -97,7 +101,7 @@ class Forwarding:
         return sum(map(len, self._kept.values()))
 
     def take(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
-        """A request came that only a master serves, and this broker is none.
+        """A request came that only a master serves, and this broker is none, or may not serve now.
 
         :param refusal: what is answered where it is not passed on.
         :return: the refusal; None: it is taken, and answered later.
@@ -132,6 +136,12 @@ class Forwarding:
     def _keep(self, request: _Request) -> None:
         self._line(request).append(request)
         self._arm()
+        if self._watch.leads:  # nobody says when it may serve again
+            self._try_again()
+
+    def _try_again(self) -> None:
+        if self._retry is None or not self._retry.active():
+            self._retry = self._clock.callLater(RETRY_S, self._go_on)
 
     def _arm(self) -> None:
         """Each line is about in the order of its deadlines; a pull may be kept a little longer than it should be."""
@@ -157,7 +167,10 @@ class Forwarding:
         if not self.kept:
             return
         if self._watch.leads:
-            self._serve_kept()
+            if self._serves():
+                self._serve_kept()
+            else:
+                self._try_again()
             return
         address = self._watch.address
         for line in self._kept.values():
@@ -228,8 +241,7 @@ class Forwarding:
         if failure.check(error.ConnectError) and request.hold_until_s > self._clock.seconds():
             self.forwarded -= 1
             self._keep(request)
-            if self._retry is None or not self._retry.active():
-                self._retry = self._clock.callLater(RETRY_S, self._go_on)
+            self._try_again()
         else:
             self._refuse(request)
 

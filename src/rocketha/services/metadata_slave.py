@@ -47,6 +47,7 @@ from rocketha.wire.remoting import Command
 HOLD_MS = 1000
 """How long a master of ours may keep a question: as old consumer and delay offsets may be."""
 RETRY_S = 1.0
+BUSY_S = 0.05
 NOT_MASTER_RETRY_S = 0.2
 """Between the naming of a master and its first moment as one."""
 ANSWER_S = 5.0
@@ -68,6 +69,7 @@ class _NotMaster(Exception):
 class SlaveTables:
     """What all followings of one broker share.
 
+    :ivar store_busy: whether the store may not be touched now: its log is being cut.
     :ivar save: writes a table's file now; the failure, if it could not.
     :ivar topics_changed: told names of topics that came, changed or went.
     """
@@ -76,6 +78,7 @@ class SlaveTables:
     client: RemotingClient
     state: BrokerState
     delays: DelayLevels
+    store_busy: Callable[[], bool]
     save: Callable[[str], DiskFailure | None]
     topics_changed: Callable[[Sequence[str]], None]
     own_id: Callable[[], int]
@@ -233,6 +236,8 @@ class Following:
 
     def _topics(self) -> Steps:
         pages = yield from self._pages(TOPICS)
+        while self._tables.store_busy():  # a deleted topic's queues go with it
+            yield self._pause(BUSY_S)
         state = self._tables.state
         behind = is_behind(pages.version, state.topics.data_version)
         self._note_behind("topics", behind)

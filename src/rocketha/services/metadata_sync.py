@@ -28,6 +28,7 @@ class MetadataSync:
     :param clock: keeps time and connects.
     :param now_ms: ms since 1970.
     :param watch: who is master; watched from the start on, before whoever serves requests that waited for a master.
+    :param store_busy: whether the store may not be touched now: its log is being cut.
     :param own_id: this broker's id in its group, as it is now.
     :param save: writes a table's file now; the failure, if it could not (:meth:`BrokerEffects.save`).
     :param topics_changed: told names of topics that came, changed or went other than by a request.
@@ -45,6 +46,7 @@ class MetadataSync:
         state: BrokerState,
         store: MessageStore,
         delays: DelayLevels,
+        store_busy: Callable[[], bool],
         watch: MasterWatch,
         own_id: Callable[[], int],
         save: Callable[[str], DiskFailure | None],
@@ -53,7 +55,9 @@ class MetadataSync:
         ack_timeout_ms: int = 1000,
     ) -> None:
         self._client = RemotingClient(clock)
-        self._tables = SlaveTables(clock, self._client, state, delays, save, topics_changed, own_id, period_s)
+        self._tables = SlaveTables(
+            clock, self._client, state, delays, store_busy, save, topics_changed, own_id, period_s
+        )
         self._master = MasterTables(
             clock, now_ms, state, store, delays, watch, own_id, save, topics_changed, ack_timeout_ms
         )

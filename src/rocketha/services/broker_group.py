@@ -1,0 +1,68 @@
+"""What a broker has to do with the other brokers of its group besides the log: their tables, and requests for one of
+them that came to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rocketha.broker.delay_levels import DelayLevels
+from rocketha.broker.forward_rules import FORWARDED
+from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.state import BrokerState
+from rocketha.errors import DiskFailure
+from rocketha.services.config_replication import ReplicationConfig
+from rocketha.services.forwarding import Forwarding
+from rocketha.services.metadata_sync import MetadataSync
+from rocketha.store.message_store import MessageStore
+from rocketha.wire.remoting import Answer, Command
+
+
+class BrokerGroup:
+    """One broker's place in its group.
+
+    The parameters are those of :class:`MetadataSync` and :class:`Forwarding`.
+
+    :ivar metadata: before :attr:`forwarding` in the watch: a new master's tables are right before it serves.
+    :ivar requests: what the others ask this broker.
+    :ivar forwarded: codes of requests that :attr:`forwarding` may be given.
+    """
+
+    def __init__(
+        self,
+        keys: ReplicationConfig,
+        clock: Any,
+        now_ms: Callable[[], int],
+        state: BrokerState,
+        store: MessageStore,
+        delays: DelayLevels,
+        watch: MasterWatch,
+        own_id: Callable[[], int],
+        store_busy: Callable[[], bool],
+        save: Callable[[str], DiskFailure | None],
+        topics_changed: Callable[[Sequence[str]], None],
+        serve: Callable[[Any, Command], Answer | None],
+        as_turn: Callable[[Callable[[], None]], None],
+        serves: Callable[[], bool],
+    ) -> None:
+        period_s = keys.sync_broker_metadata_period / 1000
+        self.metadata = MetadataSync(
+            clock, now_ms, state, store, delays, store_busy, watch, own_id, save, topics_changed, period_s,
+            keys.metadata_ack_timeout_mills,
+        )  # fmt: skip
+        self.forwarding = Forwarding(
+            clock, watch, state.identity.address, serve, as_turn, keys.forward_sends, serves
+        )
+        self.requests = self.metadata.requests
+        self.forwarded = frozenset(map(int, FORWARDED))
+
+    def disconnected(self, connection: Any) -> None:
+        """A peer is gone."""
+        self.metadata.disconnected(connection)
+        self.forwarding.disconnected(connection)
+
+    def stop(self) -> None:
+        """Ask nobody, keep nothing."""
+        self.forwarding.stop()
+        self.metadata.stop()
