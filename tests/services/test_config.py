@@ -136,12 +136,6 @@ class BrokerConfigTests(unittest.TestCase):
             broker(listenPrt="1")
         self.assertIn("did you mean listenPort?", str(caught.exception))
 
-    def test_roles_to_come(self) -> None:
-        """A replica's configuration must not start as a master alone."""
-        self.refused(
-            "enableControllerMode=True", "line 1", "enableControllerMode=true is refused", "docs/divergence.md"
-        )
-
     def test_refused_expectations(self) -> None:
         """What would be less safe than the operator thinks is no warning."""
         for line in (

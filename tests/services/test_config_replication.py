@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import unittest
-from unittest import mock
 
 from rocketha.errors import ConfigError
-from rocketha.services import config
 from rocketha.services.config import BrokerConfig, Loaded, all_texts, describe, load_broker
 
 HOME = {"HOME": "/home/op"}
@@ -15,9 +13,7 @@ SLAVE = "brokerRole=SLAVE\nbrokerId=2\nnamesrvAddr=127.0.0.1:9876\n"
 
 
 def load(text: str) -> Loaded[BrokerConfig]:
-    """Whether or not the services honour the role yet."""
-    with mock.patch.object(config, "_refuse_role"):
-        return load_broker(text.encode(), "b.conf", {}, HOME, "host-1")
+    return load_broker(text.encode(), "b.conf", {}, HOME, "host-1")
 
 
 class CompletedTests(unittest.TestCase):

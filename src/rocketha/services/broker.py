@@ -48,6 +48,7 @@ from rocketha.services.broker_role import ClassicRole, RoleSource
 from rocketha.services.broker_upkeep import BrokerUpkeep
 from rocketha.services.broker_wakeups import Wakeups
 from rocketha.services.config import BrokerConfig
+from rocketha.services.controller_mode import ControllerMode
 from rocketha.services.fast_port import unsupported
 from rocketha.services.fatal import end_process
 from rocketha.services.flusher import Flusher
@@ -195,6 +196,8 @@ class BrokerService(service.MultiService):
         self.replication_status = ReplicationStatus(self.replication, self.state, self.reactor, self.wall)
         if self._role_source is not None:
             self.role_source = self._role_source(self)
+        elif keys.enable_controller_mode:
+            self.role_source = ControllerMode(self)
         else:
             self.role_source = ClassicRole(self.replication, keys, self.identity, self.watch)
         replication = self.replication

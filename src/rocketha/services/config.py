@@ -86,7 +86,6 @@ def load_broker(
         (BrokerConfig, StoreSettings, RemotingConfig, ReplicationConfig),
         (NamesrvConfig, ControllerConfig),
     )
-    _refuse_role(texts)
     config = BrokerConfig.from_texts(texts)
     config.store = StoreSettings.from_texts(texts)
     config.remoting = RemotingConfig.from_texts(texts)
@@ -225,16 +224,6 @@ def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], other
         return f"{key} has no effect: it is a key of another service"
     near = difflib.get_close_matches(key, list(known), n=1)
     return f"{clip(key)} is not a key of RocketMQ or rocketha" + (f"; did you mean {near[0]}?" if near else "")
-
-
-def _refuse_role(texts: Mapping[str, tuple[str, str]]) -> None:
-    """Until the services honour them."""
-    mode, where = texts.get("enableControllerMode", ("", ""))
-    if mode.strip().lower() == "true":
-        raise ConfigError(
-            f"{where}: enableControllerMode=true is refused, allowed is false: this version has no replication, see "
-            "docs/divergence.md"
-        )
 
 
 def _complete_broker(

@@ -1,0 +1,103 @@
+"""Where a master's HA port is: it is asked at its main port (906), until it answers as master.
+
+Java: ``BrokerOuterAPI.retrieveBrokerHaInfo``, of slaves that stand in for masters; under controllers Java's brokers
+wait for a nameserver to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import defer, error
+from twisted.python.failure import Failure
+
+from rocketha.protocols.peer_connections import PeerConnections
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.remoting import Command
+
+ASK_S = 1.0
+UNREACHED = (
+    error.ConnectError, error.ConnectionClosed, error.ConnectionAborted, error.TimeoutError, error.DNSLookupError,
+    defer.CancelledError, OSError,
+)  # fmt: skip
+"""How a connection or a request fails without anybody's mistake."""
+
+PAUSE_S = (0.05, 1.0)
+"""Between questions: the first pause, and the longest."""
+
+
+class HaAddress:
+    """See the module.
+
+    :param found: called with ``host:port`` and the epoch that was given to :meth:`find`.
+    """
+
+    def __init__(self, reactor: Any, found: Callable[[str, int], None]) -> None:
+        self._reactor = reactor
+        self._found = found
+        self._connections = PeerConnections(reactor)
+        self._address = ""
+        self._epoch = 0
+        self._search = 0  # answers of an older one count no more
+        self._pause_s = PAUSE_S[0]
+        self._timer: Any = None
+        self._asking = False
+
+    def find(self, address: str, epoch: int) -> None:
+        """The master's main port is at ``address``."""
+        self.stop()
+        self._address, self._epoch = address, epoch
+        self._ask()
+
+    def again(self) -> None:
+        """What was found is no good (any more)."""
+        if self._address and not self._asking and self._timer is None:
+            self._wait()
+
+    def stop(self) -> None:
+        """Nobody is followed."""
+        self._search += 1
+        self._asking = False
+        if self._address:
+            self._connections.drop(self._address)
+        self._address, self._pause_s = "", PAUSE_S[0]
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+    def close(self) -> None:
+        """For good."""
+        self.stop()
+        self._connections.close()
+
+    def _ask(self) -> None:
+        self._timer = None
+        self._asking = True
+        search = self._search
+        asked: defer.Deferred[Any] = self._connections.connect(self._address, ASK_S)
+        asked.addCallback(lambda connection: connection.request(RequestCode.EXCHANGE_BROKER_HA_INFO, timeout_s=ASK_S))
+        asked.addCallbacks(self._answered, self._failed, callbackArgs=(search,), errbackArgs=(search,))
+
+    def _answered(self, answer: Command, search: int) -> None:
+        if search != self._search:
+            return
+        self._asking = False
+        fields = answer.fields
+        address = fields.get("masterHaAddress", "")
+        if answer.code == 0 and address and fields.get("masterAddress", self._address) == self._address:
+            self._connections.drop(self._address)
+            self._pause_s = PAUSE_S[0]
+            self._found(address, self._epoch)
+        else:
+            self._wait()
+
+    def _failed(self, failure: Failure, search: int) -> None:
+        failure.trap(*UNREACHED)
+        if search == self._search:
+            self._asking = False
+            self._wait()
+
+    def _wait(self) -> None:
+        self._timer = self._reactor.callLater(self._pause_s, self._ask)
+        self._pause_s = min(2 * self._pause_s, PAUSE_S[1])
