@@ -1,7 +1,9 @@
-"""The brokers' logs and queues, compared with each other and with what clients were told.
+"""The brokers' roles, logs and queues, compared with each other and with what clients were told.
 
 Knows the stores of running brokers, which clients can not look into.  Numbers as in faults-and-invariants: 6 the
-confirm offset never falls, 12 queue offsets dense and unique, 13 a queue entry points at its message.
+confirm offset never falls, 7 what was acknowledged is in every later master's log, 8 one master an epoch, 10 epoch
+lists equal, 12 queue offsets dense and unique, 13 a queue entry points at its message, 14 the SyncStateSet holds its
+master and nobody who lacks what is confirmed, 20 replicas are equal when all is quiet, 21 bounded timers.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rocketha.broker.role import Role
+from rocketha.simulation.cluster_setup import ALONE, CONTROLLER
 from rocketha.simulation.host import Host, Process
 from rocketha.simulation.message_oracle import QueueName
 from rocketha.store.log_walk import LogWalk
@@ -17,6 +21,7 @@ from rocketha.wire.record import Record, scan
 
 if TYPE_CHECKING:
     from rocketha.services.broker import BrokerService
+    from rocketha.services.replication import Replication
     from rocketha.simulation.cluster_scenario import ClusterScenario
 
 READ_BYTES = 1 << 20
@@ -28,8 +33,11 @@ class ClusterChecks:
 
     def __init__(self, scenario: ClusterScenario) -> None:
         self._scenario = scenario
+        self._setup = scenario.setup
         self._findings = scenario.findings
         self._oracle = scenario.oracle
+        self._masters: dict[tuple[str, int], str] = {}
+        self._confirmed: dict[str, tuple[Process, int]] = {}
 
     # -- what happens
 
@@ -39,36 +47,121 @@ class ClusterChecks:
         report = service.recovery
         if report is not None and report.truncated_bytes:
             self._findings.count("logs cut at the start")
-        group = self._scenario.places[process.host.name].group
+        replication, name = service.replication, process.host.name
+        replication.role_changed.append(lambda role: self._role(name, replication, role, service))
+        self._role(name, replication, replication.role, service)
+
+    def _role(self, name: str, replication: Replication, role: Role, service: BrokerService) -> None:
+        if role is not Role.MASTER:
+            return
+        group = self._scenario.places[name].group
+        self._findings.count("masters")
+        if self._setup.mode == CONTROLLER:
+            other = self._masters.setdefault((group, replication.epoch), name)
+            if other != name:
+                self._findings.violated("one master per epoch (8)", f"{replication.epoch}: {other} and {name}")
         known = service.state.topics.table
         for topic in self._oracle.topics.get(group, ()):
             if topic not in known:
-                self._findings.violated("a topic that was made stays", f"{process.host.name} lacks {topic}")
+                self._findings.violated("a topic that was made stays", f"{name} lacks {topic}")
+        for queue in self._oracle.queues(group):
+            found = service.store.queues.get(queue.topic, queue.queue_id)
+            end = 0 if found is None else found.next_offset
+            if end < self._oracle.end(queue):
+                self._findings.violated(
+                    "acknowledged => in every later master's log (7)",
+                    f"{name}, master of epoch {replication.epoch}: {queue} ends at {end}, acknowledged is up to "
+                    f"{self._oracle.end(queue)}",
+                )
 
     def look(self) -> None:
         """What must hold at any moment."""
-        for host, _ in self._serving():
-            timers = host.process.reactor.timers if host.process is not None else 0
-            if timers > TIMERS_MAX:
-                self._findings.violated("bounded timers (21)", f"{host.name} has {timers}")
+        for host, service in self._serving():
+            process, replication = host.process, service.replication
+            assert process is not None
+            if process.reactor.timers > TIMERS_MAX:
+                self._findings.violated("bounded timers (21)", f"{host.name} has {process.reactor.timers}")
+            if self._setup.mode != CONTROLLER:
+                continue
+            before = self._confirmed.get(host.name)
+            confirm = replication.confirm_offset
+            if before is not None and before[0] is process and confirm < before[1]:
+                self._findings.violated("confirm never falls (6)", f"{host.name}: {before[1]}, then {confirm}")
+            self._confirmed[host.name] = process, confirm
+            if replication.role is Role.MASTER:
+                self._set(host.name, replication)
+
+    def _set(self, name: str, replication: Replication) -> None:
+        """A master's SyncStateSet against the members' own logs."""
+        members = replication.members
+        if members and replication.own_id not in members:
+            self._findings.violated("the set holds its master (14)", f"{name}: {members} without {replication.own_id}")
+        for host, service in self._serving():
+            other = service.replication
+            if other.own_id in members and other.log_end < replication.confirm_offset and replication.lease_holds:
+                self._findings.violated(
+                    "members have what is confirmed (14)",
+                    f"{name} confirms {replication.confirm_offset}, {host.name} ends at {other.log_end}",
+                )
 
     # -- after the faults
 
     def recovered(self) -> str | None:
         """What is still missing."""
-        serving = {host.name for host, _ in self._serving()}
-        for host, service in self._serving():
+        serving = self._serving()
+        absent = sorted({host.name for host in self._scenario.brokers} - {host.name for host, _ in serving})
+        if absent:
+            return f"{', '.join(absent)} do not serve"
+        for host, service in serving:
             why = service.ready()
             if why is not None:
                 return f"{host.name}: {why}"
-        missing = [host.name for host in self._scenario.brokers if host.name not in serving]
-        return f"{', '.join(missing)} do not serve" if missing else None
+        if self._setup.mode == CONTROLLER:
+            for group in self._setup.groups:
+                missing = self._led(group)
+                if missing is not None:
+                    return missing
+        return None
+
+    def _led(self, group: str) -> str | None:
+        """A group of controller mode: one master, whom the leading controller means too, and a full set."""
+        brokers = [each for each in self._serving() if self._scenario.places[each[0].name].group == group]
+        masters = [service.replication for _, service in brokers if service.replication.role is Role.MASTER]
+        if len(masters) != 1:
+            roles = {host.name: service.replication.role.name for host, service in brokers}
+            return f"{group} has {len(masters)} masters: {roles}"
+        leaders = [host for host in self._scenario.controllers if _leads(host)]
+        if len(leaders) != 1:
+            return f"{len(leaders)} controllers lead"
+        process = leaders[0].process
+        state: Any = process.service.state.group("c", group) if process is not None else None
+        master, ids = masters[0], {service.replication.own_id for _, service in brokers}
+        if state is None or (state.master, state.master_epoch) != (master.own_id, master.epoch):
+            return f"{group}: {master.own_id} is master of epoch {master.epoch}, the controllers say otherwise: {state}"
+        if set(state.in_sync) != ids or set(master.members) != ids:
+            return f"{group}: in sync are {sorted(state.in_sync)}, its master says {master.members}, of {sorted(ids)}"
+        return None
+
+    def unequal(self) -> str | None:
+        """When nobody sends any more: replicas that have not yet what their master has."""
+        for group in self._setup.groups:
+            brokers = [each for each in self._serving() if self._scenario.places[each[0].name].group == group]
+            ends = {}
+            for host, service in brokers:
+                store = service.store
+                dispatched = store.log.end if store.leads else store.dispatched
+                ends[host.name] = store.log.end, store.confirm_offset, dispatched
+            if self._setup.mode != ALONE and len(set(ends.values())) > 1:
+                return f"{group}: logs end, are confirmed and dispatched up to {ends}"
+        return None
 
     def finish(self) -> None:
-        """Nobody sends any more: whole queues, whole logs."""
+        """Nobody sends any more: whole queues, whole logs, replicas byte by byte."""
         for host, service in self._serving():
             self._queues(host, service)
             self._log(host, service)
+        for group in self._setup.groups:
+            self._replicas([each for each in self._serving() if self._scenario.places[each[0].name].group == group])
 
     def _serving(self) -> list[tuple[Host, BrokerService]]:
         found: list[tuple[Host, BrokerService]] = []
@@ -77,6 +170,26 @@ class ClusterChecks:
             if service is not None and service.serving:
                 found.append((host, service))
         return found
+
+    def _replicas(self, brokers: list[tuple[Host, BrokerService]]) -> None:
+        (first, master), *others = brokers
+        for host, service in others:
+            one, two = master.store.log, service.store.log
+            at, end = max(one.begin, two.begin), min(one.end, two.end)
+            while at < end:
+                size = min(READ_BYTES, end - at)
+                here, there = one.segments.read(at, size), two.segments.read(at, size)
+                if here != there:
+                    place = next(i for i in range(size) if here[i : i + 1] != there[i : i + 1])
+                    self._findings.violated(
+                        "replicas are byte-equal (20)", f"{first.name} and {host.name} differ at {at + place}"
+                    )
+                    return
+                at += size
+            self._findings.count("bytes of replicas compared", end - max(one.begin, two.begin))
+            mine, theirs = master.replication.log.epochs, service.replication.log.epochs
+            if self._setup.mode == CONTROLLER and list(mine)[-len(theirs) :] != list(theirs)[-len(mine) :]:
+                self._findings.violated("epoch lists equal (10)", f"{first.name} {mine}, {host.name} {theirs}")
 
     def _queues(self, host: Host, service: BrokerService) -> None:
         """Every queue, as a consumer that reads all of it gets it."""
@@ -110,6 +223,11 @@ class ClusterChecks:
             self._findings.violated(
                 "the log is whole", f"{host.name}: at {walk.position} of {store.confirm_offset}: {walk.reason}"
             )
+
+
+def _leads(host: Host) -> bool:
+    service: Any = host.process.service if host.process is not None else None
+    return bool(service is not None and service.leading)
 
 
 def _records(store: MessageStore, queue: QueueName, first: int) -> Iterator[Record]:

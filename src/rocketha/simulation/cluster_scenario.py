@@ -13,18 +13,15 @@ from __future__ import annotations
 from typing import Any
 
 from rocketha.services.broker import BrokerService
-from rocketha.services.config import load_broker, load_namesrv
-from rocketha.services.namesrv import NameServerService
+from rocketha.services.controller import ControllerService
+from rocketha.simulation import cluster_programs
 from rocketha.simulation.cluster_checks import ClusterChecks
 from rocketha.simulation.cluster_setup import (
-    BROKER_PORT,
-    MESSAGE_BYTES_MAX,
+    ALONE,
     NAMESERVER,
     NAMESERVER_PORT,
     PRODUCERS,
     READER,
-    SEGMENT_BYTES,
-    BrokerPlace,
     ClusterSetup,
 )
 from rocketha.simulation.faults import Injector
@@ -40,26 +37,6 @@ PROBE_S = 2.0
 """How often an operator looks at the brokers, as a readiness probe would."""
 STOP_MEAN_S = 15.0
 
-_BROKER = """
-brokerClusterName=c
-brokerName={group}
-brokerId={number}
-brokerIP1={address}
-bindAddress={address}
-listenPort={port}
-fastPortEnable=false
-namesrvAddr={nameserver}
-storePathRootDir=/store
-mappedFileSizeCommitLog={segment}
-mappedFileSizeConsumeQueue=400
-maxMessageSize={message}
-maxHashSlotNum=50
-maxIndexNum=200
-registerNameServerPeriod=10000
-flushDiskType={flush}
-autoCreateTopicEnable=true
-"""
-
 
 class ClusterScenario:
     """See the module."""
@@ -72,6 +49,7 @@ class ClusterScenario:
         self._chance = world.chance("cluster operator")
         self.places = {place.host: place for place in setup.brokers}
         self.brokers: list[Host] = []
+        self.controllers: list[Host] = []
         self._unwell: dict[str, Process] = {}
         for number, name in enumerate((*setup.nodes, *setup.clients)):
             host = world.add_host(name, None, setup.rates[number], setup.errors_s[number], start=False)
@@ -79,7 +57,10 @@ class ClusterScenario:
             host.program = self._program(name)
             if name in self.places:
                 self.brokers.append(host)
-                host.on_power_loss = self._power_lost
+                if setup.mode == ALONE:
+                    host.on_power_loss = self._power_lost
+            elif name in setup.controllers:
+                self.controllers.append(host)
         self.checks = ClusterChecks(self)
         self.injector = Injector(world, setup.nodes)
         for host in world.hosts.values():
@@ -93,39 +74,19 @@ class ClusterScenario:
     def _program(self, name: str) -> Any:
         if name in self.places:
             return self._broker
+        if name in self.setup.controllers:
+            return self._controller
         if name == NAMESERVER:
-            return self._nameserver
+            return cluster_programs.nameserver
         return self._producer if name in PRODUCERS else self._consumer
 
     def _broker(self, process: Process) -> BrokerService:
-        place = self.places[process.host.name]
-        text = self.configuration(place)
-        loaded = load_broker(text.encode(), "simulated broker.conf", {}, {}, process.host.name)
-        service = BrokerService(
-            loaded.config, process.disk, reactor=process.reactor, chance=process.host.random, work=process.work,
-            wall=process.reactor.wall, pid=lambda: 1000 + process.number,
-        )  # fmt: skip
+        service = cluster_programs.broker(self.setup, self.places[process.host.name], process)
         service.started.addCallback(lambda _: self.checks.started(process, service))
-        service.startService()
         return service
 
-    def configuration(self, place: BrokerPlace) -> str:
-        """A broker's ``broker.conf``."""
-        setup = self.setup
-        return _BROKER.format(
-            group=place.group, number=place.number, address=setup.address(place.host, 0).removesuffix(":0"),
-            port=BROKER_PORT, nameserver=setup.address(NAMESERVER, NAMESERVER_PORT), segment=SEGMENT_BYTES,
-            message=MESSAGE_BYTES_MAX,
-            flush="SYNC_FLUSH" if setup.sync_flush else "ASYNC_FLUSH",
-        )  # fmt: skip
-
-    def _nameserver(self, process: Process) -> NameServerService:
-        address = process.host.address
-        text = f"listenPort={NAMESERVER_PORT}\nbindAddress={address}\nkvConfigPath=/namesrv/kvConfig.json\n"
-        loaded = load_namesrv(text.encode(), "simulated namesrv.conf", {}, {})
-        service = NameServerService(loaded.config, process.disk, reactor=process.reactor)
-        service.startService()
-        return service
+    def _controller(self, process: Process) -> ControllerService:
+        return cluster_programs.controller(self.setup, process)
 
     def _producer(self, process: Process) -> list[Any]:
         setup = self.setup
@@ -142,7 +103,7 @@ class ClusterScenario:
 
     def _consumer(self, process: Process) -> Consumer:
         nameserver = self.setup.address(NAMESERVER, NAMESERVER_PORT)
-        return Consumer(process, nameserver, self.setup.queues, self.oracle, reads_slaves=True)
+        return Consumer(process, nameserver, self.setup.queues, self.oracle, self.setup.slave_reads)
 
     # -- what happens to hosts
 
@@ -196,7 +157,7 @@ class ClusterScenario:
         """See :meth:`rocketha.simulation.run.Scenario.recovered`."""
         for group in self.setup.groups:
             if self.oracle.last_acknowledged_s.get(group, 0.0) < self.setup.heal_s:
-                return f"{group} has acknowledged nothing since"
+                return f"{group} has acknowledged nothing since; {self.checks.recovered()}"
             if len(self.oracle.topics.get(group, ())) < self.setup.topics:
                 return f"{group} has {self.oracle.topics.get(group)} of {self.setup.topics} topics"
         missing = self.checks.recovered()
@@ -204,7 +165,7 @@ class ClusterScenario:
             return missing
         if self.world.now < self.setup.seconds - QUIET_END_S / 2:
             return None
-        return self._unread()
+        return self._unread() or self.checks.unequal()
 
     def _unread(self) -> str | None:
         """When nobody sends any more: the queue whose end the consumer has not reached."""

@@ -18,9 +18,9 @@ from rocketha.simulation import faults
 from rocketha.simulation.faults import Fault
 from rocketha.simulation.setup import SETTLE_S, Setup, expand
 
-ALONE = "alone"
-MODES = (ALONE,)
-"""How brokers are replicated; a seed has one of them."""
+ALONE, CLASSIC, CONTROLLER = "alone", "classic", "controller"
+MODES = (ALONE, CLASSIC)
+"""How brokers are replicated; a seed has one of them: not at all, by brokerRole for good, or as controllers say."""
 
 BROKER_PORT, NAMESERVER_PORT, CONTROLLER_PORT = 10911, 9876, 9878
 NAMESERVER, READER = "s0", "r0"
@@ -43,11 +43,13 @@ class BrokerPlace:
     :ivar host: name of its host.
     :ivar group: ``brokerName``.
     :ivar number: ``brokerId`` where the configuration gives it.
+    :ivar role: ``brokerRole``.
     """
 
     host: str
     group: str
     number: int
+    role: str = "ASYNC_MASTER"
 
 
 @attrs.frozen
@@ -58,6 +60,8 @@ class ClusterSetup(Setup):
     :ivar brokers: by host.
     :ivar controllers: hosts.
     :ivar sync_flush: SYNC_FLUSH, else ASYNC_FLUSH.
+    :ivar slave_reads: ``slaveReadEnable``.
+    :ivar replicas_min: ``minInSyncReplicas``.
     :ivar topics: topics of each group, made one after the other.
     :ivar queues: of each topic.
     :ivar sends_per_s: of both producers together.
@@ -69,6 +73,8 @@ class ClusterSetup(Setup):
     brokers: tuple[BrokerPlace, ...]
     controllers: tuple[str, ...]
     sync_flush: bool
+    slave_reads: bool
+    replicas_min: int
     topics: int
     queues: int
     sends_per_s: float
@@ -112,6 +118,8 @@ def expand_cluster(
         brokers=brokers,
         controllers=controllers,
         sync_flush=sync_flush,
+        slave_reads=chance.random() < 0.5,
+        replicas_min=chance.choice((1, 1, 2)) if mode == CONTROLLER else 1,
         topics=chance.choice((1, 2, 3)),
         queues=chance.choice((1, 2)),
         sends_per_s=chance.choice((2.0, 8.0, 20.0)),
@@ -124,19 +132,37 @@ def expand_cluster(
     if len(controllers) < 2:
         usable = [kind for kind in usable if kind != "corrupt"]
     drawn = faults.draw(chance, nodes, clients, SETTLE_S, made.heal_s, usable)
-    return attrs.evolve(made, faults=tuple(_fitting(chance, fault, controllers) for fault in drawn))
+    return attrs.evolve(made, faults=tuple(_fitting(chance, fault, made) for fault in drawn))
 
 
 def _places(chance: random.Random, mode: str) -> tuple[tuple[BrokerPlace, ...], tuple[str, ...]]:
     """The brokers and the controllers' hosts of a mode."""
     groups = chance.choice((1, 1, 2))
-    return tuple(BrokerPlace(f"b{number}", f"g{number}", 0) for number in range(groups)), ()
+    if mode == ALONE:
+        return tuple(BrokerPlace(f"b{number}", f"g{number}", 0) for number in range(groups)), ()
+    if mode == CLASSIC:
+        role = chance.choice(("SYNC_MASTER", "SYNC_MASTER", "ASYNC_MASTER"))
+        roles = (role, *("SLAVE",) * chance.choice((1, 1, 2)))
+        places = [(group, number, role) for group in range(groups) for number, role in enumerate(roles)]
+        return tuple(BrokerPlace(f"b{at}", f"g{place[0]}", place[1], place[2]) for at, place in enumerate(places)), ()
+    brokers = chance.choice((2, 3, 3, 3))
+    controllers = chance.choice((1, 3, 3, 3))
+    return (
+        tuple(BrokerPlace(f"b{number}", "g0", 0) for number in range(brokers)),
+        tuple(f"c{number}" for number in range(controllers)),
+    )
 
 
-def _fitting(chance: random.Random, fault: Fault, controllers: Sequence[str]) -> Fault:
-    """A fault as it is done to brokers."""
+def _fitting(chance: random.Random, fault: Fault, setup: ClusterSetup) -> Fault:
+    """A fault as it is done to these brokers."""
     if fault.kind == "corrupt":
-        return attrs.evolve(fault, targets=tuple(chance.sample(list(controllers), 2)))
+        return attrs.evolve(fault, targets=tuple(chance.sample(list(setup.controllers), 2)))
     if fault.kind == "stuck-disk":
         return attrs.evolve(fault, size=STUCK)
+    if fault.kind in _POWER and setup.mode == CLASSIC:
+        # What a classic master sent and had not synced is in its slaves' logs only, and the wire has nothing to find
+        # that by: the power of a master is left alone, here as by whoever runs one.
+        masters = {place.host for place in setup.brokers if place.number == 0}
+        slaves = [host for host in setup.nodes if host not in masters]
+        return attrs.evolve(fault, targets=tuple(host for host in fault.targets if host not in masters) or (slaves[0],))
     return fault

@@ -63,7 +63,7 @@ class Routes:
         """See :meth:`RemotingClient.request`.  A connection on which no answer came in time is given up, as by Java's
         client: whoever was there may have lost its power, and TCP may take minutes to find out."""
         try:
-            answer = yield self._client.request(address, code, fields, body, timeout_s)
+            answer: Command = yield self._client.request(address, code, fields, body, timeout_s)
         except error.TimeoutError:
             self._client.connect(address).addCallbacks(lambda connection: connection.abort(), lambda _: None)
             raise

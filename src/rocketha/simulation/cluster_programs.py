@@ -1,0 +1,102 @@
+"""What runs on the hosts of a simulated cluster: the real services, configured by the texts that an operator writes."""
+
+from __future__ import annotations
+
+from rocketha.services.broker import BrokerService
+from rocketha.services.config import load_broker, load_namesrv
+from rocketha.services.config_controller import ControllerConfig, complete_controller
+from rocketha.services.controller import ControllerService
+from rocketha.services.namesrv import NameServerService
+from rocketha.simulation.cluster_setup import (
+    BROKER_PORT,
+    CONTROLLER,
+    CONTROLLER_PORT,
+    MESSAGE_BYTES_MAX,
+    NAMESERVER,
+    NAMESERVER_PORT,
+    SEGMENT_BYTES,
+    BrokerPlace,
+    ClusterSetup,
+)
+from rocketha.simulation.host import Process
+from rocketha.simulation.raft_scenario import raft_options
+
+_BROKER = """
+brokerClusterName=c
+brokerName={group}
+brokerIP1={address}
+bindAddress={address}
+listenPort={port}
+fastPortEnable=false
+namesrvAddr={nameserver}
+storePathRootDir=/store
+mappedFileSizeCommitLog={segment}
+mappedFileSizeConsumeQueue=400
+maxMessageSize={message}
+maxHashSlotNum=50
+maxIndexNum=200
+registerNameServerPeriod=10000
+flushDiskType={flush}
+slaveReadEnable={slave_reads}
+"""
+_CLASSIC = """
+brokerId={number}
+brokerRole={role}
+"""
+_CONTROLLED = """
+enableControllerMode=true
+controllerAddr={controllers}
+minInSyncReplicas={replicas_min}
+"""
+
+
+def broker_text(setup: ClusterSetup, place: BrokerPlace) -> str:
+    """A broker's ``broker.conf``."""
+    text = _BROKER + (_CONTROLLED if setup.mode == CONTROLLER else _CLASSIC)
+    return text.format(
+        group=place.group, number=place.number, role=place.role, port=BROKER_PORT, segment=SEGMENT_BYTES,
+        address=setup.address(place.host, 0).removesuffix(":0"), message=MESSAGE_BYTES_MAX,
+        nameserver=setup.address(NAMESERVER, NAMESERVER_PORT), replicas_min=setup.replicas_min,
+        controllers=";".join(setup.address(name, CONTROLLER_PORT) for name in setup.controllers),
+        flush="SYNC_FLUSH" if setup.sync_flush else "ASYNC_FLUSH", slave_reads="true" if setup.slave_reads else "false",
+    )  # fmt: skip
+
+
+def broker(setup: ClusterSetup, place: BrokerPlace, process: Process) -> BrokerService:
+    """A broker, started."""
+    text = broker_text(setup, place).encode()
+    loaded = load_broker(text, "simulated broker.conf", {}, {}, place.host)
+    service = BrokerService(
+        loaded.config, process.disk, reactor=process.reactor, chance=process.host.random, work=process.work,
+        wall=process.reactor.wall, pid=lambda: 1000 + process.number,
+    )  # fmt: skip
+    service.startService()
+    return service
+
+
+def controller(setup: ClusterSetup, process: Process) -> ControllerService:
+    """A controller, started."""
+    peers = ";".join(f"{name}-{setup.address(name, CONTROLLER_PORT)}" for name in setup.controllers)
+    config = ControllerConfig(
+        controller_dleger_group="simulated", controller_dleger_peers=peers,
+        controller_dleger_self_id=process.host.name, controller_store_path="/controller",
+        raft_lease_reads=setup.lease_reads,
+    )  # fmt: skip
+    complete_controller(config, "simulation", [])
+    service = ControllerService(
+        config, process.disk, process.host.random, reactor=process.reactor, wall=process.reactor.wall,
+        work=process.work, on_fatal=process.host.exited, raft_options=raft_options(setup),
+    )  # fmt: skip
+    service.privilegedStartService()
+    service.startService()
+    return service
+
+
+def nameserver(process: Process) -> NameServerService:
+    """A name server, started."""
+    address = process.host.address
+    text = f"listenPort={NAMESERVER_PORT}\nbindAddress={address}\nkvConfigPath=/namesrv/kvConfig.json\n"
+    loaded = load_namesrv(text.encode(), "simulated namesrv.conf", {}, {})
+    service = NameServerService(loaded.config, process.disk, reactor=process.reactor)
+    service.startService()
+    return service
