@@ -36,11 +36,6 @@ Event = Callable[[int], list[Effect]]
 """Told to a machine with the present time in ms; what it wants done."""
 
 
-def milliseconds_of(clock: IReactorTime) -> Callable[[], int]:
-    """The clock's time in ms; of the real reactor that is the wall clock's, which may jump."""
-    return lambda: int(clock.seconds() * 1000)
-
-
 def cause_of(error: RemoteProtocolError) -> Cause:
     """Why a link ends that somebody refused to go on with."""
     return error.cause if isinstance(error, LinkRefused) else Cause.BREACH
@@ -49,6 +44,7 @@ def cause_of(error: RemoteProtocolError) -> Cause:
 class HaConnection(Protocol, Generic[Machine]):
     """See the module.
 
+    :param clock: one that never goes back (:mod:`rocketha.services.steady`).
     :ivar peer: ``host:port`` of the other end.
     :ivar over: why the link has ended; empty: it has not.
     :ivar opened_ms: when it began.
@@ -56,12 +52,11 @@ class HaConnection(Protocol, Generic[Machine]):
 
     transport: Any
 
-    def __init__(self, clock: IReactorTime, now_ms: Callable[[], int]) -> None:
+    def __init__(self, clock: IReactorTime) -> None:
         self.peer = self.peer_host = ""
         self.over = ""
         self.opened_ms = 0
         self._clock = clock
-        self._now_ms = now_ms
         self._machine: Machine | None = None
         self._events: deque[Event] = deque()
         self._telling = False
@@ -181,6 +176,9 @@ class HaConnection(Protocol, Generic[Machine]):
         self._end(str(error), cause_of(error))
 
     # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return int(self._clock.seconds() * 1000)
 
     def _arm(self) -> None:
         due_ms = None if self.over else self.machine.next_due_ms()

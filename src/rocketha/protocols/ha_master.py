@@ -32,7 +32,7 @@ from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.admission import Admission, Guest
 from rocketha.protocols.eager import eager_write, eager_write_block
-from rocketha.protocols.ha_connection import HaConnection, milliseconds_of
+from rocketha.protocols.ha_connection import HaConnection
 from rocketha.protocols.limits import Limits
 from rocketha.replication.autoswitch_master import AutoswitchMaster
 from rocketha.replication.classic_master import ClassicMaster
@@ -113,7 +113,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
     factory: MasterHaFactory
 
     def __init__(self, factory: MasterHaFactory, number: int) -> None:
-        super().__init__(factory.clock, factory.now_ms)
+        super().__init__(factory.clock)
         self.id = number
         self.greeted = False
         self.bytes_sent = 0
@@ -246,24 +246,16 @@ class MasterHaFactory(ServerFactory):
     """The port: makes the connections of slaves and tells them all what is new.
 
     :param owner: see there.
-    :param clock: for the timers.
+    :param clock: one that never goes back.
     :param limits: ``connections`` and ``connections_per_address`` of it.
-    :param now_ms: a clock that never goes back, in ms; the reactor's where not given.
     :ivar connections: those that have a link, by id, oldest first.
     """
 
     noisy = False
 
-    def __init__(
-        self,
-        owner: LinkOwner,
-        clock: IReactorTime,
-        limits: Limits = HA_LIMITS,
-        now_ms: Callable[[], int] | None = None,
-    ) -> None:
+    def __init__(self, owner: LinkOwner, clock: IReactorTime, limits: Limits = HA_LIMITS) -> None:
         self.owner = owner
         self.clock = clock
-        self.now_ms = now_ms or milliseconds_of(clock)
         self.log = make_logger()
         self.connections: dict[int, MasterHaProtocol] = {}
         self.admission = Admission(limits, self._evicted)
@@ -301,7 +293,7 @@ class MasterHaFactory(ServerFactory):
 
     def note(self, text: str, **values: Any) -> None:
         """Log what became of a slave; at most so often a second, so that nobody fills the disk with our log."""
-        second = self.now_ms() // 1000
+        second = int(self.clock.seconds())
         if second != self._notes_s:
             self._notes_s, self._notes = second, 0
         self._notes += 1

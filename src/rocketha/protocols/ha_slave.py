@@ -15,7 +15,7 @@ Java: ``DefaultHAClient``, ``AutoSwitchHAClient``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol as Interface
 
 from twisted.internet.defer import Deferred
@@ -27,7 +27,7 @@ from zope.interface import implementer
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.eager import eager_write
-from rocketha.protocols.ha_connection import HaConnection, milliseconds_of
+from rocketha.protocols.ha_connection import HaConnection
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.epochs import EpochEntry
@@ -85,8 +85,8 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
     :ivar bytes_received: frames and bodies.
     """
 
-    def __init__(self, follower: Follower, clock: IReactorTime, now_ms: Callable[[], int]) -> None:
-        super().__init__(clock, now_ms)
+    def __init__(self, follower: Follower, clock: IReactorTime) -> None:
+        super().__init__(clock)
         self.bytes_received = 0
         self._aligning = False
         self._follower = follower
@@ -191,17 +191,15 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
 class SlaveHaFactory(Factory):
     """Makes the connection of an attempt: ``endpoint.connect(SlaveHaFactory(...))``.
 
-    :param clock: for the timer.
-    :param now_ms: a clock that never goes back, in ms; the reactor's where not given.
+    :param clock: one that never goes back.
     """
 
     noisy = False
 
-    def __init__(self, follower: Follower, clock: IReactorTime, now_ms: Callable[[], int] | None = None) -> None:
+    def __init__(self, follower: Follower, clock: IReactorTime) -> None:
         self._follower = follower
         self._clock = clock
-        self._now_ms = now_ms or milliseconds_of(clock)
 
     def buildProtocol(self, addr: IAddress | None) -> SlaveHaProtocol:
         """Twisted: the connection is there."""
-        return SlaveHaProtocol(self._follower, self._clock, self._now_ms)
+        return SlaveHaProtocol(self._follower, self._clock)
