@@ -55,7 +55,10 @@ class TablesTests(GroupCase):
         self.assertEqual(again.delays.offsets, {1: 1})
 
     def test_a_heartbeat_at_a_slave_makes_nothing(self) -> None:
-        """Consumers say hello to every broker; the tables are the master's."""
+        """Nor a pull where it serves them: consumers say hello to every broker, but the tables are the master's."""
+        self.stop(self.slave)
+        self.restart(self.slave, f"{SLAVE}\n{self.names}\nslaveReadEnable=true")
+        self.run_for(0.2)
         version = self.service(self.slave).state.groups.data_version.as_json()
         self.ask(self.slave, RequestCode.HEART_BEAT, body=heartbeat("c", "Unheard", "T"))
         self.ask(self.slave, RequestCode.PULL_MESSAGE, pull_fields(consumerGroup="Unheard"))
@@ -132,7 +135,8 @@ class PassingOnTests(GroupCase):
         """Is stored by the master, and acknowledged as the master acknowledges."""
         answer = self.await_(self.sending(self.slave, b"astray"))
         self.assertEqual(answer.code, 0)
-        self.assertTrue(answer.fields["msgId"].startswith(bytes(map(int, self.master.address.split("."))).hex().upper()))
+        storer = bytes(map(int, self.master.address.split("."))).hex().upper()
+        self.assertTrue(answer.fields["msgId"].startswith(storer))
         pulled = self.ask(self.master, RequestCode.PULL_MESSAGE, pull_fields())
         self.assertEqual([found.body for found in records(pulled)], [b"astray"])
 
