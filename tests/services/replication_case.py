@@ -114,6 +114,7 @@ class ReplicationCase(SynchronousTestCase):
 
     def run_for(self, seconds: float) -> None:
         """Let the world go on."""
+        self.world.scheduler.flush()  # what a test had a broker say leaves now, not with the next event
         self.world.run(seconds)
 
     def until(self, what: str, true: Callable[[], object], seconds: float = 30.0) -> float:

@@ -427,7 +427,7 @@ class FailedSyncTests(PairCase):
     slave_settings = "flushDiskType=SYNC_FLUSH"
 
     def test_it_acknowledges_no_more(self) -> None:
-        """What is on its disk is unknown; it says so, and its master goes on without it after haHousekeepingInterval."""
+        """What is on its disk is unknown; it says so, and copies it again after a restart."""
         slave = self.slave()
         self.send(self.master)
         self.until("level", lambda: self.level(self.master, slave))

@@ -1,0 +1,610 @@
+"""Replication under orders: a test in the place of the controllers says who leads whom, brokers are real."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet import defer
+
+from rocketha.broker.role import Role
+from rocketha.errors import RemoteProtocolError
+from rocketha.replication.epochs import ElectionNeeded
+from rocketha.replication.sync_state import SetChange
+from rocketha.services.broker import BrokerService
+from rocketha.simulation.host import Host
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.ha_status import decode_epochs, decode_ha_status
+from tests.services.broker_case import pull_fields, records
+from tests.services.replication_case import ReplicationCase
+
+SETTINGS = "enableControllerMode=true\ncontrollerAddr=10.9.9.9:9878\nmasterLease=1000\nforwardSends=false\n"
+UNAVAILABLE = ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+class Orders:
+    """In the place of controller mode: notes what it is told, does nothing by itself."""
+
+    def __init__(self, broker: BrokerService) -> None:
+        self.requests: Mapping[int, Any] = {}
+        self.replication = broker.replication
+        self.asked: list[SetChange] = []
+        self.strangers: list[int] = []
+        self.troubles: list[str] = []
+        self.replication.changes = self.asked.append
+        self.replication.stranger = self.strangers.append
+        self.replication.trouble = lambda cause, reason: self.troubles.append(cause.name)
+
+    def begin(self) -> None:
+        """Nothing yet."""
+
+    def learned(self, address: str, ha_address: str) -> None:
+        """Not asked."""
+
+    def end(self) -> defer.Deferred[None]:
+        return self.replication.fence("stop")
+
+    def ready(self) -> str | None:
+        return None
+
+
+class Case(ReplicationCase):
+    """Brokers 1, 2, ... and the test as their controllers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.brokers: dict[int, Host] = {}
+        self.epoch = self.set_epoch = 0
+        self.members: tuple[int, ...] = ()
+        self.leader = 0
+        self.granting = True
+        self.confirming = True
+
+    def replica(self, number: int, settings: str = "") -> Host:
+        host = self.broker(f"b{number}", SETTINGS + settings, role_source=Orders)
+        self.brokers[number] = host
+        return host
+
+    def replication(self, number: int) -> Any:
+        found = self.service(self.brokers[number]).replication
+        found.own_id = number
+        return found
+
+    def orders(self, number: int) -> Orders:
+        source = self.service(self.brokers[number]).role_source
+        assert isinstance(source, Orders)
+        return source
+
+    def now_ms(self, number: int) -> int:
+        return int(self.service(self.brokers[number]).reactor.seconds() * 1000)
+
+    def elect(self, number: int, members: tuple[int, ...] | None = None, epoch: int | None = None) -> None:
+        """Let it lead a new epoch, and all others that are up follow it."""
+        self.epoch = self.epoch + 1 if epoch is None else epoch
+        self.set_epoch += 1
+        self.leader, self.members = number, members or (number,)
+        self.await_(self.lead(number))
+        self.all_follow()
+
+    def lead(self, number: int) -> defer.Deferred[None]:
+        result: defer.Deferred[None] = self.replication(number).lead(
+            self.epoch, self.members, self.set_epoch, tuple(self.brokers), self.now_ms(number)
+        )
+        return result
+
+    def all_follow(self) -> None:
+        for other, host in self.brokers.items():
+            if other != self.leader and host.alive:
+                self.await_(self.follow(other))
+
+    def follow(self, number: int) -> defer.Deferred[None]:
+        master = self.brokers[self.leader]
+        result: defer.Deferred[None] = self.replication(number).follow(
+            self.leader, f"{master.address}:10912", self.epoch, f"{master.address}:10911"
+        )
+        return result
+
+    def run_for(self, seconds: float) -> None:
+        """The controllers confirm the lease and grant sets, while the world goes on."""
+        left = seconds
+        while left > 0:
+            step = min(left, 0.05)
+            super().run_for(step)
+            left -= step
+            host = self.brokers.get(self.leader) if hasattr(self, "brokers") else None
+            if host is None or not host.alive or host.frozen or host.process is None or host.process.service is None:
+                continue
+            if not self.service(host).serving:
+                continue
+            if self.confirming:
+                self.replication(self.leader).lease_confirmed(self.epoch, self.now_ms(self.leader))
+            asked = self.orders(self.leader).asked
+            while self.granting and asked:
+                change = asked.pop(0)
+                if change.epoch == self.epoch and change.set_epoch == self.set_epoch:
+                    self.set_epoch += 1
+                    self.members = change.members
+                    self.replication(self.leader).set_known(self.members, self.set_epoch)
+                else:
+                    self.replication(self.leader).set_known(self.members, self.set_epoch)
+                    self.replication(self.leader).unanswered(change.number)
+
+    def full(self, *numbers: int) -> None:
+        """Wait until these are the SyncStateSet."""
+        self.until(f"the set is {numbers}", lambda: set(self.members) == set(numbers), 30.0)
+
+    def all_level(self) -> None:
+        up = [host for host in self.brokers.values() if host.alive]
+        self.until("all are level", lambda: self.level(*up) and self.confirmed(*up), 20.0)
+        self.same_logs(*up)
+
+    def burst(self, number: int, count: int, size: int = 300) -> list[defer.Deferred[Any]]:
+        """Messages under way to a broker that may die; None for those that got no answer."""
+        host = self.brokers[number]
+        return [self.sending(host, bytes(size)).addErrback(lambda _: None) for _ in range(count)]
+
+    def confirmed(self, *hosts: Host) -> bool:
+        return all(self.log(host).store.confirm_offset == self.log(host).end for host in hosts)
+
+
+class OrderTests(Case):
+    """One broker at a time, and what it serves."""
+
+    def test_fenced_at_the_start(self) -> None:
+        """A broker that was not told its role stores nothing and shows nothing (A9)."""
+        one = self.replica(1)
+        self.assertIs(self.replication(1).role, Role.FENCED)
+        self.assertEqual(self.send(one), UNAVAILABLE)
+        self.assertEqual(self.pull(one).code, ResponseCode.SYSTEM_BUSY)
+        self.assertIn("role is not known", self.service(one).ready() or "")
+        self.elect(1)
+        self.assertEqual(self.send(one), 0)
+        self.assertEqual(self.pull(one).code, 0)
+        self.stop(one)
+        self.restart(one)
+        self.assertEqual(self.pull(one).code, ResponseCode.SYSTEM_BUSY)
+
+    def test_without_a_lease(self) -> None:
+        """After the lease nothing is taken and nothing shown, until it is confirmed again (A5)."""
+        one = self.replica(1)
+        self.elect(1)
+        self.assertEqual(self.send(one), 0)
+        self.confirming = False
+        self.run_for(1.1)
+        self.assertEqual(self.send(one), UNAVAILABLE)
+        self.assertEqual(self.pull(one).code, ResponseCode.SYSTEM_BUSY)
+        self.assertIn("have not said", self.service(one).replication.ready() or "")
+        self.confirming = True
+        self.run_for(0.1)
+        self.assertEqual(self.send(one), 0)
+        self.assertEqual(len(records(self.pull(one))), 2)
+
+    def test_a_lease_that_is_not_confirmed_yet(self) -> None:
+        """lead(asked_ms=None): master, and nothing is acknowledged before the controllers say so again (A23)."""
+        one = self.replica(1)
+        self.confirming = False
+        self.epoch, self.set_epoch, self.leader, self.members = 1, 1, 1, (1,)
+        self.await_(self.replication(1).lead(1, (1,), 1, (1,), None))
+        self.assertIs(self.replication(1).role, Role.MASTER)
+        self.assertEqual(self.send(one), UNAVAILABLE)
+        self.replication(1).lease_confirmed(1, self.now_ms(1))
+        self.assertEqual(self.send(one), 0)
+
+    def test_a_message_that_waits_when_the_lease_ends(self) -> None:
+        """Its replica has it, and nobody says so before the lease holds again."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.assertEqual(self.send(one), 0)
+        two.freeze(whole=True)
+        self.confirming = self.granting = False
+        self.run_for(0.8)
+        waiting = self.sending(one)
+        self.run_for(0.5)
+        two.thaw()
+        self.until("the replica has it", lambda: self.log(two).end == self.log(one).end)
+        self.run_for(0.3)
+        self.assertFalse(self.answered(waiting))
+        confirmed = self.replication(1).confirm_offset
+        self.assertLess(confirmed, self.log(one).end)
+        self.confirming = True
+        self.assertEqual(self.await_(waiting).code, 0)
+
+    def test_fence_under_load(self) -> None:
+        """At once: who waits is told, nothing more is stored, links are gone (A9)."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        two.freeze(whole=True)
+        waiting = [self.sending(one, bytes(1000)) for _ in range(50)]
+        self.until("they are stored", lambda: self.log(one).end > 50_000)
+        end = self.log(one).end
+        fenced = self.replication(1).fence("the test says so")
+        self.assertIs(self.replication(1).role, Role.FENCED)
+        self.assertEqual(len(self.replication(1).links.factory.connections), 0)
+        self.await_(fenced)
+        codes = [self.await_(each, 0.5).code for each in waiting]
+        stored = sum(self.service(one).store.queues.get("T", queue).next_offset for queue in range(1))
+        self.assertEqual(codes.count(ResponseCode.FLUSH_SLAVE_TIMEOUT), stored)
+        self.assertEqual(codes.count(UNAVAILABLE), 50 - stored)
+        self.assertEqual(self.send(one), UNAVAILABLE)
+        self.assertEqual(self.log(one).end, end)
+
+    def test_fence_within_a_turn(self) -> None:
+        """What was staged in the turn in which the order came is refused, not stored."""
+        one = self.replica(1)
+        self.elect(1)
+        service = self.service(one)
+        original, fenced = service.turn_ended, []
+
+        def turn_ended() -> None:
+            if service.sends.staged and not fenced:
+                fenced.append(self.replication(1).fence("in the middle"))
+            original()
+
+        service.turn_ended = turn_ended  # type: ignore[method-assign]
+        end = self.log(one).end
+        self.assertEqual(self.send(one), UNAVAILABLE)
+        self.assertTrue(fenced)
+        self.assertEqual(self.log(one).end, end)
+
+    def test_the_same_epoch_again(self) -> None:
+        """After a fence without a restart, and after a clean stop, the epoch is resumed; after a crash it may not be."""
+        one = self.replica(1)
+        self.elect(1)
+        self.send(one)
+        self.await_(self.replication(1).fence("a notice that was wrong"))
+        self.await_(self.lead(1))
+        self.assertEqual(self.send(one), 0)
+        self.stop(one)
+        self.restart(one)
+        self.await_(self.lead(1))
+        self.assertEqual(self.send(one), 0)
+        self.assertEqual(len(self.log(one).epochs), 1)
+        one.kill()
+        self.restart(one)
+        with self.assertRaises(ElectionNeeded):
+            self.await_(self.lead(1))
+        self.assertIs(self.replication(1).role, Role.FENCED)
+        self.assertEqual(self.send(one), UNAVAILABLE)
+        self.elect(1)
+        self.assertEqual(self.send(one), 0)
+
+    def test_an_old_epoch(self) -> None:
+        """A log that knows a newer epoch is nobody's master of an older one."""
+        self.replica(1)
+        self.elect(1, epoch=5)
+        self.await_(self.replication(1).fence("next"))
+        self.epoch = 4
+        with self.assertRaises(RemoteProtocolError):
+            self.await_(self.lead(1))
+        self.assertIs(self.replication(1).role, Role.FENCED)
+        self.assertFalse(self.log(self.brokers[1]).store.leads)
+
+    def test_elected_again_without_a_pause(self) -> None:
+        """The same master, new epochs, under load: connections and queue offsets go on (A10, C3)."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        connection = self.replication(2).following.connection
+        waiting = []
+        for _ in range(10):
+            waiting += [self.sending(one, bytes(300)) for _ in range(10)]
+            self.run_for(0.05)
+            self.epoch += 1
+            self.set_epoch += 1
+            self.await_(self.replication(1).reelected(self.epoch, self.members, self.set_epoch, self.now_ms(1)))
+        self.assertEqual({self.await_(each).code for each in waiting}, {0})
+        self.assertIs(self.replication(2).following.connection, connection)
+        self.assertEqual(self.send(one), 0)
+        self.all_level()
+        self.assertEqual(self.log(one).epochs, self.log(two).epochs)
+        self.assertEqual(self.service(one).store.max_offset("T", 0), 101)
+
+    def test_elections_without_messages(self) -> None:
+        """Epochs without a byte are not kept, lists are equal (C2)."""
+        one, two = self.replica(1), self.replica(2)
+        for round_ in range(6):
+            self.elect(1 + round_ % 2, (1, 2) if round_ else None)
+            self.full(1, 2)
+        self.assertEqual(self.send(self.brokers[self.leader]), 0)
+        self.all_level()
+        self.assertEqual(self.log(one).epochs, self.log(two).epochs)
+        self.assertEqual(len(self.log(one).epochs), 1)
+
+    def test_an_order_takes_the_place_of_another(self) -> None:
+        """lead, follow and fence right after each other: the last one counts, the others say so."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(2)
+        self.send(two)
+        self.full(1, 2)
+        one.disk.slow = 100.0
+        results: list[str] = []
+        replication = self.replication(1)
+        master = f"{two.address}:10912"
+
+        def note(name: str, deferred: defer.Deferred[Any]) -> None:
+            deferred.addCallbacks(
+                lambda _: results.append(name), lambda failure: results.append(f"{name} {failure.type.__name__}")
+            )
+
+        note("lead", replication.lead(7, (1,), 9, (1, 2), self.now_ms(1)))
+        note("fence", replication.fence("no"))
+        note("lead", replication.lead(8, (1,), 10, (1, 2), self.now_ms(1)))
+        note("follow", replication.follow(2, master, 9))
+        self.until("all are through", lambda: len(results) == 4)
+        self.assertEqual(sorted(results), ["fence", "follow", "lead CancelledError", "lead CancelledError"])
+        self.assertIs(replication.role, Role.SLAVE)
+        self.assertFalse(self.log(one).store.leads)
+
+    def test_retire(self) -> None:
+        """No new message, all else goes on; it fires when everybody has everything."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        two.freeze(whole=True)
+        waiting = self.sending(one)
+        self.until("stored", lambda: self.log(one).end > self.log(two).end)
+        done = self.replication(1).retire("to be replaced")
+        self.run_for(0.2)
+        self.assertFalse(done.called)
+        self.assertEqual(self.send(one), UNAVAILABLE)
+        two.thaw()
+        self.await_(done)
+        self.assertEqual(self.await_(waiting).code, 0)
+        self.assertEqual(self.pull(one).code, 0)
+
+
+class SetTests(Case):
+    """Members, acknowledgements, what consumers see."""
+
+    def test_all_of_the_set(self) -> None:
+        """A message is acknowledged when every member has it, and seen by consumers then, not before (A7)."""
+        one, two, three = self.replica(1), self.replica(2), self.replica(3)
+        self.elect(1)
+        self.full(1, 2, 3)
+        self.assertEqual(self.send(one), 0)
+        self.granting = False
+        three.freeze(whole=True)
+        pulling = self.asking(
+            one, RequestCode.PULL_MESSAGE, pull_fields(offset=1, sysFlag="6", suspendTimeoutMillis="15000")
+        )
+        waiting = self.sending(one)
+        self.run_for(1.0)
+        self.assertFalse(self.answered(waiting))
+        self.assertFalse(self.answered(pulling))
+        self.assertEqual(self.pull(one, offset=1).code, ResponseCode.PULL_NOT_FOUND)
+        three.thaw()
+        self.assertEqual(self.await_(waiting).code, 0)
+        self.assertEqual(self.await_(pulling, 0.1).code, 0)
+        for host in (one, two, three):
+            self.assertEqual(self.log(host).end, self.log(one).end)
+
+    def test_a_member_that_dies(self) -> None:
+        """Senders wait until the controller made the set smaller, however long that takes (A21)."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.granting = False
+        two.kill()
+        waiting = self.sending(one)
+        self.run_for(2.0)
+        self.assertFalse(self.answered(waiting))
+        self.granting = True
+        self.assertEqual(self.await_(waiting, 1.0).code, 0)
+        self.assertEqual(self.members, (1,))
+        self.restart(two)
+        self.await_(self.follow(2))
+        self.full(1, 2)
+        self.all_level()
+
+    def test_too_few_members(self) -> None:
+        """minInSyncReplicas: Java's answer, and nothing is stored."""
+        one = self.replica(1, "minInSyncReplicas=2")
+        self.replica(2, "minInSyncReplicas=2")
+        self.brokers[2].kill()
+        self.elect(1)
+        answer = self.await_(self.sending(one))
+        self.assertEqual((answer.code, answer.remark), (ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough"))
+        self.assertEqual(self.log(one).end, 0)
+        self.restart(self.brokers[2])
+        self.await_(self.follow(2))
+        self.full(1, 2)
+        self.assertEqual(self.send(one), 0)
+
+    def test_a_stranger(self) -> None:
+        """A replica that the controller did not name is told of, and joins when it is named."""
+        one = self.replica(1)
+        self.elect(1)
+        self.replica(2)
+        self.await_(self.follow(2))
+        self.run_for(0.5)
+        self.assertEqual(self.orders(1).strangers, [2])
+        self.assertEqual(self.members, (1,))
+        self.assertEqual(self.send(one), 0)
+        self.replication(1).registered((1, 2))
+        self.full(1, 2)
+
+    def test_a_learner(self) -> None:
+        """asyncLearner copies and never counts."""
+        one = self.replica(1)
+        two = self.replica(2, "asyncLearner=true")
+        self.elect(1)
+        self.send(one)
+        self.until("level", lambda: self.level(one, two))
+        self.run_for(1.0)
+        self.assertEqual(self.members, (1,))
+
+
+class SwitchTests(Case):
+    """Masters come and go; nothing acknowledged is lost, logs become equal."""
+
+    def test_kill_the_master(self) -> None:
+        """The other takes over; the killed one comes back, is cut and follows."""
+        self.replica(1)
+        self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        acknowledged = 0
+        for _ in range(6):
+            master, other = self.leader, 3 - self.leader
+            waiting = self.burst(master, 30, 400)
+            self.run_for(0.01)
+            self.brokers[master].kill()
+            self.run_for(0.05)
+            acknowledged += sum(self.answered(each) and _code(each) == 0 for each in waiting)
+            self.elect(other, (1, 2))
+            self.restart(self.brokers[master])
+            self.all_follow()
+            self.full(1, 2)
+            self.all_level()
+            self.assertGreaterEqual(self.service(self.brokers[other]).store.max_offset("T", 0), acknowledged)
+        self.assertEqual(self.log(self.brokers[1]).epochs, self.log(self.brokers[2]).epochs)
+
+    def test_an_unconfirmed_tail_is_cut(self) -> None:
+        """A master that was cut off has bytes that nobody has: they go, in log and queues, before it follows (A1)."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.send_many(one, 20)
+        self.all_level()
+        self.world.partition("cut", [one], [two])
+        self.granting = False
+        waiting = [self.sending(one, b"lost" * 300) for _ in range(40)]
+        self.run_for(0.3)
+        self.assertGreater(self.log(one).end, self.log(two).end)
+        self.assertFalse(any(map(self.answered, waiting)))
+        self.granting = True
+        self.elect(2, (1, 2))
+        self.world.heal("cut")
+        self.assertEqual(self.send(two, b"kept"), 0)
+        self.full(1, 2)
+        self.all_level()
+        self.assertEqual({self.await_(each).code for each in waiting}, {ResponseCode.FLUSH_SLAVE_TIMEOUT})
+        bodies = [each.body for each in records(self.pull(two, offset=0))]
+        self.assertNotIn(b"lost" * 300, bodies)
+        self.assertIn(b"kept", bodies)
+
+    def test_requests_while_the_log_is_cut(self) -> None:
+        """They wait a moment for their answer and see the log before or behind the cut, never within."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.send_many(one, 20)
+        self.all_level()
+        self.world.partition("cut", [one], [two])
+        self.granting = False
+        for _ in range(40):
+            self.sending(one, b"lost" * 300)
+        self.run_for(0.3)
+        self.granting = True
+        self.elect(2, (1, 2))
+        self.world.heal("cut")
+        one.disk.slow = 300.0
+        self.until("the cut begins", lambda: self.service(one)._changes.busy, 5.0)
+        asking = [
+            self.asking(one, RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}),
+            self.asking(one, RequestCode.GET_BROKER_HA_STATUS),
+        ]
+        self.assertFalse(decode_ha_status(self.await_(asking[1], 0.1).body).master)
+        self.assertTrue(self.service(one)._changes.busy)
+        self.assertFalse(self.answered(asking[0]))
+        self.assertEqual(self.await_(asking[0]).fields["offset"], "5")
+        one.disk.slow = 1.0
+        self.all_level()
+
+    def test_a_demoted_broker_serves_no_slave(self) -> None:
+        """Nor does a slave stay with a master whose newest epoch is older than the one it was told (A22)."""
+        one, two, three = self.replica(1), self.replica(2), self.replica(3)
+        self.elect(1)
+        self.full(1, 2, 3)
+        self.epoch += 1
+        self.set_epoch += 1
+        old = f"{one.address}:10912"
+        self.leader, self.members = 2, (1, 2, 3)
+        self.await_(self.lead(2))
+        self.await_(self.replication(3).follow(2, old, self.epoch))
+        self.run_for(2.0)
+        self.assertIn("OLD_EPOCH", self.orders(3).troubles)
+        self.assertNotEqual(self.replication(3).following.problem, "")
+        self.await_(self.replication(1).fence("demoted"))
+        self.replication(3).ha_address_known(f"{two.address}:10912")
+        self.await_(self.follow(1))
+        self.full(1, 2, 3)
+        self.assertEqual(self.send(two), 0)
+        self.assertEqual(self.log(three).end, self.log(two).end)
+
+    def test_a_power_cut_of_everything(self) -> None:
+        """Under SYNC_FLUSH: what was acknowledged is there afterwards, whoever leads (A6)."""
+        for number in (1, 2):
+            self.replica(number, "flushDiskType=SYNC_FLUSH")
+        self.elect(1)
+        self.full(1, 2)
+        total = 0
+        for round_ in range(4):
+            waiting = self.burst(self.leader, 40)
+            self.run_for(0.004 * (round_ + 1))
+            total += sum(self.answered(each) and _code(each) == 0 for each in waiting)
+            for host in self.brokers.values():
+                host.power_off()
+            self.run_for(1.0)
+            for host in self.brokers.values():
+                self.restart(host)
+            best = max(
+                self.brokers,
+                key=lambda number: (self.replication(number).last_epoch, self.log(self.brokers[number]).end),
+            )
+            self.elect(best, self.members)
+            self.full(1, 2)
+            self.all_level()
+            self.assertGreaterEqual(self.service(self.brokers[best]).store.max_offset("T", 0), total)
+
+    def test_a_wiped_replica_is_filled(self) -> None:
+        """An empty disk gets everything, from the first file on (G5)."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.send_many(one, 400)
+        two.kill()
+        self.full(1)
+        two.disk.__init__(two.random)  # type: ignore[misc]
+        self.restart(two)
+        self.all_follow()
+        self.full(1, 2)
+        self.all_level()
+        self.assertEqual(self.log(two).begin, 0)
+
+
+class StatusTests(Case):
+    """What tools are told."""
+
+    def test_status_and_epochs(self) -> None:
+        """907, 1007 and 906 of master, slave and fenced broker."""
+        one, two = self.replica(1), self.replica(2)
+        fenced = decode_ha_status(self.ask(one, RequestCode.GET_BROKER_HA_STATUS).body)
+        self.assertFalse(fenced.master)
+        self.assertEqual(self.ask(one, RequestCode.EXCHANGE_BROKER_HA_INFO).fields, {})
+        self.elect(1)
+        self.full(1, 2)
+        self.send_many(one, 10)
+        status = decode_ha_status(self.ask(one, RequestCode.GET_BROKER_HA_STATUS).body)
+        end = self.log(one).end
+        self.assertEqual((status.master, status.max_offset, status.in_sync, len(status.links)), (True, end, 1, 1))
+        self.assertEqual((status.links[0].ack_offset, status.links[0].behind), (end, 0))
+        slave = decode_ha_status(self.ask(two, RequestCode.GET_BROKER_HA_STATUS).body)
+        self.assertEqual((slave.master, slave.slave.max_offset), (False, end))
+        self.assertEqual(slave.slave.master_address, f"{one.address}:10912")
+        self.assertGreater(slave.slave.last_read_ms, 1_600_000_000_000)
+        epochs = decode_epochs(self.ask(two, RequestCode.GET_BROKER_EPOCH_CACHE).body)
+        self.assertEqual(
+            (epochs.broker_id, epochs.max_offset, [tuple(each) for each in epochs.entries]), (2, end, [(1, 0)])
+        )
+        told = self.ask(one, RequestCode.EXCHANGE_BROKER_HA_INFO).fields
+        self.assertEqual(told["masterHaAddress"], f"{one.address}:10912")
+        self.assertEqual(told["masterAddress"], f"{one.address}:10911")
+        self.assertEqual(self.ask(two, RequestCode.EXCHANGE_BROKER_HA_INFO).fields, {})
+
+
+def _code(answered: defer.Deferred[Any]) -> int:
+    """Of an answer; -1: the connection broke before."""
+    return -1 if answered.result is None else int(answered.result.code)
