@@ -44,6 +44,7 @@ class CompletedTests(unittest.TestCase):
 
     def test_controllers(self) -> None:
         """In order, each once; the file's id and role count for nothing."""
+        self.assertEqual(load(MODE + "brokerId=-1").warnings, ())
         loaded = load(MODE + "brokerId=7\nbrokerRole=SLAVE\nhaMasterAddress=h:1\n")
         self.assertEqual(loaded.config.replication.controllers, ("10.0.0.1:9878", "10.0.0.2:9878"))
         self.assertEqual(loaded.config.broker_id, 0)
@@ -100,10 +101,17 @@ class ContradictionTests(unittest.TestCase):
     def test_a_slave_needs_an_id_and_a_master(self) -> None:
         """As in Java; in controller mode it needs neither."""
         self.refused("brokerRole=SLAVE\nnamesrvAddr=h:1", "brokerRole=SLAVE is refused with brokerId=0")
+        self.refused(SLAVE + "brokerId=-1", "brokerRole=SLAVE is refused with brokerId=-1")
         self.refused("brokerRole=SLAVE\nbrokerId=1", "without namesrvAddr and haMasterAddress")
         self.assertEqual(load(SLAVE).config.broker_id, 2)
         self.assertEqual(load("brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress=h:10912").warnings, ())
         load(MODE + "brokerRole=SLAVE")
+
+    def test_java_says_minus_one(self) -> None:
+        """RocketMQ's own files for controller mode: nothing to warn of, and no id before the controllers give one."""
+        as_shipped = load(MODE + "brokerRole=SLAVE\nbrokerId=-1")
+        self.assertEqual(as_shipped.config.broker_id, 0)
+        self.assertEqual(as_shipped.warnings, load(MODE + "brokerRole=SLAVE").warnings)
 
     def test_ports(self) -> None:
         """Three of them, all different."""

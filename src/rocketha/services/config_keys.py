@@ -224,7 +224,10 @@ class BrokerConfig(Section):
     broker_name: str = text(
         "", "The broker's name; empty is the host's name.", check=lambda v: check_name(v) if v else None
     )
-    broker_id: int = number(0, "0 is the master; in controller mode the controllers give ids.", high=LONG_MAX)
+    broker_id: int = number(
+        0, "0 is the master; in controller mode, whose sample files say -1, the controllers give ids.", low=-1,
+        high=LONG_MAX,
+    )  # fmt: skip
     broker_ip1: str = text(
         "",
         "Address told to clients; empty is the address listened on.",

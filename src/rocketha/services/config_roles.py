@@ -98,9 +98,9 @@ def _complete_controller_mode(
             f"{name}: masterLease={keys.master_lease} is refused, allowed is up to controllerHeartBeatTimeoutMills="
             f"{alive_ms}: after that there may be another master"
         )
-    if config.broker_id:
+    if config.broker_id > 0:
         warnings.append(f"brokerId={config.broker_id} has no effect: enableControllerMode is on, the controllers say")
-        config.broker_id = 0
+    config.broker_id = 0
     warnings.extend(
         f"{key} has no effect: enableControllerMode is on, the controllers say" for key in _changed(keys, _CLASSIC_ONLY)
     )
@@ -113,9 +113,10 @@ def _complete_classic(
     if role == SYNC_MASTER and "inSyncReplicas" not in given:
         keys.in_sync_replicas = 2
     if role == SLAVE:
-        if config.broker_id == 0:
+        if config.broker_id <= 0:
             raise ConfigError(
-                f"{name}: brokerRole=SLAVE is refused with brokerId=0, the master's, allowed is 1 or more"
+                f"{name}: brokerRole=SLAVE is refused with brokerId={config.broker_id}, allowed is 1 or more: 0 is the "
+                "master's"
             )
         if not keys.ha_master_address and not config.namesrv_addr:
             raise ConfigError(

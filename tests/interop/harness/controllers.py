@@ -198,7 +198,7 @@ class Replica(_Broker):
             "transactionCheckInterval": 600000,
             # tests read back what they sent hours of virtual queue time later, never what a cleaner left
             "fileReservedTime": 72,
-            "diskMaxUsedSpaceRatio": 99,
+            "diskMaxUsedSpaceRatio": 80,
         }
 
     def ready(self) -> object:

@@ -109,7 +109,6 @@ class ClassicPair:
             "timerWheelEnable": False,
             "transactionCheckInterval": 600000,
             "fileReservedTime": 72,
-            "diskMaxUsedSpaceRatio": 99,
             # less than the load's own patience, so that it is told
             "slaveTimeout": 1000,
             **(extra or {}),
