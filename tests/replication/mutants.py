@@ -211,35 +211,6 @@ MUTANTS = [
         "return min(log_end, offsets[need - 2])",
         "return min(log_end, offsets[max(0, need - 3)])",
     ),
-    # waits
-    Rule(
-        "acks",
-        "waits in the order they came (G2)",
-        "ack_waits",
-        "heappush(self._by_need.setdefault(need, []), (offset, wait))",
-        "self._by_need.setdefault(need, []).append((offset, wait))",
-    ),
-    Rule(
-        "acks",
-        "waits of all needs in one (G2)",
-        "ack_waits",
-        "        heap = self._by_need.get(need, [])",
-        "        heap = self._by_need.get(max(self._by_need, default=need), [])",
-    ),
-    Rule(
-        "acks",
-        "what ended is kept (G7)",
-        "ack_waits",
-        "        bound = 2 * len(self._open) + 64",
-        "        bound = 1 << 40",
-    ),
-    Rule(
-        "acks",
-        "a wait ends a byte early",
-        "ack_waits",
-        "heap[0][0] <= offset or",
-        "heap[0][0] <= offset + 1 or",
-    ),
     # confirm offset and set
     Rule(
         "lease",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import InvariantBroken, RemoteProtocolError
-from rocketha.replication.ack_waits import ALL, AckWaits
 from rocketha.replication.acks import NO_ACK, ReplicaAcks
 
 
@@ -115,94 +114,3 @@ class ReplicaAcksTests(SynchronousTestCase):
             self.assertEqual({each: acks.offset(each) for each in range(4)}, {n: said.get(n, NO_ACK) for n in range(4)})
             found = [acks.reached(need, 10) for need in (2, 3, 4, 5)]
             self.assertEqual(found, (sorted(said.values(), reverse=True) + [NO_ACK] * 4)[:4])
-
-
-class AckWaitsTests(SynchronousTestCase):
-    """Each wait ends once: by its offset, or by its deadline."""
-
-    def setUp(self) -> None:
-        self.waits = AckWaits()
-
-    def test_g1_the_deadline_is_of_the_clock(self) -> None:
-        """However large the message, and however often its replicas report less than all of it."""
-        self.waits.add(1, 64 << 20, 2, 3000)
-        for now_ms in range(2999):
-            self.assertEqual(self.waits.reached(2, now_ms * 1024), [])
-            self.assertEqual(self.waits.expired(now_ms), [])
-        self.assertEqual(self.waits.next_due_ms, 3000)
-        self.assertEqual(self.waits.reached(2, 64 << 20), [1])
-        self.assertEqual((self.waits.expired(3000), self.waits.next_due_ms, len(self.waits)), ([], None, 0))
-
-    def test_g2_a_hopeless_wait_delays_nobody(self) -> None:
-        """One that needs three replicas stays; those behind it that need two, or less of the log, go."""
-        self.waits.add(1, 100, 3, 3000)
-        self.waits.add(2, 200, 2, 3001)
-        self.waits.add(3, 150, 2, 3002)
-        self.waits.add(4, 250, 2, 3003)
-        self.assertEqual(self.waits.reached(2, 200), [3, 2])
-        self.assertEqual(self.waits.needs, [2, 3])
-        self.assertEqual(self.waits.expired(3000), [1])
-        self.assertEqual(self.waits.expired(3003), [4])
-        self.assertEqual(self.waits.reached(3, 1000), [])
-
-    def test_what_is_replicated_succeeds_after_its_deadline_too(self) -> None:
-        """Java fails a request that was late in its queue without looking."""
-        self.waits.add(1, 100, ALL, 3000)
-        self.assertEqual(self.waits.reached(ALL, 100), [1])
-        self.assertEqual(self.waits.expired(9000), [])
-
-    def test_bounded(self) -> None:
-        """One more than there is room for is told so."""
-        waits = AckWaits(waits_max=1)
-        self.assertEqual([waits.add(1, 10, 2, 100), waits.add(2, 10, 2, 100)], [True, False])
-        self.assertEqual(waits.expired(100), [1])
-        self.assertTrue(waits.add(2, 10, 2, 100))
-
-    def test_abandon(self) -> None:
-        """The role is lost: everybody is told, once."""
-        for wait in (3, 1, 2):
-            self.waits.add(wait, wait, ALL, 100)
-        self.assertEqual((self.waits.abandon(), self.waits.abandon()), ([1, 2, 3], []))
-        self.assertEqual((self.waits.reached(ALL, 100), self.waits.expired(1000), self.waits.needs), ([], [], []))
-
-    def test_g7_what_ended_leaves_nothing_behind(self) -> None:
-        """Waits that end by their offset do not stay with their deadlines behind one that lasts, nor the reverse."""
-        self.waits.add(0, 10, 2, 10**9)
-        self.waits.add(1, 10**9, 3, 10**6)
-        for wait in range(2, 10_000):
-            self.waits.add(wait, 1000, 2, 2000)
-            self.waits.expired(2000)
-            self.waits.add(wait + 10_000, 5, 2, 10**9)
-            self.waits.reached(2, 5)
-        held = len(self.waits._deadlines) + sum(map(len, self.waits._by_need.values()))
-        self.assertEqual((len(self.waits), held < 300), (2, True))
-        self.assertEqual((self.waits.reached(2, 10), self.waits.reached(3, 10**9)), ([0], [1]))
-
-    @settings(max_examples=300)
-    @given(
-        st.lists(
-            st.tuples(st.sampled_from("adt"), st.integers(0, 30), st.sampled_from([ALL, 2, 3]), st.integers(0, 30)),
-            max_size=60,
-        )
-    )
-    def test_as_a_plain_list(self, steps: list[tuple[str, int, int, int]]) -> None:
-        """The same waits end at the same time as if all were looked at."""
-        waits, plain, number = AckWaits(), dict[int, tuple[int, int, int]](), 0
-        for what, one, need, two in steps:
-            if what == "a":
-                number += 1
-                waits.add(number, one, need, two)
-                plain[number] = (one, need, two)
-                continue
-            if what == "d":
-                found = waits.reached(need, one)
-                expected = [wait for wait, each in plain.items() if each[1] == need and each[0] <= one]
-                self.assertEqual([plain[wait][0] for wait in found], sorted(plain[wait][0] for wait in expected))
-            else:
-                found = waits.expired(two)
-                expected = [wait for wait, each in plain.items() if each[2] <= two]
-            self.assertEqual(sorted(found), expected)
-            for wait in found:
-                del plain[wait]
-            self.assertEqual(waits.next_due_ms, min((each[2] for each in plain.values()), default=None))
-            self.assertEqual(len(waits), len(plain))

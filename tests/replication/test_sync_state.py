@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import InvariantBroken, RemoteProtocolError
-from rocketha.replication.ack_waits import ALL
-from rocketha.replication.acks import NO_ACK
+from rocketha.replication.acks import ALL, NO_ACK
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.lease import Lease
 from rocketha.replication.sync_state import SAMPLE_MS, SetChange, SyncState, SyncTiming

@@ -249,7 +249,7 @@ class OrderTests(Case):
         self.assertEqual(self.log(one).end, end)
 
     def test_the_same_epoch_again(self) -> None:
-        """After a fence without a restart, and after a clean stop, the epoch is resumed; after a crash it may not be."""
+        """After a fence, and after a clean stop, the epoch is resumed; after a crash it may not be."""
         one = self.replica(1)
         self.elect(1)
         self.send(one)

@@ -22,6 +22,8 @@ from rocketha.errors import RemoteProtocolError, ensure
 ReplicaId = int | str
 """A controller's broker id; of a classic link, whatever names the peer."""
 NO_ACK = -1
+ALL = -1
+"""The need of a put that waits for every member of the SyncStateSet (``allAckInSyncStateSet``), as Java writes it."""
 
 
 @attrs.define(slots=True)

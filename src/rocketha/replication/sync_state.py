@@ -37,8 +37,7 @@ from collections.abc import Iterable
 import attrs
 
 from rocketha.errors import RemoteProtocolError, ensure
-from rocketha.replication.ack_waits import ALL
-from rocketha.replication.acks import NO_ACK, ReplicaAcks
+from rocketha.replication.acks import ALL, NO_ACK, ReplicaAcks
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.lease import Lease
 from rocketha.wire.codes import ResponseCode

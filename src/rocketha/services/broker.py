@@ -48,6 +48,7 @@ from rocketha.services.broker_role import ClassicRole, RoleSource
 from rocketha.services.broker_upkeep import BrokerUpkeep
 from rocketha.services.broker_wakeups import Wakeups
 from rocketha.services.config import BrokerConfig
+from rocketha.services.config_replication import ASYNC_MASTER
 from rocketha.services.controller_mode import ControllerMode
 from rocketha.services.fast_port import unsupported
 from rocketha.services.fatal import end_process
@@ -137,7 +138,7 @@ class BrokerService(service.MultiService):
         self._log_work = self._work(self.reactor, "rocketha-log")
         self.file_work = self._work(self.reactor, "rocketha-files")
         self._turn = Turn()
-        self._turn.afterwards = self.store.settle
+        self._turn.afterwards = self._settle
         self.flusher = Flusher(self.store, self.waiting, self._log_work, self.as_turn)
         self.effects = BrokerEffects(self.state, self.factories, self.files, self.file_work, self._topics_changed)
         self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self.file_work)
@@ -212,16 +213,18 @@ class BrokerService(service.MultiService):
         self.replication.role_changed.append(self._role_changed)
 
     def _listen_for_slaves(self) -> None:
-        if self._listen:  # the main port is somewhere else than the configuration says
-            return
-        for description in self._endpoints(self.config.replication.ha_listen_port):
-            port = strports.service(description, self.replication.links.factory, self.reactor)
-            port.setName("port-ha")
-            port.setServiceParent(self)
+        keys = self.config.replication
+        if self._listen and not keys.enable_controller_mode and keys.broker_role == ASYNC_MASTER:
+            return  # one whose main port is not where the file says, for a test or a quick look
+        port = strports.service(self._endpoint(keys.ha_listen_port), self.replication.links.factory, self.reactor)
+        port.setName("port-ha")
+        port.setServiceParent(self)
 
     def _endpoints(self, port: int) -> tuple[str, ...]:
-        backlog = self.config.remoting.server_socket_backlog
-        return self._listen or (config_views.endpoint(self.config.bind_address, port, backlog),)
+        return self._listen or (self._endpoint(port),)
+
+    def _endpoint(self, port: int) -> str:
+        return config_views.endpoint(self.config.bind_address, port, self.config.remoting.server_socket_backlog)
 
     def _open(self, description: str, requests: Any, name: str) -> None:
         limits = config_views.limits(self.config.remoting)
@@ -401,6 +404,10 @@ class BrokerService(service.MultiService):
             self.turn_ended()
         finally:
             self._turn.end()
+
+    def _settle(self) -> None:
+        if not self._changes.busy:
+            self.store.settle()
 
     # --- the role
 

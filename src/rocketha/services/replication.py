@@ -188,8 +188,20 @@ class Replication:
             return
         order = self._begin_order(f"to be master of epoch {epoch}")
         self.epoch = epoch
-        promotion, epochs = yield self._jobs.run(lambda: self._promote(epoch))
-        self._still(order)
+
+        def promoted(result: tuple[Promotion, EpochCache]) -> None:
+            self._still(order)
+            promotion, epochs = result
+            self._promoted(promotion)
+            self._set.start(self.own_id, epochs, members, set_epoch, registered, asked_ms)
+            self._wakeups.anything_until(self.log.end)
+            self._become(Role.MASTER)
+            self._set.progress(self._set.now_ms())
+
+        yield self._jobs.run(lambda: self._promote(epoch), promoted)
+
+    def _promoted(self, promotion: Promotion) -> None:
+        """The log is a master's."""
         if promotion.cut_bytes:
             self._logger.warn(
                 "{bytes} bytes behind the last whole record were cut off: {why}", bytes=promotion.cut_bytes,
@@ -198,11 +210,7 @@ class Replication:
         assert self.confirm is not None
         self.confirm.truncated(self.log.end)
         self._waiting.log_cut(self.log.end)
-        self._led = epoch
-        self._set.start(self.own_id, epochs, members, set_epoch, registered, asked_ms)
-        self._wakeups.anything_until(self.log.end)
-        self._become(Role.MASTER)
-        self._set.progress(self._set.now_ms())
+        self._led = self.epoch
 
     def _promote(self, epoch: int) -> tuple[Promotion, EpochCache]:
         """In the log's thread."""
@@ -245,11 +253,14 @@ class Replication:
             self.set_known(members, set_epoch)
             return
         order = self._order
-        yield self._jobs.run(lambda: self._next_epoch(epoch))
-        self._still(order)
-        self._set.epochs.begin(epoch, self.log.begin, self.log.end)
-        self.epoch = self._led = epoch
-        self._set.reelected(epoch, members, set_epoch, asked_ms)
+
+        def begun(_: None) -> None:
+            self._still(order)
+            self._set.epochs.begin(epoch, self.log.begin, self.log.end)
+            self.epoch = self._led = epoch
+            self._set.reelected(epoch, members, set_epoch, asked_ms)
+
+        yield self._jobs.run(lambda: self._next_epoch(epoch), begun)
 
     def _next_epoch(self, epoch: int) -> None:
         """In the log's thread: in the file before its first byte."""

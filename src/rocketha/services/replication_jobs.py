@@ -2,7 +2,8 @@
 
 Theory of operation.  Such a change blocks on the disk, so it runs in the log's thread; and it turns over what the
 reactor's thread reads, so meanwhile nobody else touches the store: no flush and no upkeep is under way when it begins,
-none begins before it is over, and the broker parks its requests.  One at a time, in the order they were asked for.
+none begins before it is over, and the broker parks its requests.  What follows from the change in memory is done before
+they go on.  One at a time, in the order they were asked for.
 """
 
 from __future__ import annotations
@@ -34,22 +35,29 @@ class LogChanges:
         self._work = work
         self._lock = defer.DeferredLock()
 
-    def run(self, call: Callable[[], T]) -> defer.Deferred[T]:
-        """The result of a blocking call that has the store to itself."""
-        return self._lock.run(self._alone, call)
+    def run(self, call: Callable[[], T], then: Callable[[T], None] | None = None) -> defer.Deferred[T]:
+        """The result of a blocking call that has the store to itself.
+
+        :param then: given the result in the reactor's thread, before anybody else touches the store.
+        """
+        return self._lock.run(self._alone, call, then)
 
     def idle(self) -> defer.Deferred[None]:
         """Fires when none is under way or waits."""
         return self._lock.run(lambda: None)
 
     @defer.inlineCallbacks
-    def _alone(self, call: Callable[[], Any]) -> Generator[Any, Any, Any]:
+    def _alone(self, call: Callable[[], Any], then: Callable[[Any], None] | None) -> Generator[Any, Any, Any]:
         self._flusher.paused = self._upkeep.paused = True
         try:
             yield self._flusher.idle()
             yield self._upkeep.idle()
             self.busy = True
-            return (yield self._work.run(call))
+            result = yield self._work.run(call)
+            self.busy = False
+            if then is not None:
+                then(result)
+            return result
         finally:
             self._flusher.paused = self._upkeep.paused = self.busy = False
             self.over()

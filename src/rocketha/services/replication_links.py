@@ -20,8 +20,7 @@ from rocketha.broker.acknowledgements import Acknowledgements, Replicas
 from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.ha_master import MasterHaFactory, MasterHaProtocol, OpenLink
-from rocketha.replication.ack_waits import ALL
-from rocketha.replication.acks import NO_ACK, ReplicaAcks
+from rocketha.replication.acks import ALL, NO_ACK, ReplicaAcks
 from rocketha.replication.autoswitch_master import AutoswitchMaster
 from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.confirm import ConfirmOffset
@@ -134,7 +133,7 @@ class ClassicLinks(SlaveLinks):
     def stop(self, why: str) -> None:
         """See the base."""
         self.serving = False
-        self.factory.abort_all(why)
+        self.factory.close_all(why)
 
     def log_grew(self, now_ms: int) -> None:
         """See the base."""
