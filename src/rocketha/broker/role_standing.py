@@ -111,7 +111,7 @@ class Standing:
                 return []
             self._be(post)
             return [Follow(self._next_order(), post.master_id, post.address, post.epoch)]
-        if self.leads_in(told.master_epoch) and not self._retired:
+        if self.leads_in(told.master_epoch):
             return self.know_set(told.in_sync)
         rises = told.in_sync.epoch > self.in_sync.epoch
         again = self.leads and self.order is None and not self._retired and rises

@@ -313,9 +313,7 @@ class ControllerMode:
             case Lead(number, epoch, members, set_epoch, again):
                 self._lead(number, epoch, members, set_epoch, again)
             case Follow(number, master_id, address, epoch):
-                self._log.info(
-                    "broker {id} at {address} is master of epoch {epoch}", id=master_id, address=address, epoch=epoch
-                )
+                self._log.info("follows broker {id} at {address}, epoch {n}", id=master_id, address=address, n=epoch)
                 following = replication.follow(master_id, "", epoch, address)
                 watch.other(address, epoch, master_id)
                 self._follow_up(following, number)

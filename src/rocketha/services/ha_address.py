@@ -19,7 +19,7 @@ from rocketha.wire.remoting import Command
 ASK_S = 1.0
 UNREACHED = (
     error.ConnectError, error.ConnectionClosed, error.ConnectionAborted, error.TimeoutError, error.DNSLookupError,
-    defer.CancelledError, OSError,
+    error.ConnectingCancelledError, defer.CancelledError, OSError,
 )  # fmt: skip
 """How a connection or a request fails without anybody's mistake."""
 
