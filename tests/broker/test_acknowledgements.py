@@ -143,7 +143,7 @@ class AcknowledgementsTests(SynchronousTestCase):
         waiting.replicas = Replicas.NOT_ASKED
         self.answers.put(waiting, 20)
         self.assertEqual(waiting.abandon(), 2)
-        self.assertEqual(sorted(self.answers.said), [(10, LATE_SLAVE), (20, LATE_SLAVE)])
+        self.assertEqual(sorted(self.answers.said), [(10, LATE_SLAVE), (20, LATE_DISK)])
 
     def test_a_cut_log(self) -> None:
         """What disk and replicas had behind the cut says nothing of the bytes that come there."""

@@ -327,6 +327,26 @@ class SyncTests(PairCase):
         self.until("level", lambda: self.level(self.master, slave))
         self.assertEqual(self.send(self.master), 0)
 
+    def test_a_stop_under_load(self) -> None:
+        """Of a master that stops no message is acknowledged that its slave does not have."""
+        self.restart_master(f"namesrvAddr={self.nameserver().address}:{NAMESERVER_PORT}")  # signing off takes a moment
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        waiting = []
+        for round_ in range(40):
+            waiting += [self.sending(self.master, bytes(100)).addErrback(lambda _: None) for _ in range(3)]
+            self.run_for(0.0005)
+            if round_ == 20:
+                stopped = self.service(self.master).stopService()
+        self.await_(stopped)
+        self.master.exited("stopped")
+        self.until("all are through", lambda: all(map(self.answered, waiting)))
+        acknowledged = sum(each.result is not None and each.result.code == 0 for each in waiting)
+        self.assertGreater(acknowledged, 10)
+        self.run_for(0.5)
+        self.assertLessEqual(1 + acknowledged, self.service(slave).store.max_offset("T", 0))
+
     def test_in_order(self) -> None:
         """Answers leave in the order of the log."""
         slave = self.slave()

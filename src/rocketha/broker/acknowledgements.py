@@ -151,7 +151,7 @@ class Acknowledgements:
 
     def abandon(self) -> int:
         """This broker is the master no more: nobody can say that a message is safe; how many were answered."""
-        return _fail(self._local, ResponseCode.FLUSH_SLAVE_TIMEOUT) + _fail(
+        return _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT) + _fail(
             self._replicated, ResponseCode.FLUSH_SLAVE_TIMEOUT
         )
 

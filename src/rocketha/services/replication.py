@@ -316,10 +316,11 @@ class Replication:
     def _stop_role(self, why: str) -> None:
         """What the present role allowed ends now."""
         self.master_id, self.master_address, self.retiring = None, "", ""
-        if self.role is not Role.MASTER or self.elected is None:
+        if self.role is not Role.MASTER:
             return
-        self.elected.stop(why)
-        self.log.follow()
+        self.links.stop(why)
+        if self.elected is not None:
+            self.log.follow()
         self._as_turn(self._abandon)
 
     def _abandon(self) -> None:
@@ -481,10 +482,5 @@ class Replication:
         return None
 
     def stop(self) -> None:
-        """The broker ends: no links any more."""
-        self._order += 1
-        self.following.stop("the broker stops")
-        if self.classic is not None:
-            self.classic.stop("the broker stops")
-        if self.elected is not None:
-            self.elected.stop("the broker stops")
+        """The broker ends: no links any more, and no message is taken that nobody would wait for."""
+        self._begin_order("the broker stops")

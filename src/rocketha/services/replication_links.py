@@ -180,7 +180,7 @@ class ClassicLinks(SlaveLinks):
 
     def _weigh(self) -> None:
         """Whether the next messages have somebody to wait for."""
-        if self._need <= 1 or not self.serving:
+        if self._need <= 1:
             self._waiting.replicas = Replicas.NOT_ASKED
             return
         there = sum(map(self.is_in_sync, self.factory.connections.values()))
@@ -260,7 +260,7 @@ class SetLinks(SlaveLinks):
         self.sync = None
         self.lease.end()
         self._stop_timer()
-        self._waiting.replicas = Replicas.NOT_ASKED
+        self._waiting.replicas = Replicas.MISSING
         self.factory.abort_all(why)
 
     # -- the controller's answers
