@@ -153,6 +153,90 @@ class CopyTests(PairCase):
         self.assertIs(self.service(slave).replication.following.connection, connection)
 
 
+class ExpiryTests(PairCase):
+    """Files that are old enough go, at both ends by their own clock."""
+
+    master_settings = slave_settings = f"fileReservedTime=1\ndeleteWhen={';'.join(f'{hour:02}' for hour in range(24))}"
+
+    def test_at_both_ends(self) -> None:
+        """The link goes on; what both still have is equal."""
+        slave = self.slave()
+        self.send_many(self.master, 600)
+        self.until("level", lambda: self.level(self.master, slave))
+        connection = self.service(slave).replication.following.connection
+        self.run_for(2 * 3600.0)
+        self.assertGreater(self.log(self.master).begin, 0)
+        self.assertGreater(self.log(slave).begin, 0)
+        self.send_many(self.master, 300)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.assertIs(self.service(slave).replication.following.connection, connection)
+        self.same_logs(self.master, slave)
+
+    def test_a_slave_that_was_away_too_long(self) -> None:
+        """What it lacks is gone: it says so, and neither cuts nor skips anything by itself."""
+        slave = self.slave()
+        self.send_many(self.master, 20)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.stop(slave)
+        self.send_many(self.master, 600)
+        self.run_for(2 * 3600.0)
+        self.restart(slave)
+        end = self.log(slave).end
+        self.assertLess(end, self.log(self.master).begin)
+        self.run_for(10.0)
+        self.assertIn("the master is at", self.service(slave).ready() or "")
+        self.assertEqual(self.log(slave).end, end)
+
+
+class DamageTests(PairCase):
+    """Bytes of a slave's log that are no record."""
+
+    def test_it_is_copied_again(self) -> None:
+        """The log is cut there and goes on; the same place a second time is left, and said."""
+        slave = self.slave()
+        self.send_many(self.master, 20)
+        self.until("level", lambda: self.level(self.master, slave))
+        whole = self.log(slave).end
+        following = self.service(slave).replication.following
+        original, spoilt = following.append_raw, []
+
+        def append_raw(offset: int, data: bytes | memoryview) -> None:
+            if len(spoilt) < self.spoil_times and offset <= whole + 100 < offset + len(data):
+                data = bytearray(data)
+                data[whole + 100 - offset] ^= 0xFF
+                spoilt.append(offset)
+            original(offset, bytes(data))
+
+        following.append_raw = append_raw  # type: ignore[method-assign]
+        self.spoil_times = 1
+        self.send_many(self.master, 20)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.assertEqual(len(spoilt), 1)
+        self.same_logs(self.master, slave)
+
+    def test_bad_twice(self) -> None:
+        """A master that sends the same bytes again has no better ones."""
+        slave = self.slave()
+        self.send_many(self.master, 20)
+        self.until("level", lambda: self.level(self.master, slave))
+        whole = self.log(self.master).end
+        self.send(self.master, bytes(1000))
+        file = self.master.disk.open("/store/commitlog/00000000000000000000")
+        self.until("level", lambda: self.level(self.master, slave))
+        self.stop(slave)
+        file.write(whole + 200, [b"bad"])
+        self.restart(slave)
+        self.await_(self.service(slave)._changes.run(lambda: self.log(slave).truncate(whole)))
+        self.service(slave).replication.following._drop("the log was cut")
+        self.service(slave).replication.following._later()
+        self.run_for(5.0)
+        self.send_many(self.master, 5)
+        self.run_for(1.0)
+        self.assertIn(f"the log is bad at {whole}", self.service(slave).ready() or "")
+        self.assertEqual(self.log(slave).end, self.log(self.master).end)
+        self.assertEqual(self.log(slave).dispatched_offset, whole)
+
+
 class RoleTests(PairCase):
     """What a slave serves, and a directory that changes its role."""
 

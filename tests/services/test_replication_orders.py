@@ -575,6 +575,32 @@ class SwitchTests(Case):
         self.assertEqual(self.log(two).begin, 0)
 
 
+class ExpiryTests(Case):
+    """A replica that was away while files expired."""
+
+    def test_it_starts_over(self) -> None:
+        """Its log was found equal to the master's, ends before that begins, and is copied anew."""
+        expiry = f"fileReservedTime=1\ndeleteWhen={';'.join(f'{hour:02}' for hour in range(24))}"
+        one, two = self.replica(1, expiry), self.replica(2, expiry)
+        self.elect(1)
+        self.full(1, 2)
+        self.send_many(one, 20)
+        self.all_level()
+        two.kill()
+        self.full(1)
+        self.send_many(one, 600)
+        for _ in range(80):
+            ReplicationCase.run_for(self, 100.0)
+            self.replication(1).lease_confirmed(self.epoch, self.now_ms(1))
+        self.assertGreater(self.log(one).begin, 0)
+        self.restart(two)
+        self.assertLess(self.log(two).end, self.log(one).begin)
+        self.all_follow()
+        self.full(1, 2)
+        self.all_level()
+        self.assertEqual(self.log(two).begin, self.log(one).begin)
+
+
 class StatusTests(Case):
     """What tools are told."""
 
