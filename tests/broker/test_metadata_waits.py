@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rocketha.broker import metadata_waits
 from rocketha.broker.data_version import DataVersion
-from rocketha.broker.metadata_waits import STRANGER_MS, MetadataWaits, Versions, WaitingAnswer
+from rocketha.broker.metadata_waits import OURS_MS, STRANGER_MS, MetadataWaits, Versions, WaitingAnswer
 from rocketha.wire.remoting import Answer
 
 BOUND_MS = 1000
@@ -26,10 +26,11 @@ def waiting(versions: Versions, now_ms: int, opaque: int = 0, connection: object
 
 class WaitsTests(unittest.TestCase):
     def setUp(self) -> None:
-        self.waits = MetadataWaits()
+        self.away: set[int] = set()
+        self.waits = MetadataWaits(lambda replica: replica not in self.away)
         self.waits.begin({2, 3}, 0)
         for member in (2, 3):
-            self.waits.has(member, version(1))
+            self.waits.has(member, version(1), 0)
 
     def released(self, now_ms: int) -> list[tuple[int, tuple[int, ...]]]:
         return [(each.waiting.opaque, each.lacking) for each in self.waits.released(now_ms)]
@@ -38,25 +39,25 @@ class WaitsTests(unittest.TestCase):
         """Any of them may be the next master."""
         self.assertEqual(self.waits.lacking(version(2), 10), (2, 3))
         self.waits.add(waiting(version(2), 10, 1))
-        self.waits.has(2, version(2))
+        self.waits.has(2, version(2), 10)
         self.assertEqual(self.released(20), [])
-        self.waits.has(3, version(3))
+        self.waits.has(3, version(3), 10)
         self.assertEqual(self.released(30), [(1, ())])
 
     def test_both_tables_count(self) -> None:
         """A new topic says nothing of a new group."""
         self.waits.add(waiting(version(2, 2), 10, 1))
         for member in (2, 3):
-            self.waits.has(member, version(2, 1))
+            self.waits.has(member, version(2, 1), 10)
         self.assertEqual(self.released(20), [])
         for member in (2, 3):
-            self.waits.has(member, version(2, 2))
+            self.waits.has(member, version(2, 2), 10)
         self.assertEqual(self.released(20), [(1, ())])
 
     def test_the_bound(self) -> None:
-        """Then Java's answer goes out, and it is known who lacks the change."""
+        """Then it is known who lacks the change."""
         self.waits.add(waiting(version(2), 10, 1))
-        self.waits.has(2, version(2))
+        self.waits.has(2, version(2), 10)
         self.assertEqual(self.waits.next_deadline_ms(), 10 + BOUND_MS)
         self.assertEqual(self.released(9 + BOUND_MS), [])
         self.assertEqual(self.released(10 + BOUND_MS), [(1, (3,))])
@@ -64,7 +65,7 @@ class WaitsTests(unittest.TestCase):
     def test_who_leaves_the_set(self) -> None:
         """Cannot be elected."""
         self.waits.add(waiting(version(2), 10, 1))
-        self.waits.has(2, version(2))
+        self.waits.has(2, version(2), 10)
         self.waits.members_are({2}, 20)
         self.assertEqual(self.released(20), [(1, ())])
 
@@ -74,9 +75,31 @@ class WaitsTests(unittest.TestCase):
         self.assertEqual(self.waits.lacking(version(1), 99 + STRANGER_MS), (4,))
         self.assertEqual(self.waits.lacking(version(1), 100 + STRANGER_MS), ())
 
+    def test_a_member_that_is_not_connected_is_none(self) -> None:
+        """It does not ask because it cannot, and may be elected all the same."""
+        self.waits.members_are({2, 3, 4}, 100)
+        self.away.add(4)
+        self.assertEqual(self.waits.lacking(version(1), 100 + 10 * STRANGER_MS), (4,))
+
+    def test_a_broker_of_ours_is_known_as_one(self) -> None:
+        """Also to the next master: after a partition its question may be later than its link."""
+        self.waits.heard_of((4,), 0)
+        self.waits.end()
+        self.waits.begin({2, 4}, 20_000)
+        self.assertEqual(self.waits.ours(20_000), [2, 3, 4])
+        self.assertEqual(self.waits.lacking(version(1), 19_999 + OURS_MS), (2, 4))
+        self.assertEqual(self.waits.lacking(version(1), 20_000 + OURS_MS), ())
+        self.assertEqual(self.waits.ours(OURS_MS + 20_000), [])
+
+    def test_a_java_broker_in_the_place_of_ours(self) -> None:
+        """It takes the tables in its own time, and nobody waits for ever."""
+        self.assertEqual(self.waits.lacking(version(2), OURS_MS - 1), (2, 3))
+        self.waits.has(2, version(1), OURS_MS - 1)
+        self.assertEqual(self.waits.lacking(version(2), OURS_MS), (2,))
+
     def test_the_version_of_another_term_is_no_version(self) -> None:
         """A demoted master has a higher counter and none of the new one's changes."""
-        self.waits.has(2, version(900, 900, epoch=6))
+        self.waits.has(2, version(900, 900, epoch=6), 10)
         self.assertEqual(self.waits.lacking(version(1), 10), (2,))
 
     def test_what_replicas_said_to_another_master_does_not_count(self) -> None:
@@ -86,7 +109,7 @@ class WaitsTests(unittest.TestCase):
 
     def test_a_later_word_wins(self) -> None:
         """Its disk was replaced: it takes all anew."""
-        self.waits.has(2, Versions.of(None, DataVersion()))
+        self.waits.has(2, Versions.of(None, DataVersion()), 10)
         self.assertEqual(self.waits.lacking(version(1), 10), (2,))
 
     def test_the_end_of_a_term(self) -> None:
@@ -113,9 +136,9 @@ class WaitsTests(unittest.TestCase):
     def test_many_strangers(self) -> None:
         """Who says he is replica 1, 2, 3, ... does not fill the memory; members still count."""
         for number in range(10, 10 + 2 * metadata_waits.WAITING_MAX):
-            self.waits.has(number, version(1))
-        self.waits.has(3, version(5))
-        self.waits.has(2, version(5))
+            self.waits.has(number, version(1), 10)
+        self.waits.has(3, version(5), 10)
+        self.waits.has(2, version(5), 10)
         self.assertEqual(self.waits.lacking(version(5), 10), ())
 
 
@@ -124,14 +147,16 @@ class WaitsMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.waits = MetadataWaits()
+        self.away: set[int] = set()
+        self.waits = MetadataWaits(lambda replica: replica not in self.away)
         self.waits.begin({1, 2, 3}, 0)
         self.has: dict[int, int] = {}
+        self.heard: dict[int, int] = {}
         self.since = dict.fromkeys((1, 2, 3), 0)
         self.now_ms = self.counter = 0
         self.open: dict[int, tuple[int, int]] = {}
 
-    @rule(ms=st.integers(0, 3000))
+    @rule(ms=st.sampled_from((0, 1, 500, 3000, 70_000)))
     def time(self, ms: int) -> None:
         self.now_ms += ms
 
@@ -146,7 +171,13 @@ class WaitsMachine(RuleBasedStateMachine):
     @rule(member=st.integers(1, 4), back=st.integers(0, 3))
     def asks(self, member: int, back: int) -> None:
         self.has[member] = max(0, self.counter - back)
-        self.waits.has(member, version(self.has[member]))
+        self.heard[member] = self.now_ms
+        self.waits.has(member, version(self.has[member]), self.now_ms)
+
+    @rule(members=st.sets(st.integers(1, 4)))
+    def away_are(self, members: set[int]) -> None:
+        self.away.clear()
+        self.away.update(members)
 
     @rule(members=st.sets(st.integers(1, 4)))
     def set_is(self, members: set[int]) -> None:
@@ -154,11 +185,15 @@ class WaitsMachine(RuleBasedStateMachine):
         self.waits.members_are(members, self.now_ms)
 
     def lacks(self, wanted: int) -> tuple[int, ...]:
-        return tuple(
-            member
-            for member, since in sorted(self.since.items())
-            if (self.has[member] < wanted if member in self.has else self.now_ms - since < STRANGER_MS)
-        )
+        found = []
+        for member, since in sorted(self.since.items()):
+            if self.has.get(member, -1) >= wanted:
+                continue
+            patience = OURS_MS if member in self.heard else STRANGER_MS
+            quiet = self.now_ms - max(since, self.heard.get(member, 0))
+            if quiet < patience or member in self.away:
+                found.append(member)
+        return tuple(found)
 
     @invariant()
     def goes_out(self) -> None:
@@ -175,5 +210,5 @@ class WaitsMachine(RuleBasedStateMachine):
         assert len(self.waits) == len(self.open)
 
 
-WaitsMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+WaitsMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 WaitsMachineTests = WaitsMachine.TestCase

@@ -86,9 +86,11 @@ class Node:
         self.watch = MasterWatch()
         self.told: list[str] = []
         self.disk_fails = self.store_busy = False
+        self.away: set[int] = set()  # replicas whose log does not follow
         self.metadata = MetadataSync(
             reactor, self.now_ms, self.state, _QueueView(self.store), self.delays,  # type: ignore[arg-type]
-            lambda: self.store_busy, self.watch, lambda: number, self.save, self.told.extend, 5.0, ack_timeout_ms,
+            lambda: self.store_busy, self.watch, lambda: number, self.save, self.told.extend,
+            lambda replica: replica not in self.away, 5.0, ack_timeout_ms,
         )  # fmt: skip
         self.table = {**request_table(self.state), **self.metadata.requests}
         self.asked: list[int] = []

@@ -18,7 +18,7 @@ from rocketha.broker.role import BUSY
 from rocketha.errors import RequestRefused
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.forwarding import Forwarding
+from rocketha.services.forwarding import IN_DOUBT, Forwarding
 from rocketha.simulation.host import Host, Process
 from rocketha.simulation.world import World
 from rocketha.wire.remoting import Answer, Command
@@ -210,11 +210,11 @@ class PassingOnTests(ForwardingCase):
         self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="15000")
         self.producer.send(self.a, b"send")
         self.world.run(2.9)
-        self.assertEqual(self.codes(), {b"send": BUSY.code})
+        self.assertEqual(self.codes(), {b"send": IN_DOUBT.code})
         self.world.run(15)
-        self.assertEqual(self.codes(), {b"send": BUSY.code})
+        self.assertEqual(self.codes(), {b"send": IN_DOUBT.code})
         self.world.run(11)
-        self.assertEqual(self.codes(), {b"pull": BUSY.code, b"send": BUSY.code})
+        self.assertEqual(self.codes(), {b"pull": BUSY.code, b"send": IN_DOUBT.code})
         self.nothing_left()
 
     def test_never_a_chain(self) -> None:
@@ -403,7 +403,7 @@ class FailureTests(ForwardingCase):
         self.world.run(0.2)
         self.host("b").kill()
         self.world.run(0.2)
-        self.assertEqual(self.codes(), {b"one": BUSY.code})
+        self.assertEqual(self.codes(), {b"one": IN_DOUBT.code})
         self.nothing_left(self.a)
 
     def test_a_master_that_stands_still(self) -> None:
@@ -414,7 +414,7 @@ class FailureTests(ForwardingCase):
         self.host("b").freeze(whole=True)
         self.producer.send(self.a, b"one")
         self.world.run(4)
-        self.assertEqual(self.codes(), {b"before": 0, b"one": BUSY.code})
+        self.assertEqual(self.codes(), {b"before": 0, b"one": IN_DOUBT.code})
         self.assertLess(self.producer.answers[b"one"][1], 3)
         self.nothing_left(self.a)
 
@@ -431,8 +431,21 @@ class FailureTests(ForwardingCase):
         self.assertEqual(self.b.stored, [b"nobody waits"])
         self.nothing_left()
 
+    def test_stop_with_sends_on_their_way(self) -> None:
+        """They may be stored: a refusal would say that they are not."""
+        self.master_is(self.b, self.a)
+        self.b.silent = True
+        self.producer.send(self.a, b"send", oneway=False)
+        self.producer.send(self.a, b"pull", code=PULL)
+        self.world.run(0.1)
+        self.say(self.a, self.a.forwarding.stop)
+        self.world.run(0.1)
+        self.assertEqual(self.codes(), {b"pull": BUSY.code, b"send": IN_DOUBT.code})
+        self.assertEqual(self.a.forwarding.doubtful, 1)
+        self.nothing_left()
+
     def test_stop(self) -> None:
-        """What is kept and what is on its way is refused."""
+        """What is kept is refused, and what comes."""
         self.producer.send(self.a, b"kept")
         self.world.run(0.1)
         self.say(self.a, self.a.forwarding.stop)

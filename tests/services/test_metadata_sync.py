@@ -388,13 +388,61 @@ class AcknowledgedTests(TablesCase):
         self.assertLess(self.world.now - began, 0.05)
 
     def test_the_wait_is_bounded(self) -> None:
-        """A member that is silent keeps nobody for longer than a second."""
+        """A member that is silent keeps nobody for longer than a second; that is no success, and may be repeated."""
         self.host("c").freeze(whole=False)
         answers = self.make()
         self.world.run(0.9)
         self.assertEqual(answers, [])
         self.world.run(0.2)
+        self.assertEqual([answer.code for answer in answers], [1])
+        self.assertIn("replicas 3 did not take it within 1000 ms", answers[0].remark or "")
+        self.host("c").thaw()
+        self.world.run(0.1)
+        answers = self.make()
+        self.world.run(0.1)
         self.assertEqual([answer.code for answer in answers], [0])
+
+    def test_the_same_again_waits_too(self) -> None:
+        """What is there already may be there only."""
+        self.host("c").freeze(whole=False)
+        self.make()
+        self.world.run(0.1)
+        answers = self.make()
+        self.world.run(0.5)
+        self.assertEqual(answers, [])
+        self.host("c").thaw()
+        self.world.run(0.1)
+        self.assertEqual([answer.code for answer in answers], [0])
+        self.assertIn("New", self.two.saved("topics"))
+
+    def test_a_member_that_is_cut_off_from_the_beginning(self) -> None:
+        """It never asked this master, which knows from the former one that it is no Java broker; nobody is told that
+        the change will stay (seen in simulation: elected next, it had not the topic)."""
+        self.world.run(1.5)
+        self.world.partition("cut", [self.host("b")], [self.host("c")])
+        self.lead(self.one, self.two, epoch=2)
+        self.one.away.add(3)
+        self.world.run(10)
+        for _ in range(2):
+            answers = self.ask(self.one, UPDATE_TOPIC, topic_fields("New"))
+            self.world.run(1.2)
+            self.assertEqual([answer.code for answer in answers], [1])
+            self.one.away.clear()  # its link is back before its question
+        self.world.heal("cut")
+        self.world.run(2.5)
+        answers = self.ask(self.one, UPDATE_TOPIC, topic_fields("New"))
+        self.world.run(0.1)
+        self.assertEqual([answer.code for answer in answers], [0])
+        self.assertIn("New", self.two.saved("topics"))
+
+    def test_a_connection_that_went_silent_is_left(self) -> None:
+        """After a partition the tables come within a few seconds, not when the old connection tries again."""
+        self.world.partition("cut", [self.host("a")], [self.host("c")])
+        self.world.run(40)
+        self.world.heal("cut")
+        self.ask(self.master, UPDATE_TOPIC, topic_fields("New"))
+        self.world.run(2.5)
+        self.assertIn("New", self.two.state.topics)
 
     def test_who_is_no_member_is_not_waited_for(self) -> None:
         """It cannot be elected."""

@@ -4,14 +4,15 @@ Pure.  Must not know how a replica tells its version (:mod:`rocketha.services.me
 
 Theory of operation.  A change of topics or groups by an administrator is answered when every other member of the
 SyncStateSet has taken it onto its disk: whichever of them is elected next has the topic (regression F2).  A replica
-says with each question what it has.  Three things let an answer go without that, because a cluster must stay usable:
+says with each question what it has.  Two things let an answer go without that, because a cluster must stay usable:
 
-- the member never asked in this term and had :data:`STRANGER_MS` to do so: it is a Java broker, which takes the
-  tables in its own time;
 - the member left the set: it cannot be elected;
-- the bound on the wait.  Then the answer is Java's (success), and the log names who lacks the change.
+- the member is connected, and did not ask for so long that it must be a Java broker, which takes the tables in its
+  own time.  Who was ever heard of as one of ours is given longer: its question may be late where its link is not.
 
-A term that ends leaves changes of which nobody knows whether they outlive it: those answers are errors.
+The wait is bounded, as an administrator's patience is.  Then, and when the term ends, nobody knows whether the change
+outlives an election: the answer is an error that says so.  The request can be repeated, and what is there already
+waits like what is new.
 
 Invariant of the waiting answers: in the order of both their versions and their deadlines, as tables only go forward
 within a term and the bound is one number.
@@ -20,7 +21,7 @@ within a term and the bound is one number.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import attrs
@@ -30,7 +31,9 @@ from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Answer
 
 STRANGER_MS = 5000
-"""How long a member may be silent at first before it counts as one that does not know our question."""
+"""How long a connected member may be silent at first before it counts as one that does not know our question."""
+OURS_MS = 60_000
+"""The same for one that knew it: another broker may have been started in its place."""
 
 WAITING_MAX = 4096
 """Answers that wait; a further one is given at once, as Java would."""
@@ -88,9 +91,14 @@ class Released(NamedTuple):
 
 
 class MetadataWaits:
-    """The replicas and the waiting answers of one master's term; empty while this broker is none."""
+    """The replicas and the waiting answers of one master's term; empty while this broker is none.
 
-    def __init__(self) -> None:
+    :param present: whether a replica's log follows ours at the moment.
+    """
+
+    def __init__(self, present: Callable[[int], bool]) -> None:
+        self._present = present
+        self._heard_ms: dict[int, int] = {}  # broker of ours -> when it asked last, or was heard of; outlives terms
         self._since_ms: dict[int, int] = {}  # member -> when it became one, as far as this term goes
         self._taken: dict[int, Versions] = {}
         self._waiting: deque[WaitingAnswer] = deque()
@@ -115,10 +123,21 @@ class MetadataWaits:
         self._taken.clear()
         return waiting
 
-    def has(self, member: int, versions: Versions) -> None:
+    def has(self, member: int, versions: Versions, now_ms: int) -> None:
         """A replica said which tables are on its disk.  A later word wins: a disk may have been replaced."""
         if member in self._since_ms or len(self._taken) < WAITING_MAX:
             self._taken[member] = versions
+            self.heard_of((member,), now_ms)
+
+    def heard_of(self, brokers: Iterable[int], now_ms: int) -> None:
+        """These are of our make, says one who knows."""
+        for broker in brokers:
+            if broker in self._heard_ms or len(self._heard_ms) < WAITING_MAX:
+                self._heard_ms[broker] = now_ms
+
+    def ours(self, now_ms: int) -> list[int]:
+        """The brokers that asked lately, sorted."""
+        return sorted(broker for broker, heard in self._heard_ms.items() if now_ms - heard < OURS_MS)
 
     def lacking(self, versions: Versions, now_ms: int) -> tuple[int, ...]:
         """The members to wait for until they have these tables, sorted."""
@@ -126,9 +145,11 @@ class MetadataWaits:
 
     def _lacks(self, member: int, since_ms: int, versions: Versions, now_ms: int) -> bool:
         taken = self._taken.get(member)
-        if taken is None:
-            return now_ms - since_ms < STRANGER_MS
-        return not taken.reach(versions)
+        if taken is not None and taken.reach(versions):
+            return False
+        heard_ms = self._heard_ms.get(member)
+        quiet_ms = now_ms - since_ms if heard_ms is None else now_ms - max(since_ms, heard_ms)
+        return quiet_ms < (STRANGER_MS if heard_ms is None else OURS_MS) or not self._present(member)
 
     def add(self, waiting: WaitingAnswer) -> bool:
         """Let an answer wait; False when too many do."""

@@ -205,7 +205,7 @@ class BrokerService(service.MultiService):
         self.group = BrokerGroup(
             keys, self.reactor, self._now, self.state, self.store, self.delays, self.watch,
             lambda: replication.own_id, lambda: self._changes.busy, self.effects.save, self._topics_changed,
-            self.request, self.as_turn, lambda: replication.send_refusal is None,
+            replication.is_present, self.request, self.as_turn, lambda: replication.send_refusal is None,
         )  # fmt: skip
         always = {**self.replication_status.requests, **self.role_source.requests}
         served = {**self._served, **self.group.requests}

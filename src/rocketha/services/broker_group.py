@@ -42,14 +42,15 @@ class BrokerGroup:
         store_busy: Callable[[], bool],
         save: Callable[[str], DiskFailure | None],
         topics_changed: Callable[[Sequence[str]], None],
+        present: Callable[[int], bool],
         serve: Callable[[Any, Command], Answer | None],
         as_turn: Callable[[Callable[[], None]], None],
         serves: Callable[[], bool],
     ) -> None:
         period_s = keys.sync_broker_metadata_period / 1000
         self.metadata = MetadataSync(
-            clock, now_ms, state, store, delays, store_busy, watch, own_id, save, topics_changed, period_s,
-            keys.metadata_ack_timeout_mills,
+            clock, now_ms, state, store, delays, store_busy, watch, own_id, save, topics_changed, present,
+            period_s, keys.metadata_ack_timeout_mills,
         )  # fmt: skip
         self.forwarding = Forwarding(
             clock, watch, state.identity.address, serve, as_turn, keys.forward_sends, serves

@@ -6,9 +6,9 @@ connection reach the master in the order in which they came; everything to one m
 this broker becomes master what is kept is served here, before anything newer.  A master that may not serve for a moment
 (its lease ran out, and whether it is still the master will be known soon) keeps requests the same way.
 
-A request that could not be handed over (no connection) is kept and tried again; one that was and got no answer is
-refused: the master may have taken it, and only the client knows whether it may be sent twice.  A refusal is what this
-broker would have answered without all this.
+A request that could not be handed over (no connection) is kept and tried again.  A send that was handed over and got
+no answer may have been stored: its answer says so (SYSTEM_ERROR: a Java producer sends it again, and must reckon with
+two).  A refusal is what this broker would have answered without all this, and means that nothing was stored.
 
 Bounded in requests, bytes and time.  The master sees this broker as the client: a message's born host is ours.
 """
@@ -32,6 +32,9 @@ from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
+IN_DOUBT = Answer(
+    ResponseCode.SYSTEM_ERROR, "passed on to the master, which did not answer: it may have stored the message, or not"
+)
 RETRY_S = 0.1
 """Between two attempts to connect to a master that is known and cannot be reached."""
 OVERHEAD_BYTES = 512
@@ -66,6 +69,7 @@ class Forwarding:
     :ivar forwarded: requests passed on.
     :ivar served: requests kept and then served here.
     :ivar refused: requests refused after they were taken.
+    :ivar doubtful: sends passed on and not answered.
     """
 
     def __init__(
@@ -92,7 +96,7 @@ class Forwarding:
         self._complained = False
         self._log = make_logger()
         self.count = self.bytes = 0
-        self.forwarded = self.served = self.refused = 0
+        self.forwarded = self.served = self.refused = self.doubtful = 0
         watch.watch(self._go_on)
 
     @property
@@ -238,10 +242,15 @@ class Forwarding:
             self._complained = True
             why = failure.getErrorMessage()
             self._log.warn("requests cannot be passed on to master {master}: {why}", master=address, why=why)
-        if failure.check(error.ConnectError) and request.hold_until_s > self._clock.seconds():
+        unsent = type(failure.value) is error.ConnectError  # a TimeoutError is one too, of a request that was sent
+        if unsent and request.hold_until_s > self._clock.seconds():
             self.forwarded -= 1
             self._keep(request)
             self._try_again()
+        elif request.command.code in forward_rules.SENDS and not unsent:
+            self._done(request)
+            self.doubtful += 1
+            self._answer(request, IN_DOUBT)
         else:
             self._refuse(request)
 
@@ -269,7 +278,7 @@ class Forwarding:
                 self._done(request)
 
     def stop(self) -> None:
-        """Refuse what is kept and what is on its way."""
+        """Refuse what is kept; what is on its way is in doubt."""
         self._enabled = False
         for line in self._kept.values():
             while line:

@@ -9,13 +9,14 @@ a Java slave never asks, and is not waited for.
 
 Fields of AWAIT_METADATA: ``brokerId``, ``epoch`` (of the master that the replica follows), ``topicVersion`` and
 ``groupVersion`` (JSON of DataVersion, empty: none taken yet), ``holdMillis``.  Fields of the answer: ``epoch``,
-``topicVersion``, ``groupVersion``, ``delayVersion``, ``offsetStamp`` (another text than before: offsets changed).
+``topicVersion``, ``groupVersion``, ``delayVersion``, ``offsetStamp`` (another text than before: offsets changed),
+``brokers`` (ids of those that ask it, so that the next master knows for whom to wait).
 Who is not master answers SERVICE_NOT_AVAILABLE: nobody takes tables from a demoted broker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -71,6 +72,7 @@ class MasterTables:
     :param save: writes a table's file now; the failure, if it could not.
     :param topics_changed: told names of topics that were made.
     :param ack_timeout_ms: bound on the wait for replicas; 0: no answer waits, as in Java.
+    :param present: whether a replica's log follows ours at the moment.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class MasterTables:
         save: Callable[[str], DiskFailure | None],
         topics_changed: Callable[[Sequence[str]], None],
         ack_timeout_ms: int,
+        present: Callable[[int], bool],
     ) -> None:
         self._clock = clock
         self._now = now_ms
@@ -96,7 +99,7 @@ class MasterTables:
         self._save = save
         self._topics_changed = topics_changed
         self._ack_timeout_ms = ack_timeout_ms
-        self._waits = MetadataWaits()
+        self._waits = MetadataWaits(present)
         self._epoch: int | None = None  # of the term under way
         self._held: list[_Held] = []
         self._telling: Any = None
@@ -186,7 +189,8 @@ class MasterTables:
         if epoch > self._watch.epoch:
             raise refused("this master's epoch is an older one", ResponseCode.SERVICE_NOT_AVAILABLE)
         known = (header.get("topicVersion", ""), header.get("groupVersion", ""))
-        self._waits.has(replica, Versions.of(DataVersion.from_text(known[0]), DataVersion.from_text(known[1])))
+        taken = Versions.of(DataVersion.from_text(known[0]), DataVersion.from_text(known[1]))
+        self._waits.has(replica, taken, now_ms)
         self._release()
         if not hold_ms or known != self._versions() or len(self._held) >= HELD_MAX:
             return self._news()
@@ -208,6 +212,7 @@ class MasterTables:
                 "groupVersion": groups,
                 "delayVersion": version_text(self._delays.data_version),
                 "offsetStamp": f"{state.stats.boot_ms}-{state.offsets.changes}",
+                "brokers": ",".join(map(str, self._waits.ours(self._now()))),
             }
         )
 
@@ -223,6 +228,10 @@ class MasterTables:
             question.timer.cancel()
         if not question.connection.closed:
             question.connection.answer(question.opaque, answer)
+
+    def heard_of(self, brokers: Iterable[int]) -> None:
+        """These brokers of the group are of our make: its master says so."""
+        self._waits.heard_of(brokers, self._now())
 
     def _changed(self) -> None:
         """A table changed: tell whoever waits, once the request that did it is through."""
@@ -271,15 +280,14 @@ class MasterTables:
 
     def _release(self) -> None:
         for waiting, lacking in self._waits.released(self._now()):
+            answer = waiting.answer
             if lacking:
-                self._log.warn(
-                    "a change of topics or groups is answered although replicas {lacking} do not have it after "
-                    "{timeout_ms} ms: an election now may undo it",
-                    lacking=", ".join(map(str, lacking)),
-                    timeout_ms=self._ack_timeout_ms,
-                )
+                who = f"replicas {', '.join(map(str, lacking))}"
+                remark = f"the change is made here and {who} did not take it within {self._ack_timeout_ms} ms"
+                self._log.warn("{remark}: an election now may undo it", remark=remark)
+                answer = Answer(ResponseCode.SYSTEM_ERROR, f"{remark}: ask again")
             if not waiting.connection.closed:
-                waiting.connection.answer(waiting.opaque, waiting.answer)
+                waiting.connection.answer(waiting.opaque, answer)
         if not len(self._waits) and self._deadline is not None and self._deadline.active():
             self._deadline.cancel()
         self._arm()

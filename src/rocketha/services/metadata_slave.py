@@ -22,11 +22,12 @@ Java: ``SlaveSynchronize``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 from twisted.internet import defer, error, task
+from twisted.python.failure import Failure
 
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.delay_levels import DelayLevels, read_progress
@@ -38,6 +39,7 @@ from rocketha.broker.offsets import read_offsets
 from rocketha.broker.state import BrokerState
 from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
+from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.metadata_master import AWAIT_METADATA, version_text
 from rocketha.wire import json_dialect
@@ -46,11 +48,12 @@ from rocketha.wire.remoting import Command
 
 HOLD_MS = 1000
 """How long a master of ours may keep a question: as old consumer and delay offsets may be."""
-RETRY_S = 1.0
+RETRY_S = 0.5
+CONNECT_S = 1.0
 BUSY_S = 0.05
 NOT_MASTER_RETRY_S = 0.2
 """Between the naming of a master and its first moment as one."""
-ANSWER_S = 5.0
+ANSWER_S = 3.0
 UNHELD_S = 0.2
 """A question without news that was answered sooner was not held: the next one waits this long."""
 OFFSET_BYTES_A_SECOND = 100_000
@@ -72,6 +75,7 @@ class SlaveTables:
     :ivar store_busy: whether the store may not be touched now: its log is being cut.
     :ivar save: writes a table's file now; the failure, if it could not.
     :ivar topics_changed: told names of topics that came, changed or went.
+    :ivar heard_of: told ids of brokers that are of our make.
     """
 
     clock: Any
@@ -81,6 +85,7 @@ class SlaveTables:
     store_busy: Callable[[], bool]
     save: Callable[[str], DiskFailure | None]
     topics_changed: Callable[[Sequence[str]], None]
+    heard_of: Callable[[Iterable[int]], None]
     own_id: Callable[[], int]
     period_s: float
 
@@ -164,7 +169,9 @@ class Following:
             if answer.code == ResponseCode.SERVICE_NOT_AVAILABLE:
                 raise _NotMaster
             before = self._question(0)
-            whole = yield from self._take_news(_successful(answer).fields)
+            news = _successful(answer).fields
+            self._tables.heard_of([int(number) for number in news.get("brokers", "").split(",") if number.isdecimal()])
+            whole = yield from self._take_news(news)
             self._heard_all(whole)
             if not whole:
                 yield self._pause(RETRY_S)
@@ -307,7 +314,19 @@ class Following:
     def _ask(
         self, code: int, header: Mapping[str, str] | None = None, timeout_s: float = ANSWER_S
     ) -> defer.Deferred[Command]:
-        return self._tables.client.request(self._address, code, header, timeout_s=timeout_s)
+        connected = self._tables.client.connect(self._address, CONNECT_S)
+        return connected.addCallback(self._request, code, header, timeout_s)
+
+    @staticmethod
+    def _request(
+        connection: RemotingProtocol, code: int, header: Mapping[str, str] | None, timeout_s: float
+    ) -> defer.Deferred[Command]:
+        def silent(failure: Failure) -> Failure:
+            connection.abort()  # after a partition a new one is there before the old one has sent again
+            return failure
+
+        asked = connection.request(code, header, timeout_s=timeout_s)
+        return asked.addErrback(lambda failure: silent(failure) if failure.check(error.TimeoutError) else failure)
 
     def _save(self, which: str) -> None:
         failure = self._tables.save(which)

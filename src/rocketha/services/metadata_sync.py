@@ -32,6 +32,7 @@ class MetadataSync:
     :param own_id: this broker's id in its group, as it is now.
     :param save: writes a table's file now; the failure, if it could not (:meth:`BrokerEffects.save`).
     :param topics_changed: told names of topics that came, changed or went other than by a request.
+    :param present: whether a replica's log follows ours at the moment.
     :param period_s: syncBrokerMetadataPeriod: between two questions to a Java master.
     :param ack_timeout_ms: metadataAckTimeoutMills: how long the answer to a change of topics or groups waits for
         replicas.
@@ -51,16 +52,18 @@ class MetadataSync:
         own_id: Callable[[], int],
         save: Callable[[str], DiskFailure | None],
         topics_changed: Callable[[Sequence[str]], None],
+        present: Callable[[int], bool],
         period_s: float = 5.0,
         ack_timeout_ms: int = 1000,
     ) -> None:
         self._client = RemotingClient(clock)
-        self._tables = SlaveTables(
-            clock, self._client, state, delays, store_busy, save, topics_changed, own_id, period_s
-        )
         self._master = MasterTables(
-            clock, now_ms, state, store, delays, watch, own_id, save, topics_changed, ack_timeout_ms
+            clock, now_ms, state, store, delays, watch, own_id, save, topics_changed, ack_timeout_ms, present
         )
+        self._tables = SlaveTables(
+            clock, self._client, state, delays, store_busy, save, topics_changed, self._master.heard_of, own_id,
+            period_s,
+        )  # fmt: skip
         self._clock = clock
         self._watch = watch
         self._following: Following | None = None
