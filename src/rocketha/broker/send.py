@@ -20,6 +20,7 @@ from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.message_keys import batch_keys
 from rocketha.broker.message_rules import MessageRules
+from rocketha.broker.plain_send import PlainSends
 from rocketha.broker.send_answer import SendAnswers
 from rocketha.broker.send_header import SendHeader, parse
 from rocketha.broker.state import BrokerState
@@ -34,6 +35,7 @@ from rocketha.wire import batch
 from rocketha.wire import properties as names_of
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.java_text import utf16_length
+from rocketha.wire.known_sends import KnownSend
 from rocketha.wire.properties import parse_text
 from rocketha.wire.record import Record
 from rocketha.wire.remoting import Answer, Command, encode_answer
@@ -122,6 +124,7 @@ class Sends:
         self._region_fields = {"MSG_REGION": rules.region_id, "TRACE_ON": "true" if rules.trace_on else "false"}
         self._layout = StoredProperties({**self._region_fields, "CLUSTER": rules.cluster_name})
         self._answers = SendAnswers(acknowledgements, store_host, self._region_fields)
+        self._plain = PlainSends(state, rules, self._layout, _SPECIAL)
         self._targets: dict[str, _Target] = {}
         self._born_hosts: dict[int, tuple[bytes, int]] = {}
         self._staged: list[_Staged] = []
@@ -130,6 +133,13 @@ class Sends:
 
     def send(self, connection: Connection, command: Command, now_ms: int) -> Answer | None:
         """10 SEND_MESSAGE, 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE: staged (None) or refused."""
+        if type(command) is KnownSend and (self._staged or self._store.writable(now_ms)):
+            plain = self._plain.message(command)
+            if plain is not None:
+                message, unique_key, wait = plain
+                opaque = None if command.flag & 2 else command.opaque
+                self._staged.append(_Staged(connection, opaque, (message,), message.queue_id, unique_key, wait, None))
+                return None
         try:
             return self._send(connection, command, parse(command), now_ms)
         except RequestRefused as refusal:
@@ -163,6 +173,8 @@ class Sends:
         else:
             message, unique_key, wait = self._single(connection, command, header, target, queue_id, now_ms)
             messages = (message,)
+            if type(command) is KnownSend:
+                self._plain.accept(command, target.config, message.sys_flag, message.born_host)
         opaque = None if command.flag & 2 else command.opaque
         self._staged.append(_Staged(connection, opaque, messages, queue_id, unique_key, wait, None))
         return None

@@ -39,7 +39,8 @@ from rocketha.protocols.limits import Limits
 from rocketha.protocols.turn import Turn
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FrameBuffer
-from rocketha.wire.remoting import Answer, Command, decode, encode, encode_answer
+from rocketha.wire.known_sends import HeaderMemory
+from rocketha.wire.remoting import Answer, Command, encode, encode_answer
 from rocketha.wire.remoting import request as make_request
 
 OPAQUE_MAX = (1 << 31) - 1
@@ -97,6 +98,7 @@ class RemotingProtocol(Protocol):
         self._service = factory.service
         self._turn = factory.turn
         self._buffer = FrameBuffer(factory.limits.frame_bytes)
+        self._headers = HeaderMemory()
         self._out: list[bytes] = []
         self._pending: dict[int, _Pending] = {}
         self._opaque = 0
@@ -193,7 +195,7 @@ class RemotingProtocol(Protocol):
                 self.transport.resumeProducing()
 
     def _frames(self, frames: list[bytes]) -> None:
-        service, header_limit = self._service, self.factory.limits.header_bytes
+        service, decode, header_limit = self._service, self._headers.decode, self.factory.limits.header_bytes
         for number, frame in enumerate(frames, 1):
             if self._out_bytes > TURN_BYTES_MAX:
                 # A read full of requests for large answers: the rest waits until these are taken.
@@ -216,11 +218,9 @@ class RemotingProtocol(Protocol):
             except RemoteProtocolError as problem:
                 answer = Answer(ResponseCode.SYSTEM_ERROR, str(problem))
             except Exception as problem:
+                trace = traceback.format_exc()
                 self.factory.log.error(
-                    "request {code} of {peer} failed: {trace}",
-                    code=command.code,
-                    peer=self.peer,
-                    trace=traceback.format_exc(),
+                    "request {code} of {peer} failed: {trace}", code=command.code, peer=self.peer, trace=trace
                 )
                 answer = Answer(ResponseCode.SYSTEM_ERROR, f"{type(problem).__name__}: {problem}"[:1000])
             if answer is not None and not command.flag & 2:

@@ -1,0 +1,188 @@
+"""Plain sends take a short path: the same answers and the same log as by the long one, byte for byte."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from unittest import mock
+
+from rocketha.broker.plain_send import LAYOUTS_MAX, PlainSends
+from rocketha.broker.topics import TopicConfig
+from rocketha.wire import remoting
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.known_sends import HeaderMemory
+from rocketha.wire.remoting import Command
+from tests.services.broker_case import BrokerCase, Client, send_fields
+
+WORDS = ("true", "false", "k1 k2", "TagA", "TagB", "3", "x\u00e9", "50%", "")
+KEYS = ("0123456789ABC-EF", "0123456789A\x01CDEF", "", "0123456789AB\u00e9DEF", '0123456789"BCDEF', "0123456789 BCDEF")
+NAMES = ("WAIT", "KEYS", "TAGS", "DELAY", "a", "%s", "CLUSTER", "POP_CK", "INNER_NUM", "TIMER_DELAY_MS", "XUNIQ_KEY")
+
+
+def _long_way(memory: HeaderMemory, frame: bytes, header_limit: int) -> Command:
+    return remoting.decode(frame, header_limit)
+
+
+def _properties(chance: random.Random) -> str:
+    """A properties string with ``KEY`` where the unique key goes."""
+    pairs = [("UNIQ_KEY", "KEY"), ("WAIT", chance.choice(("true", "true", "false")))]
+    if chance.random() < 0.7:
+        pairs += [(chance.choice(NAMES), chance.choice(WORDS)) for _ in range(chance.randrange(4))]
+    if chance.random() < 0.2:
+        pairs.append((chance.choice(("UNIQ_KEY", "XUNIQ_KEY")), chance.choice(("other", "KEY"))))
+    if chance.random() < 0.5:
+        chance.shuffle(pairs)
+    text = "".join(f"{name}\x01{value}\x02" for name, value in pairs)
+    return text[:-1] if chance.random() < 0.2 else text
+
+
+class Producers:
+    """Say much that is alike: a few topics, headers and property strings in turn."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.topics = ["T"] * 6 + [chance.choice(("%RETRY%G", "U", "T/", "SCHEDULE_TOPIC_XXXX"))] * 2
+        self.texts = ["UNIQ_KEY\x01KEY\x02WAIT\x01true\x02"] * 2 + [_properties(chance) for _ in range(3)]
+        odd = {
+            chance.choice("fghjkm"): chance.choice(("0", "1", "4", "8", "12", "32", "128", "true", "9" * 20, "x"))
+            for _ in range(2)
+        }
+        self.headers: list[dict[str, str]] = [{}] * 4 + [odd, {"f": "1", "h": "7", "j": "3", "l": "5"}]
+        self.bodies = [b"a", b"b" * 100, chance.randbytes(300), b"", bytes(300_001)]
+
+    def send(self, client: Client) -> Command:
+        chance = self.chance
+        key = f"{chance.getrandbits(64):016X}" if chance.random() < 0.85 else chance.choice(KEYS)
+        text = chance.choice(self.texts).replace("KEY\x01KEY", "KEY\x01" + key)
+        if chance.random() < 0.1:
+            text = text.replace("KEY\x01other", "KEY\x01" + key)
+        queue = chance.randrange(4) if chance.random() < 0.95 else chance.choice((-1, 4, 7))
+        given = {**send_fields(chance.choice(self.topics), queue, text), **chance.choice(self.headers)}
+        fields = dict(sorted(given.items()))  # Java's order
+        body = chance.choice(self.bodies[:3] if chance.random() < 0.95 else self.bodies)
+        return client.command(RequestCode.SEND_MESSAGE_V2, fields, body, oneway=chance.random() < 0.05)
+
+
+class PlainSendTests(BrokerCase):
+    """Both paths in two brokers that are alike."""
+
+    config = "maxMessageSize=300000\n"
+
+    def dialogue(self, seed: int) -> list[bytes]:
+        """What a new broker says to a random producer, then what its log, queues and index hold."""
+        self.setUp()
+        chance = random.Random(seed)
+        self.broker.state.find_group("G", 0)
+        clients, producers = [self.connect() for _ in range(2)], Producers(chance)
+        said = []
+        for _ in range(100):
+            client = chance.choice(clients)
+            client.say(*[producers.send(client) for _ in range(chance.randrange(1, 5))])
+            said.append(client.transport.value())
+            client.transport.clear()
+            if chance.random() < 0.03:
+                queues, kind = chance.randrange(3, 6), chance.choice(("SINGLE_TAG", "MULTI_TAG"))
+                policy = {"cleanup.policy": chance.choice(("COMPACTION", "DELETE", "DELETE"))}
+                self.broker.state.topics.table["T"] = TopicConfig(
+                    "T", queues, queues, topic_filter_type=kind, attributes=policy
+                )
+            self.clock.advance(0.01)
+        return said + self.kept()
+
+    def kept(self) -> list[bytes]:
+        """What log, queues and index hold, after a stop."""
+        said = []
+        store = self.broker.store
+        said.append(store.log.read(0, store.max_physical_offset))
+        for topic, queue in sorted((queue.topic, queue.queue_id) for queue in store.queues.all()):
+            found = store.queues.get(topic, queue)
+            assert found is not None
+            said.append(found.read(0, found.next_offset))
+        assert store.index is not None
+        said.append(repr(list(store.index.units())).encode())
+        self.stop()
+        return said
+
+    def told(self, said: Sequence[tuple[str, str]], **header: str) -> list[bytes]:
+        """What a new broker answers to sends, given as topic and properties, then what it holds."""
+        self.setUp()
+        self.broker.state.find_group("G", 0)
+        table = self.broker.state.topics.table
+        table["compacted"] = TopicConfig("compacted", attributes={"cleanup.policy": "COMPACTION"})
+        client, answers = self.connect(), []
+        for topic, text in said:
+            fields = dict(sorted(send_fields(topic, 0, text, **header).items()))  # Java's order
+            client.say(client.command(RequestCode.SEND_MESSAGE_V2, fields, b"body"))
+            answers.append(client.transport.value())
+            client.transport.clear()
+        return answers + self.kept()
+
+    def test_what_is_not_plain(self) -> None:
+        """Sends whose header and length are those of plain ones, and which are not plain."""
+        known = "UNIQ_KEY\x01" + "0" * 16 + "\x02%s\x02"
+        cases: dict[str, list[tuple[str, str]]] = {
+            "a delay": [("T", known % "zzzzz\x013")] * 3 + [("T", known % "DELAY\x013")] * 2,
+            "a key that JSON escapes": [("T", known % "a\x01b")] * 3
+            + [("T", known.replace("0" * 16, "00000\x0100000") % "a\x01b")] * 2,
+            "such a key first": [("T", known % "a\x01b")] * 3
+            + [("T", known.replace("0" * 16, "00000\x0100000") % "a\x01c")] * 2
+            + [("T", known % "a\x01c")] * 2,
+            "another name that ends so": [("T", "X" + known % "a\x01b")] * 4,
+            "two unique keys": [("T", known % ("UNIQ_KEY\x01" + "0" * 16))] * 3
+            + [("T", (known % ("UNIQ_KEY\x01" + "0" * 16)).replace("0" * 16, "1" * 16, 1))],
+            "a retry topic": [("%RETRY%G", known % "a\x01b")] * 4,
+            "a compacted topic": [("compacted", known % "KEYS\x013")] * 3 + [("compacted", known % "zzzz\x013")] * 2,
+        }
+        for name, said in cases.items():
+            for header in ({}, {"j": "9", "l": "5"}):
+                with self.subTest(name, **header):
+                    short = self.told(said, **header)
+                    with mock.patch.object(HeaderMemory, "decode", _long_way):
+                        self.assertEqual(short, self.told(said, **header))
+
+    def test_layouts_are_bounded(self) -> None:
+        """A producer that says something else in each message is not remembered without end."""
+        client = self.connect()
+        for number in range(2 * LAYOUTS_MAX):
+            self.send(client, properties=f"UNIQ_KEY\x01{KEYS[0][:8]}\x02KEYS\x01k{number:04}\x02")
+        shapes = [shape for shapes in client.protocol._headers._shapes.values() for shape in shapes]
+        kept = [len(shape.layouts) for shape in shapes]
+        self.assertGreater(max(kept), LAYOUTS_MAX // 4)
+        self.assertLessEqual(max(kept), LAYOUTS_MAX)
+
+    def test_both_paths_are_one(self) -> None:
+        """Answers, log, queue entries, index units: nothing tells which path a message took."""
+        took = 0
+        message = PlainSends.message
+
+        def counted(*arguments: object) -> object:
+            nonlocal took
+            made = message(*arguments)  # type: ignore[arg-type]
+            took += made is not None
+            return made
+
+        for seed in range(16):
+            with self.subTest(seed=seed):
+                with mock.patch.object(PlainSends, "message", counted):
+                    short = self.dialogue(seed)
+                with mock.patch.object(HeaderMemory, "decode", _long_way):
+                    self.assertEqual(short, self.dialogue(seed))
+        self.assertGreater(took, 500)
+
+    def test_a_full_store_refuses(self) -> None:
+        """What the store takes is asked for before the short path is taken."""
+        client = self.connect()
+        for _ in range(3):
+            self.assertEqual(self.send(client).code, 0)
+        with mock.patch.object(self.broker.store, "writable", lambda now_ms: False):
+            self.assertEqual(self.send(client).code, 14)
+        self.assertEqual(self.send(client).code, 0)
+
+    def test_a_deleted_topic_is_made_anew(self) -> None:
+        """A message of a known shape does not go to a topic that is gone."""
+        client = self.connect()
+        for _ in range(3):
+            self.send(client)
+        del self.broker.state.topics.table["T"]
+        self.assertEqual(self.send(client).code, 0)
+        self.assertIn("T", self.broker.state.topics.table)

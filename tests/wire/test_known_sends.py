@@ -1,0 +1,148 @@
+"""Headers that are known: read exactly as if they were parsed, whatever is changed in them."""
+
+from __future__ import annotations
+
+import unittest
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire import remoting
+from rocketha.wire.known_sends import CREDIT_FIRST, LEARNING_COSTS, SHAPES_MAX, HeaderMemory, KnownSend
+from rocketha.wire.remoting import Command
+
+KEY = "FD0000000000000000000000000000027B995FFD2B276CC36DDC0011"
+
+
+def send(opaque: int = 43, body: bytes = b"body", properties: str = "", code: int = 310, **more: str) -> bytes:
+    """A frame (without its length word) as Java's producer writes it."""
+    fields = {
+        "a": "load-producer", "b": "Load128", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1795315946972",
+        "h": "0", "i": properties or f"UNIQ_KEY\x01{KEY}\x02WAIT\x01true\x02", "j": "0", "k": "false", "m": "false",
+        "n": "broker-a", **more,
+    }  # fmt: skip
+    return remoting.encode(Command(code, "JAVA", 513, opaque, 0, None, fields, body))[4:]
+
+
+def seen(decode: object, frame: bytes) -> object:
+    """What comes of a frame: every field of the command, or the kind of error."""
+    try:
+        command = decode(frame)  # type: ignore[operator]
+    except RemoteProtocolError as problem:
+        return str(problem)
+    return (
+        command.code, command.language, command.version, command.opaque, command.flag, command.remark,
+        list(command.fields.items()), command.body,
+    )  # fmt: skip
+
+
+class KnownSendTests(unittest.TestCase):
+    """A memory's commands are those of :func:`rocketha.wire.remoting.decode`."""
+
+    def known(self, frame: bytes, *before: bytes) -> bool:
+        """Whether a frame is of a shape that ``before`` taught; it reads as if it were not."""
+        memory = HeaderMemory()
+        for each in before:
+            seen(memory.decode, each)
+        kinds = []
+
+        def decode(data: bytes) -> Command:
+            command = memory.decode(data)
+            kinds.append(type(command))
+            return command
+
+        self.assertEqual(seen(decode, frame), seen(remoting.decode, frame))
+        return kinds == [KnownSend]
+
+    def test_what_may_differ(self) -> None:
+        """Queue, time, properties, number and body, each as long as before; anything else is parsed."""
+        frame = send()
+        self.assertFalse(self.known(frame))
+        for known in (
+            frame, send(99), send(body=b""), send(e="3"), send(g="1895315946972"), send(e="7", g="2" * 13, body=b"x"),
+            send(properties=f"UNIQ_KEY\x01{KEY[::-1]}\x02WAIT\x01true\x02"), send(properties="K\x01" + "x" * 89),
+            send(properties=f"UNIQ_KEY\x01{KEY[:-1]}-\x02WAIT\x01nein\x02"),
+        ):  # fmt: skip
+            self.assertTrue(self.known(known, frame))
+        for unknown in (
+            send(100), send(e="10"), send(b="Load129"), send(a="load-consumer"), send(f="1"), send(code=320),
+            send(k="FALSE"), send(m="true"), send(properties="UNIQ_KEY\x01" + "\u00e9" * 20), send(e="-"),
+            send(g="12345678901 2"),
+        ):  # fmt: skip
+            self.assertFalse(self.known(unknown, frame))
+
+    def test_every_byte_changed(self) -> None:
+        """No change of one byte of header or header word is read differently, whether or not whoever serves the sends
+        has met the properties."""
+        frame = send()
+        for at in range(4 + int.from_bytes(frame[1:4], "big")):
+            for value in b'\x00\x01 "+-.019:@A\\_n{}\x7f\x80\xe9\xff':
+                changed = frame[:at] + bytes((value,)) + frame[at + 1 :]
+                for met in (False, True):
+                    memory = HeaderMemory()
+                    memory.decode(frame)
+                    known = memory.decode(frame)
+                    assert isinstance(known, KnownSend)
+                    if met:
+                        known.shape.layouts[known.around] = True
+                    self.assertEqual(seen(memory.decode, changed), seen(remoting.decode, changed), changed)
+
+    @given(st.binary(max_size=12), st.integers(0, 500), st.integers(0, 12))
+    @settings(max_examples=400)
+    def test_any_bytes_anywhere(self, data: bytes, at: int, removed: int) -> None:
+        """Likewise of several bytes, with the header word put right."""
+        frame = send()
+        stop = 4 + int.from_bytes(frame[1:4], "big")
+        at = min(4 + at, stop)
+        header = frame[4:at] + data + frame[min(at + removed, stop) : stop]
+        self.known(len(header).to_bytes(4, "big") + header + frame[stop:], frame)
+
+    @given(st.lists(st.tuples(st.sampled_from('\x01\x02 UNIQ_KEY=k%"\\\u00e9\x00'), st.integers(1, 3)), max_size=40))
+    @settings(max_examples=400)
+    def test_any_properties(self, pieces: list[tuple[str, int]]) -> None:
+        """Any properties, of a header that learned the like of them and of one that did not."""
+        text = "".join(piece * count for piece, count in pieces)
+        self.known(send(properties=text), send(properties=text[::-1] or "x"), send(properties=text or "x"))
+
+    def test_cut_frames(self) -> None:
+        """A frame that ends inside a known header is refused as ever."""
+        frame = send(body=b"")
+        for stop in range(len(frame)):
+            self.known(frame[:stop], frame)
+
+    def test_fields_may_be_set(self) -> None:
+        """As of any command."""
+        memory = HeaderMemory()
+        memory.decode(send())
+        command = memory.decode(send())
+        command.fields = {"b": "other"}
+        self.assertEqual((type(command), command.fields), (KnownSend, {"b": "other"}))
+
+    def test_bounded(self) -> None:
+        """However many shapes come, few are kept; who is never known again is not learned for ever."""
+        memory = HeaderMemory()
+        for number in range(1000):
+            memory._credit = CREDIT_FIRST
+            memory.decode(send(b=f"T{number}", a="x" * (number % 90)))
+            self.assertLessEqual(sum(map(len, memory._shapes.values())), SHAPES_MAX)
+        for number in range(CREDIT_FIRST):
+            memory.decode(send(b=f"U{number}"))
+        self.assertLess(memory._credit, LEARNING_COSTS)
+        new = send(b="another")
+        memory.decode(new)
+        self.assertIs(type(memory.decode(new)), Command)
+
+    def test_use_pays_for_learning(self) -> None:
+        """A producer of four topics in turn is known however long it goes on."""
+        memory = HeaderMemory()
+        frames = [send(b=f"Topic{number}") for number in range(4)]
+        kinds = [type(memory.decode(frame)) for _ in range(1000) for frame in frames]
+        self.assertEqual(kinds[4:].count(KnownSend), len(kinds) - 4)
+        for number in range(50):
+            memory.decode(send(b=f"Other{number}"))
+        self.assertGreater(memory._credit, CREDIT_FIRST)
+
+
+if __name__ == "__main__":
+    unittest.main()
