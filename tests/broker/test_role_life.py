@@ -219,6 +219,13 @@ class RoleTests(unittest.TestCase):
         self.assertEqual(life.do("done", 2), fenced)
         self.assertEqual(life.hear(Question.INFO, master(1, 2, 2, 1)), ["Follow 3 1 10.0.0.1:10911 2"])
 
+    def test_replaced_before_it_led(self) -> None:
+        """There is nobody to wait for."""
+        life = registered(master(2, 1, 1, 1, 2, 3))
+        texts = life.do("noticed", 7, MasterInfo(1, "h:1", 2, SyncSet((1,), 2)))
+        self.assertEqual(texts, ["Fence another broker is said to be the master", "Noticed 7", "ask INFO"])
+        self.assertEqual(life.do("done", 1), [])
+
     def test_its_replicas_are_not_waited_for_long(self) -> None:
         """Two tenths of a second; what the controller says waits as well."""
         life = leading()

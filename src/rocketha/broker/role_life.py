@@ -126,8 +126,7 @@ class RoleLife:
 
     def begin(self, now_ms: int) -> list[Effect]:
         """The log is recovered, the port is open."""
-        self._next_step(now_ms)
-        return self._effects(now_ms)
+        return self.saved(self.identity, now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Time passed."""
@@ -178,8 +177,8 @@ class RoleLife:
 
     def noticed(self, notice: int, info: MasterInfo, now_ms: int) -> list[Effect]:
         """Somebody says that there is another master (1008)."""
-        idle = not self.registered or not self._heeds or self.departure.stage is not Leaving.NO
-        if idle or info.master_epoch <= self.standing.epoch:
+        heeds = self.registered and self._heeds and self.departure.stage is Leaving.NO
+        if not heeds or info.master_epoch <= self.standing.epoch:
             self._out.append(wanted.Noticed(notice))
             return self._effects(now_ms)
         self._doubt = (info.master_epoch, self._questions.last)
@@ -187,9 +186,11 @@ class RoleLife:
         self._questions.at(Question.INFO, now_ms)
         if self.standing.leads and info.master_id != self.number:
             self._notices.append(notice)
-            if self._retire_until is None:
+            if self.standing.order is None:
                 self._retire_until = now_ms + self._timing.retire
                 self._out += self.standing.retire(f"broker {info.master_id} is said to be the master")
+            elif self._retire_until is None:  # it does not lead yet
+                self._fence("another broker is said to be the master")
         else:
             self._out.append(wanted.Noticed(notice))
         return self._effects(now_ms)
@@ -283,7 +284,7 @@ class RoleLife:
             if change is not None and self.standing.leads_in(change.epoch):
                 self._out += self.standing.know_set(in_sync)
         elif question is Question.REPLICAS:
-            self._out.append(wanted.Registered(replicas(answer, self.place.broker_name)))
+            self._out.append(wanted.Registered(replicas(answer, *self.place[:2])))
             self._questions.by(Question.REPLICAS, now_ms + self._timing.replicas)
         else:
             self._handed_over(calls.elected(answer), now_ms)

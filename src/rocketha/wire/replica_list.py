@@ -20,8 +20,10 @@ def get_replicas(broker_name: str) -> Call:
     return Call(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, {}, json_dialect.dumps([broker_name]))
 
 
-def replicas(answer: Command, broker_name: str) -> tuple[int, ...]:
+def replicas(answer: Command, cluster: str, broker_name: str) -> tuple[int, ...]:
     """The ids of all registered replicas, in sync or not, ascending; none of an unknown group.
+
+    Where a name is used in several clusters our controllers show each as ``cluster:name``.
 
     :raises RequestRefused: the controller's refusal.
     :raises RemoteProtocolError: it is no such table.
@@ -30,9 +32,10 @@ def replicas(answer: Command, broker_name: str) -> tuple[int, ...]:
         raise RequestRefused(answer.code, (answer.remark or "")[:1000])
     found = json_members.json_object(answer.body, "a list of replicas")
     groups = json_members.table(found, "replicasInfoTable", GROUPS_MAX)
-    if broker_name not in groups:
+    key = next((each for each in (f"{cluster}:{broker_name}", broker_name) if each in groups), None)
+    if key is None:
         return ()
-    group = json_members.as_object(groups[broker_name], "a list of replicas")
+    group = json_members.as_object(groups[key], "a list of replicas")
     ids: set[int] = set()
     for name in ("inSyncReplicas", "notInSyncReplicas"):
         for row in json_members.rows(group, name, MEMBERS_MAX):
