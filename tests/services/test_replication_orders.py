@@ -528,6 +528,13 @@ class SwitchTests(Case):
         self.assertIn("OLD_EPOCH", self.orders(3).troubles)
         self.assertNotEqual(self.replication(3).following.problem, "")
         self.await_(self.replication(1).fence("demoted"))
+        attempts = []
+        following = self.replication(3).following
+        original = following.open_link
+        following.open_link = lambda connection, now_ms: attempts.append(connection) or original(connection, now_ms)
+        self.run_for(2.0)
+        self.assertTrue(attempts)
+        self.assertFalse(any(each.bytes_received for each in attempts))
         self.replication(3).ha_address_known(f"{two.address}:10912")
         self.await_(self.follow(1))
         self.full(1, 2, 3)

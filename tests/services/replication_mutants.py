@@ -1,0 +1,215 @@
+"""The rules of replication in the broker, each taken out: ``python -m tests.services.replication_mutants [WORD]``."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.mutation import SOURCE, Mutant, outcome
+
+TESTS = (
+    "tests/services/test_replication_classic.py",
+    "tests/services/test_replication_orders.py",
+    "tests/broker/test_acknowledgements.py",
+    "-k",
+    "not idle and not Expiry",
+)
+LINKS, SLAVE, ORDERS = "services/replication_links.py", "services/replication_slave.py", "services/replication.py"
+
+MUTANTS = (
+    Mutant(
+        "a master without a slave waits for nobody",
+        LINKS,
+        "Replicas.AWAITED if there >= self._need - 1 else Replicas.MISSING",
+        "Replicas.NOT_ASKED",
+    ),
+    Mutant(
+        "a slave far behind is waited for",
+        LINKS,
+        "acked != NO_ACK and self._log.end - acked < self._keys.ha_max_gap_not_in_sync",
+        "acked != NO_ACK",
+    ),
+    Mutant(
+        "one slave too few is enough",
+        LINKS,
+        "reached = self._acks.reached(self._need, self._log.end)",
+        "reached = self._acks.reached(self._need - 1, self._log.end)",
+    ),
+    Mutant(
+        "a demoted broker serves slaves (A22)",
+        LINKS,
+        '        if not self.serving:\n            return "this broker is not the master"',
+        '        if False:\n            return ""',
+    ),
+    Mutant("strangers are not told of", LINKS, "            self.stranger(hello.broker_id)", "            pass"),
+    Mutant(
+        "consumers see what is not confirmed (A7)",
+        LINKS,
+        "        if rose:\n            self._log.store.confirm_offset = sync.confirm_offset",
+        "        self._log.store.confirm_offset = self._log.end\n        if rose:",
+    ),
+    Mutant(
+        "puts are acknowledged at the end of the own log (A6)",
+        LINKS,
+        "reached = sync.reached(self._need, now_ms) if len(self._waiting) else NO_ACK",
+        "reached = self._log.end",
+    ),
+    Mutant(
+        "a slave reports what is not on its disk",
+        "store/replica_log.py",
+        "return min(self.store.flushed_offset, self.end) if self._synced_acks else self.end",
+        "return self.end",
+    ),
+    Mutant(
+        "a slave reports once only",
+        SLAVE,
+        "        self._report(self.connection)\n        if not self._log.ready:\n            self._flush()",
+        "        pass",
+    ),
+    Mutant(
+        "damage is not cut",
+        SLAVE,
+        "        if self._log.damage is not None:\n            self._repair()",
+        "        if False:\n            pass",
+    ),
+    Mutant(
+        "damage is cut for ever",
+        SLAVE,
+        "        if damage is None or damage.offset in self._cut_at:",
+        "        if damage is None:",
+    ),
+    Mutant(
+        "a replica does not start over",
+        SLAVE,
+        "if cause is Cause.MASTER_BEGINS_LATER and self._confirm is not None:",
+        "if False:",
+    ),
+    Mutant("held pulls of a slave are not woken", SLAVE, "            self._grown()", "            pass"),
+    Mutant(
+        "the confirm offset does not reach the store of a slave",
+        SLAVE,
+        "            self._log.confirm(self._confirm.offset)",
+        "            pass",
+    ),
+    Mutant(
+        "a fenced master goes on storing",
+        ORDERS,
+        "        if self.elected is not None:\n            self.log.follow()\n        self._as_turn",
+        "        self._as_turn",
+    ),
+    Mutant("waiting puts are not told of a fence", ORDERS, "        self._as_turn(self._abandon)", "        pass"),
+    Mutant("an order does not end the one before it", ORDERS, "        if order != self._order:", "        if False:"),
+    Mutant(
+        "a log that may lack bytes resumes its epoch (A10)",
+        ORDERS,
+        "intact = self._intact or self._led == epoch",
+        "intact = True",
+    ),
+    Mutant(
+        "a fence forgets that the log is whole",
+        ORDERS,
+        "intact = self._intact or self._led == epoch",
+        "intact = self._intact",
+    ),
+    Mutant(
+        "a new epoch is not in the file",
+        ORDERS,
+        "                log.save_epochs(epochs.entries)",
+        "                pass",
+    ),
+    Mutant(
+        "no lease is needed (A5)",
+        ORDERS,
+        "        if elected is None or elected.lease.holds(elected.now_ms()):",
+        "        if True:",
+    ),
+    Mutant(
+        "too few members are enough",
+        ORDERS,
+        "        if len(elected.sync.members) < self.keys.min_in_sync_replicas:",
+        "        if False:",
+    ),
+    Mutant(
+        "a retiring master takes messages",
+        ORDERS,
+        "        if self.retiring or elected.sync is None:",
+        "        if elected.sync is None:",
+    ),
+    Mutant(
+        "retire does not wait", ORDERS, "self.role is not Role.MASTER or self.confirm_offset >= self.log_end", "True"
+    ),
+    Mutant(
+        "what was staged is stored after a fence",
+        "services/broker.py",
+        "            self.sends.refuse(NOT_AVAILABLE)",
+        "            pass",
+    ),
+    Mutant(
+        "requests see a log that is being cut",
+        "services/broker.py",
+        "        if self._changes.busy:\n            return self._requests.park(connection, command)",
+        "        if False:\n            pass",
+    ),
+    Mutant(
+        "pulls of unconfirmed messages wake too early",
+        "services/broker.py",
+        "                if self.replication.controlled:",
+        "                if False:",
+    ),
+    Mutant(
+        "a fenced broker shows messages (A9)",
+        "broker/role.py",
+        "        **{int(code): UNKNOWN_ROLE for code in READS + LOOKS},",
+        "",
+    ),
+    Mutant(
+        "a slave takes messages",
+        "broker/role.py",
+        "return {int(code): BUSY for code in (SENDS if slave_reads else SENDS + READS)}",
+        "return {}",
+    ),
+    Mutant(
+        "a classic slave's log is judged as a master's",
+        "store/message_store.py",
+        "            if epoch_path is None and (replica or was_replica):",
+        "            if False:",
+    ),
+    Mutant("a crash forgets that it was a slave's", "store/message_store.py", "(replica or was_replica)", "replica"),
+    Mutant(
+        "a slave stops within a record",
+        "store/replica_log.py",
+        "        if position < self.end and self.damage is None:",
+        "        if False:",
+    ),
+    Mutant(
+        "a slave connects to itself",
+        "services/broker_role.py",
+        "        if ha_address == self._identity.ha_address:",
+        "        if False:",
+    ),
+)
+
+
+def main(word: str) -> int:
+    """Try them; how many nobody noticed."""
+    packages = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+    passed, said = outcome(packages, TESTS, None)
+    if not passed:
+        sys.stdout.write(said + "\n")
+        return 1
+    unnoticed = 0
+    for mutant in MUTANTS:
+        if word not in mutant.name:
+            continue
+        if mutant.count() != 1:
+            sys.stdout.write(f"{mutant.name}: the text stands {mutant.count()} times in {mutant.module}\n")
+            unnoticed += 1
+            continue
+        passed, said = outcome(packages, TESTS, mutant)
+        unnoticed += passed
+        sys.stdout.write(f"{'NOT NOTICED' if passed else 'noticed'}: {mutant.name}\n")
+        sys.stdout.flush()
+    return unnoticed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ""))
