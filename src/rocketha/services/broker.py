@@ -256,6 +256,8 @@ class BrokerService(service.MultiService):
         self.registration.start()
         broker_metrics.install(self.metrics, self)
         self.replication_status.install(self.metrics)
+        if self.group is not None:
+            self.group.install(self.metrics)
         report = self.recovery
         how = "new" if report is None or not report.end else "clean" if report.clean else "after a crash"
         seconds = self.reactor.seconds() - began

@@ -12,6 +12,7 @@ from rocketha.broker.forward_rules import FORWARDED
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.state import BrokerState
 from rocketha.errors import DiskFailure
+from rocketha.observe.metrics import Registry
 from rocketha.services.config_replication import ReplicationConfig
 from rocketha.services.forwarding import Forwarding
 from rocketha.services.metadata_sync import MetadataSync
@@ -57,6 +58,23 @@ class BrokerGroup:
         )
         self.requests = self.metadata.requests
         self.forwarded = frozenset(map(int, FORWARDED))
+
+    def install(self, metrics: Registry) -> None:
+        """Register the metrics of this."""
+        metadata, forwarding, count = self.metadata, self.forwarding, "counter"
+        metrics.ask(
+            "rocketha_tables_age_seconds",
+            "Age of a slave's topics, groups and offsets; -1 for a master, and before they were ever taken.",
+            lambda: -1.0 if metadata.age_s is None else metadata.age_s,
+        )
+        for what, text, value in (
+            ("forwarded", "Requests passed on to the master.", lambda: forwarding.forwarded),
+            ("served", "Requests kept until this broker was master.", lambda: forwarding.served),
+            ("refused", "Requests kept or passed on in vain.", lambda: forwarding.refused),
+            ("doubtful", "Sends passed on and not answered.", lambda: forwarding.doubtful),
+        ):
+            metrics.ask(f"rocketha_stray_requests_{what}_total", text, value, count)
+        metrics.ask("rocketha_stray_requests_kept", "Requests that wait for a master.", lambda: forwarding.kept)
 
     def disconnected(self, connection: Any) -> None:
         """A peer is gone."""
