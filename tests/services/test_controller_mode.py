@@ -5,7 +5,12 @@ from __future__ import annotations
 import unittest
 
 from rocketha.broker.role import Role
-from tests.services.controlled_case import ControlledCase
+from rocketha.simulation.host import Host
+from rocketha.store import atomic_file
+from rocketha.wire import controller_calls
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Command
+from tests.services.controlled_case import CLUSTER, NAME, ControlledCase
 
 
 class FirstStartTests(ControlledCase):
@@ -121,6 +126,209 @@ class SwitchTests(ControlledCase):
         self.assertEqual(self.service(self.first).replication.epoch, epoch)
         self.assertEqual(self.acknowledged(self.first, 10), 10)
         self.lost()
+
+
+class IdentityTests(ControlledCase):
+    """A process that dies in each step of getting its id."""
+
+    controllers_count = 1
+
+    def test_death_at_every_operation_of_the_disk(self) -> None:
+        """Killed or without power: each broker has one id in the end, no two the same, and none is wasted by a kill."""
+        first = self.add_broker()
+        self.master()
+        taken = {self.number(first)}
+        for operation in range(1, 16):
+            host = self.add_broker()
+            self.until("it is about to ask", lambda: self.mode(host).life is not None)  # noqa: B023
+            host.disk.die_at = operation
+            self.until("it dies", lambda: not host.alive or self.number(host), 5.0)  # noqa: B023
+            died = not host.alive
+            if not died:
+                self.assertGreater(operation, 8, "an id takes more operations of the disk than that")
+                host.disk.die_at = 0
+                host.kill()
+            if operation % 2:
+                host.power_off()
+            host.start()
+            self.until("it has an id", lambda: self.role(host) is Role.SLAVE, 10.0)  # noqa: B023
+            number = self.number(host)
+            self.assertNotIn(number, taken)
+            taken.add(number)
+            self.assertEqual(host.disk.read_all("/store/brokerIdentity", 100), f"{CLUSTER}#{NAME}#{number}".encode())
+            self.assertFalse(host.disk.exists("/store/brokerIdentity-temp"))
+            host.kill()
+        members = set(self.group().members)
+        self.assertLessEqual(taken, members)
+        self.assertLessEqual(len(members - taken), 8, "only a power cut may waste an id")
+
+    def test_another_brokers_disk(self) -> None:
+        """Does not start, and says why."""
+        host = self.add_broker()
+        self.master()
+        self.stop(host)
+        atomic_file.save(host.disk, "/store/brokerIdentity", b"DefaultCluster#somebody#1", backup=False)
+        host.start()
+        self.until("it ends", lambda: not host.alive)
+
+
+class PartitionTests(ControlledCase):
+    """The network between brokers and controllers fails."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.first = self.start_group()
+        self.others = [host for host in self.brokers if host is not self.first]
+
+    def cut(self, source: Host, target: Host) -> None:
+        """Nothing passes that way."""
+        self.world.network.link(source.address, target.address).blocks.add("test")
+
+    def heal(self) -> None:
+        self.world.network.heal("test")
+
+    def test_cut_from_the_leading_controller(self) -> None:
+        """Others hear it: no switch (regression B3); it goes on while its lease lasts, and after the heal."""
+        leader = self.leader()
+        assert leader is not None
+        self.cut(self.first, leader)
+        self.cut(leader, self.first)
+        self.run_for(6.0)
+        self.heal()
+        self.assertIs(self.master(), self.first)
+        self.assertEqual(self.service(self.first).replication.epoch, 1)
+
+    def test_cut_from_everybody(self) -> None:
+        """Another one leads; the old one acknowledges nothing, and follows after the heal (regression A5)."""
+        for host in (*self.controllers, *self.others):
+            self.cut(self.first, host)
+            self.cut(host, self.first)
+        self.until("another master", lambda: any(map(self.acknowledges, self.others)))
+        self.assertNotEqual(self.send(self.first), 0)
+        self.until("the lease is over", lambda: not self.acknowledges(self.first), 4.0)
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+        self.heal()
+        self.whole()
+        self.until("all have all", lambda: self.level(*self.brokers))
+        self.same_logs(*self.brokers)
+
+    def test_controllers_do_not_hear_it(self) -> None:
+        """One way only.  It is replaced, perhaps before its lease is over; whatever either of them acknowledges is
+        kept, since that takes the whole set (regression A5).
+        """
+        for host in self.controllers:
+            self.cut(self.first, host)
+        acknowledged: list[bytes] = []
+
+        def send(host: Host, body: bytes) -> None:
+            def answered(answer: Command) -> None:
+                if answer.code == ResponseCode.SUCCESS:
+                    acknowledged.append(body)
+
+            self.sending(host, body).addCallbacks(answered, lambda failure: None)
+
+        for number in range(300):
+            for host in self.masters():
+                send(host, b"<%s %d>" % (host.name.encode(), number))
+            self.run_for(0.02)
+        self.assertIn(self.master(), self.others)
+        self.heal()
+        self.whole()
+        self.until("all have all", lambda: self.level(*self.brokers))
+        log = self.log(self.master())
+        stored = self.bytes_of(log, log.begin)
+        self.assertGreater(len(acknowledged), 100)
+        self.assertEqual([body for body in acknowledged if body not in stored], [])
+
+    def test_connections_are_reset(self) -> None:
+        """Between the master and the controllers: no switch (regression A24)."""
+        for _ in range(10):
+            for host in self.controllers:
+                for stream in self.world.network.between(self.first.address, host.address):
+                    stream.reset()
+            self.run_for(0.7)
+            self.assertTrue(self.acknowledges(self.first))
+        self.assertEqual(self.service(self.first).replication.epoch, 1)
+
+
+class OperatorTests(ControlledCase):
+    """What operators do to a group."""
+
+    def elect(self, host: Host) -> int:
+        """``mqadmin electMaster``: the answer's code."""
+        leader = self.leader()
+        assert leader is not None and self.client_host.process is not None
+        call = controller_calls.elect_master(CLUSTER, NAME, self.number(host), 0, designate=True)
+        client = self.client_host.process.service
+        answer = self.await_(client.request(f"{leader.address}:9878", call.code, call.fields, call.body))
+        return int(answer.code)
+
+    def test_elect_master_under_load(self) -> None:
+        """Another master at once, nothing lost, nothing refused for good."""
+        first = self.start_group()
+        target = next(host for host in self.brokers if host is not first)
+        answers: list[int] = []
+        for number in range(200):
+            sending = self.sending(first if number < 100 else target, b"%d" % number)
+            sending.addCallbacks(lambda answer: answers.append(answer.code), lambda failure: answers.append(-1))
+            if number == 100:
+                self.assertEqual(self.elect(target), 0)
+                took = self.until("the designated master", lambda: self.masters() == [target])
+                self.assertLess(took, 1.0)
+            self.run_for(0.001)
+        self.until("all answers", lambda: len(answers) == 200)
+        self.assertGreaterEqual(answers.count(0), 195)
+        self.whole()
+        self.until("all have all", lambda: self.level(*self.brokers))
+        self.same_logs(*self.brokers)
+
+    def test_a_learner(self) -> None:
+        """Copies everything, never joins, is never master."""
+        first = self.start_group()
+        learner = self.add_broker("asyncLearner=true")
+        self.until("it follows", lambda: self.role(learner) is Role.SLAVE)
+        self.assertEqual(self.acknowledged(first, 50), 50)
+        self.until("it has all", lambda: self.level(first, learner))
+        self.run_for(8.0)
+        self.assertEqual(self.members(), (1, 2, 3))
+        for host in self.brokers[:3]:
+            host.kill()
+        self.run_for(8.0)
+        self.assertIs(self.role(learner), Role.SLAVE)
+
+    def test_a_single_broker(self) -> None:
+        """Is a group; stopped and started again it leads in a new epoch, or the same, and has everything."""
+        host = self.add_broker()
+        self.assertIs(self.master(), host)
+        self.assertEqual(self.acknowledged(host, 20), 20)
+        for stop in (self.stop, Host.kill, Host.power_off):
+            end = self.log(host).end
+            stop(host)
+            self.run_for(0.5)
+            self.restart(host)
+            self.assertIs(self.master(), host)
+            if stop is not Host.power_off:
+                self.assertEqual(self.log(host).end, end)
+            self.sending(host).addErrback(lambda _: None)  # finds that its connection is dead
+            self.run_for(1.0)
+            self.assertEqual(self.acknowledged(host, 20), 20)
+
+    def test_the_first_to_come_back(self) -> None:
+        """Of a group that was killed whole is not master, unless it was in sync: the last set decides (S0.11)."""
+        first = self.start_group()
+        behind = next(host for host in self.brokers if host is not first)
+        behind.kill()
+        self.until("it has left the set", lambda: len(self.members()) == 2)
+        self.assertEqual(self.acknowledged(first, 20), 20)
+        for host in self.brokers:
+            host.kill()
+        self.run_for(1.0)
+        self.restart(behind)
+        self.run_for(6.0)
+        self.assertFalse(self.acknowledges(behind))
+        self.restart(first)
+        self.assertIs(self.master(), first)
+        self.until("the one that was behind has all", lambda: self.level(first, behind))
 
 
 if __name__ == "__main__":
