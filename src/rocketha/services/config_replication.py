@@ -183,8 +183,8 @@ class ReplicationConfig(Section):
     )
     metadata_ack_timeout_mills: int = number(
         1000,
-        "How long the answer to a change of topics or groups waits until each replica in the SyncStateSet has it; 0: "
-        "it does not.",
+        "How long the answer to a change of topics or groups waits until each replica in the SyncStateSet has it; then "
+        "it is an error that names who lacks it. 0: it does not wait.",
         high=60_000,
         unit="ms",
         ours=True,
