@@ -213,6 +213,13 @@ MUTANTS = [
     ),
     # confirm offset and set
     Rule(
+        "sync_state",
+        "the master's own disk does not count (A7)",
+        "sync_state",
+        "        offset = self.own_offset\n",
+        "        offset = self.log_end\n",
+    ),
+    Rule(
         "lease",
         "confirmed beyond the own log (A8)",
         "confirm",

@@ -93,6 +93,19 @@ class ConfirmTests(SynchronousTestCase):
         state.advance(10)
         self.assertEqual((state.reached(2, 10), state.confirm_offset), (200, 100))
 
+    def test_a7_the_master_is_a_replica_itself(self) -> None:
+        """What its slaves have on their disks and it does not have on its own may be gone after a power cut."""
+        state = master((1, 2))
+        attach(state, 2, 100)
+        state.log_grew(200, 10)
+        state.kept(120)
+        state.acked(2, 200, 10)
+        self.assertEqual((state.advance(10), state.confirm_offset, state.reached(ALL, 10)), (True, 120, 120))
+        state.kept(200)
+        self.assertEqual((state.advance(10), state.confirm_offset), (True, 200))
+        state.kept(999)
+        self.assertEqual(state.own_offset, 200)
+
     def test_a10_elected_again_keeps_what_is_confirmed(self) -> None:
         """And its connections, with what they acknowledged; the lease it needs anew."""
         state = master()

@@ -566,6 +566,30 @@ class SwitchTests(Case):
             self.all_level()
             self.assertGreaterEqual(self.service(self.brokers[best]).store.max_offset("T", 0), total)
 
+    def test_a_slow_disk_at_the_master(self) -> None:
+        """Under SYNC_FLUSH its own disk counts too: consumers do not see what a power cut there takes (A7)."""
+        for number in (1, 2):
+            self.replica(number, "flushDiskType=SYNC_FLUSH")
+        one, two = self.brokers.values()
+        self.elect(1)
+        self.full(1, 2)
+        self.send(one)
+        self.all_level()
+        one.disk.slow = 600.0
+        waiting = [self.sending(one), self.sending(one, properties="WAIT\x01false\x02")]
+        self.run_for(0.2)
+        self.assertEqual(self.log(two).store.flushed_offset, self.log(one).end)
+        self.assertLess(self.log(one).store.flushed_offset, self.log(one).end)
+        self.assertEqual((self.answered(waiting[0]), self.answered(waiting[1])), (False, True))
+        self.assertEqual(self.pull(one, offset=1).code, ResponseCode.PULL_NOT_FOUND)
+        pulling = self.asking(
+            one, RequestCode.PULL_MESSAGE, pull_fields(offset=1, sysFlag="6", suspendTimeoutMillis="15000")
+        )
+        self.assertEqual(self.await_(waiting[0]).code, 0)
+        self.await_(pulling, 3.0)
+        self.until("both are seen", lambda: len(records(self.pull(one))) == 3, 3.0)
+        self.assertEqual(self.log(one).store.flushed_offset, self.log(one).end)
+
     def test_a_wiped_replica_is_filled(self) -> None:
         """An empty disk gets everything, from the first file on (G5)."""
         one, two = self.replica(1), self.replica(2)

@@ -149,6 +149,7 @@ class SyncState:
     :param epoch_start: where this epoch began in the log.
     :param members: as the controller said, with ``set_epoch``.
     :param confirm: lives longer than this object.
+    :ivar own_offset: what the master itself would acknowledge of its log, as a replica; it is one.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class SyncState:
         self.members = frozenset(members)
         self.set_epoch = set_epoch
         self.log_end = log_end
+        self.own_offset = log_end
         self.confirm = confirm
         self.lease = lease
         self.timing = timing or SyncTiming()
@@ -184,8 +186,14 @@ class SyncState:
     def log_grew(self, log_end: int, now_ms: int) -> None:
         """The own log ends at ``log_end`` now.  Ask :meth:`advance` afterwards."""
         self._ensure_within(log_end)
-        self.log_end = log_end
+        self.log_end = self.own_offset = log_end
         self._growth.grew(log_end, now_ms)
+
+    def kept(self, own_offset: int) -> None:
+        """The master's own log is as safe as it would have to be to acknowledge it, before ``own_offset`` only: under
+        SYNC_FLUSH what it has synced.  Ask :meth:`advance` afterwards.
+        """
+        self.own_offset = min(own_offset, self.log_end)
 
     def connected(
         self, connection: int, replica: int, now_ms: int, learner: bool = False, epoch: int | None = None
@@ -269,7 +277,7 @@ class SyncState:
         """Move the confirm offset, if it may; whether it moved."""
         if not self.lease.holds(now_ms):
             return False
-        offset = self.log_end
+        offset = self.own_offset
         for replica in self.needed:
             acked = self.acks.offset(replica, self.epoch)
             if acked < offset:

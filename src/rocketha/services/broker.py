@@ -374,8 +374,8 @@ class BrokerService(service.MultiService):
                 else:
                     self.wakeups.readable(arrived, now_ms)
                 self.replication.log_grew()
-            if self.waiting.sync_flush and len(self.waiting):
-                self.flusher.kick()
+            if self.waiting.sync_flush and (len(self.waiting) or self.replication.controlled):
+                self.flusher.kick()  # under controllers also what no sender waits for: consumers do
         self._clock.rearm_if_earlier()
 
     def _pull_again(self, pull: HeldPull, now_ms: int) -> None:

@@ -94,7 +94,7 @@ class Replication:
             self.elected = SetLinks(log, keys, timing, waiting, as_turn, reactor, self.confirm, self._confirmed)
             self.elected.moved = self._moved
         self.following = Following(log, changes, flusher.kick, keys, timing, reactor, chance, self.confirm, self._grown)
-        flusher.synced = self.following.synced
+        flusher.synced = self._synced
 
     # --- given by who decides about roles
 
@@ -391,6 +391,15 @@ class Replication:
     def log_grew(self) -> None:
         """This broker stored messages, at the end of a turn."""
         self.links.log_grew(self._now_ms())
+
+    def _synced(self) -> None:
+        """More of the log is on this broker's disk."""
+        if self.role is not Role.MASTER:
+            self.following.synced()
+        elif self.elected is not None and self._waiting.sync_flush:
+            self.elected.synced()
+            if not self.log.ready:
+                self._flusher.kick()
 
     def _confirmed(self, offset: int) -> None:
         self._wakeups.confirmed(offset, self._now_ms())

@@ -233,6 +233,7 @@ class SetLinks(SlaveLinks):
             own_id, newest.epoch, newest.start_offset, members, set_epoch, self._log.end, self._confirm, self.lease,
             now_ms, timing,
         )  # fmt: skip
+        self.sync.kept(self._log.ack_offset)
         self._known = frozenset(registered) | self.sync.members
         self.sync.registered(self._known, now_ms)
         self._begin_lease(newest.epoch, asked_ms)
@@ -364,10 +365,17 @@ class SetLinks(SlaveLinks):
             return
         now_ms = self.now_ms()
         sync.log_grew(self._log.end, now_ms)
+        sync.kept(self._log.ack_offset)
         self.factory.log_grew()
         self._advance(sync, now_ms)
         if self._timer is None:
             self._arm(sync, now_ms)
+
+    def synced(self) -> None:
+        """More of this broker's log is on its disk."""
+        if self.sync is not None:
+            self.sync.kept(self._log.ack_offset)
+            self.progress(self.now_ms())
 
     def progress(self, now_ms: int) -> None:
         """Something happened: acknowledge, confirm and ask what follows from it."""
