@@ -6,7 +6,7 @@ import itertools
 import unittest
 
 from rocketha.broker import forward_rules
-from rocketha.broker.forward_rules import MARK, Course, course, patience
+from rocketha.broker.forward_rules import EPOCH_MARK, MARK, Course, course, patience
 from rocketha.wire.remoting import Command
 
 
@@ -24,6 +24,14 @@ class CourseTests(unittest.TestCase):
         self.assertIs(course(passed, "c:1"), Course.REFUSE)
         for code, master in itertools.product(forward_rules.FORWARDED, (None, "a:1", "c:1")):
             self.assertIsNot(course(Command(code, fields={MARK: "a:1"}), master), Course.FORWARD)
+
+
+    def test_the_forwarder_is_master_since(self) -> None:
+        """It passed the request on to us when we were; now it must serve it itself."""
+        passed = Command(310, fields={MARK: "a:1", EPOCH_MARK: "4"})
+        self.assertIs(course(passed, "a:1", 3), Course.HOLD)
+        self.assertIs(course(passed, "a:1", 5), Course.REFUSE)
+        self.assertIs(course(Command(310, fields={MARK: "a:1", EPOCH_MARK: "x" * 99}), "a:1", 1), Course.REFUSE)
 
 
 class PatienceTests(unittest.TestCase):

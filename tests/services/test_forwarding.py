@@ -72,6 +72,8 @@ class Node:
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         self.seen.append((command.code, command.fields.get(MARK)))
         if (self.watch.leads and self.may_serve) or command.code not in FORWARDED:
+            if self.forwarding.waiting:
+                self.forwarding.go_on()
             return self.serve(connection, command)
         return self.forwarding.take(connection, command, BUSY)
 
@@ -297,8 +299,9 @@ class SwitchTests(ForwardingCase):
         self.producer.send(self.a, b"one", b"two")
         self.world.run(0.5)
         self.a.may_serve = True
+        self.producer.send(self.a, b"does not overtake them")
         self.world.run(0.15)
-        self.assertEqual(self.a.stored, [b"one", b"two"])
+        self.assertEqual(self.a.stored, [b"one", b"two", b"does not overtake them"])
         self.a.may_serve = False
         self.producer.send(self.a, b"three")
         self.world.run(0.5)
@@ -346,6 +349,35 @@ class SwitchTests(ForwardingCase):
         self.world.run(0.1)
         self.assertEqual(self.codes(), {b"one": 0})
         self.assertEqual(self.b.stored, [b"one"])
+
+
+    def test_passed_on_to_one_that_is_replaced_by_us(self) -> None:
+        """It refuses at once, as it hears who is master now; we serve it."""
+        self.master_is(self.b, self.a, epoch=2)
+        self.say(self.b, self.b.watch.unknown)  # it retires
+        self.producer.send(self.a, b"one")
+        self.world.run(0.3)
+        self.assertEqual((self.a.forwarding.kept, self.b.forwarding.kept), (0, 1))
+        self.say(self.a, self.a.watch.own, 3)
+        self.say(self.b, self.b.watch.other, self.a.address, 3)
+        self.world.run(0.1)
+        self.assertEqual(self.a.stored, [b"one"])
+        self.assertEqual(self.codes(), {b"one": 0})
+        self.nothing_left()
+
+    def test_passed_on_to_one_that_is_replaced_by_a_third(self) -> None:
+        """The same, to the third."""
+        self.master_is(self.b, self.a, epoch=2)
+        self.say(self.b, self.b.watch.unknown)
+        self.producer.send(self.a, b"one")
+        self.world.run(0.3)
+        self.say(self.c, self.c.watch.own, 3)
+        for node in (self.a, self.b):
+            self.say(node, node.watch.other, self.c.address, 3)
+        self.world.run(0.1)
+        self.assertEqual(self.c.stored, [b"one"])
+        self.assertEqual(self.codes(), {b"one": 0})
+        self.nothing_left()
 
 
 class FailureTests(ForwardingCase):

@@ -17,12 +17,15 @@ from enum import Enum
 import attrs
 
 from rocketha.broker.fields import INT_MAX
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 
 MARK = "rocketha.forwardedBy"
 """Field of a request that was passed on: the address of the broker that did.  Java reads the fields it knows and leaves
 others alone."""
+
+EPOCH_MARK = "rocketha.forwardedEpoch"
+"""Beside it: the epoch of the master that it was passed on to, as the forwarder knew it."""
 
 SENDS = frozenset(
     {
@@ -67,16 +70,26 @@ class Course(Enum):
     REFUSE = "refuse it"
 
 
-def course(command: Command, master: str | None) -> Course:
+REFUSALS = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
+"""Answers to a request that was not carried out, Java's too: it may be passed on to another broker."""
+
+
+def course(command: Command, master: str | None, epoch: int = 0) -> Course:
     """What to do while this broker is not master.
 
     :param master: the master's address, None while none is known.
+    :param epoch: of that master.
     """
     forwarder = command.fields.get(MARK)
     if forwarder is None:
         return Course.HOLD if master is None else Course.FORWARD
-    # We may be the next master, and the other broker learned it first.  Not when a third one is.
-    return Course.HOLD if master in (None, forwarder) else Course.REFUSE
+    # We may be the next master, and the other broker learned it first.  Not when a third one is, nor when the other
+    # became master after it had passed this on to us.
+    text = command.fields.get(EPOCH_MARK, "")
+    known = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+    if master is None or (master == forwarder and epoch <= known):
+        return Course.HOLD
+    return Course.REFUSE
 
 
 @attrs.frozen

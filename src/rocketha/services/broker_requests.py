@@ -29,6 +29,13 @@ _BELONG_TO_MASTER = frozenset((14, 15, 41, 42))
 class Elsewhere(Protocol):
     """Who passes requests on to the master."""
 
+    @property
+    def waiting(self) -> bool:
+        """Whether sends are kept, that came before any that comes now."""
+
+    def go_on(self) -> None:
+        """Do with what is kept what can be done now."""
+
     def take(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
         """The refusal if it is not passed on; None: it is answered later."""
 
@@ -89,11 +96,13 @@ class RoleRequests:
         return lambda connection, command, now_ms: self._refuse(connection, command, refusal)
 
     def _send_if_it_may(self, respond: Responder) -> Responder:
-        replication = self._replication
+        replication, elsewhere = self._replication, self._elsewhere
 
         def send(connection: Any, command: Command, now_ms: int) -> Answer | None:
             refusal = replication.send_refusal
             if refusal is None:
+                if elsewhere is not None and elsewhere.waiting:
+                    elsewhere.go_on()
                 return respond(connection, command, now_ms)
             if refusal is NOT_ENOUGH:  # no other broker has more
                 return refusal

@@ -4,7 +4,8 @@ Theory of operation.  What :func:`rocketha.broker.forward_rules.course` says is 
 kept until the master is known, or refused.  Kept are also all that come after a kept one, so that the requests of a
 connection reach the master in the order in which they came; everything to one master goes over one connection.  When
 this broker becomes master what is kept is served here, before anything newer.  A master that may not serve for a moment
-(its lease ran out, and whether it is still the master will be known soon) keeps requests the same way.
+(its lease ran out, and whether it is still the master will be known soon) keeps requests the same way.  What was passed
+on to a broker that was master no more when it came is refused there and begins again here: it may have been overtaken.
 
 A request that could not be handed over (no connection) is kept and tried again.  A send that was handed over and got
 no answer may have been stored: its answer says so (SYSTEM_ERROR: a Java producer sends it again, and must reckon with
@@ -24,8 +25,8 @@ from twisted.internet import error
 from twisted.python.failure import Failure
 
 from rocketha.broker import forward_rules
-from rocketha.broker.forward_rules import MARK, Course
-from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.forward_rules import EPOCH_MARK, MARK, REFUSALS, Course
+from rocketha.broker.master_watch import Mastership, MasterWatch
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.remoting_client import RemotingClient
@@ -45,6 +46,7 @@ class _Request:
     """A client's request on its way.
 
     :ivar refusal: its answer if it cannot be passed on.
+    :ivar under: what was known of the master when it was last passed on.
     :ivar hold_until_s: when a master must be known.
     :ivar answer_until_s: when it must be answered.
     """
@@ -55,6 +57,7 @@ class _Request:
     bytes: int
     hold_until_s: float
     answer_until_s: float
+    under: Mastership | None = None
 
 
 class Forwarding:
@@ -97,12 +100,17 @@ class Forwarding:
         self._log = make_logger()
         self.count = self.bytes = 0
         self.forwarded = self.served = self.refused = self.doubtful = 0
-        watch.watch(self._go_on)
+        watch.watch(self.go_on)
 
     @property
     def kept(self) -> int:
         """Requests that wait for a master."""
         return sum(map(len, self._kept.values()))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether sends are kept: whoever serves a send that comes now serves these first (:meth:`go_on`)."""
+        return bool(self._kept[False])
 
     def take(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
         """A request came that only a master serves, and this broker is none, or may not serve now.
@@ -110,7 +118,7 @@ class Forwarding:
         :param refusal: what is answered where it is not passed on.
         :return: the refusal; None: it is taken, and answered later.
         """
-        course = forward_rules.course(command, self._watch.address)
+        course = forward_rules.course(command, self._watch.address, self._watch.epoch)
         size = len(command.body) + OVERHEAD_BYTES
         if (
             not self._enabled
@@ -145,7 +153,7 @@ class Forwarding:
 
     def _try_again(self) -> None:
         if self._retry is None or not self._retry.active():
-            self._retry = self._clock.callLater(RETRY_S, self._go_on)
+            self._retry = self._clock.callLater(RETRY_S, self.go_on)
 
     def _arm(self) -> None:
         """Each line is about in the order of its deadlines; a pull may be kept a little longer than it should be."""
@@ -165,8 +173,8 @@ class Forwarding:
                 self._refuse(line.popleft())
         self._arm()
 
-    def _go_on(self) -> None:
-        """Something is known about the master: do with everything kept what is to be done now."""
+    def go_on(self) -> None:
+        """Something is known about the master, or may be: do with everything kept what is to be done now."""
         self._complained = False
         if not self.kept:
             return
@@ -181,7 +189,7 @@ class Forwarding:
             requests = list(line)
             line.clear()
             for request in requests:
-                course = forward_rules.course(request.command, address)
+                course = forward_rules.course(request.command, address, self._watch.epoch)
                 if course is Course.REFUSE:
                     self._refuse(request)
                 elif course is Course.HOLD or address is None:
@@ -221,7 +229,8 @@ class Forwarding:
             self._refuse(request)
             return
         self.forwarded += 1
-        fields = {**command.fields, MARK: self._own_address}
+        request.under = self._watch.now
+        fields = {**command.fields, MARK: self._own_address, EPOCH_MARK: str(self._watch.epoch)}
         if command.is_oneway:
             sent = self._client.oneway(address, command.code, fields, command.body)
             sent.addCallbacks(lambda _: self._done(request), self._not_answered, errbackArgs=(request, address))
@@ -230,6 +239,11 @@ class Forwarding:
             asked.addCallbacks(self._answered, self._not_answered, (request,), errbackArgs=(request, address))
 
     def _answered(self, answer: Command, request: _Request) -> None:
+        news = request.under != self._watch.now and request.hold_until_s > self._clock.seconds()
+        if answer.code in REFUSALS and news:  # it went to one who was not the master any more
+            self._keep(request)
+            self.go_on()
+            return
         self._done(request)
         self._answer(request, Answer(answer.code, answer.remark, answer.fields, answer.body))
 
