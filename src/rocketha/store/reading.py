@@ -30,6 +30,7 @@ GAP_BYTES_MAX = 4096
 """... or while the next record lies within a page: reading that much costs less than another call."""
 SPAN_BYTES_MAX = 1 << 20
 FIRST_READ = 4096
+_NEAR_END = 16
 _BORN_HOST_AT = 48
 _units = QUEUE_UNIT.layout.iter_unpack
 _size_of = itemgetter(1)
@@ -56,7 +57,15 @@ class Reader:
         if last.physical_offset + last.size <= confirm:
             return end
         low = min(max(queue.min_offset, queue.first_held()), end)
-        return queue.find_first(lambda unit: unit.physical_offset + unit.size > confirm, low, end)
+        # What is not confirmed is the newest: look near the end first.
+        high, step = end, _NEAR_END
+        while high - step > low:
+            unit = queue.unit(high - step)
+            if unit.physical_offset + unit.size <= confirm:
+                low = high - step
+                break
+            high, step = high - step, step * _NEAR_END
+        return queue.find_first(lambda unit: unit.physical_offset + unit.size > confirm, low, high)
 
     def get(
         self,
