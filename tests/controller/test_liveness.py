@@ -155,4 +155,4 @@ class AttendedClockTests(SynchronousTestCase):
         clock, table = AttendedClock(100, 300), Liveness()
         table.heard(ONE, beat(), 7, clock.read(0))
         now_ms = clock.read(60_000)
-        self.assertEqual((table.alive(ONE, now_ms), table.silent(1400, now_ms)), (True, []))
+        self.assertEqual((table.alive(ONE, now_ms), table.silent(1600, now_ms)), (True, []))

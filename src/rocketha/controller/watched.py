@@ -53,7 +53,7 @@ class Times:
     :ivar retry: between elections of a set that stays without a master.
     """
 
-    silence: int = 1400
+    silence: int = 1600
     round: int = 600
     pause: int = 500
     choose: int = 100
@@ -61,8 +61,5 @@ class Times:
 
     @property
     def hears(self) -> int:
-        """A controller hears a broker when its last heartbeat is no older: one heartbeat and some delay.
-
-        Asked twice in a round, so that one late heartbeat does not make a broker unheard.
-        """
+        """A controller hears a broker when its last heartbeat is no older: one heartbeat and some delay."""
         return self.silence * 3 // 4

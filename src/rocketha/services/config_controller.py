@@ -167,7 +167,7 @@ class ControllerConfig(Section):
         ours=True,
     )
     broker_silence: int = number(
-        1400,
+        1600,
         "A broker not heard for so long is suspected and asked; heartbeats come once a second.",
         low=200,
         high=600_000,
