@@ -3,6 +3,7 @@ C10, C12, F5)."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import tempfile
@@ -128,6 +129,18 @@ class ReplicaTests(unittest.TestCase):
             pass
         self.assertEqual(classic.dispatched_offset, len(data))
         self.assertEqual(read_all(classic.store), read_all(replica.store))
+
+    def test_a_slice_is_as_long_as_asked(self) -> None:
+        """Whoever dispatches between other work says how much: never a record more than that, and at least one."""
+        master, replica = open_master(memory()), open_replica(memory())
+        fill(master, 0, 40)
+        replica.append_raw(0, raw(master))
+        replica.confirm(replica.end)
+        longest = max(end - begin for begin, end in itertools.pairwise([0, *ends(raw(master))]))
+        for asked in (1, 600, 1500):
+            before = replica.dispatched_offset
+            self.assertTrue(replica.dispatch(asked))
+            self.assertTrue(before < replica.dispatched_offset < before + asked + longest)
 
     def test_a_master_shows_only_what_is_confirmed(self) -> None:
         """A7: queues hold everything appended, consumers see what the set has."""

@@ -43,7 +43,7 @@ from rocketha.wire.spec.commitlog import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketha.wire.spec.consume_queue import PADDING_SIZE
 
 CHUNK = 1 << 20
-"""Bytes of the log read at a time."""
+"""Bytes of the log read at a time, at most."""
 GAP_MAX = 300_000
 """Entries a queue is padded with; behind a larger gap it begins anew at the offset of the record."""
 QUEUE_OFFSET_MAX = (1 << 63) // UNIT - 1
@@ -108,7 +108,7 @@ class Dispatcher:
         :raises DiskFailure: the log cannot be read; nothing is done twice by calling again.
         """
         stop = min(limit, self.position + bytes_max)
-        want = CHUNK
+        want = chunk = min(CHUNK, bytes_max)
         pending_max = QUEUE_BYTES_LIMIT * self._config.pending_queue_bytes_max
         while self.position < stop and self.damage is None and self._queues.pending_bytes <= pending_max:
             position = self.position
@@ -122,7 +122,7 @@ class Dispatcher:
                 self.damage = Damage(self.position, str(error))
             finally:
                 self._flush_keys()
-            want = CHUNK
+            want = chunk
             if self.position == position:
                 want = int.from_bytes(data[:4], "big") if len(data) >= 8 else 8
                 if want <= len(data) or position + want > limit:
