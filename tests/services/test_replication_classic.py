@@ -268,6 +268,8 @@ class RoleTests(PairCase):
         self.send(self.master)
         self.assertEqual(self.await_(waiting, 0.5).code, 0)
         self.assertEqual(self.pull(slave, offset=7).code, ResponseCode.PULL_RETRY_IMMEDIATELY)
+        self.service(slave).config.replication.slave_read_enable = False  # it is a live key
+        self.assertEqual(self.pull(slave).code, ResponseCode.SYSTEM_BUSY)
 
     def test_a_slave_becomes_a_master(self) -> None:
         """By its configuration, at a restart: it takes messages behind what it copied, in every queue."""

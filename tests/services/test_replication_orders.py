@@ -222,6 +222,7 @@ class OrderTests(Case):
         fenced = self.replication(1).fence("the test says so")
         self.assertIs(self.replication(1).role, Role.FENCED)
         self.assertEqual(len(self.replication(1).links.factory.connections), 0)
+        self.assertFalse(self.log(one).store.leads)
         self.await_(fenced)
         codes = [self.await_(each, 0.5).code for each in waiting]
         stored = sum(self.service(one).store.queues.get("T", queue).next_offset for queue in range(1))

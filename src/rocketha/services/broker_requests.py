@@ -70,12 +70,13 @@ class RoleRequests:
                 table |= {code: self._send_if_it_may(self._served[code]) for code in SENDS}
                 table |= {code: self._read_if_it_may(self._served[code]) for code in READS + LOOKS}
         else:
-            slave_reads = self._replication.keys.slave_read_enable
-            refused = refusals(role, slave_reads)
-            table |= {code: self._refusing(answer) for code, answer in refused.items()}
-            if not slave_reads and self._elsewhere is not None:
+            table |= {code: self._refusing(answer) for code, answer in refusals(role, False).items()}
+            if role is Role.SLAVE:
+                table |= {code: self._if_slaves_are_read(self._served[code], table[code]) for code in READS}
+            if self._elsewhere is not None:
                 for code in self._forwarded & _BELONG_TO_MASTER:
-                    table[code] = self._elsewhere_or_here(self._served[code])
+                    here = self._served[code]
+                    table[code] = self._if_slaves_are_read(here, self._elsewhere_or_here(here))
         self.table = table
 
     def read_refusal(self) -> Answer | None:
@@ -117,6 +118,13 @@ class RoleRequests:
             return respond(connection, command, now_ms) if replication.refusal is None else BUSY
 
         return read
+
+    def _if_slaves_are_read(self, here: Responder, else_: Responder) -> Responder:
+        """slaveReadEnable may change while the broker runs."""
+        keys = self._replication.keys
+        return lambda connection, command, now_ms: (here if keys.slave_read_enable else else_)(
+            connection, command, now_ms
+        )
 
     def _elsewhere_or_here(self, respond: Responder) -> Responder:
         elsewhere = self._elsewhere
