@@ -65,13 +65,16 @@ class Master:
 
 
 class Replica:
-    """Appends, and makes queues if it is to.
+    """Appends, and makes queues, in slices between reads, as a broker does.
 
+    :param slice_bytes: of the log in one slice; 0: no queues.
     :param done: called when the log has ``end`` bytes.
     """
 
-    def __init__(self, log: ReplicaLog, end: int, dispatches: bool, done: Callable[[], None]) -> None:
-        self.log, self.end, self.dispatches, self.done = log, end, dispatches, done
+    def __init__(self, log: ReplicaLog, end: int, slice_bytes: int, reactor: Any, done: Callable[[], None]) -> None:
+        self.log, self.end, self.slice_bytes, self.done = log, end, slice_bytes, done
+        self.reactor = reactor
+        self.due = False
         self.now_ms = NOW_MS
 
     def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave:
@@ -90,18 +93,19 @@ class Replica:
         """Nothing is, on a classic link."""
 
     def turn_ended(self, connection: SlaveHaProtocol) -> None:
-        if self.dispatches:
-            self.dispatch()
         connection.appended(self.log.end)
         if self.log.end == self.end:
             self.done()
+        elif self.slice_bytes and not self.due:
+            self.dispatch()
 
     def dispatch(self) -> None:
-        """All that is there; files of queues are written about as often as a broker does."""
+        """A slice, and the next one later; files of queues are written about as often as a broker does."""
         log = self.log
         log.confirm(log.end)
-        while log.dispatch():
-            pass
+        self.due = log.dispatch(self.slice_bytes)
+        if self.due:
+            self.reactor.callLater(0, self.dispatch)
         if log.store.queues.pending_bytes >= 1 << 17:
             self.now_ms += 1000
             for job in log.store.maintenance(self.now_ms):
@@ -164,7 +168,7 @@ class _Readable:
         return "pipe"
 
 
-def slave_process(directory: str, port: int, dispatches: bool, end: int, pipe: Connection) -> None:
+def slave_process(directory: str, port: int, slice_bytes: int, end: int, pipe: Connection) -> None:
     """Catch up; says seconds and CPU seconds.  Port 0: the master is in this process too."""
     from twisted.internet import reactor as installed
 
@@ -182,7 +186,7 @@ def slave_process(directory: str, port: int, dispatches: bool, end: int, pipe: C
         found.extend((time.perf_counter() - began, time.process_time() - cpu))
         reactor.stop()
 
-    factory = SlaveHaFactory(Replica(replica, end, dispatches, done), reactor)
+    factory = SlaveHaFactory(Replica(replica, end, slice_bytes, reactor, done), reactor)
     TCP4ClientEndpoint(reactor, "127.0.0.1", port).connect(factory)
     reactor.run(installSignalHandlers=False)
     pipe.send(found)
@@ -244,13 +248,13 @@ class Bench:
         Path(self.directory, "plain").unlink()
         return self.row(seconds, sender_cpu, cpu)
 
-    def link(self, together: bool, dispatches: bool) -> tuple[float, float, float]:
+    def link(self, together: bool, slice_bytes: int = 0) -> tuple[float, float, float]:
         """MB/s; CPU seconds a GB of master and slave (of both, where they are one process)."""
         port, master, said = 0, None, None
         if not together:
             master, said = self.start(master_process, self.directory)
             port = said.recv()
-        slave, heard = self.start(slave_process, self.directory, port, dispatches, self.end)
+        slave, heard = self.start(slave_process, self.directory, port, slice_bytes, self.end)
         seconds, cpu = heard.recv()
         slave.join()
         master_cpu = 0.0
@@ -295,9 +299,10 @@ def main() -> None:
         rows: dict[str, Callable[[], tuple[float, float, float]]] = {
             "plain copy": lambda: bench.plain(False),
             "plain copy, sendfile": lambda: bench.plain(True),
-            "link": lambda: bench.link(False, False),
-            "link, and dispatch": lambda: bench.link(False, True),
-            "link in one process": lambda: bench.link(True, False),
+            "link": lambda: bench.link(False),
+            "link, slices 256 KiB": lambda: bench.link(False, 256 << 10),
+            "link, slices 64 KiB": lambda: bench.link(False, 64 << 10),
+            "link in one process": lambda: bench.link(True),
         }
         found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
         for _ in range(options.rounds):
