@@ -18,9 +18,13 @@ import attrs
 from twisted.logger import globalLogBeginner
 
 from rocketha.broker.send_answer import SendAnswers
+from rocketha.replication import autoswitch_slave
+from rocketha.replication.acks import NO_ACK
+from rocketha.replication.lease import Lease
+from rocketha.replication.sync_state import SyncState
 from rocketha.services.broker_effects import BrokerEffects
 from rocketha.simulation.cluster_scenario import ClusterScenario
-from rocketha.simulation.cluster_setup import ALONE, expand_cluster
+from rocketha.simulation.cluster_setup import ALONE, CLASSIC, CONTROLLER, expand_cluster
 from rocketha.simulation.faults import ALL_KINDS
 from rocketha.simulation.run import run
 from rocketha.store import commitlog, log_walk
@@ -28,6 +32,7 @@ from rocketha.store.memory_disk import MemoryFile
 from rocketha.store.message_store import MessageStore
 from rocketha.store.reading import Reader
 from rocketha.store.recovery import Recovery
+from rocketha.store.replica_log import RawReader, ReplicaLog
 from rocketha.wire.record import decode_any
 from tests.simulation.mutations import ROOT, Mutation, patch, say
 
@@ -35,6 +40,7 @@ SECONDS = 36.0
 EVERY = 20
 """Mutations that are not about faults happen every so many times."""
 POWER = ("power", "power-all", "slow-disk")
+CUTS = ("kill", "halves", "single", "one-way", "freeze", "reset")
 
 MUTATIONS: dict[str, Mutation] = {}
 
@@ -165,6 +171,86 @@ def held_pulls_forgotten() -> None:
 
     patch(HeldPulls, "arrived", lambda self, *given: [])
     patch(HeldPulls, "due", lambda self, now_ms: [])
+
+
+# -- replicas
+
+
+@mutation(CLASSIC, "a slave is sent a wrong byte now and then", ())
+def wrong_bytes_sent() -> None:
+    read, count = RawReader.read, itertools.count(1)
+
+    def wrong(self: RawReader, offset: int, size: int) -> bytes:
+        data = read(self, offset, size)
+        if size > 40 and next(count) % EVERY == 0:
+            return data[:-1] + bytes([data[-1] ^ 1])
+        return data
+
+    patch(RawReader, "read", wrong)
+
+
+@mutation(CONTROLLER, "sends are acknowledged before the replicas have them", CUTS)
+def acknowledged_before_replicas() -> None:
+    patch(SyncState, "reached", lambda self, need, now_ms: self.log_end)
+
+
+@mutation(CONTROLLER, "the confirm offset is the master's own end (A7)", CUTS)
+def confirmed_before_replicas() -> None:
+    patch(SyncState, "advance", lambda self, now_ms: self.confirm.advance(self.log_end, self.log_end))
+
+
+@mutation(CONTROLLER, "members that have not acknowledged in this epoch are not waited for (A4)", CUTS)
+def silent_members_not_waited_for() -> None:
+    def advance(self: SyncState, now_ms: int) -> bool:
+        if not self.lease.holds(now_ms):
+            return False
+        acks = [self.acks.offset(replica, self.epoch) for replica in self.needed]
+        return self.confirm.advance(min([self.log_end, *(ack for ack in acks if ack != NO_ACK)]), self.log_end)
+
+    patch(SyncState, "advance", advance)
+
+
+@mutation(CONTROLLER, "consumers see what is not confirmed (A7)", CUTS)
+def unconfirmed_is_read() -> None:
+    patch(Reader, "visible_end", lambda self, queue: queue.next_offset)
+
+
+@mutation(CONTROLLER, "the lease never ends (A21)", ("freeze", "freeze-machine", "halves", "single", "one-way"), 80)
+def lease_never_ends() -> None:
+    patch(Lease, "holds", lambda self, now_ms: self._asked_ms is not None)
+
+
+@mutation(CONTROLLER, "a replica does not cut what its master lacks (A12)", CUTS)
+def truncation_skipped() -> None:
+    patch(autoswitch_slave, "consistent_point", lambda own, own_begin, own_end, masters, master_end, confirmed: own_end)
+
+
+@mutation(CONTROLLER, "epochs are not saved", ("kill", "kill-majority", "power-all"))
+def epochs_not_saved() -> None:
+    def forgetful(self: ReplicaLog, epochs: Any) -> None:
+        self.epochs = tuple(epochs)
+        self._epochs_due = None
+
+    patch(ReplicaLog, "save_epochs", forgetful)
+
+
+@mutation(CONTROLLER, "replicas acknowledge before their sync (A16)", ("power-all", "slow-disk", "power"), 120)
+def acknowledged_before_sync() -> None:
+    patch(ReplicaLog, "ack_offset", property(lambda self: self.end))
+
+
+@mutation(CONTROLLER, "the confirm offset is forgotten in a restart", ("power-all", "kill-majority", "kill"), 80)
+def confirm_offset_not_kept() -> None:
+    patch(MessageStore, "_confirm_found", lambda self, *given: 0)
+
+
+@mutation(
+    CONTROLLER, "a topic is acknowledged before the replicas have it (F2)", ("kill", "halves", "single", "one-way"), 80
+)
+def topics_not_waited_for() -> None:
+    from rocketha.services.metadata_master import MasterTables
+
+    patch(MasterTables, "acknowledged", lambda self, connection, command, answer: answer)
 
 
 # -- running them

@@ -19,7 +19,7 @@ from rocketha.simulation.faults import Fault
 from rocketha.simulation.setup import SETTLE_S, Setup, expand
 
 ALONE, CLASSIC, CONTROLLER = "alone", "classic", "controller"
-MODES = (ALONE, CLASSIC)
+MODES = (ALONE, CLASSIC, CONTROLLER)
 """How brokers are replicated; a seed has one of them: not at all, by brokerRole for good, or as controllers say."""
 
 BROKER_PORT, NAMESERVER_PORT, CONTROLLER_PORT = 10911, 9876, 9878
