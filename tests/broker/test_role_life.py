@@ -284,10 +284,19 @@ class RoleTests(unittest.TestCase):
         self.assertIsNone(life.life.standing.told)
         life = following()
         life.do("doubted", Question.INFO)
-        self.assertIn("named one before", life.hear(Question.INFO, nobody(0))[0])
-        self.assertEqual(life.wait(), ["ask INFO"])
+        for epoch in (0, 1):
+            self.assertEqual(len(life.hear(Question.INFO, nobody(epoch))), 1)
+            self.assertIn(f"no master in epoch {epoch}, and named one before", life.life.problem)
+            self.assertEqual(life.wait(), ["ask INFO"])
         text = life.hear(Question.INFO, master(3, 1, 1, 3))[0]
         self.assertEqual(text, "Trouble the controllers name two masters in epoch 1: 1 and 3")
+
+    def test_an_older_set(self) -> None:
+        """Of the same epoch: what is known stays, also for when it leads anew."""
+        standing = leading().life.standing
+        newer = MasterInfo(2, "h:1", 1, SyncSet((2, 3), 7))
+        self.assertEqual((standing.take(newer), standing.take(MasterInfo(2, "h:1", 1, SyncSet((1, 2), 6)))), ("", ""))
+        self.assertEqual(standing.told, newer)
 
     def test_an_epoch_that_its_own_log_knows(self) -> None:
         """A restarted master may go on in it, if the log is whole; else it falls silent until there is a new one."""
@@ -313,6 +322,13 @@ class RoleTests(unittest.TestCase):
         began = life.now
         life.wait("ask REGISTER")
         self.assertEqual(life.now - began, 12_000)
+
+    def test_a_disk_that_fails_later(self) -> None:
+        """The same; unless there is an order under way, which will tell."""
+        life = leading()
+        self.assertEqual(life.do("failed", None, Setback.FAILED, "EIO"), ["Trouble EIO", "Fence EIO", "HangUp"])
+        life = registered(master(2, 5, 9, 1, 2))
+        self.assertEqual(life.do("failed", None, Setback.FAILED, "EIO"), [])
 
     def test_an_order_that_was_replaced(self) -> None:
         """Says nothing of the one that took its place."""
@@ -375,6 +391,16 @@ class LeaseTests(unittest.TestCase):
         life.do("doubted", Question.INFO)
         life.hear(Question.INFO, nobody(3))
         self.assertEqual(life.hear(Question.ELECT, master(2, 4, 4, 2)), ["Lead 3 4 (2,) 4 False"])
+
+    def test_java_says_that_it_was_elected_again(self) -> None:
+        """That is no confirmation: it has yet to begin the epoch."""
+        life = leading(ours=False)
+        life.wait("ask CONFIRM")
+        self.assertEqual(life.hear(Question.CONFIRM, master(2, 2, 2, 2)), ["Lead 2 2 (2,) 2 True"])
+        texts = life.do("done", 2)
+        self.assertEqual(texts, ["Beat", "ask CONFIRM", "ask REPLICAS"])
+        asked = life.now
+        self.assertEqual(life.hear(Question.CONFIRM, master(2, 2, 2, 2)), [f"LeaseConfirmed 2 {asked}"])
 
     def test_no_answer(self) -> None:
         """Asked again at once, more or less; with less time than the lease has left."""

@@ -87,6 +87,18 @@ class SwitchTests(ControlledCase):
         self.restart(self.first)
         self.lost()
 
+    def test_its_disk_fails(self) -> None:
+        """It takes no messages any more, so another one does, with all that was acknowledged (regression D10)."""
+        self.first.disk.fail_at(1, times=10**9, only=["write", "sync"])
+        self.assertNotEqual(self.send(self.first), 0)
+        took = self.until("another master", lambda: any(map(self.acknowledges, self.others)))
+        self.assertLess(took, 3.0)
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+        self.first.disk.heal()
+        self.first.kill()
+        self.restart(self.first)
+        self.lost()
+
     def test_everything_restarts(self) -> None:
         """All processes die at once; ids, messages and the set come back."""
         end = self.log(self.first).end

@@ -92,7 +92,7 @@ class RoleLife:
         self._questions = Questions(self._timeout_ms)
         self._out: list[Effect] = []
         self._change: SetChange | None = None
-        self._doubt: tuple[int, int] | None = None  # epoch of a notice; questions up to this number are older than it
+        self._doubt: int | None = None  # epoch of a notice
         self._retire_until: int | None = None
         self._notices: list[int] = []  # to be answered when fenced
         self._resign_until: int | None = None
@@ -112,7 +112,7 @@ class RoleLife:
 
     @property
     def _heeds(self) -> bool:
-        return self._resign_until is None and self.departure.stage is not Leaving.LEFT
+        return self.departure.stage is not Leaving.LEFT
 
     def next_due_ms(self) -> int | None:
         """When to call :meth:`tick`; None: when something happens."""
@@ -158,7 +158,7 @@ class RoleLife:
         question = self._questions.close(number)
         if question is not None and self._heeds:
             try:
-                self._read(question, number, answer, asked_ms, now_ms)
+                self._read(question, answer, asked_ms, now_ms)
             except RequestRefused as refusal:
                 self._refused(question, refusal.code, refusal.remark, now_ms)
             except RemoteProtocolError as problem:
@@ -181,7 +181,7 @@ class RoleLife:
         if not heeds or info.master_epoch <= self.standing.epoch:
             self._out.append(wanted.Noticed(notice))
             return self._effects(now_ms)
-        self._doubt = (info.master_epoch, self._questions.last)
+        self._doubt = info.master_epoch
         self._questions.disregard(Question.INFO)
         self._questions.at(Question.INFO, now_ms)
         if self.standing.leads and info.master_id != self.number:
@@ -207,8 +207,8 @@ class RoleLife:
                 self._settled(now_ms)
         return self._effects(now_ms)
 
-    def failed(self, order: int, setback: Setback, why: str, now_ms: int) -> list[Effect]:
-        """An order could not be carried out."""
+    def failed(self, order: int | None, setback: Setback, why: str, now_ms: int) -> list[Effect]:
+        """An order could not be carried out; None: what it was ordered to be it cannot be any more."""
         if order == self.standing.order and setback is not Setback.REPLACED:
             epoch = self.standing.post.epoch
             if setback is Setback.ELECTION_NEEDED:
@@ -254,7 +254,7 @@ class RoleLife:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def _read(self, question: Question, number: int, answer: Command, asked_ms: int, now_ms: int) -> None:
+    def _read(self, question: Question, answer: Command, asked_ms: int, now_ms: int) -> None:
         """Take an answer.
 
         :raises RequestRefused: it is a no.
@@ -276,7 +276,7 @@ class RoleLife:
         elif question is Question.ELECT:
             self._take(calls.elected(answer))
         elif question is Question.INFO:
-            self._informed(calls.replica_info(answer), number, now_ms)
+            self._informed(calls.replica_info(answer), now_ms)
         elif question is Question.CONFIRM:
             self._confirmed(answer, asked_ms, now_ms)
         elif question is Question.ALTER:
@@ -301,11 +301,10 @@ class RoleLife:
             self._questions.at(Question.INFO, now_ms)
         self._questions.by(Question.INFO, now_ms + self._timing.poll)
 
-    def _informed(self, info: MasterInfo, number: int, now_ms: int) -> None:
-        if self._doubt is not None and (info.master_epoch >= self._doubt[0] or number > self._doubt[1]):
-            if info.master_epoch < self._doubt[0]:
-                self._trouble(f"a notice told of epoch {self._doubt[0]}, which the controllers do not know")
-            self._doubt = None
+    def _informed(self, info: MasterInfo, now_ms: int) -> None:
+        if self._doubt is not None and info.master_epoch < self._doubt:
+            self._trouble(f"a notice told of epoch {self._doubt}, which the controllers do not know")
+        self._doubt = None
         self._believe(info, now_ms)
         self._questions.by(Question.INFO, now_ms + self._timing.poll)
 

@@ -65,11 +65,10 @@ class Questions:
     """See the module.
 
     :param timeout_ms: how long the controller may take over a question of this kind.
-    :ivar last: number of the newest question.
     """
 
     def __init__(self, timeout_ms: Callable[[Question], int]) -> None:
-        self.last = 0
+        self._last = 0
         self._timeout_ms = timeout_ms
         self._due: dict[Question, int] = {}
         self._open: dict[Question, int] = {}  # number of the one that is not answered yet
@@ -126,8 +125,8 @@ class Questions:
             del self._due[question]
             call = call_of(question)
             if call is not None:
-                self.last += 1
-                self._open[question] = self.last
+                self._last += 1
+                self._open[question] = self._last
                 self._asked_ms[question] = now_ms
-                asked.append(Ask(self.last, question, call, self._timeout_ms(question)))
+                asked.append(Ask(self._last, question, call, self._timeout_ms(question)))
         return asked

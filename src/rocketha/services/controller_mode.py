@@ -197,6 +197,10 @@ class ControllerMode:
         life, replication = self.life, self._replication
         if life is None or not life.beating:
             return
+        broken = replication.log.store.log.broken
+        if broken is not None and replication.role is Role.MASTER and len(replication.members) > 1:
+            self._happened("failed", None, Setback.FAILED, broken)  # the others can do what it cannot (regression D10)
+            return
         beat = calls.Beat(
             self._place.cluster, self._place.broker_name, life.number, self._place.address,
             max(0, replication.last_epoch), replication.log_end, replication.confirm_offset,

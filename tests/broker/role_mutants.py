@@ -1,0 +1,196 @@
+"""The rules of a broker's life under controllers, each taken out once; ``test_role_mutants.py`` tries them."""
+
+from __future__ import annotations
+
+from tests.mutation import Mutant
+
+
+def _life(name: str, old: str, new: str) -> Mutant:
+    return Mutant(name, "broker/role_life.py", old, new)
+
+
+def _standing(name: str, old: str, new: str) -> Mutant:
+    return Mutant(name, "broker/role_standing.py", old, new)
+
+
+def _identity(name: str, old: str, new: str) -> Mutant:
+    return Mutant(name, "broker/controller_identity.py", old, new)
+
+
+MUTANTS = [
+    _life(
+        "nothing works: proves that it is the copy that runs",
+        "class RoleLife:",
+        "raise SystemExit\n\n\nclass RoleLife:",
+    ),
+    _life(
+        "an application that was not answered is given up, and with it an id",
+        "if question is not Question.ALTER:\n            self._questions",
+        "if question is Question.APPLY:\n            self._out.append(wanted.GiveUp())\n        elif question is not "
+        "Question.ALTER:\n            self._questions",
+    ),
+    _life(
+        "an id that another one has is applied for again and again",
+        "if question is Question.APPLY and code == Code.CONTROLLER_BROKER_ID_INVALID:",
+        "if False:",
+    ),
+    _life(
+        "a learner asks to be elected",
+        "standing.told is None and not self._learner:",
+        "standing.told is None:",
+    ),
+    _life(
+        "a notice is believed",
+        "        self._doubt = info.master_epoch",
+        "        self._take(info)",
+    ),
+    _life(
+        "the answer that was on its way when the notice came is waited for",
+        "        self._questions.disregard(Question.INFO)\n",
+        "",
+    ),
+    _life(
+        "a notice is answered before the master is fenced",
+        "            self._notices.append(notice)\n",
+        "            self._out.append(wanted.Noticed(notice))\n",
+    ),
+    _life(
+        "replicas are waited for without end",
+        "        if self._retire_until is not None and now_ms >= self._retire_until:",
+        "        if False:",
+    ),
+    _life(
+        "the controller's word is acted on while replicas are waited for",
+        "if self._heeds and self._doubt is None and self._retire_until is None:",
+        "if self._heeds and self._doubt is None:",
+    ),
+    _life(
+        "roles are taken while a notice is in doubt",
+        "if self._heeds and self._doubt is None and self._retire_until is None:",
+        "if self._heeds and self._retire_until is None:",
+    ),
+    _life(
+        "an answer of another epoch keeps the lease",
+        "if info.master_id == self.number and self.standing.leads_in(info.master_epoch):",
+        "if info.master_id == self.number:",
+    ),
+    _life(
+        "the lease counts from when the answer was read",
+        "wanted.LeaseConfirmed(info.master_epoch, asked_ms)",
+        "wanted.LeaseConfirmed(info.master_epoch, now_ms)",
+    ),
+    _life(
+        "the lease is asked for when it is over",
+        "asked_ms + self._timing.lease // 3)",
+        "asked_ms + self._timing.lease)",
+    ),
+    _life(
+        "a lease question may take as long as any",
+        "min(request, self._timing.lease // 3) if",
+        "request if",
+    ),
+    _life(
+        "Java's controllers are asked 11006 for ever",
+        "            self.ours = False\n",
+        "",
+    ),
+    _life(
+        "refusals of Java's controllers are taken to be in order",
+        "wanted.SetRefused(change.number, code, self.ours is True)",
+        "wanted.SetRefused(change.number, code, True)",
+    ),
+    _life(
+        "a master is confirmed before it is promoted",
+        "            for question in _MASTERS:\n                self._questions.drop(question)\n\n    def _timeout",
+        "            self._questions.at(Question.CONFIRM, now_ms)\n\n    def _timeout",
+    ),
+    _life(
+        "another order's end is taken for this one's",
+        "        if order == self.standing.order:\n            self.standing.order = None",
+        "        if True:\n            self.standing.order = None",
+    ),
+    _life(
+        "an epoch that cannot be led is tried again",
+        "told.master_epoch <= self.standing.unfit_epoch:",
+        "False:",
+    ),
+    _life(
+        "a broker that resigns keeps its connections",
+        "        self._out.append(wanted.HangUp())\n        self._questions.clear()",
+        "        self._questions.clear()",
+    ),
+    _life(
+        "a broker that the controllers do not know does not register again",
+        "            self.registered = False\n            questions.at(Question.REGISTER",
+        "            questions.at(Question.INFO",
+    ),
+    _life(
+        "without a master nobody is fenced",
+        '        if self.standing.leads:\n            self._fence(f"the controllers know no master',
+        '        if False:\n            self._fence(f"the controllers know no master',
+    ),
+    _life(
+        "a designated replica that is refused is asked for again",
+        "        elif question is Question.HAND_OVER:\n            self._next_candidate(now_ms)",
+        "        elif question is Question.HAND_OVER:\n            questions.at(question, now_ms)",
+    ),
+    _life(
+        "a master that leaves does not wait for its replicas",
+        '            self._out += standing.retire("the broker stops")',
+        "            self._hand_over(now_ms)",
+    ),
+    _life(
+        "a master leaves unfenced",
+        '        if self.standing.leads:\n            self._fence("the broker stops")',
+        '        if False:\n            self._fence("the broker stops")',
+    ),
+    _life(
+        "it is gone before the new master serves",
+        "if self.departure.stage is Leaving.FOLLOWING and epoch == self.standing.post.epoch:",
+        "if self.departure.stage is Leaving.FOLLOWING:",
+    ),
+    _standing(
+        "an older epoch is believed",
+        "        if epoch < self.epoch:\n            return (",
+        "        if False:\n            return (",
+    ),
+    _standing("two masters of one epoch", "if info.master_id != told.master_id:", "if False:"),
+    _standing("an older set is believed", "if info.in_sync.epoch < told.in_sync.epoch:", "if False:"),
+    _standing(
+        "it leads a set without itself",
+        "if info.master_id == self.number and self.number not in info.in_sync.members:",
+        "if False:",
+    ),
+    _standing(
+        "no master in an epoch that had one",
+        "if epoch < self.epoch or (self.told is not None and self.told.master_epoch == epoch):",
+        "if epoch < self.epoch:",
+    ),
+    _standing("an older absence of a master is believed", "if epoch < self.epoch or (self.told", "if (self.told"),
+    _standing("a set is known again, or backwards", "or in_sync.epoch <= self.in_sync.epoch or", "or"),
+    _standing("elected again although its set does not rise", "not self._retired and rises", "not self._retired"),
+    _standing(
+        "elected again while it is still being promoted", "self.leads and self.order is None and", "self.leads and"
+    ),
+    _standing("the log's own epoch is forgotten", "self.epoch = max(0, last_epoch)", "self.epoch = 0"),
+    _identity("all check codes of a millisecond are equal", ".{chance.getrandbits(64):016x}", ""),
+    _identity(
+        "a torn final file is as good as none",
+        "        if final is not None:\n            raise",
+        "        if False:\n            raise",
+    ),
+    _identity(
+        "temp goes first", "        if isinstance(final, list):", "        if isinstance(final, list) and temp is None:"
+    ),
+    _identity("another broker's file is used", "if (found[0], found[1]) != self._names:", "if False:"),
+    _identity(
+        "temp is left behind",
+        "        self._write(self.path, str(number))\n        self._remove_temp()",
+        "        self._write(self.path, str(number))",
+    ),
+    _identity(
+        "temp is removed before the final file is there",
+        "        self._write(self.path, str(number))\n        self._remove_temp()",
+        "        self._remove_temp()\n        self._write(self.path, str(number))",
+    ),
+]
