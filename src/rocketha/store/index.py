@@ -48,39 +48,28 @@ class TopicHashes:
     hash is remembered, and so are those of the pieces of three characters that the ends consist of.
     """
 
-    __slots__ = ("_heads", "_prefix", "tags")
+    __slots__ = ("_prefix", "heads", "tags", "topic")
 
-    _pieces: ClassVar[dict[str, int]] = {
+    pieces: ClassVar[dict[str, int]] = {
         "".join(digits): string_hash("".join(digits)) for digits in itertools.product("0123456789ABCDEF", repeat=_PIECE)
     }
     """Hash of three ASCII characters: the same whatever the topic."""
 
     def __init__(self, topic: str) -> None:
+        self.topic = topic
         self.tags: dict[str, int] = {}
+        self.heads: dict[str, int] = {}
         self._prefix = topic + "#"
-        self._heads: dict[str, int] = {}
 
-    def hash(self, key: str) -> int:
-        """``IndexFile.indexKeyHashMethod(topic + "#" + key)``."""
-        pieces = self._pieces
-        try:
-            value = (
-                self._heads[key[:-_TAIL]] + pieces[key[-_TAIL:-_PIECE]] * _PIECE_SHIFT + pieces[key[-_PIECE:]]
-            ) & 0xFFFFFFFF
-        except KeyError:
-            return self._hash_new(key)
-        if value < 0x80000000:
-            return value
-        return 0x100000000 - value if value != 0x80000000 else 0
-
-    def _hash_new(self, key: str) -> int:
+    def hash_new(self, key: str) -> int:
+        """``IndexFile.indexKeyHashMethod(topic + "#" + key)``; its parts are remembered."""
         value = key_hash(string_hash(self._prefix + key))
         if key[:2] == "T#":
             _remember(self.tags, key, value)
         elif len(key) >= 4 * _TAIL and key[-_TAIL:].isascii():
-            _remember(self._heads, key[:-_TAIL], string_hash(self._prefix + key[:-_TAIL]) * _TAIL_SHIFT)
-            _remember(self._pieces, key[-_TAIL:-_PIECE], string_hash(key[-_TAIL:-_PIECE]))
-            _remember(self._pieces, key[-_PIECE:], string_hash(key[-_PIECE:]))
+            _remember(self.heads, key[:-_TAIL], string_hash(self._prefix + key[:-_TAIL]) * _TAIL_SHIFT)
+            _remember(self.pieces, key[-_TAIL:-_PIECE], string_hash(key[-_TAIL:-_PIECE]))
+            _remember(self.pieces, key[-_PIECE:], string_hash(key[-_PIECE:]))
         return value
 
 
@@ -136,12 +125,24 @@ class KeyIndex:
     def put_all(self, records: Sequence[Keyed], store_timestamp_ms: int) -> None:
         """Index records that are in the log, in order of their offsets."""
         units: list[tuple[int, int]] = []
-        known = None
+        pieces, add, known = TopicHashes.pieces, units.append, None
         for topic, keys, physical_offset in records:
-            known = self._topics.get(topic) or self._remember_topic(topic)
-            tags, hash_of = known.tags, known.hash
+            if known is None or known.topic != topic:
+                known = self._topics.get(topic) or self._remember_topic(topic)
+                tags, heads = known.tags, known.heads
             for key in keys:
-                units.append((tags[key] if key in tags else hash_of(key), physical_offset))
+                if key in tags:
+                    value = tags[key]
+                else:
+                    try:  # in place: a call would double what it takes
+                        value = (
+                            heads[key[:-_TAIL]] + pieces[key[-_TAIL:-_PIECE]] * _PIECE_SHIFT + pieces[key[-_PIECE:]]
+                        ) & 0xFFFFFFFF
+                    except KeyError:
+                        value = known.hash_new(key)
+                    if value >= 0x80000000:
+                        value = 0x100000000 - value if value != 0x80000000 else 0
+                add((value, physical_offset))
         file = self.files[-1] if self.files else self._begin_file(store_timestamp_ms)
         put = 0
         while put < len(units):
