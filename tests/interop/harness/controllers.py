@@ -251,7 +251,7 @@ class OurReplicaBroker(Replica, OurBroker):
     def masterships(self) -> list[tuple[int, str]]:
         found: list[tuple[int, str]] = []
         for line in self.log().splitlines():
-            match = re.search(r"master of epoch (\d+)", line)
+            match = re.search(r"this broker \d+ is master of epoch (\d+)", line)
             if match:
                 found.append((int(match[1]), self.address))
         return found

@@ -73,7 +73,7 @@ class Faults:
     def __init__(self, group: ReplicaGroup) -> None:
         self.group = group
         self.freezes: list[Freeze] = []  # of Java's: ours must not lose anything by them
-        self.back_s: list[tuple[str, float]] = []  # from the start of a process to its place in the set
+        self.back_s: list[tuple[str, float]] = []  # from its start or thaw to a replica's place in the set
         self.diverged: list[int] = []  # bytes of killed masters' logs that nobody else had
         self.switch_s: list[tuple[str, float]] = []
         self.without_master = 0  # rounds in which the dead had to come back first
@@ -176,6 +176,8 @@ class Faults:
             master.signal(signal.SIGCONT)
         if master.implementation == "java":
             self.freezes.append(Freeze(master.address, began_ms, int(time.time() * 1000)))
+        else:
+            self._counts(master, "ours thawed", time.monotonic())
 
     def stop_master(self) -> None:
         """SIGTERM; another takes over; the stopped one comes back as a slave."""
@@ -195,14 +197,16 @@ class Faults:
         for slave in slaves:
             slave.signal(signal.SIGSTOP)
         try:
-            load.fill(mib, size=128 << 10, no_wait=True)
+            fill = load.begin_fill(mib, size=128 << 10, no_wait=True)
             began = time.monotonic()
             master.kill()
         finally:
             for slave in slaves:
                 slave.signal(signal.SIGCONT)
+        ending = load.post(op="stop", prefix=fill)
         end = LogFiles(master.root).end
         state = self._next_master("kill -9 of a master that was ahead", began, epoch)
+        load.answer(ending)
         heir = next(broker for broker in slaves if broker.address == state.master_address)
 
         def begun() -> int | None:
@@ -249,9 +253,13 @@ class Faults:
         time.sleep(seconds)
 
     def back(self, broker: Replica) -> None:
-        """Start a replica that was killed; returns when the set is full, and keeps how long that took."""
+        """Start a replica that was killed; returns when the set is full, keeps how long it took to count in it."""
         broker.spawn()
-        began = time.monotonic()
+        self._counts(broker, f"{broker.implementation} started", time.monotonic())
         self.group.await_whole(2 * READY_S)
-        self.back_s.append((broker.implementation, time.monotonic() - began))
         broker.await_ready()
+
+    def _counts(self, broker: Replica, what: str, since: float) -> None:
+        """Until a replica is in the SyncStateSet under a master."""
+        self.group.await_master(lambda state: broker.broker_id() in state.in_sync, 2 * READY_S)
+        self.back_s.append((what, time.monotonic() - since))

@@ -28,23 +28,30 @@ def _free(port: int) -> bool:
     return True
 
 
-def block() -> int:
-    """The middle port `p` of a block where p-4 .. p+5 are free and reserved until this process ends."""
+def block(blocks: int = 1) -> int:
+    """The middle port `p` of a block where p-4 .. p+5 are free and reserved until this process ends.
+
+    Of several neighbouring `blocks` it is that of the first.
+    """
     folder = Path(tempfile.gettempdir()) / f"rocketha-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     bases = list(range(FIRST, LAST, BLOCK))
     random.shuffle(bases)
     for base in bases:
-        if base in _held:
+        wanted = range(base, base + blocks * BLOCK, BLOCK)
+        if wanted[-1] > LAST or any(each in _held for each in wanted):
             continue
-        handle = os.open(folder / str(base), os.O_RDWR | os.O_CREAT, 0o600)
+        handles = {}
+        for each in wanted:
+            handles[each] = os.open(folder / str(each), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for handle in handles.values():
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if all(_free(port) for port in range(base, wanted[-1] + BLOCK)):
+                _held.update(handles)
+                return base + 4
         except OSError:
+            pass  # another run has one of them
+        for handle in handles.values():
             os.close(handle)
-            continue
-        if all(_free(port) for port in range(base, base + BLOCK)):
-            _held[base] = handle
-            return base + 4
-        os.close(handle)
     raise AssertionError("no free block of ports on loopback")

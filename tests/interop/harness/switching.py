@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .case import FULL, InteropCase
 from .controllers import GroupState, ReplicaGroup
 from .faults import Faults
-from .ledger import Load, Verdict, Watch, judge, shared_epochs
+from .ledger import Load, Present, Verdict, Watch, judge, shared_epochs
 from .processes import NotReady, wait_until
 from .roles import LOOPBACK, READY_S, ROOT, Host
 
@@ -31,14 +31,14 @@ class Storm(NamedTuple):
     took_s: list[tuple[str, float]]
     stuck: int  # replicas that did not come back into the set by themselves and were restarted
     longest_gap_ms: int  # without any acknowledgement
-    back_s: list[tuple[str, float]]  # from the start of a process to its place in the set; whose process
+    back_s: list[tuple[str, float]]  # from its start or thaw to a replica's place in the set
     settled_s: list[tuple[str, float]]  # from the end of each fault to the full set
     diverged: list[int]  # bytes that killed masters had to cut
     errors: dict[str, int]  # what senders were told instead of SEND_OK, and how often
-    present: dict[str, tuple[int, int]]  # what the queues hold afterwards: key -> (queue, queue offset)
+    present: Present  # what the queues hold afterwards
 
     def text(self) -> str:
-        back = [(f"{whose} back in the set", seconds) for whose, seconds in self.back_s]
+        back = [(f"in the set after {what}", seconds) for what, seconds in self.back_s]
         settled = [(f"full set after {fault}", seconds) for fault, seconds in self.settled_s]
         return (
             f"{self.verdict.text()}; {len(self.switches)} switches; {_times(self.took_s + back + settled)}; "
@@ -142,7 +142,7 @@ class SwitchingCase(InteropCase):
         said = self.load.state(run)
         acks = self.load.end(run)
         self.settle(stuck, patience_s)
-        present = self.load.read()
+        present = self.load.read(retried=client is not None)
         verdict = judge(acks, present, self.watch, acting.freezes)
         self.assertEqual(self.identities(), ids, "an id changed")
         self.assertEqual(shared_epochs(self.group.brokers), {}, "two masters in one epoch")
