@@ -1,0 +1,111 @@
+"""Who is woken when messages can be read."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.broker.hold import HeldPull, HeldPulls
+from rocketha.services import broker_wakeups
+from rocketha.services.broker_wakeups import Wakeups
+from rocketha.store.messages import PutBatch, PutMessage
+
+
+class Delayed:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def arrived(self, level: int, now_ms: int) -> None:
+        self.told.append((level, now_ms))
+
+    def look_again(self, now_ms: int) -> None:
+        self.told.append(("again", now_ms))
+
+    def next_due_ms(self) -> int | None:
+        return None
+
+
+class Client:
+    """A connection."""
+
+    id = 1
+
+
+def message(queue_id: int = 0, code: int = 0, level: int = 0) -> PutMessage:
+    return PutMessage("T", queue_id, 0, 0, 0, bytes(8), 0, 0, b"", b"", code, (), level)
+
+
+class WakeupsTests(SynchronousTestCase):
+    """Pulls of queues 0 and 1 of one topic; queue 1 wants tags code 7."""
+
+    def setUp(self) -> None:
+        self.held, self.delayed, self.woken = HeldPulls(), Delayed(), [0]
+        self.wakeups = Wakeups(self.held, self.delayed, lambda pull, now_ms: self.woken.append(pull.queue_id))  # type: ignore[arg-type]
+        self.woken.clear()
+        self.hold()
+
+    def hold(self) -> None:
+        self.held.hold(HeldPull(Client(), mock.sentinel.command, "T", 0, 5, None, 99))
+        self.held.hold(HeldPull(Client(), mock.sentinel.command, "T", 1, 5, lambda code: code == 7, 99))
+
+    def test_at_once(self) -> None:
+        """A broker that shows all that it stores: the pull that wants the message."""
+        self.wakeups.readable([message(1, 3)], 10)
+        self.assertEqual(self.woken, [])
+        self.wakeups.readable([message(1, 7), message(2)], 10)
+        self.assertEqual(self.woken, [1])
+
+    def test_when_confirmed(self) -> None:
+        """By the end of the turn that stored it; a part of the turn is not enough."""
+        self.wakeups.stored([message(0)], 100)
+        batch = PutBatch("T", 1, 0, 0, bytes(8), 0, (0, 0), (b"", b""), (b"", b""), (3, 7), ((), ()))
+        self.wakeups.stored([batch, message(17, 0, 18)], 200)
+        self.wakeups.confirmed(99, 10)
+        self.assertEqual(self.woken, [])
+        self.wakeups.confirmed(199, 10)
+        self.assertEqual((self.woken, self.delayed.told), ([0], []))
+        self.wakeups.confirmed(200, 11)
+        self.assertEqual((self.woken, self.delayed.told), ([0, 1], [(18, 11)]))
+
+    def test_too_much_to_remember(self) -> None:
+        """Then every pull runs again as the confirm offset rises, until all of it is confirmed."""
+        with mock.patch.object(broker_wakeups, "WAITING_MAX", 3):
+            for number in range(4):
+                self.wakeups.stored([message(5)], 100 * number + 100)
+        self.wakeups.confirmed(100, 10)
+        self.assertEqual((self.woken, self.delayed.told), ([0, 1], [("again", 10)]))
+        self.hold()
+        self.wakeups.confirmed(400, 10)
+        self.assertEqual(self.woken, [0, 1, 0, 1])
+        self.hold()
+        self.wakeups.stored([message(0)], 500)
+        self.wakeups.confirmed(500, 10)
+        self.assertEqual(self.woken, [0, 1, 0, 1, 0])
+
+    def test_of_a_new_master(self) -> None:
+        """What lies between confirm offset and end when the role began: nobody knows what it is."""
+        self.wakeups.anything_until(300)
+        self.wakeups.stored([message(0)], 400)
+        self.wakeups.confirmed(300, 10)
+        self.assertEqual(sorted(self.woken), [0, 1])
+        self.hold()
+        self.wakeups.confirmed(400, 10)
+        self.assertEqual(sorted(self.woken), [0, 0, 1])
+
+    def test_of_a_slave(self) -> None:
+        """Those whose queue reaches beyond what they asked for."""
+        self.wakeups.dispatched(lambda topic, queue_id: 6 if queue_id else 5, 10)
+        self.assertEqual(self.woken, [1])
+
+    def test_the_role_is_lost(self) -> None:
+        """Everybody gets an answer, and what waited for a confirmation is forgotten."""
+        self.wakeups.stored([message(0)], 100)
+        self.wakeups.role_lost(10)
+        self.assertEqual(self.woken, [0, 1])
+        self.hold()
+        self.wakeups.confirmed(100, 10)
+        self.assertEqual(self.woken, [0, 1])
