@@ -1,4 +1,4 @@
-# make run    a whole small RocketMQ in the foreground, on 127.0.0.1:9876 (nameserver) and 127.0.0.1:10911 (broker)
+# make run    a whole RocketMQ in the foreground, nameserver on 127.0.0.1:9876: BROKERS=3 replicas, CONTROLLERS=3 (or 1 and 0)
 # make test   everything CI runs: ruff, mypy, trial, pytest with the real Java processes
 # Both set up what they need on a fresh machine: a venv in .venv, the package, and for test the Java jars, by Maven.
 
@@ -16,6 +16,10 @@ RUN_DIR ?= data
 HOST ?= 127.0.0.1
 NAMESRV_PORT ?= 9876
 BROKER_PORT ?= 10911
+CONTROLLER_PORT ?= 9878
+# One broker in one process with the nameserver: make run BROKERS=1 CONTROLLERS=0 (another RUN_DIR, or an unused one)
+BROKERS ?= 3
+CONTROLLERS ?= 3
 # More flags for rocketha-cluster, for example RUN_FLAGS="--http 8088"
 RUN_FLAGS ?=
 
@@ -51,7 +55,8 @@ run: $(VENV)/.stamp-run
 	@mkdir -p $(RUN_DIR)
 	@exec $(BIN)/twistd --nodaemon --pidfile= --logger rocketha.observe.logging.observer \
 		rocketha-cluster --data $(RUN_DIR) --host $(HOST) \
-		--namesrv-port $(NAMESRV_PORT) --broker-port $(BROKER_PORT) $(RUN_FLAGS)
+		--brokers $(BROKERS) --controllers $(CONTROLLERS) --namesrv-port $(NAMESRV_PORT) \
+		--broker-port $(BROKER_PORT) --controller-port $(CONTROLLER_PORT) $(RUN_FLAGS)
 
 # ---- test
 

@@ -1,4 +1,7 @@
-"""``twistd rocketha-cluster``: options, and the nameserver and broker made of them.
+"""``twistd rocketha-cluster``: options, and the nameserver, brokers and controllers made of them.
+
+One broker without controllers shares this process with the nameserver; a group has a process for each of its brokers
+and controllers (:mod:`rocketha.services.cluster_group`).
 
 ``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
 """
@@ -13,9 +16,12 @@ from twisted.application import service
 from twisted.python import usage
 
 from rocketha.errors import ConfigError
+from rocketha.observe.metrics import Registry
 from rocketha.services import config, namesrv_metrics
 from rocketha.services.broker import BrokerService
 from rocketha.services.cluster import ClusterService, near_address
+from rocketha.services.cluster_group import GroupService
+from rocketha.services.cluster_layout import BROKERS_MAX, CONTROLLERS_MAX, Layout, Plan, check_directory
 from rocketha.services.namesrv import NameServerService
 from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
 from rocketha.services.steady import SteadyClock
@@ -29,22 +35,36 @@ class Options(KeyOptions):
     """Flags override the file; those of ``--set`` are the broker's."""
 
     key_of_option = {"broker-port": "listenPort"}
-    longdesc = """A whole small RocketMQ: a nameserver and a broker in one process, with all data in one directory."""
+    longdesc = (
+        "A whole small RocketMQ with all data in one directory: a nameserver and a broker in one process, or a "
+        "nameserver and a process for each of several replicas and controllers, which are started again when they end."
+    )
     optParameters = [
         ["data", "d", "data", "Directory of everything that is kept."],
         ["host", None, "127.0.0.1", "Address both listen on."],
         ["namesrv-port", None, "9876", "The nameserver's port."],
-        ["broker-port", None, None, "The broker's port (listenPort, default 10911)."],
-        ["config", "c", None, "RocketMQ property file for the broker (broker.conf)."],
+        ["brokers", None, "1", "How many replicas of one broker; more than one need controllers."],
+        ["controllers", None, None, "How many controllers; by default none for one broker, one for several."],
+        ["broker-port", None, None, "The broker's port (listenPort, default 10911); the next replica's is 10 more."],
+        ["controller-port", None, "9878", "The first controller's port; the next one's is 1 more."],
+        ["config", "c", None, "RocketMQ property file for the brokers (broker.conf)."],
         *STATUS_PARAMETERS,
     ]
 
     broker: config.Loaded[config.BrokerConfig] | None = None
     namesrv: config.Loaded[config.NamesrvConfig] | None = None
+    layout: Layout | None = None
+    """Of a group; None for a broker alone."""
 
     def load(self) -> None:
-        """Both configurations."""
+        """The configurations, and the layout of a group."""
         data, host = os.path.abspath(self["data"]), self["host"]
+        brokers = self._number("brokers", 1, BROKERS_MAX)
+        if self["controllers"] is None:
+            self["controllers"] = "1" if brokers > 1 else "0"
+        controllers = self._number("controllers", 0, CONTROLLERS_MAX)
+        if brokers > 1 and not controllers:
+            raise usage.UsageError(f"--brokers {brokers} needs controllers, which elect one of them: --controllers 1")
         try:
             ipaddress.ip_address(host)
         except ValueError:
@@ -59,6 +79,49 @@ class Options(KeyOptions):
         self.flags["storePathRootDir"] = os.path.join(data, "store")
         self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
         self.broker = config.load_broker(*self.file("broker.conf"), self.flags, host_name=BROKER_NAME)
+        check_directory(data, brokers, controllers)
+        if controllers:
+            self.layout = self._group(data, brokers, controllers)
+
+    def _group(self, data: str, brokers: int, controllers: int) -> Layout:
+        if self.broker is None or self.namesrv is None:
+            raise usage.UsageError("the options were not parsed")
+        near = near_address(self["host"], 1).rpartition(":")[0]
+        ports = self.namesrv.config.listen_port, self._number("controller-port", 1, 65535)
+        file = os.path.abspath(self["config"]) if self["config"] is not None else None
+        common = ("--log-level", self["log-level"])
+        layout = Layout(data, near, *ports, brokers, controllers, self.broker.config, self.flags, file, common)
+        layout.check_ports()
+        self._check_paths(layout.broker_plans()[0])
+        return layout
+
+    def _check_paths(self, first: Plan) -> None:
+        """No two brokers of a group may write to one place."""
+        if self.broker is None:
+            return
+        alone = self.flags["storePathRootDir"]
+        for line in config.describe(self.broker.config).decode().splitlines():
+            key, _, value = line.partition("=")
+            if key.startswith("storePath") and value and value != alone and not value.startswith(f"{alone}/"):
+                raise usage.UsageError(f"{key}={value}: each broker of a group has its own, such as {first.directory}")
+
+    def _number(self, option: str, low: int, high: int) -> int:
+        text = self[option]
+        if not (text.isascii() and text.isdecimal() and low <= int(text) <= high):
+            raise usage.UsageError(f"--{option} {text}: a number from {low} to {high} is wanted")
+        return int(text)
+
+
+def make_group(options: Options, layout: Layout, namesrv: NameServerService) -> GroupService:
+    """The group of a layout; its status port tells of the nameserver and of whether there is a master."""
+    if options.status is None:
+        return GroupService(namesrv, layout)
+    metrics = Registry()
+    install_process_metrics(metrics)
+    namesrv_metrics.install(metrics, namesrv)
+    status = StatusService(options.status, metrics, lambda: None, lambda: group.ready())
+    group = GroupService(namesrv, layout, status)
+    return group
 
 
 def makeService(options: Options) -> service.IService:
@@ -68,6 +131,11 @@ def makeService(options: Options) -> service.IService:
     use_log_level(options)
     disk = PosixDisk()
     namesrv = NameServerService(options.namesrv.config, disk, warnings=options.namesrv.warnings, seconds=time.monotonic)
+    whole = service.MultiService()
+    SteadyClock().setServiceParent(whole)
+    if options.layout is not None:
+        make_group(options, options.layout, namesrv).setServiceParent(whole)
+        return whole
     broker = BrokerService(options.broker.config, disk, warnings=options.broker.warnings, wall=time.time)
     status = None
     if options.status is not None:
@@ -79,7 +147,5 @@ def makeService(options: Options) -> service.IService:
             broker.healthy,
             lambda: broker.ready() or namesrv_metrics.ready(namesrv),
         )
-    whole = service.MultiService()
-    SteadyClock().setServiceParent(whole)
     ClusterService(namesrv, broker, os.path.relpath(options["data"]), status).setServiceParent(whole)
     return whole
