@@ -11,7 +11,7 @@ TESTS = (
     "tests/services/test_replication_orders.py",
     "tests/broker/test_acknowledgements.py",
     "-k",
-    "not idle and not Expiry",
+    "not idle and not at_both_ends and not away_too_long",
 )
 LINKS, SLAVE, ORDERS = "services/replication_links.py", "services/replication_slave.py", "services/replication.py"
 

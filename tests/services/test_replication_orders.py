@@ -270,6 +270,9 @@ class OrderTests(Case):
         self.assertEqual(self.send(one), UNAVAILABLE)
         self.elect(1)
         self.assertEqual(self.send(one), 0)
+        self.await_(self.replication(1).fence("a notice that was wrong"))
+        self.await_(self.lead(1))
+        self.assertEqual(self.send(one), 0)
 
     def test_an_old_epoch(self) -> None:
         """A log that knows a newer epoch is nobody's master of an older one."""

@@ -2,8 +2,11 @@
 
 Twisted's reactors count their timers in ``time.time``: a clock that is set back by an hour stops every timer of the
 process for that hour (no heartbeats, no registration, no flush), one that is set forward fires all at once.
-:class:`SteadyClock`, the first service of each tap, lets the process's reactor count in ``time.monotonic`` instead.
+:class:`SteadyClock`, the first service of each tap, lets the process's reactor count in :func:`steady_seconds` instead.
 From then on ``reactor.seconds()`` is no time of day; services that need one are given ``wall``.
+
+That clock also runs while the machine is suspended, where the operating system has one that does: a master that slept
+must not believe a lease that was granted before (:mod:`rocketha.replication.lease`).
 
 Only the taps use it: a test's reactor has timers of the test runner in it.
 """
@@ -14,6 +17,13 @@ import time
 from typing import Any
 
 from twisted.application import service
+
+_BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def steady_seconds() -> float:
+    """Seconds since the machine was started, or since some other moment that does not change."""
+    return time.monotonic() if _BOOT_TIME is None else time.clock_gettime(_BOOT_TIME)
 
 
 class SteadyClock(service.Service):
@@ -34,7 +44,7 @@ class SteadyClock(service.Service):
 
             self._reactor = reactor
         timers = [(call, call.getTime() - self._reactor.seconds()) for call in self._reactor.getDelayedCalls()]
-        self._reactor.seconds = time.monotonic
+        self._reactor.seconds = steady_seconds
         for call, left_s in timers:
-            call.seconds = time.monotonic
+            call.seconds = steady_seconds
             call.reset(max(0.0, left_s))
