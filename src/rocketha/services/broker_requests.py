@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from twisted.python.failure import Failure
 
-from rocketha.broker.role import BUSY, LOOKS, NOT_ENOUGH, READS, SENDS, Role, refusals
+from rocketha.broker.metadata_waits import CHANGES
+from rocketha.broker.role import BUSY, LOOKS, NOT_AVAILABLE, NOT_ENOUGH, READS, SENDS, Role, refusals
 from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.services.broker_parts import Responder
@@ -69,7 +70,10 @@ class RoleRequests:
             if self._replication.controlled:
                 table |= {code: self._send_if_it_may(self._served[code]) for code in SENDS}
                 table |= {code: self._read_if_it_may(self._served[code]) for code in READS + LOOKS}
+                table |= {code: self._change_if_it_may(self._served[code]) for code in CHANGES if code in self._served}
         else:
+            if self._replication.controlled:  # an election away from being undone, so never a success
+                table |= {code: self._refusing(NOT_AVAILABLE) for code in CHANGES}
             table |= {code: self._refusing(answer) for code, answer in refusals(role, False).items()}
             if role is Role.SLAVE:
                 table |= {code: self._if_slaves_are_read(self._served[code], table[code]) for code in READS}
@@ -118,6 +122,16 @@ class RoleRequests:
             return respond(connection, command, now_ms) if replication.refusal is None else BUSY
 
         return read
+
+    def _change_if_it_may(self, respond: Responder) -> Responder:
+        """Topics and groups: whoever is no master any more would change tables that nobody takes over."""
+        replication = self._replication
+
+        def change(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            lost = replication.refusal is not None or replication.retiring
+            return NOT_AVAILABLE if lost else respond(connection, command, now_ms)
+
+        return change
 
     def _if_slaves_are_read(self, here: Responder, else_: Responder) -> Responder:
         """slaveReadEnable may change while the broker runs."""
