@@ -90,12 +90,6 @@ MUTANTS = (
         "            self._log.confirm(self._confirm.offset)",
         "            pass",
     ),
-    Mutant(
-        "a fenced master goes on storing",
-        ORDERS,
-        "        if self.elected is not None:\n            self.log.follow()\n        self._as_turn",
-        "        self._as_turn",
-    ),
     Mutant("waiting puts are not told of a fence", ORDERS, "        self._as_turn(self._abandon)", "        pass"),
     Mutant("an order does not end the one before it", ORDERS, "        if order != self._order:", "        if False:"),
     Mutant(
