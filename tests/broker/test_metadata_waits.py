@@ -97,6 +97,25 @@ class WaitsTests(unittest.TestCase):
         self.waits.has(2, version(1), OURS_MS - 1)
         self.assertEqual(self.waits.lacking(version(2), OURS_MS), (2,))
 
+    def test_who_may_join_the_set(self) -> None:
+        """A replica of ours that has the tables; a Java broker, known by its silence."""
+        self.assertTrue(self.waits.is_fit(2, version(1), 10))
+        self.assertFalse(self.waits.is_fit(2, version(2), 10))
+        self.assertFalse(self.waits.is_fit(4, version(1), 10))
+        self.assertFalse(self.waits.is_fit(4, version(1), 9 + STRANGER_MS))
+        self.assertTrue(self.waits.is_fit(4, version(1), 10 + STRANGER_MS))
+        self.waits.has(4, version(0), 11 + STRANGER_MS)
+        self.assertFalse(self.waits.is_fit(4, version(1), 11 + STRANGER_MS))
+
+    def test_a_master_that_knows_who_is_ours(self) -> None:
+        """By the former one's word, of five seconds ago at least, the others are Java's: they need not be awaited."""
+        self.waits.heard_of((2,), 0)
+        self.waits.begin({5}, STRANGER_MS - 1)
+        self.assertFalse(self.waits.is_fit(5, version(1), STRANGER_MS))
+        self.waits.begin({5}, STRANGER_MS)
+        self.assertTrue(self.waits.is_fit(5, version(1), STRANGER_MS))
+        self.assertFalse(self.waits.is_fit(2, version(1), STRANGER_MS))
+
     def test_the_version_of_another_term_is_no_version(self) -> None:
         """A demoted master has a higher counter and none of the new one's changes."""
         self.waits.has(2, version(900, 900, epoch=6), 10)

@@ -86,16 +86,27 @@ class Node:
         self.watch = MasterWatch()
         self.told: list[str] = []
         self.disk_fails = self.store_busy = False
+        self.asked_for_fitness = 0
         self.away: set[int] = set()  # replicas whose log does not follow
         self.metadata = MetadataSync(
             reactor, self.now_ms, self.state, _QueueView(self.store), self.delays,  # type: ignore[arg-type]
             lambda: self.store_busy, self.watch, lambda: number, self.save, self.told.extend,
-            lambda replica: replica not in self.away, 5.0, ack_timeout_ms,
+            self, 5.0, ack_timeout_ms,
         )  # fmt: skip
         self.table = {**request_table(self.state), **self.metadata.requests}
         self.asked: list[int] = []
         self.answer_with: dict[int, Callable[[Command], Answer | None]] = {}
         reactor.listenTCP(PORT, RemotingFactory(self, reactor))
+
+    # what the log would say
+
+    needed: frozenset[int] = frozenset()
+
+    def is_present(self, replica: int) -> bool:
+        return replica not in self.away
+
+    def fitness_changed(self) -> None:
+        self.asked_for_fitness += 1
 
     def now_ms(self) -> int:
         return int((WALL_S + self.reactor.seconds()) * 1000)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 from twisted.internet import error
 
+from rocketha.services.metadata_slave import Following
 from rocketha.simulation.host import Host
 from rocketha.wire.codes import RequestCode
 from tests.broker.support import topic_fields
@@ -115,6 +117,24 @@ class LastingTests(SwitchCase):
         self.assertEqual(answer.code, 0)
         for host in self.brokers:
             self.assertIn("Made", self.service(host).state.topics)
+
+    def test_who_lacks_the_tables_does_not_join_the_set(self) -> None:
+        """A topic that was acknowledged before it came would be gone when it is elected (seen in simulation)."""
+        third = self.brokers[2]
+        third.kill()
+        self.until("the others go on", lambda: len(self.members()) == 2)
+        with mock.patch.object(Following, "begin"):
+            third.start()
+            self.started(third)
+            self.until("its log follows", lambda: self.level(*self.brokers))
+            self.assertEqual(self.ask(self.old, 17, topic_fields("Made")).code, 0)  # not a member: not waited for
+            self.run_for(3)
+            self.assertEqual(len(self.members()), 2)
+        following = self.service(third).group.metadata._following  # type: ignore[union-attr]
+        assert following is not None
+        following.begin()
+        self.until("it is a member", lambda: len(self.members()) == 3, 1.5)
+        self.assertIn("Made", self.service(third).state.topics)
 
     def test_offsets_and_groups(self) -> None:
         """A second after the commit they are everywhere; groups of a heartbeat too."""

@@ -98,6 +98,9 @@ class MetadataWaits:
 
     def __init__(self, present: Callable[[int], bool]) -> None:
         self._present = present
+        self._first_ms: dict[int, int] = {}  # who is no member -> when this term first heard of it
+        self._informed_ms: int | None = None  # when a master of ours first said who is ours
+        self._began_ms = 0
         self._heard_ms: dict[int, int] = {}  # broker of ours -> when it asked last, or was heard of; outlives terms
         self._since_ms: dict[int, int] = {}  # member -> when it became one, as far as this term goes
         self._taken: dict[int, Versions] = {}
@@ -109,6 +112,8 @@ class MetadataWaits:
     def begin(self, members: Iterable[int], now_ms: int) -> None:
         """A term begins; what replicas said in another one counts no more."""
         self._taken.clear()
+        self._first_ms.clear()
+        self._began_ms = now_ms
         self._since_ms = dict.fromkeys(sorted(members), now_ms)
 
     def members_are(self, members: Iterable[int], now_ms: int) -> None:
@@ -127,13 +132,18 @@ class MetadataWaits:
         """A replica said which tables are on its disk.  A later word wins: a disk may have been replaced."""
         if member in self._since_ms or len(self._taken) < WAITING_MAX:
             self._taken[member] = versions
-            self.heard_of((member,), now_ms)
+            self._heard(member, now_ms)
 
     def heard_of(self, brokers: Iterable[int], now_ms: int) -> None:
-        """These are of our make, says one who knows."""
+        """These are of our make, says one who knows; who is not named in time is not."""
+        if self._informed_ms is None:
+            self._informed_ms = now_ms
         for broker in brokers:
-            if broker in self._heard_ms or len(self._heard_ms) < WAITING_MAX:
-                self._heard_ms[broker] = now_ms
+            self._heard(broker, now_ms)
+
+    def _heard(self, broker: int, now_ms: int) -> None:
+        if broker in self._heard_ms or len(self._heard_ms) < WAITING_MAX:
+            self._heard_ms[broker] = now_ms
 
     def ours(self, now_ms: int) -> list[int]:
         """The brokers that asked lately, sorted."""
@@ -148,8 +158,24 @@ class MetadataWaits:
         if taken is not None and taken.reach(versions):
             return False
         heard_ms = self._heard_ms.get(member)
-        quiet_ms = now_ms - since_ms if heard_ms is None else now_ms - max(since_ms, heard_ms)
-        return quiet_ms < (STRANGER_MS if heard_ms is None else OURS_MS) or not self._present(member)
+        if heard_ms is not None:
+            silent = now_ms - max(since_ms, heard_ms) >= OURS_MS
+        else:
+            told = self._informed_ms is not None and self._began_ms - self._informed_ms >= STRANGER_MS
+            silent = told or now_ms - since_ms >= STRANGER_MS
+        return not silent or not self._present(member)
+
+    def is_fit(self, replica: int, versions: Versions, now_ms: int) -> bool:
+        """Whether a replica may join the set: it has these tables, or is a Java broker.
+
+        Else what was acknowledged before it joined would be gone when it is elected.
+        """
+        since_ms = self._since_ms.get(replica)
+        if since_ms is None:
+            if len(self._first_ms) >= WAITING_MAX:
+                return False
+            since_ms = self._first_ms.setdefault(replica, now_ms)
+        return not self._lacks(replica, since_ms, versions, now_ms)
 
     def add(self, waiting: WaitingAnswer) -> bool:
         """Let an answer wait; False when too many do."""

@@ -41,7 +41,7 @@ from rocketha.services import broker_metrics, config_views, fast_port
 from rocketha.services.blocking import BlockingWork, Worker
 from rocketha.services.broker_clock import BrokerClock
 from rocketha.services.broker_effects import BrokerEffects
-from rocketha.services.broker_group import BrokerGroup
+from rocketha.services.broker_group import BrokerGroup, NoReplicas
 from rocketha.services.broker_parts import make_parts
 from rocketha.services.broker_requests import RoleRequests
 from rocketha.services.broker_role import ClassicRole, RoleSource
@@ -205,8 +205,10 @@ class BrokerService(service.MultiService):
         self.group = BrokerGroup(
             keys, self.reactor, self._now, self.state, self.store, self.delays, self.watch,
             lambda: replication.own_id, lambda: self._changes.busy, self.effects.save, self._topics_changed,
-            replication.is_present, self.request, self.as_turn, lambda: replication.send_refusal is None,
+            replication.elected or NoReplicas(), self.request, self.as_turn, lambda: replication.send_refusal is None,
         )  # fmt: skip
+        if replication.elected is not None:
+            replication.elected.fit = self.group.metadata.is_fit
         always = {**self.replication_status.requests, **self.role_source.requests}
         served = {**self._served, **self.group.requests}
         self._requests = RoleRequests(served, always, replication, self.group.forwarded, self.group.forwarding)

@@ -15,9 +15,23 @@ from rocketha.errors import DiskFailure
 from rocketha.observe.metrics import Registry
 from rocketha.services.config_replication import ReplicationConfig
 from rocketha.services.forwarding import Forwarding
+from rocketha.services.metadata_master import Replicas
 from rocketha.services.metadata_sync import MetadataSync
 from rocketha.store.message_store import MessageStore
 from rocketha.wire.remoting import Answer, Command
+
+
+class NoReplicas:
+    """Of a broker without controllers: nobody is elected, so nobody is waited for."""
+
+    needed: frozenset[int] = frozenset()
+
+    def is_present(self, replica: int) -> bool:
+        """There is none."""
+        return False
+
+    def fitness_changed(self) -> None:
+        """Nobody asks."""
 
 
 class BrokerGroup:
@@ -43,14 +57,14 @@ class BrokerGroup:
         store_busy: Callable[[], bool],
         save: Callable[[str], DiskFailure | None],
         topics_changed: Callable[[Sequence[str]], None],
-        present: Callable[[int], bool],
+        replicas: Replicas,
         serve: Callable[[Any, Command], Answer | None],
         as_turn: Callable[[Callable[[], None]], None],
         serves: Callable[[], bool],
     ) -> None:
         period_s = keys.sync_broker_metadata_period / 1000
         self.metadata = MetadataSync(
-            clock, now_ms, state, store, delays, store_busy, watch, own_id, save, topics_changed, present,
+            clock, now_ms, state, store, delays, store_busy, watch, own_id, save, topics_changed, replicas,
             period_s, keys.metadata_ack_timeout_mills,
         )  # fmt: skip
         self.forwarding = Forwarding(

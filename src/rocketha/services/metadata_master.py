@@ -17,7 +17,7 @@ Who is not master answers SERVICE_NOT_AVAILABLE: nobody takes tables from a demo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -27,7 +27,7 @@ from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.fields import refused
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_recovery import Ends, QueueEnd, lower_offsets, topics_of_log
-from rocketha.broker.metadata_waits import MetadataWaits, Versions, WaitingAnswer
+from rocketha.broker.metadata_waits import STRANGER_MS, MetadataWaits, Versions, WaitingAnswer
 from rocketha.broker.state import BrokerState
 from rocketha.errors import DiskFailure
 from rocketha.observe.logging import make_logger
@@ -48,6 +48,20 @@ _UNSURE = Answer(
     ResponseCode.SYSTEM_ERROR,
     "the master changed before every replica had the change: it may or may not stay, ask again",
 )
+
+
+class Replicas(Protocol):
+    """What the log knows of this master's replicas (:class:`rocketha.services.replication.Replication` has it)."""
+
+    @property
+    def needed(self) -> frozenset[int]:
+        """Members of the SyncStateSet, and who joins it; without this broker."""
+
+    def is_present(self, replica: int) -> bool:
+        """Whether a replica's log follows ours at the moment."""
+
+    def fitness_changed(self) -> None:
+        """:meth:`MasterTables.is_fit` may say something else of some of them."""
 
 
 def version_text(version: DataVersion) -> str:
@@ -72,7 +86,7 @@ class MasterTables:
     :param save: writes a table's file now; the failure, if it could not.
     :param topics_changed: told names of topics that were made.
     :param ack_timeout_ms: bound on the wait for replicas; 0: no answer waits, as in Java.
-    :param present: whether a replica's log follows ours at the moment.
+    :param replicas: what the log knows of the replicas.
     """
 
     def __init__(
@@ -87,7 +101,7 @@ class MasterTables:
         save: Callable[[str], DiskFailure | None],
         topics_changed: Callable[[Sequence[str]], None],
         ack_timeout_ms: int,
-        present: Callable[[int], bool],
+        replicas: Replicas,
     ) -> None:
         self._clock = clock
         self._now = now_ms
@@ -99,11 +113,13 @@ class MasterTables:
         self._save = save
         self._topics_changed = topics_changed
         self._ack_timeout_ms = ack_timeout_ms
-        self._waits = MetadataWaits(present)
+        self._replicas = replicas
+        self._waits = MetadataWaits(replicas.is_present)
         self._epoch: int | None = None  # of the term under way
         self._held: list[_Held] = []
         self._telling: Any = None
         self._deadline: Any = None
+        self._look_again: Any = None
         self._log = make_logger()
         state.topics.changed = state.groups.changed = self._changed
 
@@ -116,14 +132,30 @@ class MasterTables:
             if self._epoch is not None:
                 self._end()
             return
-        others = watch.members - {self._own_id()}
         if self._epoch != watch.epoch:  # elected again, it keeps the answers that wait: its tables stay
             self._epoch = watch.epoch
-            self._waits.begin(others, self._now())
+            self._waits.begin(self._others(), self._now())
             self._set_right()
+            self._replicas.fitness_changed()
         else:
-            self._waits.members_are(others, self._now())
             self._release()
+
+    def _others(self) -> frozenset[int]:
+        """Who may be elected."""
+        return (self._watch.members | self._replicas.needed) - {self._own_id()}
+
+    def is_fit(self, replica: int) -> bool:
+        """Whether a replica may become a member of the SyncStateSet, as far as the tables go."""
+        if self._epoch is None:
+            return False  # these tables are not set right yet
+        if not self._ack_timeout_ms or self._waits.is_fit(replica, self._present_versions(), self._now()):
+            return True
+        if self._look_again is None or not self._look_again.active():  # its silence will say that it is Java's
+            self._look_again = self._clock.callLater(STRANGER_MS / 1000, self._replicas.fitness_changed)
+        return False
+
+    def _present_versions(self) -> Versions:
+        return Versions.of(self._state.topics.data_version, self._state.groups.data_version)
 
     def stop(self) -> None:
         """The service stops."""
@@ -135,10 +167,10 @@ class MasterTables:
         held, self._held = self._held, []
         for question in held:
             self._answer(question, NOT_MASTER)
-        for timer in (self._telling, self._deadline):
+        for timer in (self._telling, self._deadline, self._look_again):
             if timer is not None and timer.active():
                 timer.cancel()
-        self._telling = self._deadline = None
+        self._telling = self._deadline = self._look_again = None
 
     def _end_waits(self) -> None:
         for waiting in self._waits.end():
@@ -192,6 +224,8 @@ class MasterTables:
         taken = Versions.of(DataVersion.from_text(known[0]), DataVersion.from_text(known[1]))
         self._waits.has(replica, taken, now_ms)
         self._release()
+        if replica not in self._watch.members:
+            self._replicas.fitness_changed()
         if not hold_ms or known != self._versions() or len(self._held) >= HELD_MAX:
             return self._news()
         question = _Held(connection, command.opaque, known, None)
@@ -234,7 +268,12 @@ class MasterTables:
         self._waits.heard_of(brokers, self._now())
 
     def _changed(self) -> None:
-        """A table changed: tell whoever waits, once the request that did it is through."""
+        """A table changed: tell whoever waits, once the request that did it is through.
+
+        Who was about to join the set does not before it has the change, or is waited for with it.
+        """
+        if self._epoch is not None:
+            self._replicas.fitness_changed()
         if self._held and self._telling is None:
             self._telling = self._clock.callLater(0, self._tell)
 
@@ -264,7 +303,8 @@ class MasterTables:
         if not self._watch.leads or not self._ack_timeout_ms or answer.code or command.is_oneway:
             return answer
         now_ms = self._now()
-        versions = Versions.of(self._state.topics.data_version, self._state.groups.data_version)
+        versions = self._present_versions()
+        self._waits.members_are(self._others(), now_ms)
         if not self._waits.lacking(versions, now_ms):
             return answer
         deadline_ms = now_ms + self._ack_timeout_ms
@@ -279,6 +319,8 @@ class MasterTables:
             self._deadline = self._clock.callLater(max(0.001, (due_ms - self._now()) / 1000), self._release)
 
     def _release(self) -> None:
+        if self._epoch is not None:
+            self._waits.members_are(self._others(), self._now())
         for waiting, lacking in self._waits.released(self._now()):
             answer = waiting.answer
             if lacking:

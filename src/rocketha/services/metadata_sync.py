@@ -16,7 +16,7 @@ from rocketha.broker.request import Responder
 from rocketha.broker.state import BrokerState
 from rocketha.errors import DiskFailure
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.metadata_master import AWAIT_METADATA, MasterTables
+from rocketha.services.metadata_master import AWAIT_METADATA, MasterTables, Replicas
 from rocketha.services.metadata_slave import Following, SlaveTables
 from rocketha.store.message_store import MessageStore
 from rocketha.wire.remoting import Answer, Command
@@ -32,7 +32,7 @@ class MetadataSync:
     :param own_id: this broker's id in its group, as it is now.
     :param save: writes a table's file now; the failure, if it could not (:meth:`BrokerEffects.save`).
     :param topics_changed: told names of topics that came, changed or went other than by a request.
-    :param present: whether a replica's log follows ours at the moment.
+    :param replicas: what the log knows of the replicas.
     :param period_s: syncBrokerMetadataPeriod: between two questions to a Java master.
     :param ack_timeout_ms: metadataAckTimeoutMills: how long the answer to a change of topics or groups waits for
         replicas.
@@ -52,13 +52,13 @@ class MetadataSync:
         own_id: Callable[[], int],
         save: Callable[[str], DiskFailure | None],
         topics_changed: Callable[[Sequence[str]], None],
-        present: Callable[[int], bool],
+        replicas: Replicas,
         period_s: float = 5.0,
         ack_timeout_ms: int = 1000,
     ) -> None:
         self._client = RemotingClient(clock)
         self._master = MasterTables(
-            clock, now_ms, state, store, delays, watch, own_id, save, topics_changed, ack_timeout_ms, present
+            clock, now_ms, state, store, delays, watch, own_id, save, topics_changed, ack_timeout_ms, replicas
         )
         self._tables = SlaveTables(
             clock, self._client, state, delays, store_busy, save, topics_changed, self._master.heard_of, own_id,
@@ -70,6 +70,7 @@ class MetadataSync:
         self._stopped = False
         self.requests: dict[int, Responder] = {AWAIT_METADATA: self._master.await_metadata}
         self.disconnected = self._master.disconnected
+        self.is_fit = self._master.is_fit
         self.acknowledged: Callable[[Any, Command, Answer], Answer | None] = self._master.acknowledged
         watch.watch(self._mastership_changed)
 

@@ -452,11 +452,6 @@ class Replication:
         sync = None if self.elected is None else self.elected.sync
         return () if sync is None else tuple(sorted(sync.members))
 
-    def is_present(self, replica: int) -> bool:
-        """Whether a replica's log follows this master's at the moment."""
-        sync = None if self.elected is None else self.elected.sync
-        return sync is not None and sync.acks.present(replica)
-
     @property
     def set_epoch(self) -> int:
         """Of :attr:`members`; 0 without."""

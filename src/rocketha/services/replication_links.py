@@ -196,6 +196,7 @@ class SetLinks(SlaveLinks):
     :ivar epochs: of the log, while this broker is master.
     :ivar changes: is given what to ask the controller.
     :ivar stranger: is told of a replica that the controller has not named yet.
+    :ivar fit: whether a replica could be elected as far as anything but the log goes; who is not does not join.
     """
 
     def __init__(
@@ -214,6 +215,7 @@ class SetLinks(SlaveLinks):
         self.epochs = EpochCache()
         self.changes: Callable[[SetChange], None] = lambda change: None
         self.stranger: Callable[[int], None] = lambda replica: None
+        self.fit: Callable[[int], bool] = lambda replica: True
         self.moved: Callable[[], None] = lambda: None
 
     # -- the role
@@ -235,7 +237,7 @@ class SetLinks(SlaveLinks):
         )  # fmt: skip
         self.sync.kept(self._log.ack_offset)
         self._known = frozenset(registered) | self.sync.members
-        self.sync.registered(self._known, now_ms)
+        self._let_join(self.sync, now_ms)
         self._begin_lease(newest.epoch, asked_ms)
         self._waiting.replicas = Replicas.AWAITED
         self.serving = True
@@ -297,8 +299,28 @@ class SetLinks(SlaveLinks):
         if self.sync is not None:
             now_ms = self.now_ms()
             self._known = frozenset(replicas) | self.sync.members
-            self.sync.registered(self._known, now_ms)
+            self._let_join(self.sync, now_ms)
             self.progress(now_ms)
+
+    @property
+    def needed(self) -> frozenset[int]:
+        """Replicas that may be elected, or may be before long: the set and who joins it, without this master."""
+        return frozenset() if self.sync is None else self.sync.needed
+
+    def is_present(self, replica: int) -> bool:
+        """Whether a replica's log follows this master's at the moment."""
+        return self.sync is not None and self.sync.acks.present(replica)
+
+    def fitness_changed(self) -> None:
+        """:attr:`fit` may say something else now."""
+        if self.sync is not None:
+            now_ms = self.now_ms()
+            self._let_join(self.sync, now_ms)
+            self.progress(now_ms)
+
+    def _let_join(self, sync: SyncState, now_ms: int) -> None:
+        """Those that are registered and fit, and those that join already."""
+        sync.registered({each for each in self._known if each in sync.needed or self.fit(each)}, now_ms)
 
     # -- the owner
 
