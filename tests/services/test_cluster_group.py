@@ -255,6 +255,20 @@ class SwitchTests(SynchronousTestCase):
         self.hear(1, 2, (1, 2))
         self.assertRegex(self.told[0], r"<broker-1> is master of epoch 2 again; nobody was for 1\.0[0-2] s")
 
+    def test_a_frozen_master(self) -> None:
+        """It was registered until the next one was: no time is told, also when an earlier switch had one."""
+        self.lead()
+        self.switches.ended("broker-1")
+        self.table.addresses(_0=10921, _1=10911)
+        self.advance(0.1)
+        self.hear(2, 2, (2,))
+        self.switches.started("broker-1")
+        self.told.clear()
+        self.table.addresses(_0=10911, _2=10921)
+        self.advance(0.1)
+        self.hear(1, 3, (1,))
+        self.assertEqual(self.told[0], "<broker-1> is master of epoch 3 instead of broker-2 (PORT_REFUSED: it is gone)")
+
     def test_nothing_new_is_not_told(self) -> None:
         """The same answer twice; a master that clients do not find yet."""
         self.lead()

@@ -21,7 +21,7 @@ rocketha_broker = ServiceMaker(
 rocketha_cluster = ServiceMaker(
     "rocketha cluster",
     "rocketha.services.cluster_tap",
-    "A whole small RocketMQ: nameserver and broker in one process.",
+    "A whole small RocketMQ: nameserver and broker, or replicas and controllers.",
     "rocketha-cluster",
 )
 rocketha_controller = ServiceMaker(
