@@ -277,9 +277,10 @@ class _Question:
             why = "cannot be reached" if self.to else "leads"
             self.fail(NoLeader(f"no controller {why} ({', '.join(self._client._addresses)})"))
             return
+        connection = self._connection
         self._client._forget(self.to, distrust=True)
-        self._connection.abort()  # what was asked must not arrive behind what is asked next
         self.fail(error.TimeoutError(f"{self.to} does not answer"))
+        connection.abort()  # what was asked must not arrive behind what is asked next
 
     def fail(self, why: BaseException) -> None:
         """It is given up."""
