@@ -9,7 +9,6 @@ from twisted.internet.defer import Deferred
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
 from rocketha.protocols.ha_connection import CLOSE_S
 from rocketha.protocols.ha_master import TURN_BYTES, UNREAD_BYTES_MAX
-from rocketha.protocols.ha_slave import SlaveHaFactory
 from rocketha.replication.link import Cause
 from rocketha.wire.ha_frames import (
     MasterHello,
@@ -21,10 +20,12 @@ from rocketha.wire.ha_frames import (
     encode_report,
     encode_slave_hello,
 )
-from tests.protocols.ha_case import MARK, HaCase, Owner, Replica, Transport
+from tests.protocols.ha_case import MARK, HaCase, Owner, Replica
 from tests.replication.links import FILE, Log, bytewise, entries, text
 
 BIG = 1 << 30
+ANSWER = encode_master_hello(MasterHello(90, 2, entries((1, 0), (2, 50))))
+"""What a slave of epoch 1 has to cut its log at 50 for."""
 
 
 def big(size: int) -> Log:
@@ -147,7 +148,7 @@ class TransferTests(HaCase):
         replica.cut_later = Deferred()
         protocol, transport = self.dial(replica)
         transport.waiting = b""
-        protocol.dataReceived(encode_master_hello(MasterHello(90, 2, entries((1, 0), (2, 50)))))
+        protocol.dataReceived(ANSWER)
         self.assertEqual((transport.reading, transport.waiting), (False, b""))
         protocol.appended(80)  # a flush from before
         self.wait(60)  # the disk is slow: the silence is ours
@@ -266,7 +267,6 @@ class DiskTests(HaCase):
     def test_replica_that_cannot_cut(self) -> None:
         """At once or later: the link ends, and what comes of the cut when it ended before concerns nobody."""
         failure = DiskFailure("/store/commitlog/0", "truncate", errno.EIO, "Input/output error")
-        hello = encode_master_hello(MasterHello(90, 2, entries((1, 0), (2, 50))))
         for late in (False, True):
             self.setUp()
             replica = Replica(Log(text(80)), entries((1, 0)))
@@ -274,7 +274,7 @@ class DiskTests(HaCase):
             cut: Deferred[None] = Deferred()
             replica.cut_later = cut if late else None
             protocol, _ = self.dial(replica)
-            protocol.dataReceived(hello)
+            protocol.dataReceived(ANSWER)
             if late:
                 self.assertEqual(protocol.over, "")
                 cut.callback(None)
@@ -284,7 +284,7 @@ class DiskTests(HaCase):
             replica = Replica(Log(text(80)), entries((1, 0)))
             replica.cut_later, replica.fails = Deferred(), fails
             protocol, _ = self.dial(replica)
-            protocol.dataReceived(hello)
+            protocol.dataReceived(ANSWER)
             protocol.abort("fenced")
             replica.cut_later.callback(None)
             self.assertEqual(replica.events, [("align", 50), ("closed", "fenced", None)])
@@ -294,7 +294,7 @@ class DiskTests(HaCase):
         replica = Replica(Log(text(80)), entries((1, 0)))
         replica.cut_later = Deferred()
         protocol, _ = self.dial(replica)
-        protocol.dataReceived(encode_master_hello(MasterHello(90, 2, entries((1, 0), (2, 50)))))
+        protocol.dataReceived(ANSWER)
         replica.cut_later.errback(ZeroDivisionError("our mistake"))
         self.assertEqual(replica.events[1:], [("closed", "the log was not cut: our mistake", None)])
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
@@ -431,10 +431,7 @@ class EndTests(HaCase):
         self.assertEqual((transport.aborted, protocol.over, self.owner.events), (True, "not the master", []))
         replica = Replica(Log())
         replica.refusal = "fenced"
-        other = SlaveHaFactory(replica, self.clock).buildProtocol(None)
-        transport = Transport()
-        transport.protocol = other
-        other.makeConnection(transport)  # type: ignore[arg-type]
+        _, transport = self.dial(replica)
         transport.lose()
         self.assertEqual((transport.aborted, transport.writes, replica.events), (True, [], []))
 
