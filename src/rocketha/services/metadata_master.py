@@ -146,9 +146,9 @@ class MasterTables:
 
     def is_fit(self, replica: int) -> bool:
         """Whether a replica may become a member of the SyncStateSet, as far as the tables go."""
-        if self._epoch is None:
-            return False  # these tables are not set right yet
-        if not self._ack_timeout_ms or self._waits.is_fit(replica, self._present_versions(), self._now()):
+        if self._epoch is None or not self._ack_timeout_ms:
+            return True  # a term begins in the step in which its log does, when nobody is connected
+        if self._waits.is_fit(replica, self._present_versions(), self._now()):
             return True
         if self._look_again is None or not self._look_again.active():  # its silence will say that it is Java's
             self._look_again = self._clock.callLater(STRANGER_MS / 1000, self._replicas.fitness_changed)
