@@ -219,11 +219,8 @@ class BackpressureTests(HaCase):
         protocol, transport = self.accept()
         transport.waiting = bytes(MARK)  # an answer of thousands of epochs would be as long
         protocol.dataReceived(encode_slave_hello(SlaveHello(2)) + encode_report(200))
-        steps = 0
-        while not protocol.over and steps < 4000:
-            steps += 1
-            self.owner.confirm.advance(0, 200)
-            self.owner.confirm.offset = steps % 200
+        for step in range(4000):
+            self.owner.confirm.offset = step % 200
             self.port.confirm_moved()
             self.clock.advance(0.02)
             protocol.dataReceived(encode_report(200))
