@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import unittest
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rocketha.broker.controller_identity import Application, Identity, IdentityFiles, Step, check_code
@@ -150,6 +150,7 @@ class CrashTests(unittest.TestCase):
 
     @settings(max_examples=100)
     @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40), st.sampled_from(["crash", "kill"])), max_size=12))
+    @example([(1, 6, "kill"), (1, 20, "crash")])  # directories made by a process that died before it synced them
     def test_one_id_for_ever(self, faults: list[tuple[int, int, str]]) -> None:
         """Four brokers; whatever fails, each gets one id, no two the same, and keeps it.  No id is wasted but by a
         power cut."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import unittest
+from collections.abc import Callable
+from unittest import mock
 
 from rocketha.errors import DiskFailure
 from rocketha.store import atomic_file
@@ -100,3 +103,39 @@ class AtomicFileTests(unittest.TestCase):
             atomic_file.make_dirs(disk, "/a/b/c")
             disk.crash()
             self.assertTrue(disk.is_dir("/a/b/c"))
+
+    def test_directories_of_a_process_that_died_survive(self) -> None:
+        """It made them and was killed before it synced them: whoever finds them there does."""
+        left = 0
+        for seed in range(60):
+            disk = MemoryDisk(random.Random(seed))
+            disk.fail_at(1 + seed % 5, times=1 << 30)
+            with self.assertRaises(DiskFailure):
+                atomic_file.make_dirs(disk, "/a/b/c")
+            disk.heal()
+            disk.kill()
+            left += disk.is_dir("/a/b/c")
+            atomic_file.make_dirs(disk, "/a/b/c")
+            disk.crash()
+            self.assertTrue(disk.is_dir("/a/b/c"), seed)
+        self.assertGreater(left, 10)
+
+    def test_a_parent_that_may_not_be_opened(self) -> None:
+        """The directory of another user above ours is none of our business; a failing one is."""
+        for number, stops in ((errno.EACCES, False), (errno.EIO, True)):
+            disk = MemoryDisk(random.Random(1))
+            atomic_file.make_dirs(disk, "/a/b")
+            refused = DiskFailure("/", "sync", number, "no")
+            synced = disk.sync_dir
+
+            def sync_dir(path: str, synced: Callable[[str], None] = synced, refused: DiskFailure = refused) -> None:
+                if path == "/":
+                    raise refused
+                synced(path)
+
+            with mock.patch.object(disk, "sync_dir", sync_dir):
+                if stops:
+                    with self.assertRaises(DiskFailure):
+                        atomic_file.make_dirs(disk, "/a/b")
+                else:
+                    atomic_file.make_dirs(disk, "/a/b")

@@ -7,6 +7,9 @@ beside the file, sync them, keep the former contents as ``.bak``, rename over th
 
 from __future__ import annotations
 
+import errno
+
+from rocketha.errors import DiskFailure
 from rocketha.store.disk import Disk
 
 SIZE_MAX = 64 * 1024 * 1024
@@ -62,12 +65,22 @@ def _replace(disk: Disk, path: str, data: bytes) -> None:
 
 
 def make_dirs(disk: Disk, path: str) -> None:
-    """Create a directory and its missing parents so that a power cut leaves them there."""
-    missing = []
-    while path and path != "/" and not disk.exists(path):
-        missing.append(path)
+    """Create a directory and its missing parents so that a power cut leaves them there.
+
+    Those that are there are synced too: who made them may have died before it came to that.
+    """
+    chain = []
+    while path and path != "/":
+        chain.append(path)
         path = path.rpartition("/")[0]
-    if missing:
-        disk.make_dirs(missing[0])
-        for name in reversed(missing):
+    if not chain:
+        return
+    if not disk.exists(chain[0]):
+        disk.make_dirs(chain[0])
+    for name in chain:  # from the innermost: above there are directories that only their owner may open
+        try:
             disk.sync_dir(name.rpartition("/")[0] or "/")
+        except DiskFailure as failure:
+            if failure.errno not in (errno.EACCES, errno.EPERM):
+                raise
+            return
