@@ -7,7 +7,8 @@ Theory of operation.  Start: recovery in a thread, then the tables, then the por
 meets a half-recovered store.  Serving: all work of one read is one turn (:mod:`rocketha.protocols.remoting`); at its
 end what was staged is appended as one write, answered (or left to the flusher under SYNC_FLUSH), and pulls that
 waited for it run again.  Two timers: one a second for everything that is merely periodic, one for the next deadline
-of a held pull or a delayed message.  Stop: unregister, close the ports, flush, save, close the store.
+of a held pull or a delayed message.  Stop: hand the role over, unregister, flush, save, close the store, close the
+ports; between these two a former master may linger (:mod:`rocketha.services.lingering`).
 
 Java: ``BrokerController``, ``BrokerStartup``.
 """
@@ -15,14 +16,13 @@ Java: ``BrokerController``, ``BrokerStartup``.
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
-from twisted.application import service, strports
+from twisted.application import service
 from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
@@ -37,22 +37,23 @@ from rocketha.observe.logging import emit, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.turn import Turn
-from rocketha.services import broker_metrics, config_views, fast_port
+from rocketha.services import broker_metrics
 from rocketha.services.blocking import BlockingWork, Worker
 from rocketha.services.broker_clock import BrokerClock
 from rocketha.services.broker_effects import BrokerEffects
 from rocketha.services.broker_group import BrokerGroup, NoReplicas
 from rocketha.services.broker_parts import make_parts
+from rocketha.services.broker_ports import BrokerPorts
 from rocketha.services.broker_requests import RoleRequests
 from rocketha.services.broker_role import ClassicRole, RoleSource
 from rocketha.services.broker_upkeep import BrokerUpkeep
 from rocketha.services.broker_wakeups import Wakeups
 from rocketha.services.config import BrokerConfig
-from rocketha.services.config_replication import ASYNC_MASTER
 from rocketha.services.controller_mode import ControllerMode
 from rocketha.services.fast_port import unsupported
 from rocketha.services.fatal import end_process
 from rocketha.services.flusher import Flusher
+from rocketha.services.lingering import Lingering
 from rocketha.services.registration import Registration
 from rocketha.services.replication import Replication
 from rocketha.services.replication_jobs import LogChanges
@@ -122,6 +123,7 @@ class BrokerService(service.MultiService):
         self.factories: list[RemotingFactory] = []
         self.registration: Registration | None = None
         self.group: BrokerGroup | None = None
+        self._lingering: Lingering | None = None
 
     # --- what it is made of
 
@@ -180,12 +182,9 @@ class BrokerService(service.MultiService):
         self._replicate(log, report)
         if not self.running:
             return
-        for description in self._endpoints(self.config.listen_port):
-            self._open(description, self, "main")
-        if self.config.fast_port_enable and not self._listen:
-            for description in self._endpoints(self.config.listen_port - fast_port.BELOW):
-                self._open(description, fast_port.FastPort(self), "fast")
-        self._listen_for_slaves()
+        BrokerPorts(self, self.config, self._listen, self.reactor, self._turn, self.factories).open(
+            self.replication.links.factory
+        )
         self._serve(began)
 
     def _replicate(self, log: ReplicaLog, report: RecoveryReport) -> None:
@@ -207,35 +206,13 @@ class BrokerService(service.MultiService):
             lambda: replication.own_id, lambda: self._changes.busy, self.effects.save, self._topics_changed,
             replication.elected or NoReplicas(), self.request, self.as_turn, lambda: replication.send_refusal is None,
         )  # fmt: skip
+        self._lingering = Lingering(self.reactor, keys, self.watch, self.group.forwarding, self.state.clients)
         if replication.elected is not None:
             replication.elected.fit = self.group.metadata.is_fit
         always = {**self.replication_status.requests, **self.role_source.requests}
         served = {**self._served, **self.group.requests}
         self._requests = RoleRequests(served, always, replication, self.group.forwarded, self.group.forwarding)
         self.replication.role_changed.append(self._role_changed)
-
-    def _listen_for_slaves(self) -> None:
-        keys = self.config.replication
-        if self._listen and not keys.enable_controller_mode and keys.broker_role == ASYNC_MASTER:
-            return  # one whose main port is not where the file says, for a test or a quick look
-        port = strports.service(self._endpoint(keys.ha_listen_port), self.replication.links.factory, self.reactor)
-        port.setName("port-ha")
-        port.setServiceParent(self)
-
-    def _endpoints(self, port: int) -> tuple[str, ...]:
-        return self._listen or (self._endpoint(port),)
-
-    def _endpoint(self, port: int) -> str:
-        return config_views.endpoint(self.config.bind_address, port, self.config.remoting.server_socket_backlog)
-
-    def _open(self, description: str, requests: Any, name: str) -> None:
-        limits = config_views.limits(self.config.remoting)
-        numbers = self.factories[0].numbers if self.factories else itertools.count(1)
-        factory = RemotingFactory(requests, self.reactor, limits, numbers=numbers, turn=self._turn)
-        self.factories.append(factory)
-        port = strports.service(description, factory, self.reactor)
-        port.setName(f"port-{name}-{len(self.factories)}")
-        port.setServiceParent(self)  # we run: it listens now, and a taken port raises here
 
     def _serve(self, began: float) -> None:
         self.serving = True
@@ -281,6 +258,7 @@ class BrokerService(service.MultiService):
     def stopService(self) -> Any:
         """Twisted: leave in order; fires when the store is closed."""
         was_serving = self.serving
+        led = was_serving and self.watch.leads
         if was_serving:
             yield self.role_source.end()
             self.replication.stop()
@@ -292,21 +270,40 @@ class BrokerService(service.MultiService):
             self._flush_clock.stop()
         if self.registration is not None:
             yield self.registration.stop()
+        lingering = self._lingering
+        linger = was_serving and lingering is not None and lingering.wanted(led)
+        if linger and lingering is not None:
+            self._requests.only_pass_on()
+            yield self._end_store(was_serving)
+            yield lingering.begin()
+        if self.group is not None:
+            self.group.end()
         yield defer.maybeDeferred(super().stopService)
         for factory in self.factories:
             factory.close_all()
+        if not linger:
+            yield self._end_store(was_serving)
+        if self._starting is not None:
+            self._log_work.stop()
+            self.file_work.stop()
+
+    def hurry(self) -> None:
+        """Stop without waiting for clients, if it stops."""
+        if self._lingering is not None:
+            self._lingering.hurry()
+
+    @defer.inlineCallbacks
+    def _end_store(self, was_serving: bool) -> Any:
         if self._starting is not None:
             yield self._starting
             yield self._changes.idle()
+            self._turn.afterwards = None  # turns go on while it closes, in another thread
             yield self.flusher.idle()
             yield self.upkeep.idle()
             yield self.files.idle()
         if was_serving:
             yield self._log_work.run(self._close)
             emit(self.log, events.BrokerStopped(self.identity.broker_name, self.store.max_physical_offset))
-        if self._starting is not None:
-            self._log_work.stop()
-            self.file_work.stop()
 
     def _close(self) -> None:
         """In the log's thread, while nothing else runs: save and close."""

@@ -96,6 +96,9 @@ class BrokerGroup:
         self.forwarding.disconnected(connection)
 
     def stop(self) -> None:
-        """Ask nobody, keep nothing."""
-        self.forwarding.stop()
+        """Ask nobody; requests are still passed on."""
         self.metadata.stop()
+
+    def end(self) -> None:
+        """Keep nothing, and pass nothing on."""
+        self.forwarding.stop()

@@ -83,6 +83,10 @@ class RoleRequests:
                     table[code] = self._if_slaves_are_read(here, self._elsewhere_or_here(here))
         self.table = table
 
+    def only_pass_on(self) -> None:
+        """The store is closed: nothing is answered here any more."""
+        self.table = {code: self._refusing(NOT_AVAILABLE) for code in (*self._served, *self._always)}
+
     def read_refusal(self) -> Answer | None:
         """Why a pull that waited gets nothing now; None: it is answered."""
         replication = self._replication

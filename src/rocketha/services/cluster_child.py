@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from typing import Any
 
@@ -16,6 +17,8 @@ from twisted.internet import error
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.python.failure import Failure
 from zope.interface import implementer
+
+from rocketha.services.cluster_member import HURRY_S
 
 
 @implementer(IReadDescriptor)
@@ -45,6 +48,7 @@ class Parent:
         """Twisted: the end; also called when this reactor stops for another reason."""
         with contextlib.suppress(error.ReactorNotRunning):
             self._reactor.stop()
+            self._reactor.callLater(HURRY_S, os.kill, os.getpid(), signal.SIGTERM)  # as the parent would
 
 
 def main() -> None:

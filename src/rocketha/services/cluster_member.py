@@ -25,6 +25,9 @@ RESTART_S, RESTART_MAX_S = 1.0, 30.0
 STEADY_S = 10.0
 """One that ran for so long is started again after the shortest time."""
 
+HURRY_S = 5.0
+"""After so long a process that was told to stop is told again: a broker does not stay for its clients then."""
+
 LOG_BYTES_MAX = 16 << 20
 """A log that is longer when its process is started is put aside, as NAME.old."""
 
@@ -100,7 +103,7 @@ class Member:
         return open(self.log_path, "ab")
 
     def stop(self, kill_after_s: float) -> defer.Deferred[None]:
-        """SIGTERM, and SIGKILL to one that takes longer; fires when it is gone.  It is not started again."""
+        """SIGTERM, once more, and SIGKILL; fires when it is gone.  It is not started again."""
         if self._again is not None:
             self._again.cancel()
             self._again = None
@@ -109,11 +112,14 @@ class Member:
             gone.callback(None)
             return gone
         self._signal(signal.SIGTERM)
-        killing = self._reactor.callLater(kill_after_s, self._signal, signal.SIGKILL)
+        calls = [self._reactor.callLater(kill_after_s, self._signal, signal.SIGKILL)]
+        if kill_after_s > HURRY_S:
+            calls.append(self._reactor.callLater(HURRY_S, self._signal, signal.SIGTERM))
 
         def done(result: Any) -> Any:
-            if killing.active():
-                killing.cancel()
+            for call in calls:
+                if call.active():
+                    call.cancel()
             return result
 
         return gone.addBoth(done)

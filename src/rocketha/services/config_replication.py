@@ -198,6 +198,23 @@ class ReplicationConfig(Section):
         ours=True,
         java_default="0",
     )
+    handover_linger: int = number(
+        35_000,
+        "How long a broker that has handed its role over stays, at most, to pass on the requests of clients that have "
+        "not learned of it; a Java client learns routes every 30 s. 0: it ends at once.",
+        high=600_000,
+        unit="ms",
+        ours=True,
+        java_default="0",
+    )
+    handover_linger_quiet: int = number(
+        2000,
+        "It ends sooner, once no such request has come for so long. Producers that send less often may find it gone.",
+        low=1,
+        high=600_000,
+        unit="ms",
+        ours=True,
+    )
 
     @property
     def controllers(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ _CONTROLLER_MODE_ONLY = (
     "allAckInSyncStateSet", "minInSyncReplicas", "haMaxTimeSlaveNotCatchup", "asyncLearner", "controllerAddr",
     "brokerHeartbeatInterval", "controllerHeartBeatTimeoutMills", "brokerElectionPriority",
     "syncControllerMetadataPeriod", "controllerRequestTimeout", "masterLease", "handoverTimeout",
+    "handoverLinger", "handoverLingerQuiet",
 )  # fmt: skip
 
 

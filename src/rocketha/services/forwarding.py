@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
 import attrs
@@ -73,6 +74,8 @@ class Forwarding:
     :ivar served: requests kept and then served here.
     :ivar refused: requests refused after they were taken.
     :ivar doubtful: sends passed on and not answered.
+    :ivar came_s: when the last request was taken.
+    :ivar awaited: requests taken and not answered yet; without pulls, which may wait for a message.
     """
 
     def __init__(
@@ -98,7 +101,8 @@ class Forwarding:
         self._retry: Any = None
         self._complained = False
         self._log = make_logger()
-        self.count = self.bytes = 0
+        self.count = self.bytes = self.awaited = 0
+        self.came_s = -inf
         self.forwarded = self.served = self.refused = self.doubtful = 0
         watch.watch(self.go_on)
 
@@ -131,7 +135,9 @@ class Forwarding:
         request = _Request(
             connection, command, refusal, size, now_s + patience.hold_ms / 1000, now_s + patience.answer_ms / 1000
         )
+        self.came_s = now_s
         self.count += 1
+        self.awaited += command.code not in forward_rules.PULLS
         self.bytes += size
         address = self._watch.address
         if course is Course.HOLD or self._line(request) or address is None:
@@ -277,6 +283,7 @@ class Forwarding:
 
     def _done(self, request: _Request) -> None:
         self.count -= 1
+        self.awaited -= request.command.code not in forward_rules.PULLS
         self.bytes -= request.bytes
 
     def _answer(self, request: _Request, answer: Answer) -> None:
