@@ -45,6 +45,7 @@ SEEDS: tuple[tuple[str, int, Sequence[str], str], ...] = (
     (ALONE, 34, ALL_KINDS, "after a failed sync and a restart the page cache was taken for the disk"),
     (ALONE, 8, ALL_KINDS, "a disk that stands still during a recovery held it up for minutes after it was well again"),
     (CLASSIC, 3, ALL_KINDS, "a slave whose flush failed asked for the next one for ever"),
+    (CLASSIC, 14, ALL_KINDS, "a queue that began with padding seemed to begin within it once a power cut had torn it"),
     (CONTROLLER, 8, ALL_KINDS, "a send that was passed on and stored was refused by a broker that stopped"),
     (CONTROLLER, 19, ALL_KINDS, "a connection to a controller that was given up at a stop failed unseen"),
     (CONTROLLER, 42, ALL_KINDS, "a broker that did not lead any more said that it had made a topic"),

@@ -163,6 +163,28 @@ class ConsumeQueue:
             lambda unit: unit.physical_offset >= log_begin and unit.size != PADDING_SIZE, low, self.next_offset
         )
 
+    def pad_dead(self, log_begin: int) -> bool:
+        """Of a queue without a live entry, after a crash: what is neither padding nor points before ``log_begin`` was
+        torn, and becomes padding, or it would count as live one day.  Offsets stay as they are.
+
+        From the first padding on it is in the tail again: the crashed process may have failed to sync it.
+
+        :return: the tail is to be written.
+        """
+        held = self.first_held()
+        data = bytearray(self.read(held, self.next_offset - held))
+        again = self.next_offset
+        for offset, (physical_offset, size, _) in enumerate(QUEUE_UNIT.layout.iter_unpack(bytes(data)), held):
+            if size != PADDING_SIZE:
+                if size > 0 and 0 <= physical_offset < log_begin:
+                    continue
+                at = (offset - held) * UNIT
+                data[at : at + UNIT] = _PADDING
+            again = min(again, offset)
+        if again < self.tail_from:
+            self.tail, self.tail_from = data[(again - held) * UNIT :], again
+        return bool(self.tail)
+
     def truncate(self, log_end: int) -> int:
         """Drop the entries that point at or behind ``log_end``, on disk too; returns how many.
 

@@ -168,19 +168,21 @@ class Recovery:
         """Drop the entries that point at or behind ``limit``; returns how many.
 
         Behind the proven entries a power cut may leave torn ones that seem to point anywhere.  The search cannot stop
-        before the last proven entry, so it suffices to step back until an entry and its record agree.
+        before the last proven entry, so it suffices to step back until an entry and its record agree: what is before
+        it was synced with it.  Where none does, nothing in the queue is live: it is kept for its next offset only.
         """
         dropped = queue.truncate(limit)
         while queue.next_offset > queue.first_held():
             last = queue.last()
-            if last == (0, PADDING_SIZE, 0):
-                break
             if last.physical_offset < limit and self._agrees(queue, queue.next_offset - 1, last):
-                break
+                return dropped
             before = queue.unit(queue.next_offset - 2)
-            if before.physical_offset < last.physical_offset < self._log.begin:
-                break  # its file has expired, long after it was synced
+            expired = before.physical_offset < last.physical_offset < self._log.begin
+            if expired or last == (0, PADDING_SIZE, 0):
+                break
             dropped += queue.cut(queue.next_offset - 1)
+        if queue.pad_dead(self._log.begin):
+            self._queues.mark(queue)
         return dropped
 
     def _agrees(self, queue: ConsumeQueue, offset: int, unit: QueueUnit) -> bool:
@@ -293,7 +295,7 @@ class Recovery:
         wanted = {(queue.topic, queue.queue_id): queue for queue in self._holed}
         for queue in self._holed:
             queue.reset()
-        for record in LogWalk(self._log.segments, self._log.begin, self._log.end):
+        for record in LogWalk(self._log.segments, self._log.begin, self.dispatched_to):
             found = wanted.get((record.topic, record.queue_id))
             if found is None:
                 continue

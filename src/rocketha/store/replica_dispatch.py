@@ -310,6 +310,8 @@ class Dispatcher:
             self._begin_anew(queue, wanted)
         else:
             self._note(f"the log lacks the offsets {queue.next_offset} to {wanted} of {name}")
+            if queue.min_offset == queue.next_offset:  # nothing before it is live
+                queue.min_offset = wanted
             while queue.next_offset < wanted:
                 queue.put(record.physical_offset, PADDING_SIZE, 0)
                 self._queues.pending_bytes += UNIT
