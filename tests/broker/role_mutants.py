@@ -193,4 +193,10 @@ MUTANTS = [
         "        self._write(self.path, str(number))\n        self._remove_temp()",
         "        self._remove_temp()\n        self._write(self.path, str(number))",
     ),
+    Mutant(
+        "what is due while the controllers do not know the broker is forgotten",
+        "broker/role_questions.py",
+        "question not in self._open and (registered or question in _JOINING)",
+        "question not in self._open",
+    ),
 ]

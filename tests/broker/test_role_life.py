@@ -372,6 +372,21 @@ class RoleTests(unittest.TestCase):
         self.assertEqual(life.wait("ask REGISTER"), ["ask REGISTER"])
         self.assertEqual(life.hear(Question.REGISTER, master(1, 1, 1, 1, 2))[:1], ["Beat"])
 
+    def test_what_is_due_meanwhile(self) -> None:
+        """Waits until it is registered: nobody but the answers brings up the lease and the change again."""
+        for code in (2008, 2010):
+            life = leading()
+            change = SetChange(4, (2, 3), 1, 1)
+            life.wait("ask CONFIRM")
+            life.hear(Question.CONFIRM, answer(code))
+            life.now += 300
+            self.assertEqual(life.do("wants_set", change), ["ask REGISTER"])
+            life.now += 10_000
+            self.assertEqual(life.do("tick"), [])
+            self.assertIsNone(life.life.next_due_ms())
+            texts = life.hear(Question.REGISTER, master(2, 1, 1, 1, 2, 3))
+            self.assertEqual(texts, ["Beat", "ask INFO", "ask CONFIRM", "ask ALTER", "ask REPLICAS"])
+
 
 class LeaseTests(unittest.TestCase):
     """Who is asked whether it still leads."""

@@ -118,7 +118,7 @@ class RoleLife:
         """When to call :meth:`tick`; None: when something happens."""
         if self.departure.stage is Leaving.LEFT:
             return None
-        due = self._questions.due_ms() + self.departure.due_ms()
+        due = self._questions.due_ms(self.registered) + self.departure.due_ms()
         due += [each for each in (self._resign_until, self._retire_until) if each is not None]
         return min(due, default=None)
 
@@ -449,7 +449,7 @@ class RoleLife:
         if self._heeds and self._doubt is None and self._retire_until is None:
             self._steer(now_ms)
         if self._heeds:
-            self._out += self._questions.ask(self._call, now_ms)
+            self._out += self._questions.ask(self._call, now_ms, self.registered)
         if self.departure.stage is Leaving.HANDING_OVER and standing.post.role is Role.SLAVE:
             self.departure.stage = Leaving.FOLLOWING
         out, self._out = self._out, []

@@ -18,6 +18,8 @@ from rocketha.wire.replica_list import get_replicas
 GAP_MS = 200
 """Between questions that a peer can bring about."""
 
+_JOINING = frozenset((Question.NEXT_ID, Question.APPLY, Question.REGISTER))
+
 
 class Place(NamedTuple):
     """Who asks; ``address`` is ``host:port`` of the main port, as the controllers tell others."""
@@ -108,19 +110,20 @@ class Questions:
                 return question
         return None
 
-    def due_ms(self) -> list[int]:
+    def due_ms(self, registered: bool) -> list[int]:
         """When each of those is due that can be asked."""
-        return [at_ms for question, at_ms in self._due.items() if question not in self._open]
+        return [at_ms for question, at_ms in self._due.items() if self._may(question, registered)]
 
-    def ask(self, call_of: Callable[[Question], Call | None], now_ms: int) -> list[Ask]:
+    def ask(self, call_of: Callable[[Question], Call | None], now_ms: int, registered: bool) -> list[Ask]:
         """Those that are due.
 
         :param call_of: what to ask; None: it is of no interest any more.
+        :param registered: whether the controllers know us; if not, what does not lead to that waits until they do.
         """
         asked = []
         for question in Question:
             at_ms = self._due.get(question)
-            if at_ms is None or at_ms > now_ms or question in self._open:
+            if at_ms is None or at_ms > now_ms or not self._may(question, registered):
                 continue
             del self._due[question]
             call = call_of(question)
@@ -130,3 +133,6 @@ class Questions:
                 self._asked_ms[question] = now_ms
                 asked.append(Ask(self._last, question, call, self._timeout_ms(question)))
         return asked
+
+    def _may(self, question: Question, registered: bool) -> bool:
+        return question not in self._open and (registered or question in _JOINING)
