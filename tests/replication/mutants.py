@@ -515,4 +515,18 @@ MUTANTS = [
         "self._level = min(self.burst * _MS, self._level + (now_ms - self._read_ms) * self.rate)",
         "self._level += (now_ms - self._read_ms) * self.rate",
     ),
+    Rule(
+        "sync_state",
+        "who greeted before an election of the same master and reports after it never counts",
+        "sync_state",
+        "if epoch is None or self._first_epoch <= epoch < self.epoch:",
+        "if epoch is None:",
+    ),
+    Rule(
+        "sync_state",
+        "a handshake of an older master's epoch counts",
+        "sync_state",
+        "if epoch is None or self._first_epoch <= epoch < self.epoch:",
+        "if epoch is None or epoch < self.epoch:",
+    ),
 ]

@@ -201,6 +201,19 @@ class ConfirmTests(SynchronousTestCase):
         state.acked(3, 200, 20)
         self.assertEqual((state.advance(20), state.reached(3, 20), state.reached(2, 20)), (False, NO_ACK, 200))
 
+    def test_a_handshake_before_and_a_report_after_it_was_elected_again(self) -> None:
+        """The slave was still aligning its log: it counts like one that had reported before, and joins."""
+        state = master((1,))
+        state.lease.begin(5)
+        state.lease.confirmed(5, 10)
+        state.reelected(5, 100, (1,), 11, 10)
+        state.connected(2, 2, 20, epoch=4)
+        state.acked(2, 100, 20)
+        self.assertEqual(state.request(30), SetChange(1, (1, 2), 5, 11))
+        state.connected(3, 3, 30, epoch=3)
+        state.acked(3, 100, 30)
+        self.assertEqual([state.acks.offset(each, 5) for each in (2, 3)], [100, NO_ACK])
+
     def test_confirmed_beyond_the_log_is_never_acknowledged(self) -> None:
         """A cut that the confirm offset was not told of; or somebody else moved it."""
         confirm = ConfirmOffset(5000, 5000)

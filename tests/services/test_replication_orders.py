@@ -9,6 +9,7 @@ from twisted.internet import defer
 
 from rocketha.broker.role import Role
 from rocketha.errors import RemoteProtocolError
+from rocketha.replication.autoswitch_master import MasterState
 from rocketha.replication.epochs import ElectionNeeded
 from rocketha.replication.sync_state import SetChange
 from rocketha.services.broker import BrokerService
@@ -304,6 +305,32 @@ class OrderTests(Case):
         self.all_level()
         self.assertEqual(self.log(one).epochs, self.log(two).epochs)
         self.assertEqual(self.service(one).store.max_offset("T", 0), 101)
+
+    def test_elected_again_while_a_slave_aligns(self) -> None:
+        """It was told the epochs before, and reports after: its acknowledgements count, and it becomes a member."""
+        one = self.replica(1)
+        self.elect(1)
+        self.assertEqual(self.send(one), 0)
+        two = self.replica(2)
+        self.replication(1).registered((1, 2))
+        self.await_(self.follow(2))
+        links = self.replication(1).links.factory.connections
+
+        def aligns() -> bool:
+            return any(each.machine.state is MasterState.ANSWERED for each in links.values())
+
+        for _ in range(20_000):
+            if aligns():
+                break
+            self.world.run(0.0001)
+        self.assertTrue(aligns())
+        self.epoch += 1
+        self.set_epoch += 1
+        self.await_(self.replication(1).reelected(self.epoch, self.members, self.set_epoch, self.now_ms(1)))
+        self.full(1, 2)
+        self.assertEqual(self.send(one), 0)
+        self.all_level()
+        self.assertTrue(self.confirmed(one, two))
 
     def test_elections_without_messages(self) -> None:
         """Epochs without a byte are not kept, lists are equal (C2)."""

@@ -157,7 +157,7 @@ class SyncState:
         confirm: ConfirmOffset, lease: Lease, now_ms: int, timing: SyncTiming | None = None,
     ) -> None:  # fmt: skip
         self.own_id = own_id
-        self.epoch = epoch
+        self.epoch = self._first_epoch = epoch
         self.epoch_start = epoch_start
         self.members = frozenset(members)
         self.set_epoch = set_epoch
@@ -200,13 +200,16 @@ class SyncState:
     ) -> int | None:
         """A slave's handshake.
 
-        :param epoch: of the handshake's answer, if not this one: such acknowledgements do not count.
+        :param epoch: of the handshake's answer, if not this one.  From one before this object's first, acknowledgements
+            do not count; one that was answered before :meth:`reelected` is as good as one that reported before.
         :returns: an older connection of it, to be closed.
         :raises RemoteProtocolError: it says it is this broker itself, or no broker.
         """
         if replica == self.own_id or replica < 0:
             raise RemoteProtocolError(f"a slave with the id {replica}, and the master is {self.own_id}")
-        displaced = self.acks.connected(connection, replica, self.epoch if epoch is None else epoch)
+        if epoch is None or self._first_epoch <= epoch < self.epoch:
+            epoch = self.epoch
+        displaced = self.acks.connected(connection, replica, epoch)
         seen = self._look(replica)
         seen.away_ms, seen.learner = None, learner
         if learner:
