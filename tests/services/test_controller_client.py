@@ -21,6 +21,7 @@ from rocketha.wire.remoting import Answer, Command
 
 PORT = 9878
 QUESTION = get_replica_info("g")
+HEARTBEAT = Call(RequestCode.BROKER_HEARTBEAT, {"brokerId": "1"})
 
 
 class FakeController:
@@ -74,7 +75,7 @@ class ControllerClientTests(SynchronousTestCase):
         self.addresses = [self.controller(number).address for number in range(3)]
 
         def program(process: Process) -> ControllerClient:
-            return ControllerClient(process.reactor, self.addresses, random.Random(1), 10.0, self.on_lost)
+            return ControllerClient(process.reactor, self.addresses, random.Random(1), 10.0, lambda: self.on_lost())
 
         self.broker = self.world.add_host("broker", program)
         self.world.run(0.01)
@@ -118,7 +119,7 @@ class ControllerClientTests(SynchronousTestCase):
         self.broker.process.reactor.callLater(0, call)
 
     def beat(self) -> None:
-        self.later(lambda: self.client.beat(Call(RequestCode.BROKER_HEARTBEAT, {"brokerId": "1"})))
+        self.later(lambda: self.client.beat(HEARTBEAT))
 
     def answered(self, found: list[Any]) -> str:
         """By whom."""
@@ -226,6 +227,27 @@ class ControllerClientTests(SynchronousTestCase):
             self.beat()
             self.world.run(0.5)
         self.assertEqual([self.controller(number).beats for number in range(3)], [3, 3, 3])
+
+    def test_whoever_takes_a_connection_and_closes_it(self) -> None:
+        """Like a proxy without a backend: what is sent at once when one is lost brings about no other at once."""
+        self.on_lost = lambda: self.client.beat(HEARTBEAT)  # type: ignore[method-assign]
+        closing = self.controller(0)
+        taken: list[float] = []
+
+        def close(connection: RemotingProtocol) -> None:
+            taken.append(self.world.now)
+            connection.close()
+
+        closing.connected = close  # type: ignore[method-assign]
+        self.lead(1)
+        self.settled(self.ask())
+        for _ in range(10):
+            self.beat()
+            self.world.run(1.0)
+        self.assertGreaterEqual(len(taken), 10, "it is not tried again")
+        self.assertLess(len(taken), 40, taken[:5])
+        self.assertEqual(self.controller(2).beats, self.controller(1).beats)
+        self.assertGreaterEqual(self.controller(1).beats, 10)
 
     def test_hanging_up(self) -> None:
         """All connections end, and nobody is told: it was us."""

@@ -46,6 +46,9 @@ PAUSE_S = (0.05, 0.4)
 DISTRUST_S = 1.0
 IDLE_S = 3600
 
+AGAIN_S = 0.2
+"""A connection that ends sooner after the one before it is not told: some peers take every one and close it."""
+
 
 class Reply(NamedTuple):
     """An answer, and when the question was sent, in ms of the reactor's clock."""
@@ -63,7 +66,7 @@ class ControllerClient:
 
     :param addresses: ``host:port`` of each controller.
     :param poll_s: how often it is asked who leads although somebody does.
-    :param lost: called when a connection to a controller ended, not by us.
+    :param lost: called when a connection to a controller ended, not by us; but not for each, see :data:`AGAIN_S`.
     :ivar leader: who is believed to lead; empty while nobody is.
     """
 
@@ -78,6 +81,7 @@ class ControllerClient:
         self._lost = lost
         self._connections = PeerConnections(reactor, self._ended, Limits(idle_s=IDLE_S))
         self._distrusted: dict[str, float] = {}  # address -> until when
+        self._ended_s: dict[str, float] = {}  # address -> when its connection did last
         self._questions: list[_Question] = []
         self._waiting: list[_Question] = []  # for a leader
         self._look: _Look | None = None
@@ -151,7 +155,11 @@ class ControllerClient:
             self._distrusted[leader] = self._reactor.seconds() + DISTRUST_S
 
     def _ended(self, address: str) -> None:
-        if not self._closed:
+        if self._closed:
+            return
+        now_s = self._reactor.seconds()
+        before_s, self._ended_s[address] = self._ended_s.get(address), now_s
+        if before_s is None or now_s - before_s >= AGAIN_S:
             self._lost()
 
     # --- who leads
