@@ -118,6 +118,13 @@ class MixedGroup(SwitchingCase):
         self.say(f"{storm.longest_gap_ms} ms without an acknowledgement; {storm.text()}")
         self.assertEqual((storm.errors, storm.verdict.lost), ({}, 0), storm.text())
 
+    def test_3_planned_stop(self) -> None:
+        """SIGTERM of a master of ours: no send of a default client fails while it has not polled its route."""
+        self.master_of("ours")
+        storm = self.storm([Faults.stop_master], client=DEFAULT_CLIENT)
+        self.say(f"{storm.longest_gap_ms} ms without an acknowledgement; {storm.text()}")
+        self.assertEqual((storm.errors, storm.verdict.lost), ({}, 0), storm.text())
+
     def test_4_resets(self) -> None:
         """Every connection of a healthy master of ours reset, one kind after the other: nobody notices (A24, B8)."""
         if why_no_resets():
