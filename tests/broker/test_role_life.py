@@ -398,7 +398,7 @@ class LeaseTests(unittest.TestCase):
         life.wait("ask CONFIRM")
         asked = life.now
         texts = life.hear(Question.CONFIRM, master(2, 1, 2, 1, 2))
-        self.assertEqual(texts, [f"LeaseConfirmed 1 {asked}", "SetKnown (1, 2) 2"])
+        self.assertEqual(texts, ["SetKnown (1, 2) 2", f"LeaseConfirmed 1 {asked}"])  # it confirms by the new set
         life.wait("ask CONFIRM")
         texts = life.hear(Question.CONFIRM, master(1, 2, 3, 1))
         self.assertEqual(texts, ["Follow 2 1 10.0.0.1:10911 2"])

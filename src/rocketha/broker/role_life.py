@@ -336,6 +336,7 @@ class RoleLife:
             self.ours = True
         self._believe(info, now_ms)
         if info.master_id == self.number and self.standing.leads_in(info.master_epoch):
+            self._out += self.standing.know_set(info.in_sync)  # first: the lease confirms for whoever joined, too
             self._out.append(wanted.LeaseConfirmed(info.master_epoch, asked_ms))
             self._questions.at(Question.CONFIRM, max(now_ms + 1, asked_ms + self._timing.lease // 3))
         else:
