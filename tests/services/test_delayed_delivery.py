@@ -67,6 +67,20 @@ class ProgressTests(BrokerCase):
         self.begin_with(99)
         self.assertEqual(self.delivered(), self.all_of_them())
 
+    def test_no_progress_and_the_oldest_have_expired(self) -> None:
+        """The table lacks the level, and its queue does not begin at 0: each message is delivered once all the same."""
+        queue = self.broker.store.queues.get(SCHEDULE, 0)
+        assert queue is not None
+        queue.min_offset = 7
+        self.broker.delays.offsets.clear()
+        self.broker.delayed.start(self.broker._now())
+        self.advance(2)
+        self.assertEqual(self.broker.delays.offsets, {1: 10})
+        self.assertEqual(self.delivered(), [*self.all_of_them()[:6], b"7", b"8", b"9"])
+        self.send(self.connect(), b"10", properties=f"UNIQ_KEY\x01{key(10)}\x02DELAY\x011\x02")
+        self.advance(2)
+        self.assertEqual(self.delivered(), [*self.all_of_them()[:6], b"7", b"8", b"9", b"10"])
+
     def test_only_so_far_back(self) -> None:
         """A step is a look into the index; they are bounded."""
         self.patch(delayed_delivery, "STEPS_BACK_MAX", 2)
@@ -100,7 +114,6 @@ class ProgressTests(BrokerCase):
         store.confirm_offset = None
         self.advance(1.2)
         self.assertEqual(self.delivered(), self.all_of_them())
-
 
     def test_a_part_of_the_level_may_be_read(self) -> None:
         """It is delivered, and the rest when it may be read."""

@@ -192,7 +192,7 @@ class DelayedDelivery:
         def done(placed: PutResult | None) -> None:
             if placed is None:
                 self._due_ms[level] = now_ms + RETRY_MS
-            elif self._delays.offsets.get(level, 0) == next_offset - 1:
+            elif self._progress(level) == next_offset - 1:
                 # In order only: after a failed copy the later ones of the turn must not move the offset past it.
                 self._delays.advance(level, next_offset, now_ms)
 
