@@ -91,7 +91,7 @@ class Node:
         self.metadata = MetadataSync(
             reactor, self.now_ms, self.state, _QueueView(self.store), self.delays,  # type: ignore[arg-type]
             lambda: self.store_busy, self.watch, lambda: number, self.save, self.told.extend,
-            self, 5.0, ack_timeout_ms,
+            self, self, 5.0, ack_timeout_ms,
         )  # fmt: skip
         self.table = {**request_table(self.state), **self.metadata.requests}
         self.asked: list[int] = []
@@ -101,6 +101,11 @@ class Node:
     # what the log would say
 
     needed: frozenset[int] = frozenset()
+    controlled = True
+    linked = True  # this one's log follows whoever is master
+
+    def follows(self, address: str) -> bool:
+        return self.linked and address == self.watch.address
 
     def is_present(self, replica: int) -> bool:
         return replica not in self.away

@@ -16,6 +16,7 @@ from rocketha.observe.metrics import Registry
 from rocketha.services.config_replication import ReplicationConfig
 from rocketha.services.forwarding import Forwarding
 from rocketha.services.metadata_master import Replicas
+from rocketha.services.metadata_slave import CopiedLog
 from rocketha.services.metadata_sync import MetadataSync
 from rocketha.store.message_store import MessageStore
 from rocketha.wire.remoting import Answer, Command
@@ -57,6 +58,7 @@ class BrokerGroup:
         store_busy: Callable[[], bool],
         save: Callable[[str], DiskFailure | None],
         topics_changed: Callable[[Sequence[str]], None],
+        log: CopiedLog,
         replicas: Replicas,
         serve: Callable[[Any, Command], Answer | None],
         as_turn: Callable[[Callable[[], None]], None],
@@ -64,7 +66,7 @@ class BrokerGroup:
     ) -> None:
         period_s = keys.sync_broker_metadata_period / 1000
         self.metadata = MetadataSync(
-            clock, now_ms, state, store, delays, store_busy, watch, own_id, save, topics_changed, replicas,
+            clock, now_ms, state, store, delays, store_busy, watch, own_id, save, topics_changed, log, replicas,
             period_s, keys.metadata_ack_timeout_mills,
         )  # fmt: skip
         self.forwarding = Forwarding(

@@ -10,6 +10,18 @@ once, and then
 - a Java master, which does not know that question, for everything every period (syncBrokerMetadataPeriod), in
   Java's order.
 
+*Whose tables are taken.*  A master's that came back on an empty disk, or was elected with one, lacks the topics of
+messages that only this broker has; to follow it in that would delete their queues.  So nothing is taken from a master
+before this broker's log is known to be a part of its log, and only while it is copied from there:
+
+- a link of controller mode has found where both logs are equal, and this one was cut there;
+- a classic link knows nothing of the kind: a Java master sends heartbeats to whoever is ahead of it, and takes any
+  place in its log for the end of ours.  So the master is asked for the newest message that our queues pointed at
+  before its log was copied (request 33): it has the same bytes there, or its log already begins behind them.  Once a
+  connection, for behind one connection there is one process.
+
+The link is never waiting for this: the log first, then the tables, then this replica may join the set.
+
 Each table is taken whole or not at all, one that cannot be taken does not keep the others, and topics and groups are
 on the disk before the master hears that this broker has them.
 
@@ -23,7 +35,7 @@ Java: ``SlaveSynchronize``.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 from twisted.internet import defer, error, task
@@ -42,6 +54,7 @@ from rocketha.observe.logging import make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.metadata_master import AWAIT_METADATA, version_text
+from rocketha.store.message_store import MessageStore
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
@@ -53,6 +66,8 @@ CONNECT_S = 1.0
 BUSY_S = 0.05
 NOT_MASTER_RETRY_S = 0.2
 """Between the naming of a master and its first moment as one."""
+OTHER_LOG_RETRY_S = 5.0
+"""Between two questions to a classic master whose log is not ours."""
 ANSWER_S = 3.0
 UNHELD_S = 0.2
 """A question without news that was answered sooner was not held: the next one waits this long."""
@@ -65,13 +80,32 @@ _EXPECTED = (
 
 
 class _NotMaster(Exception):
-    """Who was asked is one of ours and not the master, or not yet."""
+    """Who was asked is one of ours and not the master, or not yet; or this broker's log does not follow it any more."""
+
+
+class _OtherLog(Exception):
+    """The master of a classic pair does not have what this broker's queues point at."""
+
+
+class CopiedLog(Protocol):
+    """What the log knows of the master (:class:`rocketha.services.replication.Replication` has it).
+
+    :ivar controlled: its links compare both logs before they copy.
+    """
+
+    controlled: bool
+
+    def follows(self, address: str) -> bool:
+        """Whether the log is being copied from the broker whose main port is there."""
 
 
 @attrs.define
 class SlaveTables:
     """What all followings of one broker share.
 
+    :ivar store: this broker's, for what a master of a classic pair has to have.
+    :ivar log: whether it is copied from the master.
+    :ivar known_end: where the log ended when it was last known to be a part of its master's; at first, as it was found.
     :ivar store_busy: whether the store may not be touched now: its log is being cut.
     :ivar save: writes a table's file now; the failure, if it could not.
     :ivar topics_changed: told names of topics that came, changed or went.
@@ -81,6 +115,8 @@ class SlaveTables:
     clock: Any
     client: RemotingClient
     state: BrokerState
+    store: MessageStore
+    log: CopiedLog
     delays: DelayLevels
     store_busy: Callable[[], bool]
     save: Callable[[str], DiskFailure | None]
@@ -88,6 +124,7 @@ class SlaveTables:
     heard_of: Callable[[Iterable[int]], None]
     own_id: Callable[[], int]
     period_s: float
+    known_end: int
 
 
 @attrs.define
@@ -117,6 +154,7 @@ class Following:
         self._taken = _Taken()
         self._task: defer.Deferred[Any] | None = None
         self._complaints: dict[str, str] = {}
+        self._trusted: RemotingProtocol | None = None  # the process behind it has this broker's log
         self._log = make_logger()
         self.rounds = 0
         self.fresh_s: float | None = None
@@ -149,12 +187,53 @@ class Following:
                     pause_s = self._tables.period_s
             except _NotMaster:
                 pause_s = NOT_MASTER_RETRY_S
+            except _OtherLog as problem:
+                self._complain("its log", problem)
+                pause_s = OTHER_LOG_RETRY_S
             except _EXPECTED as problem:
                 self._complain("its tables", problem)
             yield self._pause(pause_s)
 
     def _pause(self, seconds: float) -> defer.Deferred[None]:
         return task.deferLater(self._tables.clock, seconds, lambda: None)
+
+    # --- whose log this is
+
+    def _trust(self) -> Steps:
+        """Wait until this broker's log follows the master's and is a part of it; the connection to whoever has that.
+
+        :raises _OtherLog: it is not.
+        """
+        tables = self._tables
+        while tables.store_busy() or not tables.log.follows(self._address):
+            yield self._pause(BUSY_S)
+        connection = yield tables.client.connect(self._address, CONNECT_S)
+        if connection is not self._trusted:
+            if not tables.log.controlled:
+                yield from self._compare(connection)
+            self._trusted = connection
+            self._complaints.pop("its log", None)
+        return connection
+
+    def _compare(self, connection: RemotingProtocol) -> Steps:
+        """Has a classic master what our queues point at?"""
+        store = self._tables.store
+        newest = _newest_message(store, self._tables.known_end)
+        if newest < store.min_physical_offset:
+            return  # nothing that could be lost
+        answer = yield self._request(connection, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(newest)}, ANSWER_S)
+        if answer.code == ResponseCode.SUCCESS and answer.body == store.message_at(newest):
+            return
+        answer = _successful((yield self._request(connection, RequestCode.GET_BROKER_RUNTIME_INFO, None, ANSWER_S)))
+        if newest >= _log_begin(answer.body):
+            raise _OtherLog(
+                f"it does not have the message that this broker has at {newest} of its log: nothing is taken from it,"
+                " for it may have lost its disk"
+            )
+
+    def _still_follows(self) -> None:
+        if not self._tables.log.follows(self._address):
+            raise _NotMaster
 
     # --- a master of ours
 
@@ -245,6 +324,7 @@ class Following:
         pages = yield from self._pages(TOPICS)
         while self._tables.store_busy():  # a deleted topic's queues go with it
             yield self._pause(BUSY_S)
+        self._still_follows()
         state = self._tables.state
         behind = is_behind(pages.version, state.topics.data_version)
         self._note_behind("topics", behind)
@@ -311,11 +391,14 @@ class Following:
 
     # --- asking, saving, complaining
 
-    def _ask(
-        self, code: int, header: Mapping[str, str] | None = None, timeout_s: float = ANSWER_S
-    ) -> defer.Deferred[Command]:
-        connected = self._tables.client.connect(self._address, CONNECT_S)
-        return connected.addCallback(self._request, code, header, timeout_s)
+    @defer.inlineCallbacks
+    def _ask(self, code: int, header: Mapping[str, str] | None = None, timeout_s: float = ANSWER_S) -> Steps:
+        """The answer of a process that has this broker's log, and is still followed when it came."""
+        connection = yield from self._trust()
+        answer = yield self._request(connection, code, header, timeout_s)
+        self._still_follows()
+        self._tables.known_end = self._tables.store.max_physical_offset
+        return answer
 
     @staticmethod
     def _request(
@@ -350,6 +433,26 @@ class Following:
     def _note_behind(self, what: str, behind: bool) -> None:
         if behind:
             self._complain(f"the version of the {what}", RemoteProtocolError("older than ours: nothing is taken away"))
+
+
+def _newest_message(store: MessageStore, end: int) -> int:
+    """The largest place below ``end`` of the log that a queue points at; negative: there is none."""
+    newest = -1
+    for queue in store.queues.all():
+        unit = queue.last()
+        if unit.physical_offset >= end:
+            behind = queue.find_first(lambda each: each.physical_offset >= end, queue.first_held(), queue.next_offset)
+            unit = queue.unit(behind - 1)
+        newest = max(newest, unit.physical_offset)
+    return newest
+
+
+def _log_begin(body: bytes) -> int:
+    """Of a broker's runtime information (28): where its log begins."""
+    try:
+        return int(json_dialect.loads(body)["table"]["commitLogMinOffset"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RemoteProtocolError("the runtime information does not say where the log begins") from error
 
 
 def _successful(answer: Command) -> Command:

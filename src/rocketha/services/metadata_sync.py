@@ -17,7 +17,7 @@ from rocketha.broker.state import BrokerState
 from rocketha.errors import DiskFailure
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.metadata_master import AWAIT_METADATA, MasterTables, Replicas
-from rocketha.services.metadata_slave import Following, SlaveTables
+from rocketha.services.metadata_slave import CopiedLog, Following, SlaveTables
 from rocketha.store.message_store import MessageStore
 from rocketha.wire.remoting import Answer, Command
 
@@ -32,6 +32,7 @@ class MetadataSync:
     :param own_id: this broker's id in its group, as it is now.
     :param save: writes a table's file now; the failure, if it could not (:meth:`BrokerEffects.save`).
     :param topics_changed: told names of topics that came, changed or went other than by a request.
+    :param log: whether it is copied from the master that is known: else nothing is taken from there.
     :param replicas: what the log knows of the replicas.
     :param period_s: syncBrokerMetadataPeriod: between two questions to a Java master.
     :param ack_timeout_ms: metadataAckTimeoutMills: how long the answer to a change of topics or groups waits for
@@ -52,6 +53,7 @@ class MetadataSync:
         own_id: Callable[[], int],
         save: Callable[[str], DiskFailure | None],
         topics_changed: Callable[[Sequence[str]], None],
+        log: CopiedLog,
         replicas: Replicas,
         period_s: float = 5.0,
         ack_timeout_ms: int = 1000,
@@ -61,8 +63,8 @@ class MetadataSync:
             clock, now_ms, state, store, delays, watch, own_id, save, topics_changed, ack_timeout_ms, replicas
         )
         self._tables = SlaveTables(
-            clock, self._client, state, delays, store_busy, save, topics_changed, self._master.heard_of, own_id,
-            period_s,
+            clock, self._client, state, store, log, delays, store_busy, save, topics_changed, self._master.heard_of,
+            own_id, period_s, store.max_physical_offset,
         )  # fmt: skip
         self._clock = clock
         self._watch = watch

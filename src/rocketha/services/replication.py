@@ -473,6 +473,10 @@ class Replication:
         """Where a slave's master is; empty: not known, or no slave."""
         return self.following.address
 
+    def follows(self, address: str) -> bool:
+        """Whether this slave's log is being copied from the broker whose main port is there."""
+        return self.role is Role.SLAVE and address == self.master_address and self.following.transfers
+
     def second(self) -> None:
         """A second has passed: what the disk refused is tried again."""
         if self.role is Role.SLAVE:

@@ -173,6 +173,15 @@ class Following:
             self._complaint = problem
             self._logger.warn("{problem}", problem=problem)
 
+    @property
+    def transfers(self) -> bool:
+        """Whether the log is being copied: there is a link, and one of controller mode has found, and gone back to, the
+        place up to which both logs are equal.  A classic link can not know that."""
+        if self.connection is None or self._changes.busy:
+            return False
+        machine = self.connection.machine
+        return not isinstance(machine, AutoswitchSlave) or machine.state is SlaveState.TRANSFER
+
     # -- the follower
 
     def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave | AutoswitchSlave | str:
