@@ -72,6 +72,18 @@ MUTANTS = (
         "        if False:\n            pass",
     ),
     Mutant(
+        "confirmed records are cut off without a master to send them",
+        SLAVE,
+        "        if self._confirm is not None and not self.transfers:",
+        "        if False:",
+    ),
+    Mutant(
+        "who has cut confirmed records is promoted before they are sent again",
+        "store/replica_log.py",
+        "        if position < self._owed:",
+        "        if False:",
+    ),
+    Mutant(
         "damage is cut for ever",
         SLAVE,
         "        if damage is None or damage.offset in self._cut_at:",

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet import defer
 
 from rocketha.broker.role import Role
-from rocketha.errors import RemoteProtocolError
+from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.replication.autoswitch_master import MasterState
 from rocketha.replication.epochs import ElectionNeeded
 from rocketha.replication.sync_state import SetChange
@@ -596,6 +596,78 @@ class SwitchTests(Case):
             self.full(1, 2)
             self.all_level()
             self.assertGreaterEqual(self.service(self.brokers[best]).store.max_offset("T", 0), total)
+
+    def damaged_member(self) -> tuple[Host, Host, Any]:
+        """Master, a member that acknowledged ten messages whose records went bad before queues were made of them, and
+        what has its dispatcher find that.
+        """
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.assertEqual(self.send(one), 0)
+        self.all_level()
+        log = self.log(two)
+        end, dispatch = log.end, log.dispatch
+        log.dispatch = lambda bytes_max=0: False  # far behind
+        self.assertEqual({self.send(one) for _ in range(10)}, {0})
+        self.run_for(0.2)
+        self.assertEqual(log.store.confirm_offset, self.log(one).end)
+        log.store.log.segments.file(0).write(end + 88, [b"XX"])
+
+        def found() -> None:
+            log.dispatch = dispatch
+            self.service(two).replication.following.dispatch()
+
+        return one, two, found
+
+    def refused(self, number: int) -> None:
+        """It cannot be elected."""
+        self.epoch += 1
+        self.set_epoch += 1
+        self.leader, self.members = number, (number,)
+        self.failureResultOf(self.settled(self.lead(number)), CorruptStore)
+
+    def settled(self, order: defer.Deferred[None]) -> defer.Deferred[None]:
+        self.run_for(1.0)
+        return order
+
+    def test_damage_of_confirmed_records_without_a_master(self) -> None:
+        """It is the best copy left, and not cut; it is no master either.  With a master it is copied anew."""
+        one, two, found = self.damaged_member()
+        end = self.log(two).end
+        one.kill()
+        self.leader = 0
+        self.run_for(0.5)
+        found()
+        self.run_for(0.5)
+        self.assertEqual(self.log(two).end, end)
+        self.refused(2)
+        self.assertEqual(self.log(two).end, end)
+        one.start()
+        self.world.run(1.0)
+        self.elect(1)
+        self.full(1, 2)
+        self.all_level()
+        self.elect(2, (1, 2))
+        self.assertEqual(self.service(two).store.max_offset("T", 0), 11)
+
+    def test_damage_is_cut_and_the_master_stands_still(self) -> None:
+        """Who has cut confirmed records leads nobody until they are here again."""
+        one, two, found = self.damaged_member()
+        end = self.log(two).end
+        one.freeze(whole=True)
+        self.leader = 0
+        found()
+        self.run_for(0.5)
+        self.assertLess(self.log(two).end, end)
+        self.refused(2)
+        one.thaw()
+        self.run_for(0.5)
+        self.elect(1)
+        self.full(1, 2)
+        self.all_level()
+        self.elect(2, (1, 2))
+        self.assertEqual(self.service(two).store.max_offset("T", 0), 11)
 
     def test_a_slow_disk_at_the_master(self) -> None:
         """Under SYNC_FLUSH its own disk counts too: consumers do not see what a power cut there takes (A7)."""

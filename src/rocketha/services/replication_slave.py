@@ -6,9 +6,11 @@ appended as they come; then the end of the log is reported (under SYNC_FLUSH whe
 and index are made of it, in slices, so that neither the acknowledgement nor other work waits for them.
 
 A log that has bytes that are no record is cut there and sent again, once for each place: a master that sends the same
-bytes again has no better ones.  A log that ends before its master's begins can not go on.  In controller mode, where
-both have been found equal up to there, it starts over; a classic link can not tell whose log it is connected to, so a
-person has to empty the directory.
+bytes again has no better ones.  In controller mode, where those bytes are confirmed ones and this may be the last
+replica that has what lies behind them, it is cut only while it is linked to a master that has been found equal to it.
+
+A log that ends before its master's begins can not go on.  In controller mode, where both have been found equal up to
+there, it starts over; a classic link can not tell whose log it is connected to, so a person has to empty the directory.
 
 Java: ``DefaultHAClient``, ``AutoSwitchHAClient``, ``ReputMessageService``.
 """
@@ -328,13 +330,15 @@ class Following:
         damage = self._log.damage
         if damage is None or damage.offset in self._cut_at:
             return
+        if self._confirm is not None and not self.transfers:
+            return
         self._cut_at.add(damage.offset)
         self._complain(f"the log is bad at {damage.offset} and is copied anew from there: {damage.reason}")
         self._drop("the log is cut")
 
         def cut() -> None:
             if self._log.damage == damage and not self._log.store.leads:
-                self._log.truncate(damage.offset)
+                self._log.cut_damage(damage)
 
         def done(result: Any) -> None:
             if isinstance(result, Failure):

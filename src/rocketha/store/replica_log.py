@@ -106,6 +106,7 @@ class ReplicaLog:
         self._synced_acks = synced_acks
         self._bounded = bounded
         self._epochs_due: Epochs | None = None  # a cut is made, and this list is not saved yet
+        self._owed = 0  # up to here there were confirmed bytes, before damage was cut
         self._dispatcher = Dispatcher(store.log, store.queues, store.index, store.config)
 
     def load(self) -> None:
@@ -278,6 +279,7 @@ class ReplicaLog:
         else:
             kept = epoch_file.within([EpochEntry(*entry) for entry in epochs], target)
         self._epochs_due = kept
+        self._owed = 0
         self.store.truncate(target)
         self._dispatcher.begin(min(self._dispatcher.position, target))
         self._dispatcher.last_record = None
@@ -286,6 +288,18 @@ class ReplicaLog:
             self.store.upkeep.keep_from = self.store.dispatched
         self.save_epochs(kept)
         return target
+
+    def cut_damage(self, damage: Damage) -> None:
+        """Cut the log at :attr:`damage`; until what was confirmed behind it is here again, or is cut off otherwise,
+        promotions are refused: this replica is still a member that acknowledged it.  Blocking; no job may be out.
+
+        :raises DiskFailure: see :meth:`truncate`.
+        """
+        owed = max(self._owed, self.store.confirm_offset) if self._bounded else 0
+        try:
+            self.truncate(damage.offset)
+        finally:
+            self._owed = owed
 
     def start_over(self) -> None:
         """Throw everything away: log, queues, index, epochs.  Blocking; no job may be out.
@@ -296,6 +310,7 @@ class ReplicaLog:
         """
         store = self.store
         ensure(not store.leads, "a master does not start over")
+        self._owed = 0
         self._epochs_due = ()
         store.truncate(self.begin)
         for queue in store.queues.all():
@@ -338,7 +353,8 @@ class ReplicaLog:
 
         Then :meth:`save_epochs` with the new epoch at :attr:`end`, and only then messages.
 
-        :raises CorruptStore: a bad record below the confirm offset; nothing was cut.
+        :raises CorruptStore: a bad record below the confirm offset, or what was confirmed was cut there and is not sent
+            again yet; nothing was cut now.
         :raises DiskFailure: call again, or start again.
         """
         store, dispatcher = self.store, self._dispatcher
@@ -352,6 +368,10 @@ class ReplicaLog:
             if damage is not None and position < store.confirm_offset and self._bounded:
                 path = store.log.segments.path(store.log.segments.base_of(position))
                 raise CorruptStore(path, position % self.file_size, f"a confirmed record is bad: {reason}")
+        if position < self._owed:
+            path = store.log.segments.path(position - position % self.file_size)
+            why = f"what was confirmed up to {self._owed} was cut for damage and is not copied again yet"
+            raise CorruptStore(path, position % self.file_size, why)
         if position < end or store.unfinished_cut or self._epochs_due is not None:
             self.truncate(position)
         store.lead()
