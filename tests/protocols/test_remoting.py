@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from twisted.internet import error, task
+from twisted.internet import defer, error, task
 from twisted.internet.address import IPv4Address
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
@@ -414,6 +414,18 @@ class RequestTests(RemotingCase):
         self.failureResultOf(result, error.ConnectionDone)
         self.failureResultOf(protocol.request(41), error.ConnectionDone)
         self.assertEqual(len([call for call in self.clock.getDelayedCalls() if call.time > 1]), 0)
+
+    def test_cancelled(self) -> None:
+        """It is forgotten, with its timer, and its answer is dropped; also within the end of the connection."""
+        protocol, transport = self.connect()
+        protocol.request(40, timeout_s=60.0).addErrback(lambda failure: failure.trap(defer.CancelledError)).cancel()
+        self.assertEqual(protocol._pending, {})
+        self.assertEqual([call for call in self.clock.getDelayedCalls() if call.time > 1], [])
+        protocol.dataReceived(frame(0, frames_of(transport.value())[0].opaque, flag=1))
+        one, two = protocol.request(41), protocol.request(42)
+        one.addErrback(lambda _: two.cancel())
+        protocol.connectionLost()
+        self.failureResultOf(two, defer.CancelledError)
 
     def test_notify_is_oneway(self) -> None:
         """notify() sends flag 2 and waits for nothing."""

@@ -18,10 +18,11 @@ from rocketha.broker.role import BUSY
 from rocketha.errors import RequestRefused
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.forwarding import IN_DOUBT, Forwarding
+from rocketha.services.forwarding import IN_DOUBT, UNSENT_MAX, Forwarding
 from rocketha.simulation.host import Host, Process
 from rocketha.simulation.world import World
-from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.framing import FRAME_LIMIT
+from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, encode
 
 PORT = 10911
 SEND, PULL, OFFSET, HEARTBEAT = 310, 11, 15, 34
@@ -150,7 +151,15 @@ class ForwardingCase(unittest.TestCase):
     def nothing_left(self, *nodes: Node) -> None:
         """What was counted in was counted out."""
         for node in nodes or (self.a, self.b, self.c):
-            self.assertEqual((node.forwarding.count, node.forwarding.bytes, node.forwarding.kept), (0, 0, 0))
+            self.assertEqual(self.taken(node), (0, 0))
+            budgets = node.forwarding.budgets.values()
+            self.assertEqual((sum(each.bytes for each in budgets), node.forwarding.kept), (0, 0))
+            self.assertEqual(node.forwarding._pulling, {})
+
+    def taken(self, node: Node) -> tuple[int, int]:
+        """Requests taken: sends and others, pulls."""
+        budgets = node.forwarding.budgets
+        return budgets[False].count, budgets[True].count
 
 
 class PassingOnTests(ForwardingCase):
@@ -463,6 +472,21 @@ class FailureTests(ForwardingCase):
         self.assertEqual(self.b.stored, [b"nobody waits"])
         self.nothing_left()
 
+    def test_another_client_stays(self) -> None:
+        """What it asked is still kept when somebody else goes."""
+        self.world.add_host("other", Producer)
+        self.world.run(0.01)
+        other: Producer = self.host("other").process.service  # type: ignore[union-attr]
+        self.producer.send(self.a, b"one")
+        other.send(self.a, b"two")
+        self.world.run(0.2)
+        self.host("producer").kill()
+        self.world.run(0.1)
+        self.master_is(self.b, self.a)
+        self.world.run(0.1)
+        self.assertEqual((self.b.stored, other.answers[b"two"][0]), ([b"two"], 0))
+        self.nothing_left()
+
     def test_stop_with_sends_on_their_way(self) -> None:
         """They may be stored: a refusal would say that they are not."""
         self.master_is(self.b, self.a)
@@ -488,24 +512,139 @@ class FailureTests(ForwardingCase):
 
 
 class BoundTests(ForwardingCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.world.add_host("other", Producer)
+        self.world.run(0.01)
+        self.other: Producer = self.host("other").process.service  # type: ignore[union-attr]
+
     def test_requests(self) -> None:
-        """What is over the bound is refused at once."""
-        with mock.patch.object(forward_rules, "REQUESTS_MAX", 3):
-            self.producer.send(self.a, *[b"%d" % number for number in range(5)])
-            self.world.run(0.1)
-            self.assertEqual(self.codes(), {b"3": BUSY.code, b"4": BUSY.code})
-            self.master_is(self.b, self.a)
-            self.producer.send(self.a, b"5")
-            self.world.run(0.1)
-        self.assertEqual(self.b.stored, [b"0", b"1", b"2", b"5"])
+        """What one client has beyond its part is refused at once; there is a part for another one."""
+        self.a.forwarding.budgets[False].count_max = 6
+        self.producer.send(self.a, *[b"%d" % number for number in range(5)])
+        self.world.run(0.1)
+        self.assertEqual(self.codes(), {b"3": BUSY.code, b"4": BUSY.code})
+        self.other.send(self.a, b"other")
+        self.world.run(0.1)
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"5")
+        self.world.run(0.1)
+        self.assertEqual(self.b.stored, [b"0", b"1", b"2", b"other", b"5"])
         self.nothing_left()
 
     def test_bytes(self) -> None:
         """The same by their size."""
-        with mock.patch.object(forward_rules, "BYTES_MAX", 10_000):
-            self.producer.send(self.a, b"1" * 5000, b"2" * 5000, b"3" * 100)
-            self.world.run(0.1)
+        self.a.forwarding.budgets[False].bytes_max = 16_000
+        self.producer.send(self.a, b"1" * 5000, b"2" * 5000, b"3" * 100)
+        self.world.run(0.1)
         self.assertEqual(self.codes(), {b"2" * 5000: BUSY.code})
+
+    def test_bytes_of_fields(self) -> None:
+        """Are memory like those of bodies."""
+        self.a.forwarding.budgets[True].bytes_max = 1_000_000
+        for number in range(20):
+            self.producer.send(self.a, b"%d" % number, code=PULL, suspendTimeoutMillis="60000", junk="x" * 60_000)
+        self.world.run(0.1)
+        self.assertEqual((self.taken(self.a), len(self.codes())), ((0, 8), 12))
+
+    def test_pulls_take_nothing_from_sends(self) -> None:
+        """However many wait at the master for a message."""
+        for budget in self.a.forwarding.budgets.values():
+            budget.count_max = 4
+        self.master_is(self.b, self.a)
+        self.b.silent = True
+        self.producer.send(self.a, b"1", b"2", b"3", code=PULL, suspendTimeoutMillis="60000")
+        self.world.run(0.1)
+        self.b.silent = False
+        self.producer.send(self.a, b"send")
+        self.world.run(0.1)
+        self.assertEqual(self.codes(), {b"3": BUSY.code, b"send": 0})
+        self.assertEqual(self.taken(self.a), (0, 2))
+
+    def test_pulls_of_a_client_that_is_gone(self) -> None:
+        """Their places are free, and the master's answers are for nobody."""
+        self.master_is(self.b, self.a)
+        self.b.silent = True
+        for client, body in ((self.producer, b"gone"), (self.other, b"stays")):
+            client.send(self.a, body, code=PULL, suspendTimeoutMillis="15000")
+        self.producer.send(self.a, b"send")
+        self.world.run(0.1)
+        self.assertEqual(self.taken(self.a), (1, 2))
+        self.host("producer").kill()
+        self.world.run(0.1)
+        self.assertEqual(self.taken(self.a), (1, 1))
+        self.world.run(40)
+        self.assertEqual(self.other.answers[b"stays"][0], BUSY.code)
+        self.nothing_left()
+
+    def test_a_client_that_goes_while_its_pull_waits_for_a_connection(self) -> None:
+        """It does not wait for it any more."""
+        self.master_is(self.b, self.a)
+        self.world.partition("cut", [self.host("a")], [self.host("b")])
+        self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="15000")
+        self.world.run(0.2)
+        self.assertEqual((self.taken(self.a), self.a.forwarding.kept), ((0, 1), 0))
+        self.host("producer").kill()
+        self.world.run(0.1)
+        self.nothing_left(self.a)
+        self.world.heal("cut")
+        self.world.run(5)
+        self.assertEqual(self.b.seen, [])
+        self.nothing_left(self.a)
+
+    def test_a_header_that_the_master_would_not_take(self) -> None:
+        """Is refused here: over the same connection go the requests of all others."""
+        self.master_is(self.b, self.a)
+        self.b.silent = True
+        self.other.send(self.a, b"other", code=PULL, suspendTimeoutMillis="15000")
+        self.world.run(0.1)
+        room = HEADER_LIMIT - 400
+        self.producer.send(self.a, b"long", junk="x" * (room + 270))
+        self.producer.send(self.a, b"fits", junk="x" * room)
+        packed = encode(Command(SEND, fields={"junk": "\x01" * 11_000}), binary=True)  # six times that in JSON
+        self.producer.reactor.callLater(
+            0, lambda: self.producer.client.connect(self.a.address).addCallback(lambda found: found.write(packed))
+        )
+        self.world.run(0.1)
+        self.assertEqual((self.codes(), self.producer.failed), ({b"long": BUSY.code}, []))
+        self.assertEqual((self.other.answers, self.b.seen[1:]), ({}, [(SEND, self.a.address)]))
+        self.assertEqual((self.taken(self.a), self.a.forwarding.refused), ((1, 1), 2))
+
+    def test_the_longest_header_that_the_master_takes(self) -> None:
+        """Every length about the limit is either refused here or reaches the master, over one connection."""
+        self.master_is(self.b, self.a)
+        lengths = range(HEADER_LIMIT - 260, HEADER_LIMIT - 125)
+        for length in lengths:
+            self.producer.send(self.a, b"%d" % length, junk="x" * length)
+        self.world.run(0.5)
+        refused = [int(body) for body, code in self.codes().items() if code == BUSY.code]
+        self.assertEqual(refused, list(lengths[-len(refused) :]))
+        self.assertTrue(0 < len(refused) < len(lengths), len(refused))
+        self.assertEqual((len(self.codes()), self.producer.failed), (len(lengths), []))
+        self.assertEqual(len(self.b.stored), len(lengths) - len(refused))
+
+    def test_a_frame_that_the_master_would_not_take(self) -> None:
+        """The same of the whole frame."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, bytes(FRAME_LIMIT - 150))
+        self.producer.send(self.a, b"small")
+        self.world.run(3)
+        self.assertEqual(sorted(self.codes().values()), [0, BUSY.code])
+        self.assertEqual(self.producer.failed, [])
+
+    def test_a_master_that_does_not_read(self) -> None:
+        """Our buffer for it is bounded below what would end the connection of all."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"before")
+        self.world.run(0.1)
+        with mock.patch.object(RemotingClient, "unsent", lambda client, address: UNSENT_MAX - 1000):
+            self.producer.send(self.a, b"x" * 1000)
+            self.producer.send(self.a, b"x" * 1000, oneway=True)
+            self.producer.send(self.a, b"small")
+            self.world.run(0.1)
+        self.assertEqual(self.codes(), {b"before": 0, b"small": 0, b"x" * 1000: BUSY.code})
+        self.assertEqual(self.b.stored, [b"before", b"small"])
+        self.nothing_left()
 
 
 class SwitchedOffTests(ForwardingCase):

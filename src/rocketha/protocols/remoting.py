@@ -141,10 +141,10 @@ class RemotingProtocol(Protocol):
         self._backlog.clear()
         self._hold(0)
         self._count_unsent(0)
-        pending, self._pending = self._pending, {}
-        for entry in pending.values():
-            entry.timeout.cancel()
-            entry.deferred.errback(reason)
+        for opaque, entry in list(self._pending.items()):
+            if self._pending.pop(opaque, None) is not None:  # else cancelled by who heard of the others
+                entry.timeout.cancel()
+                entry.deferred.errback(reason)
         if known:
             self._service.disconnected(self, reason.getErrorMessage())
 
@@ -302,16 +302,16 @@ class RemotingProtocol(Protocol):
         """A request to the peer.
 
         :return: fires with the response whatever its code; fails with ``TimeoutError`` after ``timeout_s`` seconds or
-            with the connection's end.
+            with the connection's end; cancelled, it is forgotten, and an answer dropped.
         """
-        result: defer.Deferred[Command] = defer.Deferred()
+        result: defer.Deferred[Command] = defer.Deferred(lambda _: self._pending.pop(opaque).timeout.cancel())
         if self._closed:
             result.errback(Failure(error.ConnectionDone(f"the connection to {self.peer} is closed")))
             return result
         command = make_request(code, fields, body)
-        command.opaque = self._next_opaque()
-        timeout = self.factory.clock.callLater(timeout_s, self._expire, command.opaque, timeout_s)
-        self._pending[command.opaque] = _Pending(result, timeout)
+        opaque = command.opaque = self._next_opaque()
+        timeout = self.factory.clock.callLater(timeout_s, self._expire, opaque, timeout_s)
+        self._pending[opaque] = _Pending(result, timeout)
         self.write(encode(command))
         return result
 

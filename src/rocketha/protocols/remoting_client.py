@@ -17,6 +17,7 @@ from twisted.internet.endpoints import connectProtocol
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError
+from rocketha.protocols.eager import queued_bytes
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
@@ -116,6 +117,11 @@ class RemotingClient:
     ) -> defer.Deferred[None]:
         """One request that gets no answer; fires when it was handed to the connection."""
         return self.connect(address).addCallback(lambda connection: connection.notify(code, fields, body))
+
+    def unsent(self, address: str) -> int:
+        """Bytes that wait for the server at ``address`` to read them."""
+        known = self._connections.get(address)
+        return 0 if known is None or known.closed else queued_bytes(known.transport)
 
     def close(self) -> None:
         """End every connection and refuse new ones."""

@@ -11,7 +11,12 @@ A request that could not be handed over (no connection) is kept and tried again.
 no answer may have been stored: its answer says so (SYSTEM_ERROR: a Java producer sends it again, and must reckon with
 two).  A refusal is what this broker would have answered without all this, and means that nothing was stored.
 
-Bounded in requests, bytes and time.  The master sees this broker as the client: a message's born host is ours.
+Bounded in requests, bytes and time, and none of it by who came first (:class:`FairBudget`).  Pulls have a budget of
+their own, since each may take a minute; those of a client that is gone are given up.  The one connection to the master
+is everybody's, so nothing is written to it that would make either end close it: a header that the two fields more make
+too long is refused here, and so is what a master that does not read would have to find in our buffer.
+
+The master sees this broker as the client: a message's born host is ours.
 """
 
 from __future__ import annotations
@@ -22,24 +27,30 @@ from math import inf
 from typing import Any
 
 import attrs
-from twisted.internet import error
+from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
 from rocketha.broker import forward_rules
+from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK, REFUSALS, Course
 from rocketha.broker.master_watch import Mastership, MasterWatch
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
+from rocketha.protocols.remoting import OPAQUE_MAX
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire.codes import ResponseCode
-from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.framing import FRAME_LIMIT
+from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, encode
 
 IN_DOUBT = Answer(
     ResponseCode.SYSTEM_ERROR, "passed on to the master, which did not answer: it may have stored the message, or not"
 )
 RETRY_S = 0.1
 """Between two attempts to connect to a master that is known and cannot be reached."""
-OVERHEAD_BYTES = 512
+UNSENT_MAX = 32 * 1024 * 1024
+"""Bytes that may wait for a master to read them; with one frame more, less than what ends a connection."""
+_WORDS_BYTES = 8
+"""Before a header: the frame's length, the header's."""
 
 
 @attrs.define(eq=False)
@@ -75,7 +86,7 @@ class Forwarding:
     :ivar refused: requests refused after they were taken.
     :ivar doubtful: sends passed on and not answered.
     :ivar came_s: when the last request was taken.
-    :ivar awaited: requests taken and not answered yet; without pulls, which may wait for a message.
+    :ivar budgets: of requests taken and not answered yet, by whether they are pulls.
     """
 
     def __init__(
@@ -96,12 +107,17 @@ class Forwarding:
         self._serves = serves
         self._client = RemotingClient(clock)
         self._enabled = enabled
-        self._kept: dict[bool, deque[_Request]] = {False: deque(), True: deque()}  # pulls, and the others
+        # By whether they are pulls.
+        self._kept: dict[bool, deque[_Request]] = {False: deque(), True: deque()}
+        self.budgets = {
+            False: FairBudget(forward_rules.REQUESTS_MAX, forward_rules.BYTES_MAX),
+            True: FairBudget(forward_rules.PULLS_MAX, forward_rules.PULL_BYTES_MAX),
+        }
+        self._pulling: dict[int, dict[_Request, defer.Deferred[Command]]] = {}  # passed on, by the client's connection
         self._timer: Any = None
         self._retry: Any = None
         self._complained = False
         self._log = make_logger()
-        self.count = self.bytes = self.awaited = 0
         self.came_s = -inf
         self.forwarded = self.served = self.refused = self.doubtful = 0
         watch.watch(self.go_on)
@@ -110,6 +126,11 @@ class Forwarding:
     def kept(self) -> int:
         """Requests that wait for a master."""
         return sum(map(len, self._kept.values()))
+
+    @property
+    def awaited(self) -> int:
+        """Requests taken and not answered yet; without pulls, which may wait for a message."""
+        return self.budgets[False].count
 
     @property
     def waiting(self) -> bool:
@@ -123,22 +144,16 @@ class Forwarding:
         :return: the refusal; None: it is taken, and answered later.
         """
         course = forward_rules.course(command, self._watch.address, self._watch.epoch)
-        size = len(command.body) + OVERHEAD_BYTES
-        if (
-            not self._enabled
-            or course is Course.REFUSE
-            or self.count >= forward_rules.REQUESTS_MAX
-            or self.bytes + size > forward_rules.BYTES_MAX
-        ):
+        if not self._enabled or course is Course.REFUSE:
+            return refusal
+        size = held_bytes(command)
+        if not self.budgets[command.code in forward_rules.PULLS].take(connection.id, size):
             return refusal
         now_s, patience = self._clock.seconds(), forward_rules.patience(command)
         request = _Request(
             connection, command, refusal, size, now_s + patience.hold_ms / 1000, now_s + patience.answer_ms / 1000
         )
         self.came_s = now_s
-        self.count += 1
-        self.awaited += command.code not in forward_rules.PULLS
-        self.bytes += size
         address = self._watch.address
         if course is Course.HOLD or self._line(request) or address is None:
             self._keep(request)
@@ -234,18 +249,25 @@ class Forwarding:
         if left_s <= 0:
             self._refuse(request)
             return
+        fields = {**command.fields, MARK: self._own_address, EPOCH_MARK: str(self._watch.epoch)}
+        size = _frame_bytes(command, fields)
+        if size is None or self._client.unsent(address) + size > UNSENT_MAX:
+            self._refuse(request)
+            return
         self.forwarded += 1
         request.under = self._watch.now
-        fields = {**command.fields, MARK: self._own_address, EPOCH_MARK: str(self._watch.epoch)}
         if command.is_oneway:
             sent = self._client.oneway(address, command.code, fields, command.body)
             sent.addCallbacks(lambda _: self._done(request), self._not_answered, errbackArgs=(request, address))
         else:
             asked = self._client.request(address, command.code, fields, command.body, left_s)
+            if command.code in forward_rules.PULLS:
+                self._pulling.setdefault(request.connection.id, {})[request] = asked
             asked.addCallbacks(self._answered, self._not_answered, (request,), errbackArgs=(request, address))
 
     def _answered(self, answer: Command, request: _Request) -> None:
         news = request.under != self._watch.now and request.hold_until_s > self._clock.seconds()
+        self._back(request)
         if answer.code in REFUSALS and news:  # it went to one who was not the master any more
             self._keep(request)
             self.go_on()
@@ -253,7 +275,17 @@ class Forwarding:
         self._done(request)
         self._answer(request, Answer(answer.code, answer.remark, answer.fields, answer.body))
 
+    def _back(self, request: _Request) -> None:
+        """It is not on its way any more."""
+        pulling = self._pulling.get(request.connection.id)
+        if pulling is not None and pulling.pop(request, None) is not None and not pulling:
+            del self._pulling[request.connection.id]
+
     def _not_answered(self, failure: Failure, request: _Request, address: str) -> None:
+        self._back(request)
+        if failure.check(defer.CancelledError):  # its client is gone
+            self._done(request)
+            return
         if not failure.check(
             error.ConnectError, error.ConnectionClosed, error.TimeoutError, error.ConnectionAborted, RemoteProtocolError
         ):
@@ -282,9 +314,8 @@ class Forwarding:
         self._answer(request, request.refusal)
 
     def _done(self, request: _Request) -> None:
-        self.count -= 1
-        self.awaited -= request.command.code not in forward_rules.PULLS
-        self.bytes -= request.bytes
+        pulls = request.command.code in forward_rules.PULLS
+        self.budgets[pulls].give_back(request.connection.id, request.bytes)
 
     def _answer(self, request: _Request, answer: Answer) -> None:
         if not request.command.is_oneway and not request.connection.closed:
@@ -293,10 +324,15 @@ class Forwarding:
     def disconnected(self, connection: Any) -> None:
         """A client is gone: nobody waits for its answers; what wants none is still passed on."""
         for line in self._kept.values():
-            gone = [each for each in line if each.connection is connection and not each.command.is_oneway]
-            for request in gone:
-                line.remove(request)
-                self._done(request)
+            requests = list(line)
+            line.clear()
+            for request in requests:
+                if request.connection is connection and not request.command.is_oneway:
+                    self._done(request)
+                else:
+                    line.append(request)
+        for asked in list(self._pulling.get(connection.id, {}).values()):
+            asked.cancel()
 
     def stop(self) -> None:
         """Refuse what is kept; what is on its way is in doubt."""
@@ -308,3 +344,14 @@ class Forwarding:
             if timer is not None and timer.active():
                 timer.cancel()
         self._client.close()
+
+
+def _frame_bytes(command: Command, fields: dict[str, str]) -> int | None:
+    """The length of the frame that passes a request on; None: the master would close the connection over it."""
+    longest = Command(command.code, opaque=OPAQUE_MAX, flag=command.flag, fields=fields)
+    try:
+        header = len(encode(longest)) - _WORDS_BYTES
+    except RemoteProtocolError:
+        return None
+    frame = 4 + header + len(command.body)
+    return frame if header <= HEADER_LIMIT and frame <= FRAME_LIMIT else None
