@@ -212,7 +212,9 @@ class BrokerService(service.MultiService):
             replication.elected.fit = self.group.metadata.is_fit
         always = {**self.replication_status.requests, **self.role_source.requests}
         served = {**self._served, **self.group.requests}
-        self._requests = RoleRequests(served, always, replication, self.group.forwarded, self.group.forwarding)
+        self._requests = RoleRequests(
+            self.reactor, served, always, replication, self.group.forwarded, self.group.forwarding
+        )
         self.replication.role_changed.append(self._role_changed)
 
     def _serve(self, began: float) -> None:
