@@ -6,11 +6,11 @@ import random
 from collections.abc import Sequence
 from unittest import mock
 
-from rocketha.broker.plain_send import LAYOUTS_MAX, PlainSends
+from rocketha.broker.plain_send import PlainSends
 from rocketha.broker.topics import TopicConfig
 from rocketha.wire import remoting
 from rocketha.wire.codes import RequestCode
-from rocketha.wire.known_sends import HeaderMemory
+from rocketha.wire.known_sends import LAYOUTS_BYTES_MAX, HeaderMemory, SendShape
 from rocketha.wire.remoting import Command
 from tests.services.broker_case import BrokerCase, Client, send_fields
 
@@ -142,13 +142,39 @@ class PlainSendTests(BrokerCase):
 
     def test_layouts_are_bounded(self) -> None:
         """A producer that says something else in each message is not remembered without end."""
+        for pad in (0, 1000):
+            client, kept = self.connect(), []
+            for number in range(500):
+                self.send(client, properties=f"UNIQ_KEY\x01{KEYS[0][:8]}\x02KEYS\x01k{number:04}{'x' * pad}\x02")
+                arounds = [around for shape in self.shapes(client) for around in shape.layouts]
+                kept.append((len(arounds), 3 * sum(len(text) for around in arounds for text in around)))
+            numbers, sizes = zip(*kept, strict=True)
+            self.assertGreater(max(numbers), 10)
+            self.assertLess(max(numbers), 120)
+            self.assertLess(max(sizes), LAYOUTS_BYTES_MAX)
+
+    def test_what_is_refused_teaches_nothing(self) -> None:
+        """Else who sends nothing that is stored fills the broker's memory."""
+        client, text = self.connect(), f"UNIQ_KEY\x01{KEYS[0][:8]}\x02KEYS\x01k%04d\x02"
+        for number in range(20):
+            fields = dict(sorted(send_fields("T", 0, text % number).items()))
+            code = client.ask(RequestCode.SEND_MESSAGE_V2, fields, b"" if number > 3 else b"body").code
+            self.assertEqual(code, 1 if number > 3 else 0)
+        arounds = {around for shape in self.shapes(client) for around in shape.layouts}
+        self.assertTrue(arounds)
+        self.assertLessEqual(len(arounds), 3)
+
+    def test_long_properties(self) -> None:
+        """Refused by their length as sent, also when most of it is not kept."""
+        key = "UNIQ_KEY\x01ABCDEFGH\x02"
+        few, many = key + "x" * 30_000 + "\x02" * 1000, key + "x" * 35_994 + "\x02"  # JSON writes both as long
         client = self.connect()
-        for number in range(2 * LAYOUTS_MAX):
-            self.send(client, properties=f"UNIQ_KEY\x01{KEYS[0][:8]}\x02KEYS\x01k{number:04}\x02")
-        shapes = [shape for shapes in client.protocol._headers._shapes.values() for shape in shapes]
-        kept = [len(shape.layouts) for shape in shapes]
-        self.assertGreater(max(kept), LAYOUTS_MAX // 4)
-        self.assertLessEqual(max(kept), LAYOUTS_MAX)
+        self.assertEqual([self.send(client, properties=text).code for text in (few, few, many, few)], [0, 0, 13, 0])
+
+    @staticmethod
+    def shapes(client: Client) -> list[SendShape]:
+        """What a connection remembers."""
+        return [shape for shapes in client.protocol._headers._shapes.values() for shape in shapes]
 
     def test_both_paths_are_one(self) -> None:
         """Answers, log, queue entries, index units: nothing tells which path a message took."""

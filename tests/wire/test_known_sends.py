@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import unittest
 
 from hypothesis import given, settings
@@ -9,7 +10,14 @@ from hypothesis import strategies as st
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import remoting
-from rocketha.wire.known_sends import CREDIT_FIRST, LEARNING_COSTS, SHAPES_MAX, HeaderMemory, KnownSend
+from rocketha.wire.known_sends import (
+    CREDIT_FIRST,
+    HEADER_MAX,
+    LEARNING_COSTS,
+    SHAPES_BYTES_MAX,
+    HeaderMemory,
+    KnownSend,
+)
 from rocketha.wire.remoting import Command
 
 KEY = "FD0000000000000000000000000000027B995FFD2B276CC36DDC0011"
@@ -124,14 +132,33 @@ class KnownSendTests(unittest.TestCase):
         memory = HeaderMemory()
         for number in range(1000):
             memory._credit = CREDIT_FIRST
-            memory.decode(send(b=f"T{number}", a="x" * (number % 90)))
-            self.assertLessEqual(sum(map(len, memory._shapes.values())), SHAPES_MAX)
+            memory.decode(send(b=f"T{number}", a="x" * (number % 1000)))
+            kept = sum(shape.cost for shapes in memory._shapes.values() for shape in shapes)
+            self.assertEqual(memory._shapes_bytes, kept)
+            self.assertLessEqual(kept, SHAPES_BYTES_MAX)
         for number in range(CREDIT_FIRST):
             memory.decode(send(b=f"U{number}"))
         self.assertLess(memory._credit, LEARNING_COSTS)
         new = send(b="another")
         memory.decode(new)
         self.assertIs(type(memory.decode(new)), Command)
+
+    def test_memory(self) -> None:
+        """The longest headers that are learned leave about as much memory as is counted; longer ones are parsed."""
+        memory, kept = HeaderMemory(), []
+        longest = HEADER_MAX - 4 - int.from_bytes(send(b="")[1:4], "big")
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        for number in range(200):
+            memory._credit = CREDIT_FIRST
+            memory.decode(send(b=f"{number:03}" + "x" * (longest - 3 - number % 20)))
+            kept.append(tracemalloc.get_traced_memory()[0])
+        self.assertLess(
+            max(kept), SHAPES_BYTES_MAX + (32 << 10)
+        )  # this test's own, frames, what others left to collect
+        for more, kind in ((0, KnownSend), (1, Command)):
+            frame = send(b="y" * (longest + more))
+            self.assertIs(type([memory.decode(frame) for _ in range(2)][1]), kind)
 
     def test_use_pays_for_learning(self) -> None:
         """A producer of four topics in turn is known however long it goes on."""

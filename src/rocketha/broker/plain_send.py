@@ -22,9 +22,6 @@ from rocketha.store.messages import PutMessage
 from rocketha.wire.known_sends import KnownSend
 from rocketha.wire.properties import LENGTH_MAX, UNIQUE_KEY, parse_text
 
-LAYOUTS_MAX = 256
-"""Sets of other properties that are kept of one shape."""
-
 _NAME, _END = UNIQUE_KEY.encode(), rb"\u0002"
 
 
@@ -87,15 +84,16 @@ class PlainSends:
         if accepted is None:
             return None
         topic, config, queue_limit, flag, sys_flag, born_host, reconsume_times = accepted
-        layout: Layout | None = shape.layouts.get(command.around) or self._learn(command)
         unique_key = command.key
         if (
-            layout is None
-            or not unique_key.isalnum()
+            not unique_key.isalnum()
             or config is not self._topics.table.get(topic)
             or command.queue_id >= queue_limit
             or not 0 < len(body) <= self._rules.message_bytes_max
         ):
+            return None
+        layout: Layout | None = shape.layouts.get(command.around) or self._learn(command)
+        if layout is None:
             return None
         before, behind, code, keys, wait = layout
         block = before + unique_key + behind
@@ -111,15 +109,14 @@ class PlainSends:
     def _learn(self, command: KnownSend) -> Layout | None:
         """The layout of properties with others beside the unique key than before; None if they are not plain."""
         before, behind = command.around
-        if not command.key.isalnum() or (before and not before.endswith(_END)) or _NAME in behind:
+        if (before and not before.endswith(_END)) or _NAME in behind:
             return None
-        values, layouts = parse_text(command.fields["i"]), command.shape.layouts
+        values = parse_text(command.fields["i"])
         if not self._special.isdisjoint(values):
             return None
         head, _, tail = self._stored.text(values).encode().partition(_NAME + b"\x01" + command.key)
-        if len(layouts) >= LAYOUTS_MAX:
-            layouts.clear()
-        layout = layouts[command.around] = Layout(
+        layout = Layout(
             head + _NAME + b"\x01", tail, tags_code(values), index_keys(values)[1:], values.get("WAIT") != "false"
         )
+        command.shape.keep(command.around, layout)
         return layout

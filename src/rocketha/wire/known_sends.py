@@ -6,7 +6,8 @@ layout of the last headers of a connection is remembered, and the next one is ta
 compared with it instead of being parsed: a sixth of the time.  Whatever does not fit is decoded as usual, and is
 remembered if Java could have written it: :data:`_JAVA` is its exact text, in which no other value can hide.
 
-What a connection remembers is bounded; one whose headers are never alike stops being remembered.
+What a connection remembers is bounded in bytes, because the peer decides how long its headers are and how many
+connections it opens; one whose headers are never alike stops being remembered.
 
 Java: ``SendMessageRequestHeaderV2``, ``RemotingCommand.markProtocolType``.
 """
@@ -22,8 +23,13 @@ import orjson
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import HEADER_LIMIT, Command, decode
 
-SHAPES_MAX = 64
-"""Layouts that a connection remembers; then it begins again."""
+HEADER_MAX = 2048
+"""Longer headers are parsed: they save little beside their length.  Far below the longest properties that a message may
+have, so nobody who serves a known send has to look for that."""
+SHAPES_BYTES_MAX, LAYOUTS_BYTES_MAX = 96 << 10, 64 << 10
+"""What a connection remembers of headers, and of properties: memory, about; then it begins again."""
+SHAPE_COST, LAYOUT_COST = 2560, 512
+"""Bytes of memory that one takes beside its texts."""
 TRIES_MAX = 4
 """Layouts of one length."""
 LEARNING_COSTS = 4
@@ -46,17 +52,22 @@ class SendShape:
     """What the headers of some sends of one connection have in common.
 
     :ivar accepted: kept by whoever serves them: what it found out about the first.
-    :ivar layouts: likewise, by what stands before and behind the unique key in the properties.
+    :ivar layouts: likewise, by what stands before and behind the unique key in the properties: see :meth:`keep`.
+    :ivar cost: bytes of memory that it takes without its layouts, about.
     """
 
-    __slots__ = ("_fields", "_fixed", "_stop", "_unpack", "accepted", "code", "flag", "language", "layouts", "version")
+    __slots__ = (
+        "_fields", "_fixed", "_memory", "_stop", "_unpack", "accepted", "code", "cost", "flag", "language", "layouts",
+        "version",
+    )  # fmt: skip
 
-    def __init__(self, frame: bytes, stop: int, found: re.Match[bytes], command: Command) -> None:
+    def __init__(self, memory: HeaderMemory, frame: bytes, stop: int, found: re.Match[bytes], command: Command) -> None:
+        self._memory = memory
         self.code, self.flag = command.code, command.flag
         self.language, self.version = command.language, command.version
         self.accepted: Any = None
         self.layouts: dict[tuple[bytes, bytes], Any] = {}
-        self._fields = dict(command.fields)
+        self._fields = {**command.fields, "e": "", "g": "", "i": ""}
         self._stop = stop
         pieces, at = "", 0
         for begin, end in map(found.span, range(1, 5)):
@@ -65,6 +76,7 @@ class SendShape:
         layout = struct.Struct(f"{pieces}{stop - at}s")
         self._unpack = layout.unpack_from
         self._fixed = layout.unpack_from(frame)[::2]
+        self.cost = SHAPE_COST + 2 * sum(map(len, self._fixed))  # as bytes here, as text in the fields
 
     def match(self, frame: bytes) -> KnownSend | None:
         """The request, if its header is of this shape; ``frame`` holds a header of this shape's length."""
@@ -77,6 +89,11 @@ class SendShape:
         if not (around in self.layouts and key.isalnum()) and not _PROPERTIES.fullmatch(properties):
             return None
         return KnownSend(self, queue_id, born, properties, opaque, around, key, frame[self._stop :])
+
+    def keep(self, around: tuple[bytes, bytes], layout: Any) -> None:
+        """Remember a layout; where the connection has too many, all others are forgotten."""
+        self._memory.make_room(LAYOUT_COST + 4 * (len(around[0]) + len(around[1])))
+        self.layouts[around] = layout
 
     def fields(self, queue_id: bytes, born: bytes, properties: bytes) -> dict[str, str]:
         """The custom header with these values."""
@@ -126,10 +143,11 @@ class KnownSend(Command):
 class HeaderMemory:
     """Decodes the frames of one connection."""
 
-    __slots__ = ("_credit", "_shapes")
+    __slots__ = ("_credit", "_layouts_bytes", "_shapes", "_shapes_bytes")
 
     def __init__(self) -> None:
         self._shapes: dict[bytes, list[SendShape]] = {}  # by header word
+        self._shapes_bytes = self._layouts_bytes = 0
         self._credit = CREDIT_FIRST
 
     def decode(self, frame: bytes, header_limit: int = HEADER_LIMIT) -> Command:
@@ -150,16 +168,28 @@ class HeaderMemory:
             self._learn(frame, word, command)
         return command
 
+    def make_room(self, size: int) -> None:
+        """One more layout takes so many bytes."""
+        if self._layouts_bytes + size > LAYOUTS_BYTES_MAX:
+            for shapes in self._shapes.values():
+                for shape in shapes:
+                    shape.layouts.clear()
+            self._layouts_bytes = 0
+        self._layouts_bytes += size
+
     def _learn(self, frame: bytes, word: bytes, command: Command) -> None:
-        if self._credit < LEARNING_COSTS:
+        stop = 4 + int.from_bytes(word[1:], "big")
+        if stop > HEADER_MAX or self._credit < LEARNING_COSTS:
             return
         self._credit = min(self._credit, CREDIT_MAX) - LEARNING_COSTS
-        stop = 4 + int.from_bytes(word[1:], "big")
         found = _JAVA.fullmatch(frame, 4, stop)
         if found is None:
             return
-        if sum(map(len, self._shapes.values())) >= SHAPES_MAX:
+        new = SendShape(self, frame, stop, found, command)
+        if self._shapes_bytes + new.cost > SHAPES_BYTES_MAX:
             self._shapes.clear()
+            self._shapes_bytes = self._layouts_bytes = 0
         shapes = self._shapes.setdefault(word, [])
+        self._shapes_bytes += new.cost - sum(shape.cost for shape in shapes[TRIES_MAX - 1 :])
         del shapes[TRIES_MAX - 1 :]
-        shapes.insert(0, SendShape(frame, stop, found, command))
+        shapes.insert(0, new)
