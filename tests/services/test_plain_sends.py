@@ -171,6 +171,24 @@ class PlainSendTests(BrokerCase):
         client = self.connect()
         self.assertEqual([self.send(client, properties=text).code for text in (few, few, many, few)], [0, 0, 13, 0])
 
+    def test_permission_is_taken_away(self) -> None:
+        """``brokerPermission`` holds for the next message to an ordered topic, on old connections and new ones."""
+        self.broker.state.topics.table["O"] = TopicConfig("O", 4, 4, order=True)
+        clients = [self.connect(), self.connect()]
+
+        def codes() -> list[int]:
+            said = []
+            for client, topic in [(clients[0], "O"), (clients[1], "T"), (self.connect(), "O")]:
+                fields = dict(sorted(send_fields(topic, 0, "UNIQ_KEY\x01ABCDEFGH\x02").items()))
+                said.append(client.ask(RequestCode.SEND_MESSAGE_V2, fields, b"body").code)
+            return said
+
+        self.assertEqual([codes() for _ in range(3)], [[0, 0, 0]] * 3)
+        self.broker.rules.permission = 4
+        self.assertEqual([codes() for _ in range(2)], [[16, 0, 16]] * 2)
+        self.broker.rules.permission = 6
+        self.assertEqual(codes(), [0, 0, 0])
+
     @staticmethod
     def shapes(client: Client) -> list[SendShape]:
         """What a connection remembers."""

@@ -90,6 +90,7 @@ class PlainSends:
             or config is not self._topics.table.get(topic)
             or command.queue_id >= queue_limit
             or not 0 < len(body) <= self._rules.message_bytes_max
+            or not self._rules.writeable
         ):
             return None
         layout: Layout | None = shape.layouts.get(command.around) or self._learn(command)

@@ -147,7 +147,11 @@ class Sends:
 
     def _send(self, connection: Connection, command: Command, header: SendHeader, now_ms: int) -> Answer | None:
         target = self._targets.get(header.topic)
-        if target is None or target.config is not self._state.topics.table.get(header.topic):
+        if (
+            target is None
+            or target.config is not self._state.topics.table.get(header.topic)
+            or not self._rules.writeable  # which ordered topics heed
+        ):
             target = self._check_topic(header, now_ms)
         if header.queue_id >= target.queue_limit:
             raise RequestRefused(
