@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import pathlib
+import types
 from typing import Any
 
-from twisted.internet import task
+from twisted.internet import error, task
+from twisted.internet.testing import MemoryReactorClock
 from twisted.python import usage
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import ConfigError, DiskFailure
 from rocketha.namesrv.route_table import Broker, BrokerKey
 from rocketha.services import cluster_tap
 from rocketha.services.cluster_group import GroupService
-from rocketha.services.cluster_layout import Layout, adopt, begin_first, check_directory
+from rocketha.services.cluster_layout import Layout, Plan, adopt, begin_first, check_directory
+from rocketha.services.cluster_member import Member
 from rocketha.services.cluster_switches import Switches, why
 from rocketha.store.posix_disk import PosixDisk
 
@@ -290,6 +295,98 @@ class SwitchTests(SynchronousTestCase):
             {"masterEpoch": 2, "masterBrokerId": 2, "why": "REQUESTED", "reason": "joined"},
         ]
         self.assertEqual([why(rows, epoch) for epoch in (1, 2, 3)], ["BROKER_ASKED", "PORT_REFUSED: gone", ""])
+
+
+class Processes(MemoryReactorClock):
+    """A reactor that starts processes, as far as a group asks for it.
+
+    :ivar refusals: so many next starts fail.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refusals = 0
+        self.lives: list[Any] = []
+        self.tried_s: list[float] = []
+
+    def spawnProcess(self, life: Any, *arguments: Any, **more: Any) -> Any:
+        """A process that never ends by itself."""
+        self.tried_s.append(self.seconds())
+        if self.refusals:
+            self.refusals -= 1
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        self.lives.append(life)
+        return types.SimpleNamespace(pid=100 + len(self.lives))
+
+    def end(self, exit_code: int) -> None:
+        """The one that was started last is gone."""
+        self.lives[-1].processExited(Failure(error.ProcessTerminated(exitCode=exit_code)))
+
+
+class MemberTests(SynchronousTestCase):
+    """A process is started until it runs, whatever the machine lacks, and a person hears of it."""
+
+    def setUp(self) -> None:
+        self.reactor = Processes()
+        self.told: list[str] = []
+        directory = pathlib.Path(self.mktemp())
+        self.log = directory / "log" / "broker-1"
+        self.member = Member(
+            Plan("broker-1", 10911, "127.0.0.1:10911", str(directory / "broker-1"), ("x",)), str(self.log),
+            self.reactor, lambda member, what: self.told.append(what), lambda member: self.told.append("started"),
+        )  # fmt: skip
+
+    def advance(self, seconds: int) -> None:
+        """In steps, as timers set others."""
+        self.reactor.pump([1.0] * seconds)
+
+    def test_a_restart_that_fails(self) -> None:
+        """It is tried again after 1, 2, 4, 8 seconds."""
+        self.member.start()
+        self.reactor.end(1)
+        self.reactor.refusals = 3
+        self.advance(20)
+        refused = "can not be started: [Errno 11] Resource temporarily unavailable"
+        self.assertEqual(self.told, ["started", "ended: exit code 1", *[refused] * 3, "started"])
+        self.assertEqual(self.reactor.tried_s, [0, 1, 3, 7, 15])
+        self.assertEqual((self.member.pid, self.member.starts, self.member.tries), (102, 2, 5))
+        self.assertEqual(self.reactor.getDelayedCalls(), [])
+
+    def test_a_first_start_that_fails(self) -> None:
+        """Whoever starts it does not hear of it otherwise than by ``ended``."""
+        self.log.mkdir(parents=True)  # which can not be opened as a file
+        self.member.start()
+        self.assertIn("can not be started: [Errno 21]", self.told[0])
+        self.log.rmdir()
+        self.advance(1)
+        self.assertEqual((self.told[1:], self.member.pid), (["started"], 101))
+
+    def test_stopped_while_it_waits(self) -> None:
+        """It is not started any more."""
+        self.reactor.refusals = 1
+        self.member.start()
+        self.successResultOf(self.member.stop(1.0))
+        self.advance(60)
+        self.assertEqual((len(self.reactor.tried_s), self.member.pid), (1, None))
+
+    def test_a_group_goes_on(self) -> None:
+        """The others are started, what failed is tried again; the person hears of both."""
+        options = parsed("--data", self.mktemp(), "--brokers", "2", "--controllers", "1")
+        assert options.layout is not None and options.namesrv is not None
+        namesrv: Any = cluster_tap.NameServerService(options.namesrv.config, PosixDisk())
+        group = GroupService(namesrv, options.layout, reactor=self.reactor, tell=self.told.append)
+        group._namesrv = table = Table()  # type: ignore[assignment]
+        table.addresses(_0=10911)
+        group.running = 1
+        self.reactor.refusals = 1
+        group._start_members()
+        self.addCleanup(group._switches.stop)  # type: ignore[union-attr]
+        self.addCleanup(group._waiting.stop)  # type: ignore[union-attr]
+        self.reactor.advance(1)
+        self.assertEqual([group.members[name].starts for name in ("controller-1", "broker-1")], [1, 1])
+        self.assertEqual(len(self.told), 2)
+        self.assertRegex(self.told[0], r"  controller-1 can not be started: \[Errno 11\] Resource temporarily unavail")
+        self.assertRegex(self.told[1], r"  controller-1 \(pid \d+\) is started$")
 
 
 class StartTests(SynchronousTestCase):

@@ -174,14 +174,14 @@ class GroupService(service.MultiService):
         if self._switches is not None:
             self._switches.started(member.name)
         self._log.info("{name} is process {pid}", name=member.name, pid=member.pid)
-        if member.starts > 1:
-            self.tell(f"{self._label(member.name)} is started again")
+        if member.tries > 1:
+            self.tell(f"{self._label(member.name)} is started{' again' if member.starts > 1 else ''}")
 
-    def _ended(self, member: Member, how: str) -> None:
+    def _ended(self, member: Member, what: str) -> None:
         if self._switches is not None:
             self._switches.ended(member.name)
         last = member.last_word() if member.exit_code else ""
-        text = f"{member.name} ended: {how}" + (f": {last}" if last else "")
+        text = f"{member.name} {what}" + (f": {last}" if last else "")
         if not self.served.called and member.starts == 1 and member.exit_code:
             # It never ran: the same would happen again.
             self._give_up(f"{text} ({os.path.relpath(member.log_path)})")

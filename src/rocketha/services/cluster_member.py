@@ -1,4 +1,4 @@
-"""One process of a group: started, started again when it ends, stopped in the end.
+"""One process of a group: started, started again when it ends or could not be started, stopped in the end.
 
 What it must not know: what the process does, and who the master is.  What the process writes goes to a file, not
 through this process, so that it never waits for us.
@@ -20,7 +20,8 @@ from twisted.python.failure import Failure
 from rocketha.services.cluster_layout import Plan
 
 RESTART_S, RESTART_MAX_S = 1.0, 30.0
-"""How long a process that ended stays away: the first time, and at most when it ends again and again."""
+"""How long a process that ended stays away: the first time, and at most when it ends again and again.  The same where
+the machine had no process, file descriptor or disk space left for it."""
 
 STEADY_S = 10.0
 """One that ran for so long is started again after the shortest time."""
@@ -48,10 +49,13 @@ class _Life(protocol.ProcessProtocol):
 class Member:
     """A process that is to run.
 
-    :param ended: called with this and why, each time it ended unless it was told to.
+    :param ended: called with this and what happened, each time it ended unless it was told to, and each time it could
+        not be started: ``ended: exit code 1``.
     :param started: called with this each time it was started.
     :ivar pid: None while there is no process.
     :ivar starts: how often it was started.
+    :ivar tries: how often that was tried.
+    :ivar exit_code: of the last end; None if there was none, or a signal ended it, or it could not be started.
     """
 
     def __init__(
@@ -65,7 +69,7 @@ class Member:
         self.plan = plan
         self.name = plan.name
         self.pid: int | None = None
-        self.starts = 0
+        self.starts = self.tries = 0
         self.exit_code: int | None = None
         self.log_path = log_path
         self._reactor = reactor
@@ -79,8 +83,21 @@ class Member:
         self._stopping: defer.Deferred[None] | None = None
 
     def start(self) -> None:
-        """Start it now."""
+        """Start it now, or later if that fails."""
         self._again = None
+        self.tries += 1
+        try:
+            self._spawn()
+        except OSError as problem:
+            self.exit_code = None
+            self._start_later(f"can not be started: {problem}")
+            return
+        self.pid = self._process.pid
+        self._began_s = self._reactor.seconds()
+        self.starts += 1
+        self._told_started(self)
+
+    def _spawn(self) -> None:
         os.makedirs(self.plan.directory, exist_ok=True)
         arguments = [sys.executable, "-m", "rocketha.services.cluster_child", "--nodaemon", "--pidfile="]
         arguments += ["--logger", "rocketha.observe.logging.json_observer", *self.plan.arguments]
@@ -90,10 +107,6 @@ class Member:
                 _Life(self._ended), sys.executable, arguments, env=dict(os.environ),
                 childFDs={0: "w", 1: log.fileno(), 2: log.fileno()},
             )  # fmt: skip
-        self.pid = self._process.pid
-        self._began_s = self._reactor.seconds()
-        self.starts += 1
-        self._told_started(self)
 
     def _open_log(self) -> BinaryIO:
         os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
@@ -138,9 +151,12 @@ class Member:
             return
         if self._reactor.seconds() - self._began_s >= STEADY_S:
             self._delay_s = RESTART_S
+        self._start_later(f"ended: {_how(value)}")
+
+    def _start_later(self, why: str) -> None:
         self._again = self._reactor.callLater(self._delay_s, self.start)
         self._delay_s = min(RESTART_MAX_S, self._delay_s * 2)
-        self._told_ended(self, _how(value))
+        self._told_ended(self, why)
 
     def last_word(self) -> str:
         """What it logged last before it ended: its reason, where it gave one."""
