@@ -651,6 +651,51 @@ class SwitchTests(Case):
         self.elect(2, (1, 2))
         self.assertEqual(self.service(two).store.max_offset("T", 0), 11)
 
+    def restarted(self, one: Host, two: Host, end: int) -> None:
+        """The second broker has found damage, was confirmed up to ``end``, and dies; then the master is back."""
+        two.kill()
+        two.start()
+        self.world.run(1.0)
+        self.assertLess(self.log(two).end, end, "recovery ends the log before a bad record")
+        self.refused(2)
+        self.assertIn(f"confirmed up to {end}", self.log(two).lack)
+        if one.frozen:
+            one.thaw()
+        else:
+            one.start()
+        self.world.run(1.0)
+        self.elect(1)
+        self.full(1, 2)
+        self.all_level()
+        self.assertIsNone(self.replication(2).ready())
+        self.elect(2, (1, 2))
+        self.assertEqual(self.service(two).store.max_offset("T", 0), 11)
+        self.assertFalse(two.disk.exists("/store/epochFileCheckpoint.owed"))
+
+    def test_a_restart_forgets_no_damage(self) -> None:
+        """Nobody elects what recovery leaves of a log whose damage was found."""
+        one, two, found = self.damaged_member()
+        end = self.log(two).end
+        one.kill()
+        self.leader = 0
+        self.run_for(0.5)
+        found()
+        self.run_for(0.5)
+        self.assertEqual(self.log(two).end, end)
+        self.restarted(one, two, end)
+
+    def test_a_restart_forgets_no_cut(self) -> None:
+        """Nor what is left behind a cut for damage."""
+        one, two, found = self.damaged_member()
+        end = self.log(two).end
+        one.freeze(whole=True)
+        self.leader = 0
+        found()
+        self.run_for(0.5)
+        self.assertLess(self.log(two).end, end)
+        self.assertIn(f"confirmed up to {end}", self.replication(2).ready() or "")
+        self.restarted(one, two, end)
+
     def test_damage_is_cut_and_the_master_stands_still(self) -> None:
         """Who has cut confirmed records leads nobody until they are here again."""
         one, two, found = self.damaged_member()
@@ -666,6 +711,13 @@ class SwitchTests(Case):
         self.elect(1)
         self.full(1, 2)
         self.all_level()
+        self.assertTrue(two.disk.exists("/store/epochFileCheckpoint.owed"))
+        following = self.replication(2).following
+        following._drop("a new link")
+        following._later()
+        self.run_for(1.5)
+        self.assertFalse(two.disk.exists("/store/epochFileCheckpoint.owed"), "forgotten with the next link")
+        self.full(1, 2)
         self.elect(2, (1, 2))
         self.assertEqual(self.service(two).store.max_offset("T", 0), 11)
 

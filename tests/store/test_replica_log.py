@@ -375,6 +375,41 @@ class PromotionTests(unittest.TestCase):
             else:
                 self.assertEqual(replica.promote().end, begin)
 
+    def test_what_was_cut_for_damage_is_owed(self) -> None:
+        """Until it is there again: whatever fails, over a new start, and where the rest is thrown away too."""
+        master = open_master(memory())
+        fill(master, 0, 30)
+        data = raw(master)
+        begin = ends(data)[8]
+        bad = bytearray(data)
+        bad[begin + 90] ^= 4
+        for what in ("cut", "started", "emptied"):
+            with self.subTest(what):
+                disk = memory()
+                replica = open_replica(disk)
+                replica.append_raw(0, bad)
+                replica.confirm(len(data))
+                replica.dispatch()
+                assert replica.damage is not None
+                replica.cut_damage(replica.damage)
+                if what == "started":
+                    disk.kill()
+                    replica = open_replica(disk)
+                elif what == "emptied":
+                    replica.start_over()
+                self.assertIn(f"confirmed up to {len(data)}", replica.lack)
+                with self.assertRaises(CorruptStore):
+                    replica.promote()
+                replica.append_raw(replica.end, data[replica.end : -1])
+                with self.assertRaises(CorruptStore):
+                    replica.promote()
+                replica.append_raw(replica.end, data[-1:])
+                self.assertEqual(replica.lack, "")
+                self.assertEqual(replica.promote().end, len(data))
+                replica.follow()
+                disk.kill()
+                self.assertEqual(open_replica(disk).lack, "")
+
     def test_a_demoted_master_is_a_replica_again(self) -> None:
         """Its own unconfirmed tail is cut to the consistent point and replaced; epochs follow."""
         ours = memory()

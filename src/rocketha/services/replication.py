@@ -176,7 +176,7 @@ class Replication:
             :meth:`lease_confirmed`.
         :raises ElectionNeeded: this log may lack bytes of that epoch, or it is not the newest.
         :raises RemoteProtocolError: the log knows a newer epoch.
-        :raises CorruptStore: a confirmed record is bad.
+        :raises CorruptStore: a confirmed record is bad, or was cut off for that and is not there again.
         :raises DiskFailure: as it says; the role is FENCED in all these cases.
         """
         members, registered = tuple(members), tuple(registered)
@@ -487,9 +487,7 @@ class Replication:
         if self.role is Role.FENCED:
             return "the role is not known"
         if self.role is Role.SLAVE:
-            if self.log.damage is not None:
-                return f"the log is bad at {self.log.damage.offset}: {self.log.damage.reason}"
-            return self.following.problem or None
+            return self.log.lack or self.following.problem or None
         if self.elected is not None and not self.lease_holds:
             return "the controllers have not said for a while that this broker is the master"
         return None

@@ -35,6 +35,7 @@ from rocketha.replication.epochs import NO_EPOCH, EpochEntry
 from rocketha.replication.link import Cause, LinkTiming
 from rocketha.services.config_replication import ReplicationConfig
 from rocketha.services.replication_jobs import LogChanges
+from rocketha.store.replica_dispatch import Damage
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.ha_frames import SlaveHello
 
@@ -75,6 +76,7 @@ class Following:
         self._pause_s = PAUSE_FIRST_S
         self._slice: Any = None
         self._cut_at: set[int] = set()  # places that were cut for damage
+        self._known_at: set[int] = set()  # places that are bad while nobody sends them again
         self._complaint = ""
         self.trouble: Callable[[Cause, str], None] = lambda cause, reason: None
         self.own_id = 0
@@ -221,6 +223,7 @@ class Following:
         def cut() -> tuple[int, Sequence[EpochEntry]]:
             if connection is not self.connection:  # nobody is followed any more, or somebody else
                 return log.end, log.epochs
+            log.settle()
             end = log.truncate(offset, epochs) if log.begin <= offset <= log.end else log.end
             log.save_epochs(tuple(entry for entry in epochs if entry.start_offset <= max(end, offset)))
             return end, log.epochs
@@ -331,6 +334,7 @@ class Following:
         if damage is None or damage.offset in self._cut_at:
             return
         if self._confirm is not None and not self.transfers:
+            self._remember(damage)
             return
         self._cut_at.add(damage.offset)
         self._complain(f"the log is bad at {damage.offset} and is copied anew from there: {damage.reason}")
@@ -348,3 +352,15 @@ class Following:
             self._later()
 
         self._changes.run(cut).addBoth(done)
+
+    def _remember(self, damage: Damage) -> None:
+        """Nobody is there to send it again: if this process ends now, recovery may cut it off."""
+        if damage.offset in self._known_at:
+            return
+        self._known_at.add(damage.offset)
+        self._complain(f"the log is bad at {damage.offset}, and no master sends it again yet: {damage.reason}")
+
+        def failed(failure: Failure) -> None:
+            self._complain(f"what is bad in the log can not be written down: {failure.getErrorMessage()}")
+
+        self._changes.run(self._log.owe).addErrback(failed)

@@ -33,6 +33,8 @@ may have been told of it.  :meth:`ReplicaLog.promote` dispatches up to the last 
 the old master was in the middle of), and only then does the store take messages; the next queue offsets follow from
 the queues, which hold all of the log.  The new epoch begins at that end.  Consumers see it when the new master's
 confirm offset passes it.  A bad record below the confirm offset refuses the promotion: another replica has it whole.
+So does the lack of what was cut off for such a record, until it is there again (:meth:`ReplicaLog.cut_damage`): how far
+the log was confirmed is kept in a file of its own (``owed_file.py``), which also the next start reads.
 
 **Cutting** (:meth:`ReplicaLog.truncate`): see ``message_store.py`` for the log, ``epoch_file.py`` for the order of log
 and epochs.  A cut within a record is made at its beginning: the rest would read as zeros and could pass for whole.
@@ -47,7 +49,7 @@ from typing import NamedTuple
 import attrs
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
-from rocketha.store import epoch_file
+from rocketha.store import epoch_file, owed_file
 from rocketha.store.disk import Buffer, Disk, File
 from rocketha.store.epoch_file import Epochs
 from rocketha.store.jobs import run_here
@@ -106,19 +108,21 @@ class ReplicaLog:
         self._synced_acks = synced_acks
         self._bounded = bounded
         self._epochs_due: Epochs | None = None  # a cut is made, and this list is not saved yet
-        self._owed = 0  # up to here there were confirmed bytes, before damage was cut
+        self._owed = 0  # up to here the log was confirmed when damage was found below
         self._dispatcher = Dispatcher(store.log, store.queues, store.index, store.config)
 
     def load(self) -> None:
         """Read the epochs, leave out those that a crash left behind the end of the log, and follow.  Blocking.
 
-        :raises CorruptStore: the epoch file and its backup are damaged.
+        :raises CorruptStore: the epoch file and its backup are damaged, or the file of what is owed.
         """
+        self._owed = owed_file.load(self._disk, self._path)
         found = epoch_file.load(self._disk, self._path)
         self.epochs = epoch_file.within(found, self.end)
         if self.epochs != found:
             epoch_file.save(self._disk, self._path, self.epochs, shorter=True)
         self.follow()
+        self.settle()
 
     # What a link sees (replication.log_view.LogView)
 
@@ -279,7 +283,6 @@ class ReplicaLog:
         else:
             kept = epoch_file.within([EpochEntry(*entry) for entry in epochs], target)
         self._epochs_due = kept
-        self._owed = 0
         self.store.truncate(target)
         self._dispatcher.begin(min(self._dispatcher.position, target))
         self._dispatcher.last_record = None
@@ -290,16 +293,45 @@ class ReplicaLog:
         return target
 
     def cut_damage(self, damage: Damage) -> None:
-        """Cut the log at :attr:`damage`; until what was confirmed behind it is here again, or is cut off otherwise,
-        promotions are refused: this replica is still a member that acknowledged it.  Blocking; no job may be out.
+        """Cut the log at :attr:`damage`; until it reaches as far again as it was confirmed, promotions are refused:
+        this replica is still a member that acknowledged it.  Blocking; no job may be out.
 
         :raises DiskFailure: see :meth:`truncate`.
         """
-        owed = max(self._owed, self.store.confirm_offset) if self._bounded else 0
-        try:
-            self.truncate(damage.offset)
-        finally:
+        self.owe()
+        self.truncate(damage.offset)
+
+    def owe(self) -> None:
+        """Remember how far the log is confirmed, if there is damage before: recovery would cut it off.  Blocking.
+
+        :raises DiskFailure: it is remembered, but perhaps not by the next start.
+        """
+        owed = min(self.store.confirm_offset, self.end)
+        if self._bounded and self.damage is not None and max(self._owed, self.damage.offset) < owed:
             self._owed = owed
+            owed_file.save(self._disk, self._path, owed)
+
+    def settle(self) -> None:
+        """Forget what was owed if the log is whole up to there.  Blocking.
+
+        :raises DiskFailure: it is not forgotten.
+        """
+        if self._owed <= min(self.dispatched_offset, self.ack_offset):
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._owed:
+            owed_file.save(self._disk, self._path, 0)
+            self._owed = 0
+
+    @property
+    def lack(self) -> str:
+        """What was confirmed and is bad, or is missing since it was cut off for that; empty: nothing."""
+        if self.damage is not None:
+            return f"the log is bad at {self.damage.offset}: {self.damage.reason}"
+        if self.end < self._owed:
+            return f"the log was confirmed up to {self._owed}, was cut for damage, and is copied up to {self.end} only"
+        return ""
 
     def start_over(self) -> None:
         """Throw everything away: log, queues, index, epochs.  Blocking; no job may be out.
@@ -310,7 +342,6 @@ class ReplicaLog:
         """
         store = self.store
         ensure(not store.leads, "a master does not start over")
-        self._owed = 0
         self._epochs_due = ()
         store.truncate(self.begin)
         for queue in store.queues.all():
@@ -359,24 +390,22 @@ class ReplicaLog:
         """
         store, dispatcher = self.store, self._dispatcher
         ensure(not store.leads and not store.busy, "a promotion begins in a replica that has no job out")
+        if self.end < self._owed:
+            raise CorruptStore(store.log.segments.directory, self.end, self.lack)
         self._dispatch_all()
         end, position = self.end, dispatcher.position
         reason = ""
         if position < end:
             damage = dispatcher.damage
             reason = damage.reason if damage is not None else f"{end - position} bytes of a record"
-            if damage is not None and position < store.confirm_offset and self._bounded:
+            if damage is not None and position < max(store.confirm_offset, self._owed) and self._bounded:
                 path = store.log.segments.path(store.log.segments.base_of(position))
                 raise CorruptStore(path, position % self.file_size, f"a confirmed record is bad: {reason}")
-        if position < self._owed:
-            path = store.log.segments.path(position - position % self.file_size)
-            why = f"what was confirmed up to {self._owed} was cut for damage and is not copied again yet"
-            raise CorruptStore(path, position % self.file_size, why)
         if position < end or store.unfinished_cut or self._epochs_due is not None:
             self.truncate(position)
+        self._forget()
         store.lead()
         return Promotion(self.end, end - self.end, reason)
-
 
     def end_whole(self) -> None:
         """Let the log end behind a whole record, so that any broker can be started on it.  Blocking; no job may be out.
