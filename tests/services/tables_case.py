@@ -23,6 +23,7 @@ from rocketha.services.metadata_sync import MetadataSync
 from rocketha.simulation.host import Host, Process
 from rocketha.simulation.world import World
 from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.store_files import QueueUnit
 from tests.broker.support import ListStore
 
 PORT = 10911
@@ -36,6 +37,11 @@ class Queue:
     topic: str
     queue_id: int
     next_offset: int
+    newest: int
+
+    def last(self) -> QueueUnit:
+        """The newest entry."""
+        return QueueUnit(self.newest, 0, 0)
 
 
 @attrs.define
@@ -43,7 +49,10 @@ class TableStore(ListStore):
     """The store's list of queues, as MasterTables goes through it."""
 
     def all(self) -> list[Queue]:
-        return [Queue(topic, number, len(messages)) for (topic, number), messages in sorted(self.queues.items())]
+        return [
+            Queue(topic, number, len(messages), messages[-1][0] if messages else 0)
+            for (topic, number), messages in sorted(self.queues.items())
+        ]
 
 
 class _QueueView:

@@ -321,6 +321,7 @@ class Following:
         return True
 
     def _topics(self) -> Steps:
+        asked_end = self._tables.store.max_physical_offset
         pages = yield from self._pages(TOPICS)
         while self._tables.store_busy():  # a deleted topic's queues go with it
             yield self._pause(BUSY_S)
@@ -329,6 +330,7 @@ class Following:
         behind = is_behind(pages.version, state.topics.data_version)
         self._note_behind("topics", behind)
         diff = difference(state.topics.table, pages.table, state.topics.system, not behind)
+        self._none_made_again(diff.removed, asked_end)
         if not diff.empty or pages.version != state.topics.data_version:
             version = state.topics.data_version if behind else pages.version
             state.topics.replace(diff.table, version)
@@ -340,6 +342,17 @@ class Following:
         if diff.changed or diff.removed:
             self._tables.topics_changed((*diff.changed, *diff.removed))
         self._taken.topics = pages.version
+
+    def _none_made_again(self, removed: Iterable[str], asked_end: int) -> None:
+        """A topic that is not in the table, and of which messages came since that was asked for, may be there again:
+        its queues are of the new one then.  The next answer knows.
+
+        :raises RemoteProtocolError: there is one.
+        """
+        gone = frozenset(removed)
+        for queue in self._tables.store.queues.all():
+            if queue.topic in gone and queue.last().physical_offset >= asked_end:
+                raise RemoteProtocolError(f"topic {queue.topic} is not in the table, and messages of it came meanwhile")
 
     def _groups(self) -> Steps:
         pages = yield from self._pages(GROUPS)
