@@ -57,12 +57,9 @@ def write_queues(log: ReplicaLog) -> None:
 class PaddingTests(unittest.TestCase):
     """A slave that began at its master's third file."""
 
-    data: bytes
-
-    @classmethod
-    def setUpClass(cls) -> None:
+    def setUp(self) -> None:
         """Sixty messages; where each file begins, the queue's offset is no multiple of a queue file's."""
-        cls.data = one_queue(60)
+        self.data = one_queue(60)
 
     def started(self, disk: MemoryDisk, data: bytes, config: StoreConfig = SMALL) -> tuple[ReplicaLog, int]:
         """It and the queue's first offset."""
