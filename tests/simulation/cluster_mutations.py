@@ -6,11 +6,8 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +31,8 @@ from rocketha.store.reading import Reader
 from rocketha.store.recovery import Recovery
 from rocketha.store.replica_log import RawReader, ReplicaLog
 from rocketha.wire.record import decode_any
-from tests.simulation.mutations import ROOT, Mutation, patch, say
+from tests.simulation import hunting
+from tests.simulation.mutations import Mutation, patch
 
 SECONDS = 36.0
 EVERY = 20
@@ -268,33 +266,13 @@ def hunt(name: str, first: int = 1) -> tuple[int, str] | None:
     return None
 
 
+MODULE = "tests.simulation.cluster_mutations"
+
+
 def in_a_process(name: str, first: int = 1) -> tuple[bool, str]:
-    """Hunt in a process of its own, since a monkeypatch is for ever."""
-    command = [sys.executable, "-m", "tests.simulation.cluster_mutations", "--here", name, "--first", str(first)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return ran.returncode == 0, (ran.stdout + ran.stderr[-2000:]).strip()
-
-
-def main() -> int:
-    """All of them, or one."""
-    parser = argparse.ArgumentParser(description="Break brokers on purpose; each must be caught.")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(MUTATIONS)} (default all)")
-    parser.add_argument("--first", type=int, default=1, help="the first seed (default %(default)s)")
-    parser.add_argument("--here", action="store_true", help="in this process, one name")
-    args = parser.parse_args()
-    if args.here:
-        caught = hunt(args.names[0], args.first)
-        say("not caught" if caught is None else f"caught by seed {caught[0]}: {caught[1]}")
-        return 1 if caught is None else 0
-    escaped = 0
-    for name in args.names or MUTATIONS:
-        began = time.monotonic()
-        fine, said = in_a_process(name, args.first)
-        escaped += not fine
-        say(f"{name} ({MUTATIONS[name].what}): {said} [{time.monotonic() - began:.0f} s]")
-    say(f"{len(args.names or MUTATIONS)} mutations, {escaped} escaped")
-    return 1 if escaped else 0
+    """Hunt in a process of its own."""
+    return hunting.in_a_process(MODULE, name, first)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(hunting.main(MODULE, MUTATIONS, hunt, "Break brokers on purpose; each must be caught."))

@@ -7,12 +7,8 @@ monkeypatch of one rule, the kinds of fault it is about, and how many seeds it m
 
 from __future__ import annotations
 
-import argparse
-import subprocess
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -34,8 +30,8 @@ from rocketha.simulation.faults import ALL_KINDS
 from rocketha.simulation.scenarios import outcome
 from rocketha.store.raft_log import RaftLog
 from rocketha.store.raft_state import VoteFile
+from tests.simulation import hunting
 
-ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 36.0
 CUTS = ("halves", "single", "one-way", "deaf", "bridge", "flapping", "majority-ring", "kill")
 POWER = ("power", "power-all", "kill", "kill-majority", "single", "halves")
@@ -413,39 +409,13 @@ def hunt(name: str, first: int = 1, seeds: int | None = None) -> tuple[int, str]
     return None
 
 
+MODULE = "tests.simulation.mutations"
+
+
 def in_a_process(name: str, first: int = 1) -> tuple[bool, str]:
-    """Hunt in a process of its own, since a monkeypatch is for ever."""
-    command = [sys.executable, "-m", "tests.simulation.mutations", "--here", name, "--first", str(first)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return ran.returncode == 0, (ran.stdout + ran.stderr[-2000:]).strip()
-
-
-def say(text: str) -> None:
-    """One line, now."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-def main() -> int:
-    """All of them, or one."""
-    parser = argparse.ArgumentParser(description="Break Raft and the controller on purpose; each must be caught.")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(MUTATIONS)} (default all)")
-    parser.add_argument("--first", type=int, default=1, help="the first seed (default %(default)s)")
-    parser.add_argument("--here", action="store_true", help="in this process, one name")
-    args = parser.parse_args()
-    if args.here:
-        caught = hunt(args.names[0], args.first)
-        say("not caught" if caught is None else f"caught by seed {caught[0]}: {caught[1]}")
-        return 1 if caught is None else 0
-    escaped = 0
-    for name in args.names or MUTATIONS:
-        began = time.monotonic()
-        fine, said = in_a_process(name, args.first)
-        escaped += not fine
-        say(f"{name} ({MUTATIONS[name].what}): {said} [{time.monotonic() - began:.0f} s]")
-    say(f"{len(args.names or MUTATIONS)} mutations, {escaped} escaped")
-    return 1 if escaped else 0
+    """Hunt in a process of its own."""
+    return hunting.in_a_process(MODULE, name, first)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(hunting.main(MODULE, MUTATIONS, hunt, "Break Raft and the controller on purpose; each must be caught."))
