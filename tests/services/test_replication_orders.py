@@ -672,6 +672,17 @@ class SwitchTests(Case):
         self.assertEqual(self.service(two).store.max_offset("T", 0), 11)
         self.assertFalse(two.disk.exists("/store/epochFileCheckpoint.owed"))
 
+    def cut_for_damage(self) -> tuple[Host, Host, int]:
+        """The master, standing still; the member, which cut its log for damage; where that ended before."""
+        one, two, found = self.damaged_member()
+        end = self.log(two).end
+        one.freeze(whole=True)
+        self.leader = 0
+        found()
+        self.run_for(0.5)
+        self.assertLess(self.log(two).end, end)
+        return one, two, end
+
     def test_a_restart_forgets_no_damage(self) -> None:
         """Nobody elects what recovery leaves of a log whose damage was found."""
         one, two, found = self.damaged_member()
@@ -686,25 +697,13 @@ class SwitchTests(Case):
 
     def test_a_restart_forgets_no_cut(self) -> None:
         """Nor what is left behind a cut for damage."""
-        one, two, found = self.damaged_member()
-        end = self.log(two).end
-        one.freeze(whole=True)
-        self.leader = 0
-        found()
-        self.run_for(0.5)
-        self.assertLess(self.log(two).end, end)
+        one, two, end = self.cut_for_damage()
         self.assertIn(f"confirmed up to {end}", self.replication(2).ready() or "")
         self.restarted(one, two, end)
 
     def test_damage_is_cut_and_the_master_stands_still(self) -> None:
         """Who has cut confirmed records leads nobody until they are here again."""
-        one, two, found = self.damaged_member()
-        end = self.log(two).end
-        one.freeze(whole=True)
-        self.leader = 0
-        found()
-        self.run_for(0.5)
-        self.assertLess(self.log(two).end, end)
+        one, two, _ = self.cut_for_damage()
         self.refused(2)
         one.thaw()
         self.run_for(0.5)
