@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from typing import Any
+
+from twisted.logger import capturedLogs
 
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.metadata_waits import STRANGER_MS
@@ -284,6 +288,116 @@ class OurMasterTests(TablesCase):
         self.master.asked.clear()
         self.world.run(10)
         self.assertEqual(self.master.asked, [])
+
+
+class FaultTests(TablesCase):
+    """Exceptions that nobody reckoned with, on the slave."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.master, self.slave = self.add("a", 1), self.add("b", 2)
+        fill(self.master)
+        self.raised: list[float] = []
+
+    def wrong(self, *_: Any) -> None:
+        self.raised.append(self.world.now)
+        raise ZeroDivisionError("seldom seen")
+
+    def raises_faults(self) -> None:
+        """While it lasts they come at longer and longer intervals, are counted, and logged once."""
+        with capturedLogs() as events:
+            self.world.run(60)
+        self.assertEqual(self.slave.metadata.faults, len(self.raised))
+        pauses = [after - before for before, after in itertools.pairwise(self.raised)]
+        for pause, expected in zip(pauses[:4], (1, 2, 4, 5), strict=True):
+            self.assertAlmostEqual(pause, expected, delta=0.3)
+        self.assertLess(max(pauses), 5.3)
+        self.assertLess(len(self.raised), 17)
+        traces = [event for event in events if "seldom seen" in str(event.get("why"))]
+        self.assertEqual(len(traces), 1)
+        self.assertIn("in wrong", traces[0]["why"])
+
+    def test_in_one_table(self) -> None:
+        """The others are taken, and this one as soon as it can be; then the next failure is early again."""
+        right = self.slave.delays.replace
+        self.slave.delays.replace = self.wrong  # type: ignore[method-assign]
+        self.lead(self.master, self.slave)
+        self.raises_faults()
+        self.assertEqual(self.slave.state.topics.table, self.master.state.topics.table)
+        self.assertEqual(self.slave.state.groups.table, self.master.state.groups.table)
+        self.assertIsNone(self.slave.metadata.age_s)
+        self.slave.delays.replace = right  # type: ignore[method-assign]
+        self.world.run(6)
+        self.assertTrue(same_tables(self.master, self.slave))
+        self.slave.delays.replace = self.wrong  # type: ignore[method-assign]
+        self.raised.clear()
+        self.master.delays.advance(2, 9, self.master.now_ms())
+        self.world.run(2.5)
+        self.assertEqual(len(self.raised), 2)
+
+    def test_between_tables(self) -> None:
+        """Goes on with all."""
+        self.slave.metadata._tables.heard_of = self.wrong
+        self.lead(self.master, self.slave)
+        self.raises_faults()
+        self.slave.metadata._tables.heard_of = lambda _: None
+        self.world.run(6)
+        self.assertTrue(same_tables(self.master, self.slave))
+
+    def test_with_a_java_master(self) -> None:
+        """As with ours; its other tables come in each round."""
+        self.master.answer_with[AWAIT_METADATA] = lambda command: Answer(3, " request type 31000 not supported")
+        right = self.slave.state.topics.replace
+        self.slave.state.topics.replace = self.wrong  # type: ignore[method-assign]
+        self.follow(self.slave, self.master)
+        self.world.run(12)
+        self.assertEqual(len(self.raised), 3)
+        self.assertEqual(self.slave.state.groups.table, self.master.state.groups.table)
+        self.slave.state.topics.replace = right  # type: ignore[method-assign]
+        self.world.run(6)
+        self.assertEqual(self.slave.state.topics.table, self.master.state.topics.table)
+
+    def test_while_a_topic_goes(self) -> None:
+        """Its queues go when they can."""
+        self.lead(self.master, self.slave)
+        self.world.run(1)
+        self.slave.store.put("T", 0, 1)
+        right = self.slave.state.stats.forget_topic
+        self.slave.state.stats.forget_topic = self.wrong  # type: ignore[method-assign]
+        self.ask(self.master, DELETE_TOPIC, {"topic": "T"})
+        self.world.run(0.5)
+        self.assertEqual((len(self.raised), self.slave.store.deleted), (1, []))
+        self.slave.state.stats.forget_topic = right  # type: ignore[method-assign]
+        self.world.run(2)
+        self.assertEqual(self.slave.store.deleted, ["T"])
+        self.assertIn("T", self.slave.told)
+        self.assertTrue(same_tables(self.master, self.slave))
+
+    def test_nothing_is_left_of_one_that_ended(self) -> None:
+        """Neither a timer nor another attempt; not of one that is ended from within a fault either."""
+        self.lead(self.master, self.slave)
+        self.world.run(3)
+        self.slave.watch.unknown()
+        self.world.run(3)
+        before = len(self.slave.reactor.getDelayedCalls())  # of the connection
+        self.slave.metadata._tables.heard_of = self.wrong
+        self.follow(self.slave, self.master)
+        self.world.run(3)
+        self.slave.watch.unknown()
+        count = len(self.raised)
+        self.assertGreater(count, 1)
+
+        def ends(_: Any) -> None:
+            self.slave.watch.unknown()
+            self.wrong()
+
+        self.world.run(20)
+        self.assertEqual(len(self.raised), count)
+        self.slave.metadata._tables.heard_of = ends
+        self.follow(self.slave, self.master)
+        self.world.run(20)
+        self.assertEqual(len(self.raised), count + 1)
+        self.assertEqual(len(self.slave.reactor.getDelayedCalls()), before)
 
 
 class PagedTests(TablesCase):

@@ -83,6 +83,12 @@ class BrokerGroup:
             "Age of a slave's topics, groups and offsets; -1 for a master, and before they were ever taken.",
             lambda: -1.0 if metadata.age_s is None else metadata.age_s,
         )
+        metrics.ask(
+            "rocketha_tables_faults_total",
+            "Exceptions that nobody reckoned with while a master's tables were taken.",
+            lambda: metadata.faults,
+            count,
+        )
         for what, text, value in (
             ("forwarded", "Requests passed on to the master.", lambda: forwarding.forwarded),
             ("served", "Requests kept until this broker was master.", lambda: forwarding.served),

@@ -23,7 +23,8 @@ before this broker's log is known to be a part of its log, and only while it is 
 The link is never waiting for this: the log first, then the tables, then this replica may join the set.
 
 Each table is taken whole or not at all, one that cannot be taken does not keep the others, and topics and groups are
-on the disk before the master hears that this broker has them.
+on the disk before the master hears that this broker has them.  A fault of this program ends nothing either: it is
+logged with its trace, counted, and what failed is tried again after longer and longer pauses.
 
 What differs from Java's slave: entries are compared and only what differs is touched; a topic that went takes its
 queues and offsets with it (regression F4); offsets that the master has no more go too; an older table than the own
@@ -62,6 +63,8 @@ from rocketha.wire.remoting import Command
 HOLD_MS = 1000
 """How long a master of ours may keep a question: as old consumer and delay offsets may be."""
 RETRY_S = 0.5
+FAULT_RETRY_MAX_S = 5.0
+"""The longest pause after faults of this program; it begins at twice :data:`RETRY_S`."""
 CONNECT_S = 1.0
 BUSY_S = 0.05
 NOT_MASTER_RETRY_S = 0.2
@@ -110,6 +113,7 @@ class SlaveTables:
     :ivar save: writes a table's file now; the failure, if it could not.
     :ivar topics_changed: told names of topics that came, changed or went.
     :ivar heard_of: told ids of brokers that are of our make.
+    :ivar faults: exceptions that nobody reckoned with, in all followings.
     """
 
     clock: Any
@@ -125,6 +129,7 @@ class SlaveTables:
     own_id: Callable[[], int]
     period_s: float
     known_end: int
+    faults: int = 0
 
 
 @attrs.define
@@ -155,6 +160,8 @@ class Following:
         self._task: defer.Deferred[Any] | None = None
         self._complaints: dict[str, str] = {}
         self._trusted: RemotingProtocol | None = None  # the process behind it has this broker's log
+        self._retry_s = RETRY_S
+        self._over = False
         self._log = make_logger()
         self.rounds = 0
         self.fresh_s: float | None = None
@@ -166,6 +173,7 @@ class Following:
 
     def end(self) -> None:
         """Ask no more; what is under way is dropped."""
+        self._over = True
         if self._task is not None:
             self._task.cancel()
 
@@ -177,7 +185,7 @@ class Following:
     @defer.inlineCallbacks
     def _run(self) -> Steps:
         knows_us = True
-        while True:
+        while not self._over:
             pause_s = RETRY_S
             try:
                 if knows_us:
@@ -192,6 +200,9 @@ class Following:
                 pause_s = OTHER_LOG_RETRY_S
             except _EXPECTED as problem:
                 self._complain("its tables", problem)
+            except Exception as problem:
+                self._fault("its tables", problem)
+                pause_s = self._retry_s
             yield self._pause(pause_s)
 
     def _pause(self, seconds: float) -> defer.Deferred[None]:
@@ -253,10 +264,10 @@ class Following:
             whole = yield from self._take_news(news)
             self._heard_all(whole)
             if not whole:
-                yield self._pause(RETRY_S)
+                yield self._pause(self._retry_s)
             elif hold_ms and before == self._question(0) and self._tables.clock.seconds() - asked_s < UNHELD_S:
                 yield self._pause(UNHELD_S)  # it holds too many questions
-            hold_ms = HOLD_MS
+            hold_ms = HOLD_MS if whole else 0
 
     def _question(self, hold_ms: int) -> dict[str, str]:
         taken = self._taken
@@ -317,6 +328,11 @@ class Following:
         except _EXPECTED as problem:
             self._complain(what, problem)
             return False
+        except (_NotMaster, _OtherLog):
+            raise
+        except Exception as problem:
+            self._fault(what, problem)
+            return False
         self._complaints.pop(what, None)
         return True
 
@@ -332,12 +348,11 @@ class Following:
         diff = difference(state.topics.table, pages.table, state.topics.system, not behind)
         self._none_made_again(diff.removed, asked_end)
         if not diff.empty or pages.version != state.topics.data_version:
-            version = state.topics.data_version if behind else pages.version
-            state.topics.replace(diff.table, version)
-            for name in diff.removed:
+            for name in diff.removed:  # while the table names it: after a failure the next round goes on here
                 state.offsets.remove_topic(name)
                 state.stats.forget_topic(name)
                 state.store.delete_topic(name)
+            state.topics.replace(diff.table, state.topics.data_version if behind else pages.version)
         self._save("topics")  # nothing to do where it is the file's; after a failure it is not
         if diff.changed or diff.removed:
             self._tables.topics_changed((*diff.changed, *diff.removed))
@@ -432,16 +447,25 @@ class Following:
     def _heard_all(self, whole: bool) -> None:
         self.rounds += 1
         if whole:
+            self._retry_s = RETRY_S
             if self.fresh_s is None:
                 self._log.info("the tables are those of master {master}", master=self._address)
             self.fresh_s = self._tables.clock.seconds()
             self._complaints.pop("its tables", None)
 
-    def _complain(self, what: str, problem: BaseException) -> None:
+    def _complain(self, what: str, problem: BaseException, trace: str = "") -> None:
         text = str(problem)
         if self._complaints.get(what) != text:  # once, not every second
             self._complaints[what] = text
-            self._log.warn("{what} of master {master}: {why}", what=what, master=self._address, why=text)
+            say = self._log.error if trace else self._log.warn
+            say("{what} of master {master}: {why}", what=what, master=self._address, why=trace or text)
+
+    def _fault(self, what: str, problem: Exception) -> None:
+        if self._over:  # it was ended
+            raise problem
+        self._tables.faults += 1
+        self._retry_s = min(2 * self._retry_s, FAULT_RETRY_MAX_S)
+        self._complain(what, problem, Failure().getTraceback())
 
     def _note_behind(self, what: str, behind: bool) -> None:
         if behind:

@@ -85,6 +85,11 @@ class MetadataSync:
             return None
         return float(self._clock.seconds()) - following.fresh_s
 
+    @property
+    def faults(self) -> int:
+        """Exceptions that nobody reckoned with while tables were taken."""
+        return self._tables.faults
+
     def _mastership_changed(self) -> None:
         if self._stopped:
             return
