@@ -97,6 +97,7 @@ class Node:
         self.disk_fails = self.store_busy = False
         self.asked_for_fitness = 0
         self.away: set[int] = set()  # replicas whose log does not follow
+        self.strangers: set[int] = set()  # brokers that the controller does not name
         self.metadata = MetadataSync(
             reactor, self.now_ms, self.state, _QueueView(self.store), self.delays,  # type: ignore[arg-type]
             lambda: self.store_busy, self.watch, lambda: number, self.save, self.told.extend,
@@ -115,6 +116,9 @@ class Node:
 
     def follows(self, address: str) -> bool:
         return self.linked and address == self.watch.address
+
+    def knows(self, replica: int) -> bool:
+        return replica not in self.strangers
 
     def is_present(self, replica: int) -> bool:
         return replica not in self.away

@@ -12,7 +12,7 @@ from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.metadata_waits import STRANGER_MS
 from rocketha.broker.state import BrokerRules
 from rocketha.broker.topics import TopicConfig
-from rocketha.services.metadata_master import AWAIT_METADATA
+from rocketha.services.metadata_master import AWAIT_METADATA, version_text
 from rocketha.wire import json_dialect
 from rocketha.wire.remoting import Answer, Command
 from tests.broker.support import topic_fields
@@ -697,6 +697,50 @@ class QuestionTests(TablesCase):
         answers = self.question(epoch="2")
         self.world.run(0.1)
         self.assertEqual(answers[0].code, 14)
+
+    def has_all(self, broker: int) -> Command:
+        """Somebody says that this broker has the present tables."""
+        state = self.master.state
+        versions = {"topicVersion": state.topics.data_version, "groupVersion": state.groups.data_version}
+        fields = {name: version_text(version) for name, version in versions.items()}
+        answers = self.question(brokerId=str(broker), **fields)
+        self.world.run(0.1)
+        return answers[0]
+
+    def test_in_the_name_of_no_replica(self) -> None:
+        """Whom the controller does not name, and this master itself, has no say: it joins no set."""
+        self.master.strangers = {3}
+        for broker in (1, 3):
+            answer = self.has_all(broker)
+            self.assertEqual(answer.code, 16)
+            self.assertIn(f"broker {broker} is no replica", answer.remark or "")
+            self.assertNotIn("topicVersion", answer.fields)
+        self.assertFalse(self.master.metadata.is_fit(3))
+        self.master.strangers = set()
+        self.assertEqual(self.has_all(3).fields["brokers"], "3")
+        self.assertTrue(self.master.metadata.is_fit(3))
+
+    def test_in_the_name_of_a_replica_that_is_away(self) -> None:
+        """A change is not acknowledged for a member whose log does not follow: it may have lost its disk."""
+        self.lead(self.master, members=frozenset({1, 2}))
+        self.master.away = {2}
+        made = self.ask(self.master, UPDATE_TOPIC, topic_fields("New"))
+        self.world.run(0.1)
+        answer = self.has_all(2)
+        self.assertEqual(answer.code, 14)
+        self.assertIn("log of replica 2 does not follow", answer.remark or "")
+        self.assertEqual(made, [])
+        self.master.away = set()
+        self.assertEqual(self.has_all(2).code, 0)
+        self.assertEqual([each.code for each in made], [0])
+
+    def test_without_a_controller(self) -> None:
+        """Nobody is counted, so anybody may ask."""
+        self.master.watch.own()
+        self.master.strangers = self.master.away = {2}
+        answers = self.question(epoch="0")
+        self.world.run(0.1)
+        self.assertEqual((answers[0].code, answers[0].fields.get("brokers")), (0, ""))
 
     def test_many_questions(self) -> None:
         """Those over the bound are answered at once."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from rocketha.broker.role import Role
 from rocketha.broker.topics import TopicConfig
+from rocketha.services.metadata_master import AWAIT_METADATA
 from rocketha.simulation.host import Host
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Answer, Command
@@ -51,6 +52,21 @@ class JoiningTests(ControlledCase):
         self.assertEqual(tables_of(self.service(alone)), before)
         self.assertIsNone(self.service(alone).group.metadata.age_s)
         self.assertEqual(self.members(), (self.number(empty),))
+
+    def test_a_question_in_the_name_of_others(self) -> None:
+        """Is refused, whoever asks: no set grows by it, and nothing is acknowledged."""
+        one, two = self.add_broker(), self.add_broker()
+        self.until("both are in the set", lambda: len(self.members()) == 2, 10)
+        master = self.master()
+        slave = two if master is one else one
+        question = {"epoch": "1", "holdMillis": "0"}
+        for number, code in ((self.number(master), 16), (self.number(slave), 0), (77, 16)):
+            self.assertEqual(self.ask(master, AWAIT_METADATA, {"brokerId": str(number), **question}).code, code)
+        question["brokerId"] = str(self.number(slave))
+        self.stop(slave)
+        self.until("it is away", lambda: self.ask(master, AWAIT_METADATA, question).code == 14)
+        self.run_for(2)
+        self.assertEqual(self.members(), (self.number(master),))
 
     def test_a_new_replica_gets_log_and_tables_and_joins(self) -> None:
         """Nothing waits for one another: the link first, then the tables, then the set."""

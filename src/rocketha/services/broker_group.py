@@ -27,6 +27,10 @@ class NoReplicas:
 
     needed: frozenset[int] = frozenset()
 
+    def knows(self, replica: int) -> bool:
+        """There is none."""
+        return False
+
     def is_present(self, replica: int) -> bool:
         """There is none."""
         return False

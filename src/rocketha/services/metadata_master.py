@@ -12,6 +12,12 @@ Fields of AWAIT_METADATA: ``brokerId``, ``epoch`` (of the master that the replic
 ``topicVersion``, ``groupVersion``, ``delayVersion``, ``offsetStamp`` (another text than before: offsets changed),
 ``brokers`` (ids of those that ask it, so that the next master knows for whom to wait).
 Who is not master answers SERVICE_NOT_AVAILABLE: nobody takes tables from a demoted broker.
+
+*Who counts.*  A question says that a replica has the tables, so that it may join the set, or that a change outlives
+this master; and anybody may ask it.  It is heard only in the name of a replica that the controller knows (else
+NO_PERMISSION) and whose log follows this master's (else SERVICE_NOT_AVAILABLE: a replica that tells the truth asks only
+while it does).  That the connection is that replica's own can not be known: neither protocol has a secret, and a
+replica's two connections may come from two addresses.  Without a controller nobody is waited for, and nothing counts.
 """
 
 from __future__ import annotations
@@ -56,6 +62,9 @@ class Replicas(Protocol):
     @property
     def needed(self) -> frozenset[int]:
         """Members of the SyncStateSet, and who joins it; without this broker."""
+
+    def knows(self, replica: int) -> bool:
+        """Whether the controller has registered this replica, as far as it said."""
 
     def is_present(self, replica: int) -> bool:
         """Whether a replica's log follows ours at the moment."""
@@ -222,16 +231,25 @@ class MasterTables:
             raise refused("this master's epoch is an older one", ResponseCode.SERVICE_NOT_AVAILABLE)
         known = (header.get("topicVersion", ""), header.get("groupVersion", ""))
         taken = Versions.of(DataVersion.from_text(known[0]), DataVersion.from_text(known[1]))
-        self._waits.has(replica, taken, now_ms)
-        self._release()
-        if replica not in self._watch.members:
-            self._replicas.fitness_changed()
+        if self._watch.members:
+            self._heard(replica, taken, now_ms)
         if not hold_ms or known != self._versions() or len(self._held) >= HELD_MAX:
             return self._news()
         question = _Held(connection, command.opaque, known, None)
         timer = self._clock.callLater(hold_ms / 1000, self._time_over, question)
         self._held.append(attrs.evolve(question, timer=timer))
         return None
+
+    def _heard(self, replica: int, taken: Versions, now_ms: int) -> None:
+        if replica == self._own_id() or not self._replicas.knows(replica):
+            raise refused(f"broker {replica} is no replica that this master knows of", ResponseCode.NO_PERMISSION)
+        if not self._replicas.is_present(replica):
+            remark = f"the log of replica {replica} does not follow this master"
+            raise refused(remark, ResponseCode.SERVICE_NOT_AVAILABLE)
+        self._waits.has(replica, taken, now_ms)
+        self._release()
+        if replica not in self._watch.members:
+            self._replicas.fitness_changed()
 
     def _versions(self) -> tuple[str, str]:
         return version_text(self._state.topics.data_version), version_text(self._state.groups.data_version)

@@ -307,6 +307,10 @@ class SetLinks(SlaveLinks):
         """Replicas that may be elected, or may be before long: the set and who joins it, without this master."""
         return frozenset() if self.sync is None else self.sync.needed
 
+    def knows(self, replica: int) -> bool:
+        """Whether the controller has named it, as a member or as registered."""
+        return self.sync is not None and replica in self._known
+
     def is_present(self, replica: int) -> bool:
         """Whether a replica's log follows this master's at the moment."""
         return self.sync is not None and self.sync.acks.present(replica)
