@@ -111,6 +111,52 @@ class LivenessTests(SynchronousTestCase):
         self.assertEqual(self.table.silent(100, 111), [TWO])
         self.assertEqual(self.table.silent(100, 121), [TWO, ONE])
 
+    def late(self, *gaps_ms: int, least_ms: int = 1200, connection: int = 7) -> int:
+        """How old the last heartbeat may be after these gaps between heartbeats."""
+        now_ms = 0
+        self.table = Liveness()
+        self.table.heard(ONE, beat(), 7, now_ms)
+        for gap_ms in gaps_ms:
+            now_ms += gap_ms
+            self.table.heard(ONE, beat(), connection, now_ms)
+        return next(age - 1 for age in range(20_000) if self.table.silent(least_ms, now_ms + age))
+
+    def test_punctual_broker_is_given_the_least(self) -> None:
+        """One whose heartbeats were never heard to be late, too."""
+        self.assertEqual([self.late(), self.late(1000), self.late(*[1000] * 50), self.late(*[200] * 50)], [1200] * 4)
+
+    def test_late_broker_is_given_twice_its_lateness_more(self) -> None:
+        """On top of what its usual gap allows; twice the least at most."""
+        self.assertEqual(self.late(*[1000] * 5, 1200), 1025 + 205 + 400)
+        self.assertEqual([self.late(*[1000] * 5, 3000), self.late(1000, 2000, least_ms=600)], [2400, 1200])
+
+    def test_lateness_is_forgotten(self) -> None:
+        """Slowly: one that was 0.5 s late is trusted again after half a minute."""
+        lates = [self.late(*[1000] * 5, 1500, *[1000] * count) for count in (0, 1, 5, 10, 30)]
+        self.assertEqual((lates, lates[-1]), (sorted(lates, reverse=True), 1226))
+
+    def test_heartbeats_out_of_turn_say_nothing(self) -> None:
+        """As at a change of role: the next one comes at its own time."""
+        self.assertEqual(self.late(*[1000] * 5, 100, 1000), 1200)
+
+    def test_slow_rhythm(self) -> None:
+        """``brokerHeartbeatInterval=2000``: not suspected before each heartbeat."""
+        self.assertEqual(self.late(*[2000] * 5), 2400)
+
+    def test_each_connection_has_its_own_rhythm(self) -> None:
+        """A broker that was started anew was not late, it was away."""
+        self.assertEqual(self.late(1000, 9000, connection=8), 2400)
+        self.table.heard(ONE, beat(), 9, 20_000)
+        self.assertEqual(self.table.silent(1200, 21_201), [ONE])
+
+    def test_return_of_the_dead_is_not_late(self) -> None:
+        """A frozen broker that was replaced and thaws: its heartbeats had stopped."""
+        self.table.heard(ONE, beat(), 7, 0)
+        self.table.heard(ONE, beat(), 7, 1000)
+        self.table.died(ONE)
+        self.table.heard(ONE, beat(), 7, 9000)
+        self.assertEqual(self.table.silent(1200, 10_201), [ONE])
+
     def test_long_gone_ones_are_named_once_and_remembered(self) -> None:
         """A thousand dead brokers do not cost every tick; their age is still known, and they may come back."""
         self.table.heard(ONE, beat(timeout_ms=1000), 7, 0)
@@ -155,4 +201,4 @@ class AttendedClockTests(SynchronousTestCase):
         clock, table = AttendedClock(100, 300), Liveness()
         table.heard(ONE, beat(), 7, clock.read(0))
         now_ms = clock.read(60_000)
-        self.assertEqual((table.alive(ONE, now_ms), table.silent(1600, now_ms)), (True, []))
+        self.assertEqual((table.alive(ONE, now_ms), table.silent(1200, now_ms)), (True, []))

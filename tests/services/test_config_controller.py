@@ -62,7 +62,7 @@ class ControllerConfigTests(unittest.TestCase):
     def test_a_frozen_master_is_dead_after_two_seconds(self) -> None:
         """What the keys say is what the rules were tested with."""
         found, times = controller(f"controllerDLegerPeers={THREE}"), Times()
-        self.assertEqual((found.broker_silence, found.broker_probe_timeout), (1600, 600))
+        self.assertEqual((found.broker_silence, found.broker_probe_timeout), (1200, 600))
         self.assertEqual((times.silence, times.round, times.pause),
                          (found.broker_silence, found.broker_probe_timeout, found.broker_probe_pause))  # fmt: skip
 

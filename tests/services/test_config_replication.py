@@ -55,7 +55,7 @@ class CompletedTests(unittest.TestCase):
     def test_without_all_acknowledgements_the_lease_is_short(self) -> None:
         """Another master may be there before a long one is over; and the operator hears of it."""
         loaded = load(MODE + "allAckInSyncStateSet=false")
-        self.assertEqual(loaded.config.replication.master_lease, 1000)
+        self.assertEqual(loaded.config.replication.master_lease, 750)
         self.assertIn("are lost when a master is replaced", loaded.warnings[0])
         chosen = load(MODE + "allAckInSyncStateSet=false\nmasterLease=2000")
         self.assertEqual(chosen.config.replication.master_lease, 2000)

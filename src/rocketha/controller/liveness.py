@@ -9,6 +9,11 @@ heartbeat that comes by another connection is taken as it is, since the broker m
 The table does not decide that anybody is dead: :mod:`rocketha.controller.suspicion` does, and says so by :meth:`died`.
 A port that answered a probe counts as a sign of life (:meth:`proved`), but not as a heartbeat.
 
+Each connection has its *rhythm*: the usual gap between two heartbeats, and how late they came of late.  A broker on a
+busy machine, whose heartbeats come now and then half a second late, is given longer before its silence means anything
+(:meth:`silent`); one that was punctual is not.  A fixed limit must be long enough for the worst of them all.  (The idea
+of an accrual detector: Hayashibara et al., "The phi accrual failure detector", 2004; here with two numbers a broker.)
+
 All times are milliseconds of *attended* time (:class:`AttendedClock`): while this process stood still nobody could be
 heard, so nobody is blamed for that time.
 
@@ -30,6 +35,11 @@ REPLICAS_MAX = 200_000
 
 PRIORITY_LOWEST = 2**31 - 1
 
+PATIENCE = 2
+"""A heartbeat's lateness counts so often in the patience with its broker, which is at most so many times the least."""
+
+_MARGIN = 5  # a heartbeat may be late by a fifth of the usual gap without having been late before
+_FADE = 8  # a gap moves the usual one by an eighth; with each punctual heartbeat an eighth of the lateness is forgotten
 _NEVER_MS = -(10**15)
 
 
@@ -63,6 +73,27 @@ class Heartbeat(NamedTuple):
 
 
 @attrs.define(slots=True)
+class _Rhythm:
+    """Of the heartbeats of one connection: their usual gap (0: not known yet) and how late they came, fading."""
+
+    usual_ms: int = 0
+    late_ms: int = 0
+
+    def beat(self, gap_ms: int) -> None:
+        """One more came, so long after the one before it.  One out of turn (a change of role) says nothing."""
+        if not self.usual_ms:
+            self.usual_ms = gap_ms
+        elif 2 * gap_ms >= self.usual_ms:
+            self.late_ms = max(gap_ms - self.usual_ms, self.late_ms - self.late_ms // _FADE)
+            self.usual_ms += (gap_ms - self.usual_ms) // _FADE
+
+    def patience_ms(self, least_ms: int) -> int:
+        """How long its next heartbeat may take: from ``least_ms`` to :data:`PATIENCE` times as long."""
+        wanted = self.usual_ms + PATIENCE * self.late_ms + self.usual_ms // _MARGIN
+        return max(least_ms, min(wanted, PATIENCE * least_ms))
+
+
+@attrs.define(slots=True)
 class _Entry:
     """``connection`` None: the one by which the last heartbeat came is closed.  ``dead``: proven, until it is heard."""
 
@@ -71,6 +102,7 @@ class _Entry:
     heard_ms: int
     proved_ms: int
     dead: bool = False
+    rhythm: _Rhythm = attrs.Factory(_Rhythm)
 
 
 class AttendedClock:
@@ -131,8 +163,11 @@ class Liveness:
             entry = _Entry(beat, None, now_ms, now_ms)
         if entry.connection == connection:
             entry.last = _forward(entry.last, beat)
+            if not entry.dead:
+                entry.rhythm.beat(now_ms - entry.heard_ms)
         else:
             self._leave(key, entry)
+            entry.rhythm = _Rhythm()
             entry.last, entry.connection = beat, connection
             self._by_connection.setdefault(connection, set()).add(key)
         entry.heard_ms = entry.proved_ms = now_ms
@@ -196,13 +231,18 @@ class Liveness:
         entry = self._find(key)
         return entry is not None and entry.connection is not None
 
-    def silent(self, longer_than_ms: int, now_ms: int) -> list[ReplicaKey]:
-        """Those whose last heartbeat is older, oldest first, up to those that ran out: they are set aside here."""
+    def silent(self, least_ms: int, now_ms: int) -> list[ReplicaKey]:
+        """Those whose next heartbeat is overdue, oldest first, up to those that ran out: they are set aside here.
+
+        :param least_ms: what a punctual broker is given; one that was late of late up to :data:`PATIENCE` times that.
+        """
         found, ran_out = [], []
         for key, entry in self._entries.items():
-            if now_ms - entry.heard_ms <= longer_than_ms:
+            age_ms = now_ms - entry.heard_ms
+            if age_ms <= least_ms:
                 break
-            found.append(key)
+            if age_ms > entry.rhythm.patience_ms(least_ms):
+                found.append(key)
             if now_ms - entry.heard_ms > 2 * self.holds_ms(key):
                 ran_out.append(key)
         for key in ran_out:

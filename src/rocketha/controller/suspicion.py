@@ -239,7 +239,7 @@ class Suspicions:
         effects: list[Effect] = []
         for key in self._liveness.silent(self._times.silence, now_ms):
             if key not in self._open and self._address(key) is not None:
-                effects += self._suspect(key, f"nothing heard for {self._times.silence} ms", now_ms)
+                effects += self._suspect(key, f"nothing heard for {self._liveness.age_ms(key, now_ms)} ms", now_ms)
         for suspicion in list(self._open.values()):
             effects += self._move(suspicion, now_ms)
         return effects

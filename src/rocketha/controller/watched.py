@@ -46,14 +46,15 @@ def master_key(group: Group) -> ReplicaKey | None:
 class Times:
     """All in milliseconds.
 
-    :ivar silence: a broker not heard for so long is suspected (heartbeats come once a second).
+    :ivar silence: a punctual broker not heard for so long is suspected (heartbeats come once a second); one whose
+        heartbeats were late of late is given more (``liveness.PATIENCE``).
     :ivar round: how long a round waits for answers.
     :ivar pause: between the rounds of a suspicion that was not confirmed.
     :ivar choose: how long a dead master's election waits for the members of the set that did not answer yet.
     :ivar retry: between elections of a set that stays without a master.
     """
 
-    silence: int = 1600
+    silence: int = 1200
     round: int = 600
     pause: int = 500
     choose: int = 100
@@ -61,5 +62,9 @@ class Times:
 
     @property
     def hears(self) -> int:
-        """A controller hears a broker when its last heartbeat is no older: one heartbeat and some delay."""
+        """A controller hears a broker when its last heartbeat is no older.
+
+        Clearly less than what raised the suspicion, or the last heartbeat that all of them got would speak for the
+        dead; and more than a broker's heartbeats can be old at both times that it is asked, in a round, while they go on.
+        """
         return self.silence * 3 // 4

@@ -167,8 +167,9 @@ class ControllerConfig(Section):
         ours=True,
     )
     broker_silence: int = number(
-        1600,
-        "A broker not heard for so long is suspected and asked; heartbeats come once a second.",
+        1200,
+        "A broker not heard for so long is suspected and asked; heartbeats come once a second. One whose heartbeats "
+        "came late of late is given up to twice as long.",
         low=200,
         high=600_000,
         unit="ms",

@@ -21,7 +21,7 @@ NETWORKS_MAX = 256
 
 _EVENTS = "it is looked at whenever something changes that it depends on"
 _BEATS = "a heartbeat is written and forgotten"
-LEASE_WITHOUT_ALL_MS = 1000
+LEASE_WITHOUT_ALL_MS = 750
 """The longest lease that is over before another master can be there, where fewer than all in-sync replicas
 acknowledge: ``brokerSilence`` and ``brokerProbeTimeout`` of the controllers, less a heartbeat's interval."""
 
