@@ -65,6 +65,6 @@ class Times:
         """A controller hears a broker when its last heartbeat is no older.
 
         Clearly less than what raised the suspicion, or the last heartbeat that all of them got would speak for the
-        dead; and more than a broker's heartbeats can be old at both times that it is asked, in a round, while they go on.
+        dead; and more than a live broker's heartbeat can be old both times that a round asks.
         """
         return self.silence * 3 // 4
