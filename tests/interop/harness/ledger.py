@@ -104,10 +104,22 @@ class Load(LineProcess):
     def consume(self, group: str) -> None:
         self.ask(op="consume", namesrv=self.namesrvs, topic=TOPIC, group=group, file=str(self.folder / f"{group}.got"))
 
+    def await_delivered(self, group: str, messages: int, timeout_s: float = 90) -> None:
+        """Until the push consumer was given so many different ones.
+
+        Java's client may get nothing for the first half minute: it drops a heartbeat while another is under way, and is
+        refused until the next one has told the broker of its subscription.
+        """
+        from .processes import wait_until
+
+        path = self.folder / f"{group}.got"
+        what = f"{messages} messages at the push consumer"
+        wait_until(what, lambda: len(_keys(path)) >= messages, timeout_s, self.running)
+
     def stop_consumer(self, group: str) -> Counter[str]:
         """How often each key was given to the push consumer."""
         self.ask(op="stop_consumer", group=group)
-        return Counter(line.split("\t")[1] for line in (self.folder / f"{group}.got").read_text().splitlines())
+        return _keys(self.folder / f"{group}.got")
 
     def read(self, *, retried: bool = False) -> Present:
         """Everything the queues hold: key -> its places, each (queue, queue offset).
@@ -126,6 +138,12 @@ class Load(LineProcess):
             if len(places) > 1 and not retried:
                 raise AssertionError(f"{key} is at {places}")
         return found
+
+
+def _keys(path: Path) -> Counter[str]:
+    """How often each key is in a consumer's file; a line that is still being written does not count."""
+    whole = path.read_text().rpartition("\n")[0]
+    return Counter(line.split("\t")[1] for line in whole.splitlines())
 
 
 class Seen(NamedTuple):

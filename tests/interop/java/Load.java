@@ -184,6 +184,7 @@ public final class Load {
                 for (MessageExt m : ms) {
                     out.println(System.currentTimeMillis() + "\t" + m.getKeys() + "\t" + m.getQueueId() + "\t" + m.getQueueOffset());
                 }
+                out.flush();
             }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
