@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from twisted.application import service, strports
-from twisted.internet import defer, task
+from twisted.internet import defer
 from twisted.python import log
 from twisted.python.failure import Failure
 
@@ -52,6 +52,7 @@ from rocketha.services.controller_watch import TICK_S, Watch
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions, RaftView
 from rocketha.services.raft_waiting import Lost, NoMajority, ResultUnknown
+from rocketha.services.ticker import Ticker
 from rocketha.store.disk import Disk
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
@@ -135,7 +136,7 @@ class ControllerService(service.MultiService):
         self._raft: RaftService | None = None
         self._parts: list[service.IService] = []
         self.factory: SharedPort | None = None
-        self._ticker: task.LoopingCall | None = None
+        self._ticker: Ticker | None = None
         self._clusters: dict[int, str] = {}  # connection -> the cluster its broker named
         self._undecided = Undecided()
         self._led = False
@@ -187,9 +188,8 @@ class ControllerService(service.MultiService):
         """Twisted: serve.  A port that is taken is an error, not a controller without a port."""
         self._prepare()
         super().startService()
-        self._ticker = task.LoopingCall(self._tick)
-        self._ticker.clock = self._reactor
-        self._ticker.start(TICK_S, now=False)
+        self._ticker = Ticker(self._reactor, self._tick, TICK_S)
+        self._ticker.start()
         for warning in self._warnings:
             self.log.warn("{warning}", warning=warning)
         self.log.info(
@@ -201,7 +201,7 @@ class ControllerService(service.MultiService):
     @defer.inlineCallbacks
     def stopService(self) -> Any:
         """Twisted: hand leadership over, close the port and the log; fires when all is closed."""
-        if self._ticker is not None and self._ticker.running:
+        if self._ticker is not None:
             self._ticker.stop()
         self._ticker = None
         yield defer.maybeDeferred(super().stopService)

@@ -52,6 +52,7 @@ from rocketha.services.raft_requests import Changes
 from rocketha.services.raft_snapshots import RaftSnapshots
 from rocketha.services.raft_view import view_of
 from rocketha.services.raft_waiting import Barriers, NoMajority, Proposals
+from rocketha.services.ticker import Ticker
 from rocketha.store.disk import Disk
 from rocketha.store.raft_log import RaftLog
 
@@ -119,7 +120,7 @@ class RaftService(service.Service):
         self._addresses = AddressBook(members, self.options.linger_ticks)
         self._roles: list[Callable[[], None]] = []
         self._scheduled = self._campaigning = cast(Any, None)
-        self._ticker: task.LoopingCall | None = None
+        self._ticker: Ticker | None = None
         self._last_tick_s = 0.0
         self._dead = False
         self._stopping: defer.Deferred[Any] | None = None
@@ -155,9 +156,8 @@ class RaftService(service.Service):
         self._build(log)
         node = self.node
         self._last_tick_s = self._reactor.seconds()
-        self._ticker = task.LoopingCall(self.guarded, self._tick)
-        self._ticker.clock = self._reactor
-        self._ticker.start(self.options.tick_s, now=False)
+        self._ticker = Ticker(self._reactor, functools.partial(self.guarded, self._tick), self.options.tick_s)
+        self._ticker.start()
         self.log.info(
             "raft member {id} of group {group}: term {term}, {count} entries, {members}",
             id=self.id, group=self.identity.group, term=node.term, count=log.last_index(),
@@ -456,7 +456,7 @@ class RaftService(service.Service):
     def _leave(self, why: str) -> None:
         """Say and hear nothing more; nobody waits for us any longer."""
         self._dead = True
-        if self._ticker is not None and self._ticker.running:
+        if self._ticker is not None:
             self._ticker.stop()
         for call in (self._scheduled, self._campaigning):
             if call is not None:

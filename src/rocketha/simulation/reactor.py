@@ -61,7 +61,7 @@ class SimulatedCall:
         if place != self._place or self.called or self.cancelled:
             return
         reactor = self._reactor
-        if self.time > reactor.seconds() + 1e-9:
+        if self.time > reactor.clock.local(reactor.scheduler.now) + 1e-9:
             self.place()
             return
         function, args, kw = self._function, self._args, self._kw
@@ -195,10 +195,11 @@ class SimulatedReactor:
         """Twisted: a timer by the host's clock."""
         if delay < 0:
             raise ValueError(f"{delay} is not greater than or equal to 0 seconds")
-        call = SimulatedCall(self, self.seconds() + delay, callable, args, kw)
-        self.timers += 1
-        if self.timers > self.timers_max:
-            self.timers_max = self.timers
+        clock, scheduler = self.clock, self.scheduler
+        call = SimulatedCall(self, clock.local(scheduler.now) + delay, callable, args, kw)
+        self.timers = timers = self.timers + 1
+        if timers > self.timers_max:
+            self.timers_max = timers
         call.place()
         return call
 
