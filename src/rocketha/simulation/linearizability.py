@@ -49,15 +49,42 @@ class _Entry:
         self.next: _Entry | None = None
 
 
+class _Steps:
+    """What the model says of each operation in each state, asked once; states are numbered as they are met."""
+
+    def __init__(self, history: Sequence[Operation], initial: Hashable, step: Step) -> None:
+        self._history = history
+        self._step = step
+        self._states = [initial]
+        self._numbers = {initial: 0}
+        self._known: list[dict[int, int | None]] = [{} for _ in history]
+
+    def after(self, number: int, state: int) -> int | None:
+        """The state after an operation; None where it may not come next, or need not.
+
+        One without an answer that changes nothing need not: whatever comes after it can come as well without it.
+        """
+        known = self._known[number]
+        if state not in known:
+            operation = self._history[number]
+            allowed, made = self._step(self._states[state], operation.input, operation.output)
+            after = self._numbers.setdefault(made, len(self._states)) if allowed else state
+            if after == len(self._states):
+                self._states.append(made)
+            known[state] = None if not allowed or (after == state and operation.output is UNKNOWN) else after
+        return known[state]
+
+
 def linearizable(history: Sequence[Operation], initial: Hashable, step: Step, limit: int = 2_000_000) -> bool:
     """Whether some order explains the history.
 
     :param limit: steps after which it gives up, and finds it explained: a search is not a proof of guilt.
     """
     head, known = _entries(history)
-    taken, state, left = 0, initial, known
-    tried: set[tuple[int, Hashable]] = set()
-    path: list[tuple[_Entry, Hashable]] = []
+    steps = _Steps(history, initial, step)
+    taken, state, left = 0, 0, known
+    tried: set[tuple[int, int]] = set()
+    path: list[tuple[_Entry, int]] = []
     entry = head.next
     for _ in range(limit):
         if not left:
@@ -71,14 +98,12 @@ def linearizable(history: Sequence[Operation], initial: Hashable, step: Step, li
             _put_back(entry)
             entry = entry.next
             continue
-        operation = history[entry.number]
-        allowed, after = step(state, operation.input, operation.output)
-        key = (taken | 1 << entry.number, after)
-        if allowed and key not in tried:
+        after = steps.after(entry.number, state)
+        if after is not None and (key := (taken | 1 << entry.number, after)) not in tried:
             tried.add(key)
             path.append((entry, state))
             taken, state = key
-            left -= operation.output is not UNKNOWN
+            left -= history[entry.number].output is not UNKNOWN
             _take_out(entry)
             entry = head.next
         else:
