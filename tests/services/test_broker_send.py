@@ -310,6 +310,36 @@ class SyncFlushTests(BrokerCase):
         self.assertIsNotNone(self.broker.ready())
 
 
+class BornHostTests(BrokerCase):
+    """What is remembered of connections for the born host of their messages."""
+
+    def test_is_forgotten_with_the_connection(self) -> None:
+        """Also where a oneway send that waited for a master is served after its client is gone."""
+        hosts = self.broker.sends._born_hosts
+        for late in (False, True):
+            client = self.connect()
+            self.send(client)
+            self.assertEqual(list(hosts), [client.protocol.id])
+            kept = [client.command(310, send_fields(), body, oneway=True) for body in (b"kept", b"too")]
+            client.close()
+            self.assertEqual(hosts, {})
+            for command in kept if late else ():
+                self.broker.as_turn(lambda: self.broker.request(client.protocol, command))  # noqa: B023
+            self.assertEqual(hosts, {})
+        found = records(self.connect().ask(11, pull_fields()))
+        self.assertEqual([each.body for each in found], [b"body", b"body", b"kept", b"too"])
+        self.assertEqual(len({each.born_host for each in found[1:]}), 1)
+
+    def test_of_a_connection_that_never_sent_before(self) -> None:
+        """Its message is stored and leaves nothing."""
+        client = self.connect()
+        kept = client.command(310, send_fields(), b"kept", oneway=True)
+        client.close()
+        self.broker.as_turn(lambda: self.broker.request(client.protocol, kept))
+        self.assertEqual(self.broker.sends._born_hosts, {})
+        self.assertEqual(self.broker.store.max_offset("T", 0), 1)
+
+
 class RestartTests(BrokerCase):
     """Messages, topics and progress outlive the process."""
 

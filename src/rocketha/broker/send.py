@@ -68,6 +68,7 @@ class Connection(Protocol):
     peer: str
     peer_host: str
     peer_port: int
+    closed: bool
 
     def write(self, data: bytes) -> None:
         """Whole frames to the peer."""
@@ -340,7 +341,8 @@ class Sends:
         if found is None:
             address = host_bytes(connection.peer_host)
             found = address + connection.peer_port.to_bytes(4), BORN_V6 if len(address) == 16 else 0
-            self._born_hosts[connection.id] = found
+            if not connection.closed:  # nobody would forget it: a request may be served after its client is gone
+                self._born_hosts[connection.id] = found
         return found
 
     def disconnected(self, connection_id: int) -> None:
@@ -489,6 +491,7 @@ class _Nobody:
     id = 0
     peer = peer_host = ""
     peer_port = 0
+    closed = False
 
     def write(self, data: bytes) -> None:
         """Nobody reads it."""
