@@ -7,9 +7,10 @@ this broker becomes master what is kept is served here, before anything newer.  
 (its lease ran out, and whether it is still the master will be known soon) keeps requests the same way.  What was passed
 on to a broker that was master no more when it came is refused there and begins again here: it may have been overtaken.
 
-A request that could not be handed over (no connection) is kept and tried again.  A send that was handed over and got
-no answer may have been stored: its answer says so (SYSTEM_ERROR: a Java producer sends it again, and must reckon with
-two).  A refusal is what this broker would have answered without all this, and means that nothing was stored.
+While there is no connection to the master requests are kept, too: nothing was written of them, so they go to whoever
+is master by then.  What was handed to a connection may have been written and is never handed to another.  A send that
+got no answer there may have been stored: its answer says so (SYSTEM_ERROR: a Java producer sends it again, and must
+reckon with two).  A refusal is what this broker would have answered without all this: nothing was stored.
 
 Bounded in requests, bytes and time, and none of it by who came first (:class:`FairBudget`).  Pulls have a budget of
 their own, since each may take a minute; those of a client that is gone are given up.  The one connection to the master
@@ -24,7 +25,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 from twisted.internet import defer, error
@@ -36,7 +37,7 @@ from rocketha.broker.forward_rules import EPOCH_MARK, MARK, REFUSALS, Course
 from rocketha.broker.master_watch import Mastership, MasterWatch
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
-from rocketha.protocols.remoting import OPAQUE_MAX
+from rocketha.protocols.remoting import OPAQUE_MAX, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FRAME_LIMIT
@@ -47,6 +48,8 @@ IN_DOUBT = Answer(
 )
 RETRY_S = 0.1
 """Between two attempts to connect to a master that is known and cannot be reached."""
+CONNECT_S = forward_rules.HOLD_MS / 1000
+"""Of one attempt: but for pulls, nothing that is kept waits for longer."""
 UNSENT_MAX = 32 * 1024 * 1024
 """Bytes that may wait for a master to read them; with one frame more, less than what ends a connection."""
 _WORDS_BYTES = 8
@@ -70,6 +73,13 @@ class _Request:
     hold_until_s: float
     answer_until_s: float
     under: Mastership | None = None
+
+
+class _Link(NamedTuple):
+    """An open connection to a master."""
+
+    address: str
+    connection: RemotingProtocol
 
 
 class Forwarding:
@@ -116,7 +126,9 @@ class Forwarding:
         self._pulling: dict[int, dict[_Request, defer.Deferred[Command]]] = {}  # passed on, by the client's connection
         self._timer: Any = None
         self._retry: Any = None
-        self._complained = False
+        self._link: _Link | None = None  # to the last master that could be reached
+        self._connecting: str | None = None
+        self._complained: str | None = None  # of this master
         self._log = make_logger()
         self.came_s = -inf
         self.forwarded = self.served = self.refused = self.doubtful = 0
@@ -124,7 +136,7 @@ class Forwarding:
 
     @property
     def kept(self) -> int:
-        """Requests that wait for a master."""
+        """Requests that wait for a master, or for a connection to it."""
         return sum(map(len, self._kept.values()))
 
     @property
@@ -154,12 +166,49 @@ class Forwarding:
             connection, command, refusal, size, now_s + patience.hold_ms / 1000, now_s + patience.answer_ms / 1000
         )
         self.came_s = now_s
-        address = self._watch.address
-        if course is Course.HOLD or self._line(request) or address is None:
+        link = None if course is Course.HOLD or self._line(request) else self._master()
+        if link is None:
             self._keep(request)
         else:
-            self._pass_on(address, request)
+            self._pass_on(link, request)
         return None
+
+    # --- the connection
+
+    def _master(self) -> _Link | None:
+        """To the master that is known; None: there is no connection yet, and it is being made."""
+        address = self._watch.address
+        if address is None:
+            return None
+        if not self._linked(address) and self._connecting != address:
+            self._connecting = address
+            attempt = self._client.connect(address, CONNECT_S)
+            attempt.addCallbacks(self._connected, self._not_connected, (address,), errbackArgs=(address,))
+        return self._link if self._linked(address) else None
+
+    def _linked(self, address: str) -> bool:
+        return self._link is not None and self._link.address == address and not self._link.connection.closed
+
+    def _connected(self, connection: RemotingProtocol, address: str) -> None:
+        if address != self._connecting:
+            return  # another one is master by now
+        self._connecting = self._complained = None
+        self._link = _Link(address, connection)
+        self.go_on()
+
+    def _not_connected(self, failure: Failure, address: str) -> None:
+        if address != self._connecting:
+            return
+        self._connecting = None
+        self._complain(failure, address)
+        if self.kept:
+            self._try_again()
+
+    def _complain(self, failure: Failure, address: str) -> None:
+        if self._complained != address:  # once, not with every attempt
+            self._complained = address
+            why = failure.getErrorMessage()
+            self._log.warn("requests cannot be passed on to master {master}: {why}", master=address, why=why)
 
     # --- kept
 
@@ -196,7 +245,6 @@ class Forwarding:
 
     def go_on(self) -> None:
         """Something is known about the master, or may be: do with everything kept what is to be done now."""
-        self._complained = False
         if not self.kept:
             return
         if self._watch.leads:
@@ -205,18 +253,18 @@ class Forwarding:
             else:
                 self._try_again()
             return
-        address = self._watch.address
+        link = self._master()
         for line in self._kept.values():
             requests = list(line)
             line.clear()
             for request in requests:
-                course = forward_rules.course(request.command, address, self._watch.epoch)
+                course = forward_rules.course(request.command, self._watch.address, self._watch.epoch)
                 if course is Course.REFUSE:
                     self._refuse(request)
-                elif course is Course.HOLD or address is None:
+                elif course is Course.HOLD or link is None:
                     line.append(request)
                 else:
-                    self._pass_on(address, request)
+                    self._pass_on(link, request)
         self._arm()
 
     def _serve_kept(self) -> None:
@@ -243,8 +291,8 @@ class Forwarding:
 
     # --- passed on
 
-    def _pass_on(self, address: str, request: _Request) -> None:
-        command = request.command
+    def _pass_on(self, link: _Link, request: _Request) -> None:
+        (address, connection), command = link, request.command
         left_s = request.answer_until_s - self._clock.seconds()
         if left_s <= 0:
             self._refuse(request)
@@ -257,10 +305,10 @@ class Forwarding:
         self.forwarded += 1
         request.under = self._watch.now
         if command.is_oneway:
-            sent = self._client.oneway(address, command.code, fields, command.body)
-            sent.addCallbacks(lambda _: self._done(request), self._not_answered, errbackArgs=(request, address))
+            connection.notify(command.code, fields, command.body)
+            self._done(request)
         else:
-            asked = self._client.request(address, command.code, fields, command.body, left_s)
+            asked = connection.request(command.code, fields, command.body, left_s)
             if command.code in forward_rules.PULLS:
                 self._pulling.setdefault(request.connection.id, {})[request] = asked
             asked.addCallbacks(self._answered, self._not_answered, (request,), errbackArgs=(request, address))
@@ -286,20 +334,11 @@ class Forwarding:
         if failure.check(defer.CancelledError):  # its client is gone
             self._done(request)
             return
-        if not failure.check(
-            error.ConnectError, error.ConnectionClosed, error.TimeoutError, error.ConnectionAborted, RemoteProtocolError
-        ):
+        if failure.check(error.ConnectionClosed, error.TimeoutError, error.ConnectionAborted, RemoteProtocolError):
+            self._complain(failure, address)
+        else:
             self._log.error("passing on to {master}: {trace}", master=address, trace=failure.getTraceback())
-        elif not self._complained:
-            self._complained = True
-            why = failure.getErrorMessage()
-            self._log.warn("requests cannot be passed on to master {master}: {why}", master=address, why=why)
-        unsent = type(failure.value) is error.ConnectError  # a TimeoutError is one too, of a request that was sent
-        if unsent and request.hold_until_s > self._clock.seconds():
-            self.forwarded -= 1
-            self._keep(request)
-            self._try_again()
-        elif request.command.code in forward_rules.SENDS and not unsent:
+        if request.command.code in forward_rules.SENDS:
             self._done(request)
             self.doubtful += 1
             self._answer(request, IN_DOUBT)
