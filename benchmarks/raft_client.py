@@ -2,7 +2,7 @@
 
     python benchmarks/raft_client.py remoting 127.0.0.1:9878 --clients 64 --seconds 10
 
-Standard library alone.  One epoll set, requests laid ahead, no object per request: it costs 20 to 40 us of CPU a
+Standard library alone.  One epoll set, requests laid ahead, no object per request: it costs 9 to 40 us of CPU a
 write, most of it the kernel's, so that it takes as little as can be from the nodes it shares the machine with.  Two
 dialects:
 

@@ -9,11 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.abstract import FileDescriptor
-
-PIECE_BYTES = FileDescriptor.SEND_LIMIT
-"""What Twisted gives a socket at a time; one that takes so much may take more."""
-
 
 def eager_write(transport: Any, data: bytes) -> bool:
     """Write to the socket now when nothing waits before it; what the socket does not take is queued as usual.
@@ -27,18 +22,13 @@ def eager_write(transport: Any, data: bytes) -> bool:
         return False
     if transport.disconnecting:
         return True
-    sent = transport.writeSomeData(data)
+    try:
+        sent = transport.socket.send(data)
+    except OSError:
+        sent = 0  # full, or gone: the reactor finds out by its own write
     if sent == len(data):
         return True
-    taken = 0
-    while sent == PIECE_BYTES:
-        taken += sent
-        sent = transport.writeSomeData(memoryview(data)[taken:])
-    # Where the connection is gone, the reactor finds out by its own write and calls connectionLost.
-    taken += sent if isinstance(sent, int) else 0
-    if taken == len(data):
-        return True
-    transport.write(data[taken:] if taken else data)
+    transport.write(data[sent:] if sent else data)
     return False
 
 

@@ -103,8 +103,7 @@ class RemotingProtocol(Protocol):
         self._pending: dict[int, _Pending] = {}
         self._opaque = 0
         self._closed = False
-        self._held = 0
-        self._unsent = 0
+        self._held = self._unsent = 0
         self._out_bytes = 0
         self._paused = False  # our outbound buffer is over its mark
         self._backlog: list[bytes] = []  # frames of a read that wait for the answers before them to be taken
@@ -162,7 +161,8 @@ class RemotingProtocol(Protocol):
         except RemoteProtocolError as problem:
             self._refuse(problem)
             return
-        self._hold(self._buffer.held)
+        if (held := self._buffer.held) or self._held:
+            self._hold(held)
         if not frames:
             return
         factory.frames_in += len(frames)

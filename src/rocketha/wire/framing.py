@@ -58,6 +58,9 @@ class FrameBuffer:
             data = b"".join(self._chunks)
             self._chunks.clear()
             self._held = 0
+        elif 8 <= len(data) <= self._limit + 4 and _LENGTH.unpack_from(data)[0] == len(data) - 4:
+            self._need = 4
+            return [data[4:]]  # one read, one frame: most are
         frames: list[bytes] = []
         position, end = 0, len(data)
         unpack_from, limit = _LENGTH.unpack_from, self._limit

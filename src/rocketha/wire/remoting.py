@@ -48,6 +48,8 @@ _INT32 = struct.Struct(">i")
 _FIELD_NAME = struct.Struct(">H")
 _FIELD_VALUE = struct.Struct(">i")
 _BINARY = codec.flat(spec.BINARY_FIXED)
+_BARE = struct.Struct(_BINARY.layout.format + "8s")  # with the lengths of remark and fields
+_NOTHING = bytes(8)
 _FOUR_INTS = struct.Struct(">iiii")
 
 
@@ -168,6 +170,9 @@ def _as_strings(fields: dict[str, Any]) -> dict[str, str]:
 
 
 def _from_binary(data: bytes) -> Command:
+    if len(data) == _BARE.size and data.endswith(_NOTHING):  # no remark, no fields: half the cost
+        code, language, version, opaque, flag, _ = _BARE.unpack(data)
+        return Command(code, LANGUAGES[language] if language < len(LANGUAGES) else None, version, opaque, flag)
     code, language, version, opaque, flag = _BINARY.unpack(data)
     at = _BINARY.size
     remark_bytes, at = _counted(data, at, "remark")
