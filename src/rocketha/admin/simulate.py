@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import functools
+import gc
 import multiprocessing
 import secrets
 import sys
@@ -94,14 +95,16 @@ def _show(came: Outcome, configuration: bool = True) -> None:
 
 
 @functools.cache
-def _quiet() -> None:
-    """Nothing is printed but what we print: errors that are logged are findings."""
+def _prepare() -> None:
+    """Once a process.  Nothing is printed but what we print: errors that are logged are findings."""
     globalLogBeginner.beginLoggingTo([], redirectStandardIO=False, discardBuffer=True)
+    gc.collect()
+    gc.freeze()  # each run ends with a collection: it need not look through every module again
 
 
 def _one(args: argparse.Namespace, seed: int, kinds: Sequence[str]) -> int:
     print(f"{args.scenario}: seed {seed}, {args.seconds:g} simulated seconds", flush=True)
-    _quiet()
+    _prepare()
     came = outcome(args.scenario, seed, args.seconds, tuple(kinds), args.trace_lines if args.trace else 0)
     _show(came)
     print("VIOLATED" if came.violations else "nothing violated")
@@ -118,7 +121,7 @@ def _outcomes(args: argparse.Namespace, seeds: Sequence[int], kinds: Sequence[st
 
 
 def _play(scenario: str, seconds: float, kinds: tuple[str, ...], seed: int) -> Outcome:
-    _quiet()
+    _prepare()
     return outcome(scenario, seed, seconds, kinds)
 
 

@@ -160,13 +160,11 @@ class _Logs:
         globalLogPublisher.addObserver(self)
         self._collecting = gc.isenabled()
         gc.disable()  # a collection in the middle would report lost errors at a moment that differs between runs
-        gc.freeze()  # the collection at the end has to look through what the run left, not through every module
         return self
 
     def __exit__(self, *_: object) -> None:
         globalLogPublisher.removeObserver(self)
         txaio.set_global_log_level(self._level)
-        gc.unfreeze()
         if self._collecting:
             gc.enable()
 
