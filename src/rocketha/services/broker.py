@@ -207,7 +207,9 @@ class BrokerService(service.MultiService):
             replication, replication.elected or NoReplicas(), self.request, self.as_turn,
             lambda: replication.send_refusal is None,
         )  # fmt: skip
-        self._lingering = Lingering(self.reactor, keys, self.watch, self.group.forwarding, self.state.clients)
+        self._lingering = Lingering(
+            self.reactor, keys, self.watch, self.group.forwarding, self.state.clients, self.identity, self.chance
+        )
         if replication.elected is not None:
             replication.elected.fit = self.group.metadata.is_fit
         always = {**self.replication_status.requests, **self.role_source.requests}

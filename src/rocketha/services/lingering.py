@@ -1,40 +1,53 @@
 """A broker that has handed its role over stays for clients that do not know yet: it passes their requests on.
 
-Decides how long, and nothing else.  Why: a Java client learns routes every 30 s, and does not ask for one because a
+Decides how long, and to whom.  Why: a Java client learns routes every 30 s, and does not ask for one because a
 connection was closed, so it goes on sending to an address that refuses until then.
 
 Theory of operation.  It is over when no request to pass on has come for a while (those clients have moved, or are
 gone), after the longest time allowed, or when somebody is in a hurry.  The store is closed before it begins, so a
 process that is killed meanwhile has nothing to recover.
+
+The master may change again meanwhile, and this broker has no role any more in which it would hear of that.  So it asks
+the controllers now and then who is master (1004), one question at a time, as long as it lingers, and no longer.
 """
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
-from twisted.internet import defer
+from twisted.internet import defer, error
+from twisted.python.failure import Failure
 
 from rocketha.broker.clients import Clients
 from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.state import BrokerIdentity
+from rocketha.errors import RockethaError
 from rocketha.observe.logging import make_logger
 from rocketha.services.config_replication import ReplicationConfig
+from rocketha.services.controller_client import ControllerClient, Reply
 from rocketha.services.forwarding import Forwarding
+from rocketha.wire import controller_calls as calls
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 """A producer group that every Java client registers, consumers too."""
 ANSWERS_S = 0.1
 """Between two looks at whether the master has answered the last sends."""
+ASK_S = 0.5
+"""Between an answer of the controllers and the next question, and how long one may take."""
 
 
 class Lingering:
     """Of one broker.
 
     :param clock: the reactor.
+    :param chance: whom of the controllers to ask first.
     """
 
     def __init__(
-        self, clock: Any, keys: ReplicationConfig, watch: MasterWatch, forwarding: Forwarding, clients: Clients
-    ) -> None:
+        self, clock: Any, keys: ReplicationConfig, watch: MasterWatch, forwarding: Forwarding, clients: Clients,
+        identity: BrokerIdentity, chance: random.Random,
+    ) -> None:  # fmt: skip
         self._clock = clock
         self._keys = keys
         self._watch = watch
@@ -44,6 +57,10 @@ class Lingering:
         self._hurried = False
         self._began_s = self._until_s = 0.0
         self._timer: Any = None
+        self._identity = identity
+        self._chance = chance
+        self._controllers: ControllerClient | None = None
+        self._next_question: Any = None
         self._over: defer.Deferred[None] | None = None
         self._log = make_logger()
 
@@ -70,8 +87,39 @@ class Lingering:
         self._began_s = self._clock.seconds()
         self._until_s = self._began_s + self._keys.handover_linger / 1000
         self._log.info("passes requests of clients that come here still on to {master}", master=self._watch.address)
+        poll_s = self._keys.sync_controller_metadata_period / 1000
+        self._controllers = ControllerClient(self._clock, self._keys.controllers, self._chance, poll_s, lambda: None)
+        self._controllers.start()
+        self._ask()
         self._look()
         return over
+
+    # --- who is master
+
+    def _ask(self) -> None:
+        self._next_question = None
+        if self._controllers is not None:
+            asking = self._controllers.ask(calls.get_replica_info(self._identity.broker_name), ASK_S)
+            asking.addCallback(self._heard).addErrback(self._not_heard).addCallback(lambda _: self._ask_again())
+
+    def _heard(self, reply: Reply) -> None:
+        info = calls.replica_info(reply.command)
+        if self._over is None or not info.master_id or info.master_epoch <= self._watch.epoch:
+            return
+        if info.master_address != self._identity.address:
+            self._log.info("passes on to {master} from now on", master=info.master_address)
+            self._watch.other(info.master_address, info.master_epoch, info.master_id)
+
+    def _not_heard(self, failure: Failure) -> None:
+        """The next question may be answered."""
+        if not failure.check(RockethaError, error.ConnectError, error.ConnectionClosed):
+            self._log.error("asking who is master: {trace}", trace=failure.getTraceback())
+
+    def _ask_again(self) -> None:
+        if self._over is not None:
+            self._next_question = self._clock.callLater(ASK_S, self._ask)
+
+    # --- how long
 
     def _look(self) -> None:
         self._timer = None
@@ -87,6 +135,12 @@ class Lingering:
 
     def _end(self, now_s: float) -> None:
         over, self._over = self._over, None
+        controllers, self._controllers = self._controllers, None
+        if controllers is not None:
+            controllers.close()
+        if self._next_question is not None and self._next_question.active():
+            self._next_question.cancel()
+        self._next_question = None
         self._log.info("no more after {seconds:.1f} s", seconds=now_s - self._began_s)
         if over is not None:
             over.callback(None)
