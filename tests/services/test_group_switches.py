@@ -14,7 +14,8 @@ from tests.broker.support import topic_fields
 from tests.services.broker_case import heartbeat, pull_fields, records
 from tests.services.controlled_case import CLUSTER, NAME, ControlledCase
 
-SECOND = "DELAY\x011\x02"
+ONE_S, FIVE_S = "DELAY\x011\x02", "DELAY\x012\x02"
+"""Of levels that wait 1 s and 5 s."""
 
 
 def key(number: int) -> str:
@@ -150,17 +151,22 @@ class LastingTests(SwitchCase):
         self.assertIn("%RETRY%G", service.state.topics)
 
     def test_a20_delayed_messages(self) -> None:
-        """Over planned switches and kills each is delivered once."""
-        sent = []
-        for round_ in range(8):
+        """Over a hundred switches, planned ones and kills in turn, each is delivered once; levels of 1 s and of 5 s,
+        so that some wait over several switches.  A master is replaced just after a delivery, when nobody may know of it
+        yet but the log."""
+        sent, switches = [], 0
+        for round_ in range(100):
             master = self.master()
-            for number in range(6):
+            for number in range(3):
                 body = b"%d.%d" % (round_, number)
-                properties = key(round_ * 100 + number) + SECOND
-                if self.send(master, body, topic="T", properties=properties) == 0:
+                level = FIVE_S if number == 2 else ONE_S
+                if self.send(master, body, topic="T", properties=key(round_ * 10 + number) + level) == 0:
                     sent.append(body)
                 self.run_for(0.13)
-            self.run_for(0.11 * round_)
+            delivered = self.service(master).store.max_offset("T", 0)
+            while self.service(master).store.max_offset("T", 0) == delivered:
+                self.run_for(0.0005)
+            self.run_for(0.0005 * (round_ % 9))
             if round_ % 2:
                 master.kill()
                 self.other_leads(master)
@@ -169,10 +175,12 @@ class LastingTests(SwitchCase):
                 self.elect(next(host for host in self.brokers if host is not master))
                 self.other_leads(master)
             self.whole()
-        self.run_for(4)
+            switches += self.master() is not master
+        self.run_for(8)
         found = self.bodies(self.master())
         self.assertEqual(sorted(found[1:]), sorted(sent))
-        self.assertGreater(len(sent), 40)
+        self.assertGreater(len(sent), 290)
+        self.assertEqual(switches, 100)
 
 
 class StaleRouteTests(SwitchCase):
