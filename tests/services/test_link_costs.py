@@ -1,7 +1,9 @@
-"""What brokers cost that have nothing to do, or whose peers are gone: processor, and attempts to connect (G6)."""
+"""What links cost: of brokers that have nothing to do, or whose peers are gone (G6), and of those that break (G7)."""
 
 from __future__ import annotations
 
+import gc
+import sys
 import time
 from collections import Counter
 from typing import Any
@@ -153,3 +155,38 @@ class ControlledTests(ControlledCase, CostCase):
         self.assertLess(self.attempts[HA_PORT], 2 * LONG_S)
         self.world.heal("cut")
         self.whole()
+
+
+class TurnoverTests(ReplicationCase):
+    """A slave whose connection breaks again and again (G7): whole brokers, with what they note of each other."""
+
+    rounds, warm_rounds = 10_000, 500
+
+    def test_nothing_is_left(self) -> None:
+        """Objects and allocated blocks of both are as many after ten thousand links as after five hundred."""
+        master = self.broker("master", "")
+        slave = self.broker("slave", f"brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress={master.address}:{HA_PORT}\n")
+        self.send(master)
+        self.until("level", lambda: self.level(master, slave))
+        following, links = self.service(slave).replication.following, self.service(master).replication.links
+        before = (0, 0)
+        for round_ in range(self.rounds):
+            if round_ == self.warm_rounds:
+                before = self.counted()
+            link = following.connection
+            for stream in self.world.network.between(master.address, slave.address):
+                stream.reset()
+            self.until(
+                "another link",
+                lambda link=link: following.connection not in (None, link) and len(links.factory.connections) == 1,  # type: ignore[misc]
+                2.0,
+            )
+        objects, blocks = self.counted()
+        self.assertLess(objects - before[0], 3_000)  # one of each link would be 9,500
+        self.assertLess(blocks - before[1], 5_000)
+
+    @staticmethod
+    def counted() -> tuple[int, int]:
+        """Objects of the garbage collector, and allocated blocks."""
+        gc.collect()
+        return len(gc.get_objects()), sys.getallocatedblocks()
