@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketha.broker.role import Role
+from rocketha.simulation.host import Host
 from rocketha.wire.codes import ResponseCode
 from tests.services.broker_case import records
 from tests.services.replication_case import ReplicationCase
@@ -55,3 +56,68 @@ class OutageTests(ReplicationCase):
         self.assertIsNone(self.service(self.master).replication.following.connection)
         self.assertEqual(self.service(self.master).replication.master_ha_address, "")
         self.assertIsNotNone(self.service(self.slave).replication.following.connection)
+
+
+class ThroughputTests(ReplicationCase):
+    """What an asynchronous slave costs a sender, and what its master's disk costs when it is lost (S1.9)."""
+
+    def started_pair(self) -> tuple[Host, Host]:
+        """An ASYNC_MASTER and a slave that follows it."""
+        master = self.broker("master", "")
+        slave = self.broker("slave", f"brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress={master.address}:10912\n")
+        self.send(master)
+        self.until("level", lambda: self.level(master, slave))
+        return master, slave
+
+    def seconds_of(self, host: Host, count: int = 100) -> float:
+        """How long so many messages take, one after the other."""
+        began = self.world.now
+        for number in range(count):
+            waiting = self.sending(host, b"%d" % number)
+            while not self.answered(waiting):
+                self.run_for(0.0001)
+            self.assertEqual(self.await_(waiting).code, 0)
+        return self.world.now - began
+
+    def test_s1_9_no_slower_than_without_a_slave(self) -> None:
+        """Be the slave well, behind a slow disk, behind a slow line, frozen or gone."""
+        alone = self.seconds_of(self.broker("alone", "brokerName=alone"))
+        master, slave = self.started_pair()
+        took = {"well": self.seconds_of(master)}
+        self.assertGreater(self.log(slave).end, 0.9 * self.log(master).end)
+        slave.disk.slow = 400.0
+        took["slow disk"] = self.seconds_of(master)
+        slave.disk.slow = 1.0
+        for one, other in ((master, slave), (slave, master)):
+            self.world.network.link(one.address, other.address).slow["far"] = 0.5
+        took["slow line"] = self.seconds_of(master)
+        self.world.heal("far")
+        slave.freeze(whole=True)
+        took["frozen"] = self.seconds_of(master)
+        slave.kill()
+        took["gone"] = self.seconds_of(master)
+        for how, seconds in took.items():
+            self.assertLess(seconds, 1.1 * alone, f"{how}: {took}, alone {alone}")
+
+    def test_s1_9_a_lost_disk_takes_what_was_on_its_way(self) -> None:
+        """A master's machine is lost for good, in the middle of a load: the slave, 20 ms away, has all that was
+        acknowledged more than 25 ms before."""
+        for seed in range(8):
+            self.seed = seed
+            super().setUp()
+            master, slave = self.started_pair()
+            self.world.network.link(master.address, slave.address).slow["far"] = 0.02
+            acknowledged: list[float] = []
+            for number in range(200):
+                sent = self.sending(master, b"%d" % number)
+                sent.addCallback(lambda _, told=acknowledged: told.append(self.world.now))
+                sent.addErrback(lambda _: None)  # of those that the end of the master cuts short
+                self.run_for(0.0007)
+            there = self.service(slave).store.max_offset("T", 0) - 1  # but the first, of started_pair
+            lost = len(acknowledged) - there  # even what is on the line
+            self.assertGreaterEqual(there, sum(each < self.world.now - 0.025 for each in acknowledged), seed)
+            self.assertGreater(lost, 0, "nothing was on its way: this shows nothing")
+            master.power_off()
+            self.run_for(3.0)
+            self.assertIs(self.service(slave).replication.role, Role.SLAVE)
+            self.assertGreaterEqual(self.service(slave).store.max_offset("T", 0) - 1, there)
