@@ -7,11 +7,14 @@ from typing import Any
 
 from twisted.internet import defer, error, task
 from twisted.internet.address import IPv4Address
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.tcp import Connection
 from twisted.internet.testing import StringTransport
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import RequestRefused
-from rocketha.protocols.eager import eager_write
+from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import COMPLAINTS_MAX, RemotingFactory, RemotingProtocol
 from rocketha.services import config_views
@@ -446,10 +449,10 @@ class RequestTests(RemotingCase):
         self.assertEqual((sent.code, sent.flag, sent.fields), (40, 2, {"consumerGroup": "g"}))
 
 
-class _Socket:
-    """The part of a TCP transport that eager_write touches."""
+class _Socket(Connection):
+    """A TCP transport without a reactor; it is its own socket."""
 
-    connected, disconnecting = 1, False
+    connected, disconnecting = 1, False  # type: ignore[assignment]
 
     def __init__(self, takes: int) -> None:
         self.takes = takes
@@ -486,6 +489,24 @@ class EagerWriteTests(SynchronousTestCase):
         eager_write(part, b"ghi")
         self.assertEqual(part._tempDataBuffer, [b"def", b"ghi"])
         self.assertEqual(len(part.sent), 1)
+
+    def test_nothing_passes_by_a_wrapper(self) -> None:
+        """TLS among them: it answers for the attributes of the transport beneath, whose bytes are not ours to send."""
+        beneath = _Socket(100)
+        wrapped = ProtocolWrapper(WrappingFactory(Factory()), Protocol())
+        wrapped.makeConnection(beneath)
+        written: list[bytes] = []
+        self.patch(wrapped, "write", written.append)
+        self.assertFalse(eager_write(wrapped, b"secret"))
+        eager_write_block(wrapped, b"a head", b"a body")
+        self.assertEqual((written, beneath.sent), ([b"secret", b"a heada body"], []))
+
+    def test_tls_that_began_later(self) -> None:
+        """``startTLS``: the transport stays, what it is given it encrypts."""
+        transport = _Socket(100)
+        transport.TLS = True
+        eager_write(transport, b"secret")
+        self.assertEqual((transport.sent, transport._tempDataBuffer), ([], [b"secret"]))
 
     def test_a_large_answer(self) -> None:
         """A large answer goes out at once as far as the socket takes it; the rest follows in order."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.tcp import Connection
+
 
 def eager_write(transport: Any, data: bytes) -> bool:
     """Write to the socket now when nothing waits before it; what the socket does not take is queued as usual.
@@ -17,7 +19,7 @@ def eager_write(transport: Any, data: bytes) -> bool:
 
     Falls back to ``transport.write`` for anything that is not a plain TCP transport (TLS, tests).
     """
-    if getattr(transport, "_tempDataBuffer", True) or transport.dataBuffer or not transport.connected:
+    if not _takes_bytes_now(transport):
         transport.write(data)
         return False
     if transport.disconnecting:
@@ -37,7 +39,7 @@ def eager_write_block(transport: Any, head: bytes, body: bytes) -> None:
 
     Copies of a megabyte cost more than the socket does: each is memory that the system has to clear first.
     """
-    if getattr(transport, "_tempDataBuffer", True) or transport.dataBuffer or not transport.connected:
+    if not _takes_bytes_now(transport):
         transport.write(head + body)
         return
     if transport.disconnecting:
@@ -50,6 +52,15 @@ def eager_write_block(transport: Any, head: bytes, body: bytes) -> None:
         transport.write(head[sent:] + body)
     elif sent < len(head) + len(body):
         transport.write(body[sent - len(head) :])
+
+
+def _takes_bytes_now(transport: Any) -> bool:
+    # By its class: a wrapper, TLS among them, passes on questions for attributes to the transport beneath it.
+    return (
+        isinstance(transport, Connection)
+        and not (transport.TLS or getattr(transport, "_tempDataBuffer", True) or transport.dataBuffer)
+        and bool(transport.connected)
+    )
 
 
 def queued_bytes(transport: Any) -> int:
