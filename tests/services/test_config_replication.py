@@ -57,8 +57,11 @@ class CompletedTests(unittest.TestCase):
         loaded = load(MODE + "allAckInSyncStateSet=false")
         self.assertEqual(loaded.config.replication.master_lease, 750)
         self.assertIn("are lost when a master is replaced", loaded.warnings[0])
-        chosen = load(MODE + "allAckInSyncStateSet=false\nmasterLease=2000")
-        self.assertEqual(chosen.config.replication.master_lease, 2000)
+        self.assertNotIn("another one leads", str(loaded.warnings))
+        for key, lease in (("masterLease=2000", 2000), ("brokerHeartbeatInterval=1500", 750)):
+            chosen = load(MODE + f"allAckInSyncStateSet=false\n{key}")
+            self.assertEqual(chosen.config.replication.master_lease, lease)
+            self.assertIn("another one leads", chosen.warnings[1])
 
     def test_who_may_replicate(self) -> None:
         """Networks of both kinds; an IPv4 address that came by an IPv6 port is one."""

@@ -39,6 +39,7 @@ PATIENCE = 2
 """A heartbeat's lateness counts so often in the patience with its broker, which is at most so many times the least."""
 
 _MARGIN = 5  # a heartbeat may be late by a fifth of the usual gap without having been late before
+_NEW_RHYTHM = 3  # so many gaps make one
 _FADE = 8  # a gap moves the usual one by an eighth; with each punctual heartbeat an eighth of the lateness is forgotten
 _NEVER_MS = -(10**15)
 
@@ -78,14 +79,26 @@ class _Rhythm:
 
     usual_ms: int = 0
     late_ms: int = 0
+    _gaps: int = 0  # seen, while they are few
+    _early: int = 0  # in a row
 
     def beat(self, gap_ms: int) -> None:
-        """One more came, so long after the one before it.  One out of turn (a change of role) says nothing."""
-        if not self.usual_ms:
-            self.usual_ms = gap_ms
-        elif 2 * gap_ms >= self.usual_ms:
-            self.late_ms = max(gap_ms - self.usual_ms, self.late_ms - self.late_ms // _FADE)
-            self.usual_ms += (gap_ms - self.usual_ms) // _FADE
+        """One more came, so long after the one before it.
+
+        One out of turn (a change of role) says nothing, nor do the first ones: a registration's, then those in turn.
+        """
+        usual_ms = self.usual_ms
+        if self._gaps < _NEW_RHYTHM:
+            self._gaps += 1
+            self.usual_ms = max(usual_ms, gap_ms)
+        elif 2 * gap_ms >= usual_ms:
+            self._early = 0
+            self.late_ms = max(min(gap_ms - usual_ms, usual_ms), self.late_ms - self.late_ms // _FADE)
+            self.usual_ms += (gap_ms - usual_ms) // _FADE
+        else:
+            self._early += 1
+            if self._early == _NEW_RHYTHM:
+                self.usual_ms, self._early = gap_ms, 0
 
     def patience_ms(self, least_ms: int) -> int:
         """How long its next heartbeat may take: from ``least_ms`` to :data:`PATIENCE` times as long."""
@@ -226,6 +239,11 @@ class Liveness:
         entry = self._find(key)
         return None if entry is None or entry.heard_ms == _NEVER_MS else now_ms - entry.heard_ms
 
+    def in_turn_ms(self, key: ReplicaKey) -> int:
+        """How old its last heartbeat may be while they come as they usually do; 0 where that is not known yet."""
+        entry = self._find(key)
+        return 0 if entry is None else entry.rhythm.usual_ms + entry.rhythm.late_ms
+
     def connected(self, key: ReplicaKey) -> bool:
         """Whether the connection of its last heartbeat is open."""
         entry = self._find(key)
@@ -241,10 +259,11 @@ class Liveness:
             age_ms = now_ms - entry.heard_ms
             if age_ms <= least_ms:
                 break
-            if age_ms > entry.rhythm.patience_ms(least_ms):
-                found.append(key)
-            if now_ms - entry.heard_ms > 2 * self.holds_ms(key):
+            gone = age_ms > 2 * self.holds_ms(key)
+            if gone:
                 ran_out.append(key)
+            if gone or age_ms > entry.rhythm.patience_ms(least_ms):
+                found.append(key)
         for key in ran_out:
             self._lost[key] = self._entries.pop(key)
         return found

@@ -218,7 +218,8 @@ class Suspicions:
         suspicion = self._asked(question)
         if suspicion is None or suspicion.state is not State.ASKING:
             return []
-        hears = connected and heard_ms_ago is not None and heard_ms_ago <= self._times.hears
+        fresh_ms = max(self._times.hears, self._liveness.in_turn_ms(suspicion.replica))
+        hears = connected and heard_ms_ago is not None and heard_ms_ago <= fresh_ms
         suspicion.voices[node] = suspicion.voices.get(node, False) or hears
         return self._weigh_refusal(suspicion, now_ms)
 
@@ -367,7 +368,14 @@ class Suspicions:
             return self._hold(suspicion, f"its link to {_text(suspicion.moving)} moves; its lease runs", now_ms)
         if not suspicion.links or not self._is_majority(1 + len(suspicion.voices)):
             return self._hold(suspicion, "too few others answer, it may be us; its lease runs", now_ms)
+        if age_ms is not None and age_ms < self._times.least:
+            return self._prolong(suspicion, self._times.least - age_ms, now_ms)
         return self._die(suspicion, Why.NOBODY_HEARS_IT, f"{silent}, and nobody hears it", now_ms)
+
+    def _prolong(self, suspicion: Suspect, by_ms: int, now_ms: int) -> list[Effect]:
+        """The round began early, with a closed connection: its heartbeat could still come."""
+        suspicion.due_ms, suspicion.again_ms = now_ms + by_ms, now_ms + by_ms // 2
+        return []
 
     def _hold(self, suspicion: Suspect, why: str, now_ms: int) -> list[Effect]:
         suspicion.state = State.HELD

@@ -61,8 +61,13 @@ class Times:
     retry: int = 1000
 
     @property
+    def least(self) -> int:
+        """Nobody is dead earlier after a heartbeat of his for the silence of his port and of all others."""
+        return self.silence + self.round
+
+    @property
     def hears(self) -> int:
-        """A controller hears a broker when its last heartbeat is no older.
+        """A controller hears a broker when its last heartbeat is no older, or no older than they usually are.
 
         Clearly less than what raised the suspicion, or the last heartbeat that all of them got would speak for the
         dead; and more than a live broker's heartbeat can be old both times that a round asks.

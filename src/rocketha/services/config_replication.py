@@ -21,9 +21,13 @@ NETWORKS_MAX = 256
 
 _EVENTS = "it is looked at whenever something changes that it depends on"
 _BEATS = "a heartbeat is written and forgotten"
+ELECTED_AFTER_MS = 1800
+"""Controllers of ours with the defaults of ``brokerSilence`` and ``brokerProbeTimeout`` elect no other master sooner
+after a master's last heartbeat, unless its port refuses connections."""
+
 LEASE_WITHOUT_ALL_MS = 750
-"""The longest lease that is over before another master can be there, where fewer than all in-sync replicas
-acknowledge: ``brokerSilence`` and ``brokerProbeTimeout`` of the controllers, less a heartbeat's interval."""
+"""The lease where fewer than all in-sync replicas acknowledge: over before there can be another master, though it was
+confirmed up to a heartbeat's interval after the last heartbeat that was heard."""
 
 
 def networks(value: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:

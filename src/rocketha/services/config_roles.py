@@ -13,6 +13,7 @@ from rocketha.protocols.endpoints import is_loopback
 from rocketha.services.config_keys import BrokerConfig
 from rocketha.services.config_replication import (
     ASYNC_MASTER,
+    ELECTED_AFTER_MS,
     LEASE_WITHOUT_ALL_MS,
     SLAVE,
     SYNC_MASTER,
@@ -94,6 +95,11 @@ def _complete_controller_mode(
         warnings.append("allAckInSyncStateSet=false: acknowledged messages are lost when a master is replaced")
         if "masterLease" not in given:
             keys.master_lease = LEASE_WITHOUT_ALL_MS
+        if keys.master_lease + keys.broker_heartbeat_interval > ELECTED_AFTER_MS:
+            warnings.append(
+                f"masterLease={keys.master_lease} and brokerHeartbeatInterval={keys.broker_heartbeat_interval}: "
+                f"together over {ELECTED_AFTER_MS} ms, so a master that is cut off may acknowledge while another one leads"
+            )
     if keys.master_lease > alive_ms:
         raise ConfigError(
             f"{name}: masterLease={keys.master_lease} is refused, allowed is up to controllerHeartBeatTimeoutMills="
