@@ -98,7 +98,8 @@ def _complete_controller_mode(
         if keys.master_lease + keys.broker_heartbeat_interval > ELECTED_AFTER_MS:
             warnings.append(
                 f"masterLease={keys.master_lease} and brokerHeartbeatInterval={keys.broker_heartbeat_interval}: "
-                f"together over {ELECTED_AFTER_MS} ms, so a master that is cut off may acknowledge while another one leads"
+                f"together over {ELECTED_AFTER_MS} ms, so a master that is cut off may acknowledge while another one "
+                "leads"
             )
     if keys.master_lease > alive_ms:
         raise ConfigError(
