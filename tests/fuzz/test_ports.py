@@ -24,19 +24,13 @@ from rocketha.admin.fuzz_port import PortRun
 from rocketha.admin.fuzz_report import PortReport
 from rocketha.wire.fuzz.generator import REMOTING, Generator
 from rocketha.wire.registry import FORMATS
+from tests.interop.harness import ports
 
 SEED = 20251103
 CASES = int(os.environ.get("ROCKETHA_FUZZ_PORT_CASES", "3000"))
 READY_SECONDS = 30.0
 STOP_SECONDS = 30.0
 ALARMING = re.compile(r"Traceback|Unhandled|#critical|#error")
-
-
-def free_port() -> int:
-    """A port of loopback nobody holds, whose neighbours below (the VIP port) are most likely free as well."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
 
 
 class OwnPortsTests(unittest.TestCase):
@@ -47,7 +41,7 @@ class OwnPortsTests(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.root = pathlib.Path(directory.name)
         self.log = self.root / "log"
-        self.namesrv, self.broker = free_port(), free_port()
+        self.namesrv, self.broker = ports.block(), ports.block()
         self.start()
 
     def start(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +18,10 @@ from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.remoting import Answer, Command
+from tests.interop.harness.ports import block
 
 CLUSTER, NAME = "C", "broker-a"
+_PORTS: list[int] = []  # of blocks that are ours, not given out yet
 BEAT_S = 0.1
 FAST = (
     "raftElectionTimeout=250\nraftHeartbeatInterval=50\nbrokerSilence=350\nbrokerProbeTimeout=250\nbrokerProbePause=100\n"
@@ -29,14 +30,11 @@ FAST = (
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Loopback ports that nobody listens on, each given out once in a run."""
+    while len(_PORTS) < count:
+        middle = block()
+        _PORTS.extend(range(middle - 4, middle + 6))
+    return [_PORTS.pop() for _ in range(count)]
 
 
 def pause(seconds: float) -> defer.Deferred[None]:
