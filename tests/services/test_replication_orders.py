@@ -631,8 +631,8 @@ class SwitchTests(Case):
         self.run_for(1.0)
         return order
 
-    def test_damage_of_confirmed_records_without_a_master(self) -> None:
-        """It is the best copy left, and not cut; it is no master either.  With a master it is copied anew."""
+    def damaged_without_a_master(self) -> tuple[Host, Host, int]:
+        """The master, killed; the member, whose damage was found after that, and which was not cut; its end."""
         one, two, found = self.damaged_member()
         end = self.log(two).end
         one.kill()
@@ -641,6 +641,11 @@ class SwitchTests(Case):
         found()
         self.run_for(0.5)
         self.assertEqual(self.log(two).end, end)
+        return one, two, end
+
+    def test_damage_of_confirmed_records_without_a_master(self) -> None:
+        """It is the best copy left, and not cut; it is no master either.  With a master it is copied anew."""
+        one, two, end = self.damaged_without_a_master()
         self.refused(2)
         self.assertEqual(self.log(two).end, end)
         one.start()
@@ -685,14 +690,7 @@ class SwitchTests(Case):
 
     def test_a_restart_forgets_no_damage(self) -> None:
         """Nobody elects what recovery leaves of a log whose damage was found."""
-        one, two, found = self.damaged_member()
-        end = self.log(two).end
-        one.kill()
-        self.leader = 0
-        self.run_for(0.5)
-        found()
-        self.run_for(0.5)
-        self.assertEqual(self.log(two).end, end)
+        one, two, end = self.damaged_without_a_master()
         self.restarted(one, two, end)
 
     def test_a_restart_forgets_no_cut(self) -> None:
