@@ -18,6 +18,8 @@ SPEC = "note" / Struct(
     Terminated,
 )
 HEAD = struct.Struct(">hi")
+ROOM_BYTES_MAX = 32 << 20
+"""Four times what a small case may hold."""
 
 Note = tuple[int, bytes]
 
@@ -62,6 +64,13 @@ def believes_length(data: bytes) -> dict[str, Any]:
     """Makes room for as many bytes as the sender says."""
     if len(data) >= HEAD.size:
         bytearray(max(HEAD.unpack_from(data)[1], 0))
+    return sound(data)
+
+
+def believes_length_in_part(data: bytes) -> dict[str, Any]:
+    """Makes room for as many bytes as the sender says, up to some."""
+    if len(data) >= HEAD.size:
+        bytearray(min(max(HEAD.unpack_from(data)[1], 0), ROOM_BYTES_MAX))
     return sound(data)
 
 
