@@ -7,6 +7,7 @@ import copy
 from rocketha.broker.role import Role
 from rocketha.errors import DiskFailure
 from rocketha.simulation.host import Host
+from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
 from tests.services.broker_case import pull_fields
 from tests.services.replication_case import NAMESERVER_PORT, SEGMENT, ReplicationCase
@@ -53,6 +54,20 @@ class CopyTests(PairCase):
         self.until("the slave has it", lambda: self.level(self.master, slave), 0.5)
         self.same_logs(self.master, slave)
         self.assertGreater(self.log(slave).end, 50 * 500)
+
+    def test_runtime_info(self) -> None:
+        """Asks its own disk, not this machine's, and does not wait for it: what a look at it found before is told."""
+        disk = self.master.disk
+        disk.ratio = 0.25
+        self.run_for(20.0)
+        looks: list[str] = []
+        self.patch(disk, "space", looks.append)
+        answer = self.ask(self.master, RequestCode.GET_BROKER_RUNTIME_INFO)
+        self.assertEqual((answer.code, looks), (0, []))
+        table = json_dialect.loads(answer.body)["table"]
+        self.assertEqual(table["commitLogDirCapacity"], "Total : 931.3 GiB, Free : 698.5 GiB.")
+        self.assertEqual(table["commitLogDiskRatio"], "0.25")
+        self.assertEqual(table["commitLogDiskRatio_/store/commitlog"], "0.25")
 
     def test_catch_up_over_files(self) -> None:
         """A slave that comes late gets the master's last file (as Java's), and goes on from there."""

@@ -153,9 +153,12 @@ class DiskContract:
         lock.release()
         self.disk.lock(path).release()
 
-    def test_used_ratio_is_a_ratio(self) -> None:
-        """Between empty and full."""
-        self.assertTrue(0.0 <= self.disk.used_ratio(self.root) <= 1.0)
+    def test_space(self) -> None:
+        """What is available is free, what is free is there, and the used part of it is between empty and full."""
+        space = self.disk.space(self.root)
+        self.assertTrue(0 <= space.available <= space.free <= space.total)
+        self.assertGreater(space.total, 0)
+        self.assertTrue(0.0 <= space.used_ratio <= 1.0)
 
 
 class MemoryDiskContractTests(DiskContract, unittest.TestCase):
@@ -324,4 +327,4 @@ class MemoryDiskFaultTests(unittest.TestCase):
             file.write(8192, [b"x"])
         self.assertEqual(caught.exception.errno, errno.ENOSPC)
         file.write(100, [b"y"])
-        self.assertEqual(disk.used_ratio("/d"), 1.0)
+        self.assertEqual(disk.space("/d").used_ratio, 1.0)

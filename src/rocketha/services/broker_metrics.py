@@ -4,7 +4,6 @@ read.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -91,10 +90,9 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
 def runtime_facts(broker: RunningBroker) -> dict[str, str]:
     """Keys of GET_BROKER_RUNTIME_INFO that only the service knows."""
     ratio = repr(broker.store.used_ratio)
-    disk = os.statvfs(broker.config.store.store_path_commit_log)
-    total, free = (readable_bytes(blocks * disk.f_frsize) for blocks in (disk.f_blocks, disk.f_bfree))
+    space = broker.store.space
     facts = {
-        "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
+        "commitLogDirCapacity": f"Total : {readable_bytes(space.total)}, Free : {readable_bytes(space.free)}.",
         "commitLogDiskRatio": ratio,
         f"commitLogDiskRatio_{broker.config.store.store_path_commit_log}": ratio,
         "consumeQueueDiskRatio": ratio,

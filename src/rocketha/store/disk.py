@@ -16,7 +16,7 @@ Every failure is a :class:`rocketha.errors.DiskFailure` with the path, the opera
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
@@ -61,6 +61,26 @@ class Lock(Protocol):
 
     def release(self) -> None:
         """Give it up; a second call does nothing."""
+
+
+class DiskSpace(NamedTuple):
+    """Of one file system, in bytes.
+
+    :ivar total: its size.
+    :ivar free: what nothing is written to.
+    :ivar available: what of that is left to processes that are not root.
+    """
+
+    total: int
+    free: int
+    available: int
+
+    @property
+    def used_ratio(self) -> float:
+        """Used part, 0.0 to 1.0, as ``df`` counts it: of what this process could have; 1.0 where that is nothing."""
+        used = self.total - self.free
+        reach = used + self.available
+        return used / reach if reach > 0 else 1.0
 
 
 class Disk(Protocol):
@@ -108,5 +128,5 @@ class Disk(Protocol):
     def lock(self, path: str) -> Lock:
         """Take the exclusive lock on a file, made if need be, against other processes and this one; EAGAIN if held."""
 
-    def used_ratio(self, path: str) -> float:
-        """Used part of the file system that holds ``path``, 0.0 to 1.0, as ``df`` counts it."""
+    def space(self, path: str) -> DiskSpace:
+        """Of the file system that holds ``path``."""

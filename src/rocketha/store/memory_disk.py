@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from rocketha.errors import DiskFailure
-from rocketha.store.disk import Buffer
+from rocketha.store.disk import Buffer, DiskSpace
 
 PAGE = 4096
 SECTOR = 512
@@ -217,7 +217,7 @@ class MemoryDisk:
     :ivar tear_bytes: size of the unit that a crash keeps or loses whole: :data:`SECTOR`, or 1 for the harshest disk.
     :ivar operations: how many operations were asked for so far.
     :ivar capacity_bytes: ENOSPC beyond this; None for no limit.
-    :ivar ratio: what :meth:`used_ratio` answers.
+    :ivar ratio: used part in what :meth:`space` answers, where there is no limit.
     """
 
     def __init__(self, chance: random.Random, tear_bytes: int = SECTOR) -> None:
@@ -459,12 +459,12 @@ class MemoryDisk:
         self.locks.add(path)
         return MemoryLock(self, path)
 
-    def used_ratio(self, path: str) -> float:
-        """See :meth:`rocketha.store.disk.Disk.used_ratio`."""
+    def space(self, path: str) -> DiskSpace:
+        """See :meth:`rocketha.store.disk.Disk.space`."""
         self.step(path, "statvfs")
-        if self.capacity_bytes:
-            return self.used_bytes() / self.capacity_bytes
-        return self.ratio
+        total = self.capacity_bytes or 10**12
+        free = max(0, total - (self.used_bytes() if self.capacity_bytes else round(self.ratio * total)))
+        return DiskSpace(total, free, free)
 
     def _file(self, path: str, operation: str) -> _Inode:
         inode = self._names.get(path, 0)

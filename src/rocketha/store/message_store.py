@@ -16,7 +16,7 @@ from rocketha.store import atomic_file, census
 from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
-from rocketha.store.disk import Disk, Lock
+from rocketha.store.disk import Disk, DiskSpace, Lock
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job, run_here
 from rocketha.store.log_walk import record_at
@@ -226,7 +226,12 @@ class MessageStore:
     @property
     def used_ratio(self) -> float:
         """Used part of the disk, as last looked at."""
-        return self.upkeep.used_ratio
+        return self.upkeep.space.used_ratio
+
+    @property
+    def space(self) -> DiskSpace:
+        """Of the disk, as last looked at: does not wait for it."""
+        return self.upkeep.space
 
     # Syncing and upkeep
 

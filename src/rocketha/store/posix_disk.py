@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from rocketha.errors import DiskFailure
-from rocketha.store.disk import Buffer
+from rocketha.store.disk import Buffer, DiskSpace
 
 BUFFERS_MAX = 1024
 """IOV_MAX on Linux: buffers of one pwritev."""
@@ -277,12 +277,10 @@ class PosixDisk:
         _HELD.add(real)
         return PosixLock(real, fd)
 
-    def used_ratio(self, path: str) -> float:
-        """See :meth:`rocketha.store.disk.Disk.used_ratio`."""
-        space = _call(path, "statvfs", lambda: os.statvfs(path))
-        used = space.f_blocks - space.f_bfree
-        total = used + space.f_bavail
-        return used / total if total > 0 else 1.0
+    def space(self, path: str) -> DiskSpace:
+        """See :meth:`rocketha.store.disk.Disk.space`."""
+        found = _call(path, "statvfs", lambda: os.statvfs(path))
+        return DiskSpace(*(blocks * found.f_frsize for blocks in (found.f_blocks, found.f_bfree, found.f_bavail)))
 
 
 def _call(path: str, operation: str, function: Callable[[], T]) -> T:

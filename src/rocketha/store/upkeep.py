@@ -16,7 +16,7 @@ from rocketha.errors import DiskFailure
 from rocketha.store import checkpoint, expiry
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
-from rocketha.store.disk import Disk
+from rocketha.store.disk import Disk, DiskSpace
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job
 from rocketha.store.log_walk import record_at
@@ -30,7 +30,7 @@ class Upkeep:
 
     :ivar fields: what the checkpoint may claim now.
     :ivar last_record: log offset and store time in ms of the newest record.
-    :ivar used_ratio: used part of the disk, as last looked at.
+    :ivar space: of the disk, as last looked at.
     :ivar confirm_offset: of a replicated log: what the next checkpoint says of it; None leaves the file's value.
     :ivar keep_from: of a replica: log offset from which on queues and index are not made yet, so that no file with
         later bytes may expire; None for all of the log.
@@ -41,7 +41,7 @@ class Upkeep:
     ) -> None:
         self.fields = checkpoint.NOTHING
         self.last_record = (0, 0)
-        self.used_ratio = 0.0
+        self.space = DiskSpace(1, 1, 1)  # empty, until somebody looks
         self.confirm_offset: int | None = None
         self.keep_from: int | None = None
         self._disk = disk
@@ -66,7 +66,7 @@ class Upkeep:
 
     def begin(self, now_ms: int) -> None:
         """The store is loaded: the intervals begin."""
-        self.used_ratio = self._disk.used_ratio(self._root)
+        self.space = self._disk.space(self._root)
         for kind in ("queues", "thorough", "index", "expire"):
             self._set_next(kind, now_ms)
         self._next["disk"] = 0
@@ -100,14 +100,14 @@ class Upkeep:
     def look_at_disk(self) -> None:
         """Ask how full the disk is; a disk that does not answer keeps its last figure, its writes will tell."""
         with contextlib.suppress(DiskFailure):
-            self.used_ratio = self._disk.used_ratio(self._root)
+            self.space = self._disk.space(self._root)
 
     def is_disk_full(self, now_ms: int) -> bool:
         """Whether writes are refused; looks at the disk now and then."""
         if self._due("disk", now_ms):
             self._set_next("disk", now_ms)
             self.look_at_disk()
-        return expiry.is_full(self.used_ratio, self._config)
+        return expiry.is_full(self.space.used_ratio, self._config)
 
     def flush_job(self) -> Job | None:
         """Sync the log up to here: group commit in synchronous mode, a timer's work in asynchronous mode.
@@ -245,7 +245,7 @@ class Upkeep:
                     break
                 record = record_at(segments, base)  # the next file's first record is younger than all of this one
                 last_times.append(record.store_timestamp_ms if record is not None else 0)
-        count = expiry.files_to_delete(last_times, now_ms, self.used_ratio, self._config)
+        count = expiry.files_to_delete(last_times, now_ms, self.space.used_ratio, self._config)
         if not count:
             return None
         paths = [segments.detach_first() for _ in range(count)]
