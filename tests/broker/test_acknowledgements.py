@@ -125,6 +125,7 @@ class AcknowledgementsTests(SynchronousTestCase):
         self.assertEqual(waiting.next_deadline_ms(), 5000)
         self.assertEqual(waiting.expired(5000), 1)
         self.assertEqual(self.answers.said[1:], [(10, LATE_DISK)])
+        self.assertEqual(waiting.late, 1, "a late disk is not counted")
         self.assertIsNone(waiting.next_deadline_ms())
 
     def test_a_failed_disk(self) -> None:
@@ -144,6 +145,7 @@ class AcknowledgementsTests(SynchronousTestCase):
         self.answers.put(waiting, 20)
         self.assertEqual(waiting.abandon(), 2)
         self.assertEqual(sorted(self.answers.said), [(10, LATE_SLAVE), (20, LATE_DISK)])
+        self.assertEqual(waiting.late, 1)
 
     def test_a_cut_log(self) -> None:
         """What disk and replicas had behind the cut says nothing of the bytes that come there."""

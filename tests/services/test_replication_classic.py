@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
+
+from twisted.logger import LogLevel, capturedLogs
 
 from rocketha.broker.role import Role
 from rocketha.errors import DiskFailure
@@ -427,6 +430,39 @@ class SyncTests(PairCase):
         slave.thaw()
         self.until("level", lambda: self.level(self.master, slave))
         self.assertEqual(self.send(self.master), 0)
+
+    def late_told(self, events: list[Any]) -> list[tuple[int, Any]]:
+        """How many sends each line of the log tells of, and how loud it is."""
+        found = [event for event in events if "FLUSH_SLAVE_TIMEOUT" in (event.get("log_format") or "")]
+        return [(event["count"], event["log_level"]) for event in found]
+
+    def test_s1_28_the_log_tells_of_late_ones(self) -> None:
+        """How many, in a line a second at most, however many there are."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        slave.freeze(whole=True)
+        with capturedLogs() as events:
+            waiting = [self.sending(self.master) for _ in range(40)]
+            self.run_for(3.5)
+            waiting += [self.sending(self.master) for _ in range(2)]
+            self.run_for(8.0)
+        self.assertEqual({self.await_(each).code for each in waiting}, {ResponseCode.FLUSH_SLAVE_TIMEOUT})
+        self.assertEqual(self.late_told(events), [(40, LogLevel.error), (2, LogLevel.error)])
+        self.assertIn("rocketha_sends_late_total 42\n", self.service(self.master).metrics.exposition())
+
+    def test_s1_28_at_a_stop(self) -> None:
+        """Those that nobody can speak for any more when it stops are told of, too."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        slave.freeze(whole=True)
+        waiting = [self.sending(self.master) for _ in range(5)]
+        self.run_for(0.1)
+        with capturedLogs() as events:
+            self.stop(self.master)
+        self.assertEqual({self.await_(each).code for each in waiting}, {ResponseCode.FLUSH_SLAVE_TIMEOUT})
+        self.assertEqual(self.late_told(events), [(5, LogLevel.error)])
 
     def test_a_stop_under_load(self) -> None:
         """Of a master that stops no message is acknowledged that its slave does not have."""

@@ -58,6 +58,7 @@ class Acknowledgements:
     :ivar replicas: what sends need of replicas from now on; those that wait already go on as they began.
     :ivar flush_timeout_ms: how long one waits for the disk.
     :ivar slave_timeout_ms: how long for replicas.
+    :ivar late: how many sends were answered with FLUSH_SLAVE_TIMEOUT.
     """
 
     def __init__(self, sync_flush: bool = False, flush_timeout_ms: int = 5000, slave_timeout_ms: int = 3000) -> None:
@@ -65,6 +66,7 @@ class Acknowledgements:
         self.replicas = Replicas.NOT_ASKED
         self.flush_timeout_ms = flush_timeout_ms
         self.slave_timeout_ms = slave_timeout_ms
+        self.late = 0
         self._replicated: deque[Waiting] = deque()  # for replicas; under SYNC_FLUSH for the disk too
         self._local: deque[Waiting] = deque()  # for the disk alone, answered with _local_code
         self._on_disk = 0
@@ -119,6 +121,7 @@ class Acknowledgements:
                 kept.append(entry)
             else:
                 entry.connection.write(entry.frame(code))
+                self.late += code == ResponseCode.FLUSH_SLAVE_TIMEOUT
                 count += 1
         waiting.extendleft(reversed(kept))
         return count
@@ -151,9 +154,10 @@ class Acknowledgements:
 
     def abandon(self) -> int:
         """This broker is the master no more: nobody can say that a message is safe; how many were answered."""
-        return _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT) + _fail(
-            self._replicated, ResponseCode.FLUSH_SLAVE_TIMEOUT
-        )
+        count = _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT)
+        late = _fail(self._replicated, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+        self.late += late
+        return count + late
 
     def log_cut(self, end: int) -> None:
         """The log ends at ``end`` now; nobody may wait.  What was said of bytes behind it is of other bytes."""

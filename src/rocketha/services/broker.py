@@ -193,7 +193,7 @@ class BrokerService(service.MultiService):
             log, keys, self.reactor, self.chance, self._changes, self.flusher, self.waiting, self.wakeups,
             self.as_turn, self._now, report.clean,
         )  # fmt: skip
-        self.replication_status = ReplicationStatus(self.replication, self.state, self.reactor, self.wall)
+        self.replication_status = ReplicationStatus(self.replication, self.state, self.waiting, self.reactor, self.wall)
         if self._role_source is not None:
             self.role_source = self._role_source(self)
         elif keys.enable_controller_mode:
@@ -267,6 +267,7 @@ class BrokerService(service.MultiService):
         if was_serving:
             yield self.role_source.end()
             self.replication.stop()
+            self.replication_status.stop()
         self.serving = False
         if self.group is not None:
             self.group.stop()

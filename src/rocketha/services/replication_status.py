@@ -1,4 +1,4 @@
-"""What a broker tells of its replication: to RocketMQ's tools, to other brokers, to Prometheus.
+"""What a broker tells of its replication: to RocketMQ's tools, to other brokers, to Prometheus, in its log.
 
 Java: ``AdminBrokerProcessor``, ``HARuntimeInfo``.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.role import Role
 from rocketha.broker.state import BrokerState
+from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.replication.acks import NO_ACK
 from rocketha.services.broker_parts import Responder
@@ -27,9 +29,15 @@ class ReplicationStatus:
     :param wall_s: seconds since 1970.
     """
 
-    def __init__(self, replication: Replication, state: BrokerState, reactor: Any, wall_s: Callable[[], float]) -> None:
+    def __init__(
+        self, replication: Replication, state: BrokerState, waiting: Acknowledgements, reactor: Any,
+        wall_s: Callable[[], float],
+    ) -> None:  # fmt: skip
         self._replication = replication
         self._state = state
+        self._waiting = waiting
+        self._late_told = 0
+        self._log = make_logger()
         self._reactor = reactor
         self._wall_s = wall_s
         self._sent: dict[int, tuple[int, int]] = {}  # of each link: bytes a second ago, and in that second
@@ -41,7 +49,8 @@ class ReplicationStatus:
         }
 
     def second(self) -> None:
-        """A second has passed: how much was sent in it."""
+        """A second has passed: how much was sent in it, and how many sends came too late for their replicas."""
+        self._tell_late()
         links = self._replication.links.factory.connections
         self._sent = {
             number: (link.bytes_sent, link.bytes_sent - self._sent.get(number, (0, 0))[0])
@@ -50,6 +59,19 @@ class ReplicationStatus:
         slave = self._replication.following.connection
         received = 0 if slave is None else slave.bytes_received
         self._received = received, max(0, received - self._received[0])
+
+    def stop(self) -> None:
+        """There is no next second."""
+        self._tell_late()
+
+    def _tell_late(self) -> None:
+        """One line for all of a second: under load thousands are late at once."""
+        late = self._waiting.late
+        if late != self._late_told:
+            count, self._late_told = late - self._late_told, late
+            self._log.error(
+                "{count} sends were answered with FLUSH_SLAVE_TIMEOUT: stored here, not at enough replicas", count=count
+            )
 
     # -- requests
 
@@ -129,6 +151,8 @@ class ReplicationStatus:
             ),
         ):  # fmt: skip
             metrics.ask(name, text, value, "gauge")
+        late = "Sends answered with FLUSH_SLAVE_TIMEOUT."
+        metrics.ask("rocketha_sends_late_total", late, lambda: self._waiting.late, "counter")
 
     def _links(self) -> int:
         return len(self._replication.links.factory.connections)
