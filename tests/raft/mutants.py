@@ -405,6 +405,13 @@ MUTANTS = [
         "pass",
     ),
     Mutant(
+        "a candidate leaves each term as quickly as the first, however long votes take (D7)",
+        "elections.py",
+        "elections",
+        " << self._stood)",
+        ")",
+    ),
+    Mutant(
         "leadership is handed to a node that lags (D6)",
         "leadership.py",
         "leadership",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from twisted.trial import unittest
 
 from rocketha.raft.config import RaftConfig, Role
@@ -304,6 +306,26 @@ class RefusedTests(unittest.SynchronousTestCase):
             cluster.node(each).peer_refused("1")
         cluster.tick(4, "2", "3")
         self.assertIn(cluster.leader(), ("2", "3"))
+
+    def test_votes_that_take_longer(self) -> None:
+        """Each term tried is given twice the time of the one before; else slow answers were never waited for.
+
+        Votes are lost here, so every term is. At 20 ticks the hurry is over, with three or four terms tried of ten.
+        """
+        cluster = self.gone(election_ticks=20)
+        for each in ("2", "3"):
+            cluster.node(each).peer_refused("1")
+        cluster.lose = lambda message: message.kind == Kind.VOTE_ANSWER
+        tried = []
+        for passed in range(1, 21):
+            before = cluster.node("2").term
+            cluster.tick(1, "2")
+            if cluster.node("2").term > before:
+                tried.append(passed)
+        self.assertIn(len(tried), (3, 4), str(tried))
+        waited = [later - sooner for sooner, later in itertools.pairwise(tried)]
+        self.assertEqual(waited, sorted(waited))
+        self.assertGreaterEqual(waited[-1], 3 * waited[0])
 
     def test_a_leader_that_is_heard_again_is_back(self) -> None:
         """A restart so quick that nobody campaigned."""

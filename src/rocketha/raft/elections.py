@@ -29,7 +29,11 @@ REFUSED_JITTER_MS = 10
 """After a refused connection: 10-20 ms for the first id, 40-50 ms for the second, and so on."""
 
 HURRY_TICKS = 2
-"""An election that failed after a refused connection is tried again after so many ticks, or one more, a rank."""
+"""An election that failed after a refused connection is tried again after so many ticks, or one more, a rank.
+
+Twice as many for each term that was tried: where votes take longer than that (slow links, slow disks) a candidate would
+else leave each of its terms before it can win it.
+"""
 
 
 class Elections:
@@ -45,6 +49,7 @@ class Elections:
         "_hurry",
         "_ordered",
         "_rank",
+        "_stood",
         "_unsure",
         "_votes",
         "elapsed",
@@ -59,6 +64,7 @@ class Elections:
         self._hurry = 0
         self._ordered = False  # the leader wants this node to succeed it
         self._rank = 0  # among those who campaign after a refused connection
+        self._stood = 0  # terms tried since then
         self.leadership: Leadership | None = None
         self.elapsed = 0
         self.timeout = 0
@@ -81,7 +87,7 @@ class Elections:
         chance, ticks = self._core.random, self._core.config.election_ticks
         self.elapsed = 0
         if self._hurry:
-            self.timeout = HURRY_TICKS * (1 + self._rank) + chance.randrange(2)
+            self.timeout = (HURRY_TICKS * (1 + self._rank) << self._stood) + chance.randrange(2)
         else:
             self.timeout = chance.randrange(ticks, 2 * ticks)
 
@@ -141,6 +147,7 @@ class Elections:
         self._enter_term(core.term + 1, core.id)
         self._ordered = context == FORCED
         self._ask(Kind.VOTE, core.term, context)
+        self._stood += 1
 
     def _enter_term(self, term: int, vote: str) -> None:
         """A new term, with its one vote (or none yet); what matched the leader of the old one says nothing."""
@@ -255,6 +262,7 @@ class Elections:
             return 0
         core.leader_gone = True
         self._hurry = core.config.election_ticks
+        self._stood = 0
         others = [each for each in core.voting_peers() if each != core.leader_id]
         self._rank = sum(1 for each in others if each < core.id)
         self.timeout = min(self.timeout, self.elapsed + HURRY_TICKS + self._rank)  # should the driver's call not come
