@@ -13,12 +13,18 @@ from twisted.internet import defer, reactor, task
 from twisted.trial.unittest import TestCase
 
 from rocketha.protocols.shared_port import SharedPort
+from rocketha.raft.config import RaftConfig
 from rocketha.raft.errors import NotLeader
 from rocketha.raft.messages import Entry
 from rocketha.services.raft import RaftService
+from rocketha.services.raft_options import RaftOptions
 from rocketha.services.raft_waiting import Lost
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer
+
+PATIENT_TICKS = 800
+AT_ONCE_S = PATIENT_TICKS * RaftOptions().tick_s / 2
+"""Half the shortest election timeout of a patient group."""
 
 
 class Words:
@@ -107,7 +113,7 @@ class Member:
 class RaftCase(TestCase):
     """Three members n0, n1, n2."""
 
-    timeout = 60
+    timeout = 300
     arguments: dict[str, Any] = {}
     machine: Callable[[], Words] = Words
 
@@ -131,6 +137,26 @@ class RaftCase(TestCase):
             yield self.members[name].start(dict(self.addresses))
 
     @defer.inlineCallbacks
+    def start_patient(self, *names: str) -> Any:
+        """Start members that wait half a minute and more for a leader before they stand for election, and appoint one:
+        what comes about sooner than :data:`AT_ONCE_S`, however slow the machine, came without that wait."""
+        self.add(*names)
+        for name in names:
+            patient = RaftConfig(id=name, election_ticks=PATIENT_TICKS)
+            yield self.members[name].start(dict(self.addresses), config=patient)
+        yield self.appointed()
+
+    @defer.inlineCallbacks
+    def appointed(self) -> Any:
+        """A leader, without waiting for an election timeout."""
+        services = [member.service for member in self.members.values()]
+        yield self.until(lambda: all(len(each.status().hears) == len(services) - 1 for each in services))
+        services[0].node.campaign()
+        services[0].wake()
+        leader = yield self.until(self.leader)
+        return leader
+
+    @defer.inlineCallbacks
     def stop_all(self) -> Any:
         for member in self.members.values():
             if member.runs:
@@ -139,7 +165,7 @@ class RaftCase(TestCase):
             yield member.stop()
 
     @defer.inlineCallbacks
-    def until(self, condition: Callable[[], Any], seconds: float = 15.0) -> Any:
+    def until(self, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
         """Wait until something holds; its value."""
         deadline = time.monotonic() + seconds
         while True:
@@ -169,7 +195,7 @@ class RaftCase(TestCase):
         return [m for m in self.members.values() if m.runs and m is not leader]
 
     @defer.inlineCallbacks
-    def propose(self, data: bytes, seconds: float = 15.0) -> Any:
+    def propose(self, data: bytes, seconds: float = 60.0) -> Any:
         """Propose until it is surely applied, to whoever leads; a proposal with an unknown result is not repeated."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
