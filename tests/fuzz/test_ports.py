@@ -28,8 +28,8 @@ from tests.interop.harness import ports
 
 SEED = 20251103
 CASES = int(os.environ.get("ROCKETHA_FUZZ_PORT_CASES", "3000"))
-READY_SECONDS = 30.0
-STOP_SECONDS = 30.0
+READY_SECONDS = 120.0
+STOP_SECONDS = 120.0
 ALARMING = re.compile(r"Traceback|Unhandled|#critical|#error")
 
 

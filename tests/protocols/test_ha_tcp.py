@@ -100,7 +100,7 @@ class StoreReplica(Replica):
 class TcpCase(TestCase):
     """A port on loopback."""
 
-    timeout = 60
+    timeout = 300
 
     def setUp(self) -> None:
         from twisted.internet import reactor as installed

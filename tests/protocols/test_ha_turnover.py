@@ -39,7 +39,7 @@ class Left:
 class TurnoverTests(TcpCase):
     """Fifty links at a time, classic and of controller mode in turn; they end in four ways in turn."""
 
-    timeout = 300
+    timeout = 1200
 
     @inlineCallbacks
     def test_ten_thousand_links(self) -> Generator[Deferred[Any], Any, None]:

@@ -43,7 +43,7 @@ def pause(seconds: float) -> defer.Deferred[None]:
 
 
 @defer.inlineCallbacks
-def until(what: str, check: Callable[[], Any], seconds: float = 10.0) -> Any:
+def until(what: str, check: Callable[[], Any], seconds: float = 30.0) -> Any:
     """The first true value of ``check``, asked every few milliseconds."""
     end = reactor.seconds() + seconds  # type: ignore[attr-defined]
     while True:
@@ -234,7 +234,7 @@ class ControllerCase(TestCase):
 
     count = 1
     keys = FAST
-    timeout = 60
+    timeout = 300
 
     @defer.inlineCallbacks
     def setUp(self) -> Any:

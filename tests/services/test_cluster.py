@@ -23,7 +23,7 @@ from rocketha.services import cluster_tap
 from rocketha.services.cluster import ClusterService
 from tests.interop.harness import ports
 
-PATIENCE_S = 20
+PATIENCE_S = 90
 
 
 class Inbox:
@@ -61,7 +61,7 @@ class Inbox:
 class ClusterTestCase(TestCase):
     """Starts and stops clusters on one directory."""
 
-    timeout = 60
+    timeout = 300
 
     def setUp(self) -> None:
         """A directory and ports."""

@@ -55,7 +55,7 @@ class Closing(protocol.Protocol):
 class ProbeTests(TestCase):
     """Each verdict, from a socket."""
 
-    timeout = 20
+    timeout = 120
 
     def setUp(self) -> None:
         self.probes = Probes(reactor, lambda address, reached: None)

@@ -15,7 +15,7 @@ from typing import IO
 
 from tests.interop.harness import ports
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 LAST_WORD = "Ctrl-C stops it\n"
 
 
