@@ -173,6 +173,13 @@ class ClusterTests(SynchronousTestCase):
             answer = self.controller.ask(request(1004, {"brokerName": NAME}), Caller("h:1", cluster))
             self.assertTrue(answer.body.startswith(body))
 
+    def test_cluster_that_a_request_names(self) -> None:
+        """Ours: 1004 may name one; it decides where the connection said nothing."""
+        named = request(1004, {"brokerName": NAME, "clusterName": "d"})
+        self.assertTrue(self.controller.ask(named).body.startswith(b'{"syncStateSet":[1],'))
+        self.assertTrue(self.controller.ask(named, Caller("h:1", "c")).body.startswith(b'{"syncStateSet":[1,2,3],'))
+        self.assertEqual(self.controller.ask(request(1004, {"brokerName": NAME, "clusterName": "e"})).code, 2008)
+
     def test_both_are_shown(self) -> None:
         """1006 names groups only; two of a name are told apart."""
         answer = self.controller.ask(request(1006, body=b'["b","x"]'))

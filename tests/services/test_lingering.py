@@ -14,7 +14,7 @@ from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 from tests.services.broker_case import pull_fields, records
-from tests.services.controlled_case import ControlledCase
+from tests.services.controlled_case import CONTROLLER_PORT, ControlledCase
 from tests.services.replication_case import NAMESERVER_PORT
 
 POLL_S = 30.0
@@ -169,6 +169,19 @@ class DefaultTests(LingeringTests):
         self.assertIsNone(lingering._controllers)
         self.assertIsNone(lingering._next_question)
 
+    def test_another_cluster_has_a_group_of_that_name(self) -> None:
+        """The controllers are asked about this one, though no heartbeat on that connection says which it is."""
+        address = f"{self.controllers[0].address}:{CONTROLLER_PORT}"
+        self.broker("other", f"enableControllerMode=true\ncontrollerAddr={address}\nbrokerClusterName=other\n")
+        self.heartbeat(self.first, "PG")
+        stopping = self.stop_first()
+        self.keep_sending(self.first, 1.0)
+        self.master().kill()
+        self.keep_sending(self.first, 8.0)
+        self.assertFalse(stopping.called)
+        self.assertEqual(self.service(self.first).watch.address, f"{self.master().address}:10911")
+        self.await_(stopping)
+
     def test_requests_of_other_kinds(self) -> None:
         """Are refused: there is no store any more."""
         self.heartbeat(self.first, "PG")
@@ -254,6 +267,29 @@ class SyncFlushTests(LingeringTests):
         self.assertEqual(touched, [])
         self.await_(stopping)
         self.assertLess(len(self.failed()), 3, "those that were on the connection that broke")
+
+
+class ElectedTests(LingeringTests):
+    """Where a broker outside the SyncStateSet may be elected."""
+
+    controller_keys = "enableElectUncleanMaster=true"
+
+    def test_it_is_elected_itself(self) -> None:
+        """All others die, and its port still answers: it ends, so that it can be started, and leads."""
+        self.heartbeat(self.first, "PG")
+        number, stopping = self.number(self.first), self.stop_first()
+        self.keep_sending(self.first, 1.0)
+        for each in self.others:
+            each.kill()
+        while self.group().master != number:
+            self.keep_sending(self.first, 0.1)
+            self.assertFalse(stopping.called)
+        self.keep_sending(self.first, 1.0)
+        self.assertTrue(stopping.called, "it goes on, and nobody can lead")
+        self.first.exited("stopped")
+        self.restart(self.first)
+        self.assertIs(self.master(), self.first)
+        self.assertEqual(self.send(self.first), 0)
 
 
 class NoLingeringTests(LingeringTests):

@@ -67,7 +67,7 @@ class Caller(NamedTuple):
     """Where a request came from.
 
     ``cluster`` is the one that heartbeats and registrations on the same connection named, empty if there were none:
-    1001 and 1004 name none themselves.
+    1001 names none itself, nor does Java's 1004.
     """
 
     address: str = ""
@@ -260,7 +260,8 @@ class Requests:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def _replica_info(self, command: Command, caller: Caller, now_ms: int) -> AskReplicaInfo:
-        return AskReplicaInfo(caller.cluster, _name(command, "brokerName"))
+        cluster = caller.cluster or _optional_name(command, "clusterName")
+        return AskReplicaInfo(cluster, _name(command, "brokerName"))
 
     def _next_broker_id(self, command: Command, caller: Caller, now_ms: int) -> AskNextBrokerId:
         return AskNextBrokerId(_name(command, "clusterName"), _name(command, "brokerName"))

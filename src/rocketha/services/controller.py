@@ -227,11 +227,11 @@ class ControllerService(service.MultiService):
             self._reactor = reactor
         config, reactor_ = self.config, self._reactor
         self.state = ControllerState()
-        self._elections = Elections(config, self.state, reactor_.seconds, self._wall, self._propose)
+        self._elections = Elections(config, self.state, reactor_.seconds, self._wall, self._propose, self._barrier)
         self._watch = Watch(
             reactor_, self._seconds or reactor_.seconds, config, self.state, self.other_voters, self._elections.elect
         )
-        self._notices = Notices(reactor_, self._watch.probes.connections, self._elections.told, self._elections.untold)
+        self._notices = Notices(reactor_, self._watch.probes.connections, self._elections)
         self._elections.watch, self._elections.notices = self._watch, self._notices
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()
@@ -433,8 +433,11 @@ class ControllerService(service.MultiService):
             result.addCallback(lambda answer: self._telling(connection, command, caller, answer))
         return result
 
+    def _barrier(self) -> defer.Deferred[None]:
+        return self.raft.barrier()
+
     def _inform(self, question: Question) -> defer.Deferred[Any]:
-        return self.raft.barrier().addCallback(
+        return self._barrier().addCallback(
             lambda _: self._requests.answer(question, int(self._wall() * 1000)) if self.leading else answers.NOT_LEADER
         )
 
@@ -467,8 +470,8 @@ class ControllerService(service.MultiService):
 
     def _telling(self, connection: RemotingProtocol, command: Command, caller: Caller, answer: Answer) -> Answer:
         """An answer is about to tell a broker who leads its set."""
-        cluster = caller.cluster  # what 1004 is answered about, whatever it names
-        if command.code != RequestCode.CONTROLLER_GET_REPLICA_INFO:
+        cluster = caller.cluster  # what 1004 is answered about, whatever it names, if there is one
+        if command.code != RequestCode.CONTROLLER_GET_REPLICA_INFO or not cluster:
             cluster = command.fields.get("clusterName") or cluster
         group = self.state.find(cluster, command.fields.get("brokerName", ""))
         if group is not None:

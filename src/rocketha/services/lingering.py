@@ -8,7 +8,9 @@ gone), after the longest time allowed, or when somebody is in a hurry.  The stor
 process that is killed meanwhile has nothing to recover.
 
 The master may change again meanwhile, and this broker has no role any more in which it would hear of that.  So it asks
-the controllers now and then who is master (1004), one question at a time, as long as it lingers, and no longer.
+the controllers now and then who is master (1004), one question at a time, as long as it lingers, and no longer.  If it
+is this broker itself, it is over: it has no store to lead with, and while its port answers it passes for a live master,
+so that nobody else is elected.
 """
 
 from __future__ import annotations
@@ -99,16 +101,26 @@ class Lingering:
     def _ask(self) -> None:
         self._next_question = None
         if self._controllers is not None:
-            asking = self._controllers.ask(calls.get_replica_info(self._identity.broker_name), ASK_S)
+            identity = self._identity
+            asking = self._controllers.ask(calls.get_replica_info(identity.broker_name, identity.cluster_name), ASK_S)
             asking.addCallback(self._heard).addErrback(self._not_heard).addCallback(lambda _: self._ask_again())
 
     def _heard(self, reply: Reply) -> None:
         info = calls.replica_info(reply.command)
         if self._over is None or not info.master_id or info.master_epoch <= self._watch.epoch:
             return
-        if info.master_address != self._identity.address:
+        if info.master_address == self._identity.address:
+            self._elected(info.master_epoch)
+        else:
             self._log.info("passes on to {master} from now on", master=info.master_address)
             self._watch.other(info.master_address, info.master_epoch, info.master_id)
+
+    def _elected(self, epoch: int) -> None:
+        """What is on its way may still be answered; what comes now is kept, and refused at the end."""
+        self._log.warn("elected master of epoch {epoch} while it stops: ends at once", epoch=epoch)
+        self._until_s = min(self._until_s, self._clock.seconds() + ANSWERS_S)
+        self._watch.unknown()
+        self._look_now()
 
     def _not_heard(self, failure: Failure) -> None:
         """The next question may be answered."""
@@ -148,6 +160,9 @@ class Lingering:
     def hurry(self) -> None:
         """Somebody wants the process to end: now, or as soon as it would begin."""
         self._hurried = True
+        self._look_now()
+
+    def _look_now(self) -> None:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
             self._look()

@@ -150,9 +150,13 @@ def register_broker(cluster: str, broker_name: str, broker_id: int, address: str
     return Call(RequestCode.CONTROLLER_REGISTER_BROKER, fields)
 
 
-def get_replica_info(broker_name: str) -> Call:
-    """1004: who leads, who is in sync."""
-    return Call(RequestCode.CONTROLLER_GET_REPLICA_INFO, {"brokerName": broker_name})
+def get_replica_info(broker_name: str, cluster: str = "") -> Call:
+    """1004: who leads, who is in sync.
+
+    :param cluster: ours, for connections without heartbeats: what these name counts more.  Java knows no such field.
+    """
+    named = {"clusterName": cluster} if cluster else {}
+    return Call(RequestCode.CONTROLLER_GET_REPLICA_INFO, {"brokerName": broker_name, **named})
 
 
 def get_metadata() -> Call:
