@@ -227,11 +227,11 @@ class ControllerService(service.MultiService):
             self._reactor = reactor
         config, reactor_ = self.config, self._reactor
         self.state = ControllerState()
-        self._elections = Elections(config, self.state, reactor_.seconds, self._wall, self._propose, self._barrier)
+        self._elections = Elections(config, self.state, reactor_.seconds, self._wall, self._propose)
         self._watch = Watch(
             reactor_, self._seconds or reactor_.seconds, config, self.state, self.other_voters, self._elections.elect
         )
-        self._notices = Notices(reactor_, self._watch.probes.connections, self._elections)
+        self._notices = Notices(reactor_, self._watch.probes.connections, self._elections.told, self._elections.untold)
         self._elections.watch, self._elections.notices = self._watch, self._notices
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()
@@ -433,11 +433,8 @@ class ControllerService(service.MultiService):
             result.addCallback(lambda answer: self._telling(connection, command, caller, answer))
         return result
 
-    def _barrier(self) -> defer.Deferred[None]:
-        return self.raft.barrier()
-
     def _inform(self, question: Question) -> defer.Deferred[Any]:
-        return self._barrier().addCallback(
+        return self.raft.barrier().addCallback(
             lambda _: self._requests.answer(question, int(self._wall() * 1000)) if self.leading else answers.NOT_LEADER
         )
 
