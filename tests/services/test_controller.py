@@ -387,7 +387,7 @@ class ThreeControllersTests(ControllerCase):
         """The election is in the log of all; whoever leads next tells the brokers."""
         one, two, three = yield self.start_brokers(3)
         old = self.leader()
-        old._notices.send = lambda notices, old_is_alive: None
+        old._notices.send = lambda notices, old_is_alive, prompt: None
         yield one.kill()
         yield self.await_master(2, 3)
         self.assertEqual((two.told, three.told), ([], []))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import attrs
 from twisted.internet import defer, error, task
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
@@ -33,6 +35,7 @@ class Connection:
         self.address = address
         self.closed = False
         self.asked: list[tuple[dict[str, str], defer.Deferred[Command]]] = []
+        self.bodies: list[bytes] = []
         self._log = log
 
     def request(self, code: int, fields: dict[str, str], body: bytes, timeout_s: float) -> defer.Deferred[Command]:
@@ -40,6 +43,7 @@ class Connection:
         self._log.append((self.address, int(fields["masterEpoch"])))
         found: defer.Deferred[Command] = defer.Deferred()
         self.asked.append((fields, found))
+        self.bodies.append(body)
         return found
 
     def answer(self, code: int = 0) -> None:
@@ -81,20 +85,44 @@ class Network:
         return defer.succeed(self.made[-1])
 
 
+class Decisions:
+    """Stands in for the elections: what holds now, and whether a majority says so at once."""
+
+    def __init__(self) -> None:
+        self.now: dict[int, tuple[int, ...]] = {}  # epoch -> set, where it changed since
+        self.void: set[int] = set()  # epochs
+        self.held: list[defer.Deferred[None]] | None = None  # barriers that wait
+        self.told_ids: list[int] = []
+        self.untold_ids: list[int] = []
+
+    def current(self, notice: RoleChanged) -> RoleChanged | None:
+        if notice.master_epoch in self.void:
+            return None
+        in_sync = self.now.get(notice.master_epoch)
+        return notice if in_sync is None else attrs.evolve(notice, in_sync=in_sync, set_epoch=notice.set_epoch + 1)
+
+    def barrier(self) -> defer.Deferred[None]:
+        if self.held is None:
+            return defer.succeed(None)
+        self.held.append(defer.Deferred())
+        return self.held[-1]
+
+    def told(self, notice: RoleChanged) -> None:
+        self.told_ids.append(notice.receiver_id)
+
+    def untold(self, notice: RoleChanged) -> None:
+        self.untold_ids.append(notice.receiver_id)
+
+
 class NoticesTests(SynchronousTestCase):
     """See the module."""
 
     def setUp(self) -> None:
         self.clock = task.Clock()
         self.network = Network()
-        self.told: list[int] = []
-        self.untold: list[int] = []
-        self.notices = Notices(
-            self.clock,
-            self.network,  # type: ignore[arg-type]
-            lambda notice: self.told.append(notice.receiver_id),
-            lambda notice: self.untold.append(notice.receiver_id),
-        )
+        self.decisions = Decisions()
+        self.told, self.untold = self.decisions.told_ids, self.decisions.untold_ids
+        self.notices = Notices(self.clock, self.network, self.decisions)  # type: ignore[arg-type]
 
     def quiet(self) -> None:
         """Nothing is under way any more."""
@@ -197,6 +225,68 @@ class NoticesTests(SynchronousTestCase):
         self.network.log.clear()
         self.notices.send(election(2, 5), old_is_alive=True)
         self.assertEqual((self.network.log, self.notices.pending), ([], 3))
+
+    def test_a_set_that_has_changed(self) -> None:
+        """A master that was dead is told of the set that its epoch has now, not of that of its election."""
+        self.network.fate["h2:2"] = error.TimeoutError()
+        self.notices.send(election(2, 5)[1:2], old_is_alive=False)
+        self.decisions.now[5] = (2, 3)
+        del self.network.fate["h2:2"]
+        self.clock.advance(1)
+        fields, body = self.network.made[0].asked[0][0], self.network.made[0].bodies[0]
+        self.assertEqual(fields["syncStateSetEpoch"], "6")
+        self.assertEqual(json.loads(body), {"syncStateSet": [2, 3], "syncStateSetEpoch": 6})
+
+    def test_what_is_known_is_confirmed_before_a_new_connection_hears_it(self) -> None:
+        """The process behind it may be younger than the set; a link that was open at the election is told at once."""
+        self.decisions.held = []
+        self.network.link("h1:1")
+        self.notices.send(election(2, 5), old_is_alive=False)
+        self.assertEqual((self.network.log, self.told, len(self.decisions.held)), ([("h1:1", 5)], [1], 2))
+        self.decisions.now[5] = (2, 1)
+        self.decisions.held[0].callback(None)
+        self.assertEqual(self.network.log, [("h1:1", 5), ("h2:2", 5)])
+        self.assertEqual(self.network.made[0].asked[0][0]["syncStateSetEpoch"], "6")
+        self.decisions.held[1].errback(error.TimeoutError())  # no majority: it tells nobody, and tries again
+        self.assertEqual((len(self.network.log), self.network.made[1].closed), (2, True))
+        self.decisions.held = None
+        self.clock.advance(1)
+        self.assertEqual(self.network.log[2:], [("h3:3", 5)])
+
+    def test_a_link_may_be_new_when_it_is_told_again(self) -> None:
+        """What is tried again, or told by another leader, is confirmed on links too, and the link stays."""
+        self.decisions.held = []
+        link = self.network.link("h2:2")
+        self.notices.send(election(2, 5)[1:2], old_is_alive=False, prompt=False)
+        self.assertEqual((self.network.log, len(self.decisions.held)), ([], 1))
+        self.decisions.held.pop().callback(None)
+        self.assertEqual(self.network.log, [("h2:2", 5)])
+        link.answer(1)
+        self.clock.advance(1)
+        self.assertEqual((len(self.network.log), len(self.decisions.held)), (1, 1))
+        self.notices.cancel()
+        self.decisions.held.pop().callback(None)
+        self.assertEqual((len(self.network.log), link.closed), (1, False))
+        self.quiet()
+
+    def test_an_election_that_is_void_by_now(self) -> None:
+        """Its own notices tell of the next one, or nobody is master: this one is over."""
+        self.network.fate["h2:2"] = error.TimeoutError()
+        self.notices.send(election(2, 5)[1:2], old_is_alive=False)
+        self.decisions.void.add(5)
+        del self.network.fate["h2:2"]
+        self.clock.advance(1)
+        self.assertEqual((self.network.log, self.told, self.network.made[0].closed), ([], [], True))
+        self.quiet()
+
+    def test_time_is_up_while_it_is_confirmed(self) -> None:
+        """Given up, with the connection."""
+        self.decisions.held = []
+        self.notices.send(election(2, 5)[1:2], old_is_alive=False)
+        self.clock.advance(31)
+        self.decisions.held.pop().callback(None)
+        self.assertEqual((self.network.log, self.notices.failed, self.network.made[0].closed), ([], 1, True))
+        self.quiet()
 
     def test_another_set_at_the_same_address(self) -> None:
         """Whoever registers with a broker's address does not keep its demotion from it."""

@@ -53,3 +53,15 @@ def role_changed(group: BrokerGroup, old_master: int, index: int) -> tuple[RoleC
     return tuple(
         [RoleChanged(group.key, broker_id, group.members[broker_id].address, *told, index) for broker_id in order]
     )
+
+
+def brought_up_to_date(notice: RoleChanged, group: BrokerGroup | None) -> RoleChanged | None:
+    """The notice with the set and the master's address that hold now.
+
+    :param group: the notice's, None if there is none any more.
+    :returns: None when another election, or none, makes the master now.
+    """
+    if group is None or group.master_epoch != notice.master_epoch or group.master != notice.master_id:
+        return None
+    address = group.members[group.master].address
+    return attrs.evolve(notice, master_address=address, set_epoch=group.set_epoch, in_sync=group.in_sync)

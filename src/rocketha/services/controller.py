@@ -231,11 +231,11 @@ class ControllerService(service.MultiService):
         self._watch = Watch(
             reactor_, self._seconds or reactor_.seconds, config, self.state, self.other_voters, self._elections.elect
         )
-        self._notices = Notices(reactor_, self._watch.probes.connections, self._elections.told, self._elections.untold)
-        self._elections.watch, self._elections.notices = self._watch, self._notices
+        self._notices = Notices(reactor_, self._watch.probes.connections, self._elections)
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()
         raft = self._raft = self._make_raft(turn)
+        self._elections.attach(self._watch, self._notices, raft.barrier)
         raft.on_role(self._role_changed)
         # A log that cannot be used was told to on_fatal: only what follows here is news.
         raft.started.addCallbacks(lambda _: self._recovered(), lambda _: None).addErrback(

@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 from rocketha.controller.events import ElectMaster, Event, Evidence
 from rocketha.controller.group import BrokerGroup, Did, GroupKey
 from rocketha.controller.liveness import ReplicaKey
-from rocketha.controller.notices import RoleChanged
+from rocketha.controller.notices import RoleChanged, brought_up_to_date
 from rocketha.controller.state import ControllerState, Outcome
 from rocketha.controller.suspicion_effects import Elect
 from rocketha.observe.logging import make_logger
@@ -45,13 +45,14 @@ class Elections:
     :param seconds: a clock for what is recent.
     :param wall: time of day, for the audit trail.
     :param propose: the answer of an event, once it is decided.
-    :ivar watch: set by the service before anything happens, as is ``notices``.
+    :ivar watch: attached by the service before anything happens, as are ``notices`` and ``barrier``.
     :ivar count: elections applied here as they happened.
     :ivar replayed: entries up to this one were in the log when it was opened.
     """
 
     watch: Watch
     notices: Notices
+    barrier: Callable[[], defer.Deferred[None]]  # see Decisions
 
     def __init__(
         self,
@@ -74,6 +75,10 @@ class Elections:
         self._quiet: dict[GroupKey, int] = {}
         self._refused: set[GroupKey] = set()
         self.count = self.replayed = 0
+
+    def attach(self, watch: Watch, notices: Notices, barrier: Callable[[], defer.Deferred[None]]) -> None:
+        """What was made after this."""
+        self.watch, self.notices, self.barrier = watch, notices, barrier
 
     # -- proposing ------------------------------------------------------------------------------------------------
 
@@ -115,7 +120,7 @@ class Elections:
         if outcome.notices and self._leading:
             self._quiet[key] = entry.index
             self._refused.discard(key)
-            self._tell(outcome.notices)
+            self._tell(outcome.notices, prompt=True)
         if outcome.did in _LOUD:  # last: nobody waits for a line of log
             self._say(outcome.did, key, entry.index)
 
@@ -131,12 +136,12 @@ class Elections:
             in_sync=list(group.in_sync) if group is not None else [],
         )
 
-    def _tell(self, notices: tuple[RoleChanged, ...]) -> None:
+    def _tell(self, notices: tuple[RoleChanged, ...], prompt: bool) -> None:
         if not self._config.notify_broker_role_changed:
             return
         first = notices[0]
         key = ReplicaKey(first.group.cluster, first.group.broker_name, first.receiver_id)
-        self.notices.send(notices, self.watch.liveness.alive(key, self.watch.now_ms()))
+        self.notices.send(notices, self.watch.liveness.alive(key, self.watch.now_ms()), prompt)
 
     def led(self) -> None:
         """This controller became leader: what was decided lately may not have been told."""
@@ -149,9 +154,8 @@ class Elections:
         """To be called some times a second: tell a few sets more."""
         for _ in range(min(len(self._to_tell), TELL_MAX)):
             notices = self._to_tell.popleft()
-            group = self._state.group(*notices[0].group)
-            if group is not None and group.master_epoch == notices[0].master_epoch and group.master_id is not None:
-                self._tell(notices)
+            if self.current(notices[0]) is not None:
+                self._tell(notices, prompt=False)
 
     def deposed(self) -> None:
         """It leads no more: it can vouch for nothing."""
@@ -170,6 +174,10 @@ class Elections:
                 address = group.addresses.get(broker_id)
                 if address is not None:
                     self.notices.asked(group.key, address)
+
+    def current(self, notice: RoleChanged) -> RoleChanged | None:
+        """A notice as it is now, None if it is void."""
+        return brought_up_to_date(notice, self._state.group(*notice.group))
 
     def told(self, notice: RoleChanged) -> None:
         """A notice was written to its broker."""

@@ -13,14 +13,19 @@ with an answer, so that it is known who heard of it; a Java broker answers when 
    asks by itself (1004); an old master for ten minutes, the others, which poll anyway, for half a minute.
 4. A refused connection is the end: that process is gone, and the next one registers.
 5. A newer epoch of a set makes older notices to the same address void.
+6. What a notice says of the set is what holds when it is written, not at the election: the process that reads it may be
+   younger than the set it would be told, takes the mastership of that epoch from it, and would acknowledge alone what
+   the others of the set do not have.  A link that was open at the election leads to a process that may learn the set of
+   the election; before anything is said on another connection a majority confirms that this controller knows the last
+   set (``barrier``).
 
 Java: ``ControllerManager.notifyBrokerRoleChanged``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import attrs
 from twisted.internet import defer, error
@@ -41,6 +46,22 @@ HEAD_START_S = 0.3
 DELIVERIES_MAX = 10_000
 
 
+class Decisions(Protocol):
+    """Whose elections are told."""
+
+    def current(self, notice: RoleChanged) -> RoleChanged | None:
+        """The notice with what holds now; None where its election is not the last one any more."""
+
+    def barrier(self) -> defer.Deferred[None]:
+        """Fires when what holds here held for everybody at some time after this call; fails if that cannot be known."""
+
+    def told(self, notice: RoleChanged) -> None:
+        """Its broker has it, or may have it."""
+
+    def untold(self, notice: RoleChanged) -> None:
+        """Its broker surely has it not and will not: its port refused."""
+
+
 @attrs.define(eq=False)
 class _Delivery:
     """One notice on its way."""
@@ -48,6 +69,7 @@ class _Delivery:
     notice: RoleChanged
     until_s: float
     settled: defer.Deferred[None]
+    prompt: bool  # the election was just now, and nothing was tried yet
     pooled: bool = False  # whether ``connection`` is a link
     connection: RemotingProtocol | None = None
     retry: Any = None
@@ -59,21 +81,12 @@ class Notices:
     """Carries out the notices of one controller.
 
     :param links: whose pooled connections are used where there are any.
-    :param told: called with a notice when its broker has it, or may have it.
-    :param untold: called when it surely has not and will not: its port refused.
     """
 
-    def __init__(
-        self,
-        reactor: Any,
-        links: PeerConnections,
-        told: Callable[[RoleChanged], None] = lambda notice: None,
-        untold: Callable[[RoleChanged], None] = lambda notice: None,
-    ) -> None:
+    def __init__(self, reactor: Any, links: PeerConnections, decisions: Decisions) -> None:
         self._reactor = reactor
         self._links = links
-        self._told = told
-        self._untold = untold
+        self._decisions = decisions
         self._log = make_logger()
         self._deliveries: dict[tuple[GroupKey, str], _Delivery] = {}
         self._waiting: set[Any] = set()
@@ -84,18 +97,19 @@ class Notices:
         """Brokers that were not told yet."""
         return len(self._deliveries)
 
-    def send(self, notices: Sequence[RoleChanged], old_is_alive: bool) -> None:
+    def send(self, notices: Sequence[RoleChanged], old_is_alive: bool, prompt: bool = True) -> None:
         """Deliver the notices of one election, in their order.
 
         :param old_is_alive: whether to wait a moment for the first one's answer.
+        :param prompt: whether the election was just now.
         """
         if not notices:
             return
         first, rest = notices[0], notices[1:]
         deposed = first.receiver_id != first.master_id
-        settled = self._begin(first, PERSISTENCE_OLD_S if deposed else PERSISTENCE_S)
+        settled = self._begin(first, PERSISTENCE_OLD_S if deposed else PERSISTENCE_S, prompt)
         if not (deposed and old_is_alive and rest):
-            self._begin_all(rest)
+            self._begin_all(rest, prompt)
             return
         done = defer.Deferred[None]()
         timer = self._reactor.callLater(HEAD_START_S, done.callback, None)
@@ -107,7 +121,7 @@ class Notices:
                 done.callback(None)
 
         settled.addBoth(answered)
-        done.addCallback(lambda _: self._waiting.discard(timer)).addCallback(lambda _: self._begin_all(rest))
+        done.addCallback(lambda _: self._waiting.discard(timer)).addCallback(lambda _: self._begin_all(rest, prompt))
 
     def heard(self, group: GroupKey, address: str, epoch: int) -> None:
         """A broker's heartbeat came from this address with the newest epoch of its log."""
@@ -132,11 +146,11 @@ class Notices:
 
     # -- one delivery ---------------------------------------------------------------------------------------------
 
-    def _begin_all(self, notices: Sequence[RoleChanged]) -> None:
+    def _begin_all(self, notices: Sequence[RoleChanged], prompt: bool) -> None:
         for notice in notices:
-            self._begin(notice, PERSISTENCE_S)
+            self._begin(notice, PERSISTENCE_S, prompt)
 
-    def _begin(self, notice: RoleChanged, persistence_s: float) -> defer.Deferred[None]:
+    def _begin(self, notice: RoleChanged, persistence_s: float, prompt: bool) -> defer.Deferred[None]:
         settled: defer.Deferred[None] = defer.Deferred()
         address = notice.receiver_address
         before = self._deliveries.get((notice.group, address))
@@ -151,7 +165,7 @@ class Notices:
             )
             settled.callback(None)
             return settled
-        delivery = _Delivery(notice, self._reactor.seconds() + persistence_s, settled)
+        delivery = _Delivery(notice, self._reactor.seconds() + persistence_s, settled, prompt)
         self._deliveries[notice.group, address] = delivery
         self._attempt(delivery)
         return settled
@@ -166,23 +180,44 @@ class Notices:
             return
         link = self._links.open(delivery.notice.receiver_address)
         delivery.pooled = link is not None
-        if link is not None:
-            self._write(link, delivery, left_s)
+        if link is None:
+            dialled = self._links.dial(delivery.notice.receiver_address, CONNECT_TIMEOUT_S)
+            dialled.addCallbacks(
+                lambda connection: self._connected(connection, delivery),
+                lambda failure: self._not_connected(failure, delivery),
+            )
+        elif delivery.prompt:
+            delivery.connection = link
+            self._write(delivery)
+        else:
+            self._connected(link, delivery)
+
+    def _connected(self, connection: RemotingProtocol, delivery: _Delivery) -> None:
+        """To a process that may be younger than the election."""
+        if delivery.over:
+            if not delivery.pooled:
+                connection.abort()
             return
-        dialled = self._links.dial(delivery.notice.receiver_address, CONNECT_TIMEOUT_S)
-        dialled.addCallbacks(
-            lambda connection: self._write(connection, delivery, left_s),
-            lambda failure: self._not_connected(failure, delivery),
+        delivery.connection = connection
+        self._decisions.barrier().addCallbacks(
+            lambda _: self._write(delivery), lambda failure: self._broken(failure, delivery)
         )
 
-    def _write(self, connection: RemotingProtocol, delivery: _Delivery, left_s: float) -> None:
-        if delivery.over:
-            connection.abort()
+    def _write(self, delivery: _Delivery) -> None:
+        if delivery.over or delivery.connection is None:
             return
-        command = delivery.notice.command()
-        delivery.connection, delivery.written = connection, True
+        notice = self._decisions.current(delivery.notice)
+        if notice is None:
+            self._finish(delivery, "that election is not the last one any more")
+            return
+        left_s = delivery.until_s - self._reactor.seconds()
+        if left_s <= 0:
+            self._give_up(delivery, "the time is up")
+            return
+        command, connection = notice.command(), delivery.connection
+        delivery.prompt, delivery.written = False, True
         self.sent += 1
-        self._told(delivery.notice)
+        self._decisions.told(notice)
         answer = connection.request(command.code, command.fields, command.body, timeout_s=left_s)
         answer.addCallbacks(
             lambda found: self._answered(found, delivery), lambda failure: self._broken(failure, delivery)
@@ -201,7 +236,7 @@ class Notices:
             return
         if failure.check(error.ConnectionRefusedError):
             if not delivery.written:
-                self._untold(delivery.notice)
+                self._decisions.untold(delivery.notice)
             # Usual at its first start: it opens its port after it has registered.
             self._finish(delivery, "its port refuses, it will register")
         else:
@@ -218,6 +253,7 @@ class Notices:
             id=notice.receiver_id, address=notice.receiver_address, epoch=notice.master_epoch, why=why,
         )  # fmt: skip
         self._hang_up(delivery)
+        delivery.prompt = False
         delivery.retry = self._reactor.callLater(RETRY_S, self._attempt, delivery)
 
     def _finish(self, delivery: _Delivery, how: str) -> None:
