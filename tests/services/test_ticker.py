@@ -7,6 +7,7 @@ from unittest import TestCase
 
 from twisted.internet import task
 
+from rocketha.errors import InvariantBroken
 from rocketha.services.ticker import Ticker
 
 
@@ -75,4 +76,32 @@ class TickerTests(TestCase):
         ending = Ticker(self.clock, lambda: ending.stop(), 0.1)
         ending.start()
         self.clock.advance(0.1)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_one_that_runs_is_not_started(self) -> None:
+        """It would call twice as often, and stop only in part; after a stop it is."""
+        self.ticker.start()
+        self.assertRaises(InvariantBroken, self.ticker.start)
+        self.clock.pump([0.05] * 5)
+        self.assertEqual(len(self.at), 2)
+        self.ticker.stop()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.ticker.start()
+        self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+
+    def test_it_starts_again_in_a_call(self) -> None:
+        """The beat begins anew, and there is one."""
+
+        def again() -> None:
+            self.at.append(self.clock.seconds())
+            ticker.stop()
+            ticker.start()
+
+        ticker = Ticker(self.clock, again, 0.25)
+        ticker.start()
+        for number in range(1, 4):
+            self.clock.advance(0.25)
+            self.assertEqual(self.at, [0.25 * each for each in range(1, number + 1)])
+            self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+        ticker.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rocketha.errors import ensure
+
 
 class Ticker:
     """See the module.
@@ -28,7 +30,8 @@ class Ticker:
         self._running = False
 
     def start(self) -> None:
-        """Begin; the first call comes after one interval."""
+        """Begin; the first call comes after one interval.  One that runs is not started: like a LoopingCall."""
+        ensure(not self._running, "a ticker is started once, and again only after it was stopped")
         self._running = True
         self._began_s = now_s = self._reactor.seconds()
         self._schedule(now_s)
@@ -43,7 +46,7 @@ class Ticker:
     def _tick(self) -> None:
         self._next = None
         self._call()
-        if self._running:
+        if self._running and self._next is None:  # else it was stopped in the call, and started again
             self._schedule(self._reactor.seconds())
 
     def _schedule(self, now_s: float) -> None:
