@@ -363,3 +363,19 @@ class RestartTests(BrokerCase):
         assert self.broker.recovery is not None
         self.assertTrue(self.broker.recovery.clean)
         self.assertEqual(len(records(self.connect().ask(11, pull_fields()))), 1)
+
+
+class PlaceTests(BrokerCase):
+    """Where the files are."""
+
+    config = "storePathCommitLog=/other/log"
+
+    def test_the_log_has_a_directory_of_its_own(self) -> None:
+        """The log goes where the file says, as Java's; the rest under storePathRootDir. A restart finds both."""
+        self.send(self.connect())
+        self.stop()
+        self.assertEqual(self.disk.list("/other/log"), [f"{0:020d}"])
+        self.assertIn("consumequeue", self.disk.list("/store"))
+        self.assertNotIn("commitlog", self.disk.list("/store"))
+        self.broker = self.start()
+        self.assertEqual(self.connect().ask(RequestCode.PULL_MESSAGE, pull_fields()).code, 0)

@@ -11,6 +11,7 @@ import attrs
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, InvariantBroken
 from rocketha.store import checkpoint
 from rocketha.store.config import DELAY_LEVELS_MS, HOUR, StoreConfig
+from rocketha.store.disk import DiskSpace
 from rocketha.store.dispatch import SCHEDULE_TOPIC, index_keys, tags_code, topic_problem
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
@@ -343,6 +344,19 @@ class QueryTests(unittest.TestCase):
         self.assertEqual(index_keys({}), ())
 
 
+class TwoDisks(MemoryDisk):
+    """Two file systems, of which one fills up."""
+
+    def __init__(self, full: str) -> None:
+        super().__init__(random.Random(0))
+        self.full = full
+        self.fuller = 0.1
+
+    def space(self, path: str) -> DiskSpace:
+        used = round(1000 * (self.fuller if path == self.full else 0.1))
+        return DiskSpace(1000, 1000 - used, 1000 - used)
+
+
 class UpkeepTests(unittest.TestCase):
     """Jobs, checkpoint, expiry, the disk guard."""
 
@@ -476,6 +490,21 @@ class UpkeepTests(unittest.TestCase):
         store.close(NOW_MS)
         store = open_store(disk)
         self.assertEqual(store.max_offset("T", 0), 40)
+
+    def test_a_log_on_another_disk(self) -> None:
+        """storePathCommitLog: what is nearly full counts, whichever of the two; each file is where it belongs."""
+        for full in ("/log", ROOT):
+            disk = TwoDisks(full)
+            store = self.fill(disk, attrs.evolve(SMALL, commitlog_directory="/log"))
+            store.close(NOW_MS + 40 * HOUR)
+            store = open_store(disk, attrs.evolve(SMALL, commitlog_directory="/log"))
+            with self.subTest(full=full):
+                self.assertEqual((len(disk.list("/log")) > 5, disk.exists(f"{ROOT}/commitlog")), (True, False))
+                self.assertEqual(len(read_queue(store)), 40)
+                self.assertTrue(store.writable(NOW_MS + 41 * HOUR))
+                disk.fuller = 0.96
+                self.assertFalse(store.writable(NOW_MS + 42 * HOUR))
+                self.assertEqual(store.space.used_ratio, 0.96)
 
     def test_disk_levels(self) -> None:
         """75 %: expired files go at any hour.  85 %: any file.  95 %: writes are refused (facts 13, issue 3)."""

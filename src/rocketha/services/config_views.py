@@ -21,6 +21,7 @@ def store_config(config: BrokerConfig, utc_offset_ms: int | None = None) -> Stor
     keys = config.store
     hour_ms = 3_600_000
     store = StoreConfig(
+        commitlog_directory=keys.store_path_commit_log or None,
         segment_size=keys.mapped_file_size_commit_log,
         queue_file_size=keys.mapped_file_size_consume_queue,
         index_enable=keys.message_index_enable,

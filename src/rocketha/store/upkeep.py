@@ -30,7 +30,7 @@ class Upkeep:
 
     :ivar fields: what the checkpoint may claim now.
     :ivar last_record: log offset and store time in ms of the newest record.
-    :ivar space: of the disk, as last looked at.
+    :ivar space: of the disk, as last looked at; where the log lies on another, of the one with less room.
     :ivar confirm_offset: of a replicated log: what the next checkpoint says of it; None leaves the file's value.
     :ivar keep_from: of a replica: log offset from which on queues and index are not made yet, so that no file with
         later bytes may expire; None for all of the log.
@@ -66,7 +66,7 @@ class Upkeep:
 
     def begin(self, now_ms: int) -> None:
         """The store is loaded: the intervals begin."""
-        self.space = self._disk.space(self._root)
+        self.space = self._look()
         for kind in ("queues", "thorough", "index", "expire"):
             self._set_next(kind, now_ms)
         self._next["disk"] = 0
@@ -100,7 +100,11 @@ class Upkeep:
     def look_at_disk(self) -> None:
         """Ask how full the disk is; a disk that does not answer keeps its last figure, its writes will tell."""
         with contextlib.suppress(DiskFailure):
-            self.space = self._disk.space(self._root)
+            self.space = self._look()
+
+    def _look(self) -> DiskSpace:
+        looked = {self._disk.space(path) for path in (self._root, self._log.segments.directory)}
+        return max(looked, key=lambda space: space.used_ratio)
 
     def is_disk_full(self, now_ms: int) -> bool:
         """Whether writes are refused; looks at the disk now and then."""
