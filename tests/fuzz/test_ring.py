@@ -10,12 +10,13 @@ import sys
 import unittest
 from random import Random
 
-from rocketha.admin.fuzz_meter import Meter
+from rocketha.admin.fuzz_meter import CPU_SECONDS_MAX, Meter
 from rocketha.wire.fuzz.case import CUT, HOSTILE, KINDS, MUTATED, VALID, Case
 from rocketha.wire.fuzz.damage import prefixes
 from rocketha.wire.fuzz.generator import Generator
 from rocketha.wire.registry import FORMATS
 from rocketha.wire.spec.format import Format
+from tests import processor
 
 FIXED_SEED = 20251103
 FRESH_SEED = int(os.environ.get("ROCKETHA_FUZZ_SEED") or int.from_bytes(os.urandom(4), "big"))
@@ -31,11 +32,15 @@ ACCEPTED_MIN = 0.6
 class RingTests(unittest.TestCase):
     """Each test goes through every registered format; a failure prints the command that makes the case again."""
 
+    def setUp(self) -> None:
+        # The costliest cases take a fifth of the bound where it was set; elsewhere they must not take the rest.
+        self.cpu_seconds_max = CPU_SECONDS_MAX * processor.slowness()
+
     def problems(self, target: Format, seed: int, count: int, accepted: dict[str, int]) -> list[str]:
         """What the cases of one format and seed found."""
         found = []
         generator = Generator(target, seed)
-        with Meter() as meter:
+        with Meter(self.cpu_seconds_max) as meter:
             for index in range(count):
                 case = generator.case(index)
                 judgment = meter.judge(target, case)
@@ -65,7 +70,7 @@ class RingTests(unittest.TestCase):
         for name, target in sorted(FORMATS.items()):
             generator = Generator(target, FIXED_SEED, (VALID,))
             short = [case.data for case in map(generator.case, range(80)) if len(case.data) <= PREFIX_BYTES_MAX]
-            with self.subTest(name), Meter() as meter:
+            with self.subTest(name), Meter(self.cpu_seconds_max) as meter:
                 self.assertTrue(short, "no short valid value among 80")
                 for data in short[:PREFIXES_OF]:
                     for piece in (*prefixes(data), data + b"\x00"):
