@@ -25,6 +25,7 @@ from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.messages import Entry
+from rocketha.services.frozen_heap import FrozenHeap
 from rocketha.services.raft import RaftService
 from rocketha.services.steady import SteadyClock
 from rocketha.store.posix_disk import PosixDisk
@@ -90,6 +91,7 @@ def run(given: dict[str, Any]) -> None:
     """Until SIGTERM."""
     reactor: Any = global_reactor
     SteadyClock(reactor).privilegedStartService()
+    FrozenHeap().privilegedStartService()
     folder, turn = Path(given["folder"]), Turn()
     chance, disk, members = random.Random(), PosixDisk(), given["members"]
     raft = RaftService(given["id"], "bench", members, str(folder / "raft"), disk, Registers(), chance, turn=turn)

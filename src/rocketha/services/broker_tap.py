@@ -12,6 +12,7 @@ from twisted.python import usage
 
 from rocketha.services import config
 from rocketha.services.broker import BrokerService
+from rocketha.services.frozen_heap import FrozenHeap
 from rocketha.services.second_signal import SecondSignal
 from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
 from rocketha.services.steady import SteadyClock
@@ -56,6 +57,7 @@ def makeService(options: Options) -> service.IService:
     broker = BrokerService(loaded.config, PosixDisk(), options.listen, loaded.warnings, wall=time.time)
     whole = service.MultiService()
     SteadyClock().setServiceParent(whole)
+    FrozenHeap().setServiceParent(whole)
     SecondSignal(broker.hurry).setServiceParent(whole)
     if options.status is not None:
         install_process_metrics(broker.metrics)

@@ -22,6 +22,7 @@ from rocketha.services.broker import BrokerService
 from rocketha.services.cluster import ClusterService, near_address
 from rocketha.services.cluster_group import GroupService
 from rocketha.services.cluster_layout import BROKERS_MAX, CONTROLLERS_MAX, Layout, Plan, check_directory
+from rocketha.services.frozen_heap import FrozenHeap
 from rocketha.services.namesrv import NameServerService
 from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
 from rocketha.services.steady import SteadyClock
@@ -133,6 +134,7 @@ def makeService(options: Options) -> service.IService:
     namesrv = NameServerService(options.namesrv.config, disk, warnings=options.namesrv.warnings, seconds=time.monotonic)
     whole = service.MultiService()
     SteadyClock().setServiceParent(whole)
+    FrozenHeap().setServiceParent(whole)
     if options.layout is not None:
         make_group(options, options.layout, namesrv).setServiceParent(whole)
         return whole

@@ -14,6 +14,7 @@ from twisted.python import usage
 from rocketha.observe.metrics import Registry
 from rocketha.services import config, controller_metrics
 from rocketha.services.controller import ControllerService
+from rocketha.services.frozen_heap import FrozenHeap
 from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
 from rocketha.services.steady import SteadyClock
 from rocketha.services.tap_options import ListenOptions
@@ -70,6 +71,7 @@ def makeService(options: Options) -> service.IService:
     use_log_level(options)
     whole = service.MultiService()
     SteadyClock().setServiceParent(whole)
+    FrozenHeap().setServiceParent(whole)
     controller = make_controller(options.loaded, options.listen)
     if options.status is not None:
         metrics = Registry()

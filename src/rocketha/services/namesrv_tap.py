@@ -17,6 +17,7 @@ from twisted.python import usage
 from rocketha.observe.http import Check
 from rocketha.observe.metrics import Registry
 from rocketha.services import config, namesrv_metrics
+from rocketha.services.frozen_heap import FrozenHeap
 from rocketha.services.namesrv import NameServerService
 from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
 from rocketha.services.steady import SteadyClock
@@ -73,6 +74,7 @@ def makeService(options: Options) -> service.IService:
     )
     whole = service.MultiService()
     SteadyClock().setServiceParent(whole)
+    FrozenHeap().setServiceParent(whole)
     metrics = Registry()
     namesrv_metrics.install(metrics, namesrv)
     inner: list[service.Service] = [namesrv]
