@@ -31,7 +31,7 @@ class Switching(SwitchingCase):
             self.assertEqual(broker.identity(), f"DefaultCluster#broker-a#{broker.broker_id()}")
             self.assertEqual(dict(state.addresses)[broker.broker_id()], broker.address)
             self.assertFalse((broker.root / "brokerIdentity-temp").exists())
-        wait_until("the watch to see it", self.watch.masters, 10)
+        wait_until("the watch to see it", self.watch.masters, 60)
         self.assertEqual([epoch for _, epoch, _ in self.watch.masters()], [1], "one election is enough")
 
     def test_2_kills_under_load(self) -> None:

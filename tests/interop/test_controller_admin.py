@@ -143,7 +143,7 @@ class ControllerAdmin(SwitchingCase):
         assert after is not None
         self.assertEqual([n for n, _ in after.addresses], [state.master_id])
         self.assertIn("clear broker", self.ask(*arguments, "-l"))
-        wait_until("the group to be gone", lambda: self.group.state() is None, 20)
+        wait_until("the group to be gone", lambda: self.group.state() is None, 60)
 
 
 globals().update(

@@ -77,7 +77,7 @@ def _await_first_scan(address: str) -> None:
     silent = Asker(address)
     silent.ask(Op("beat", 1, text="dead").command("first-scan"))
     try:
-        silent.wait_closed(10)
+        silent.wait_closed(60)
     finally:
         silent.close()
 

@@ -153,11 +153,11 @@ class LinkWatchTests(unittest.TestCase):
             port = server.getsockname()[1]
             with LinkWatch(port) as watch:
                 with socket.create_connection(("127.0.0.1", port)) as link:
-                    wait_until("the first link", lambda: watch.seen == {link.getsockname()[1]}, 10)
+                    wait_until("the first link", lambda: watch.seen == {link.getsockname()[1]}, 60)
                     looks = watch.without
                     watch.stay(0.2)
                     self.assertEqual((len(watch.seen), watch.without), (1, looks))
-                wait_until("the gap", lambda: watch.without > looks, 10)
+                wait_until("the gap", lambda: watch.without > looks, 60)
                 with socket.create_connection(("127.0.0.1", port)):
-                    wait_until("the second link", lambda: len(watch.seen) == 2, 10)
+                    wait_until("the second link", lambda: len(watch.seen) == 2, 60)
                     self.assertEqual(len(peers(port)), 1)

@@ -80,7 +80,7 @@ class Cable:
     @staticmethod
     def _await_namespace(pid: int) -> None:
         mine = os.readlink("/proc/self/ns/net")
-        end = time.monotonic() + 5
+        end = time.monotonic() + 60
         while os.readlink(f"/proc/{pid}/ns/net") == mine:
             if time.monotonic() > end:
                 raise OSError("unshare -n made no network namespace")
