@@ -418,7 +418,7 @@ class FailingDisks(RaftCase):
 
         leader.service._sync_work.run = held
         slow = leader.service.propose(b"slow")
-        yield self.until(lambda: not leader.service.is_leader, 2.0)
+        yield self.until(lambda: not leader.service.is_leader)
         outcome = yield self.propose(b"after")
         self.assertEqual(outcome[1], b"after")
         self.assertNotEqual(leader.service.node.status().unhealthy, "")
