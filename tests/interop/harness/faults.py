@@ -160,8 +160,8 @@ class Faults:
             )
         except NotReady:
             self.without_master += 1
-        master.restart()
-        slave.restart()
+        for broker in (master, slave):  # both at once: the one that may lead may be the other
+            broker.spawn()
         self.group.await_whole(2 * READY_S)
 
     def freeze_master(self, thawed_after_s: float = 1.0) -> None:
