@@ -255,7 +255,7 @@ def no_consistency_check() -> None:
 # -- Raft: reads, membership, snapshots, driver
 
 
-@mutation("raft", "reads are answered without asking a majority", CUTS)
+@mutation("raft", "reads are answered without asking a majority", CUTS, 400)
 def reads_without_quorum() -> None:
     def read(self: Leadership, origin: str, context: int) -> None:
         self._answer_read(leadership.WaitingRead(origin, context, self._core.log.commit))
