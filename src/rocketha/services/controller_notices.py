@@ -174,9 +174,7 @@ class Notices:
         if delivery.over:
             return
         delivery.retry = None
-        left_s = delivery.until_s - self._reactor.seconds()
-        if left_s <= 0:
-            self._give_up(delivery, "the time is up")
+        if self._is_late(delivery):
             return
         link = self._links.open(delivery.notice.receiver_address)
         delivery.pooled = link is not None
@@ -210,12 +208,10 @@ class Notices:
         if notice is None:
             self._finish(delivery, "that election is not the last one any more")
             return
-        left_s = delivery.until_s - self._reactor.seconds()
-        if left_s <= 0:
-            self._give_up(delivery, "the time is up")
+        if self._is_late(delivery):
             return
-        command, connection = notice.command(), delivery.connection
-        delivery.prompt, delivery.written = False, True
+        command, connection, left_s = notice.command(), delivery.connection, delivery.until_s - self._reactor.seconds()
+        delivery.written = True
         self.sent += 1
         self._decisions.told(notice)
         answer = connection.request(command.code, command.fields, command.body, timeout_s=left_s)
@@ -265,14 +261,18 @@ class Notices:
         )  # fmt: skip
         self._end(delivery)
 
-    def _give_up(self, delivery: _Delivery, why: str) -> None:
+    def _is_late(self, delivery: _Delivery) -> bool:
+        """Whether its time is up: then it is given up."""
+        if self._reactor.seconds() < delivery.until_s:
+            return False
         notice = delivery.notice
         self.failed += 1
         self._log.warn(
-            "broker {id} at {address} was not told of epoch {epoch}: {why}",
-            id=notice.receiver_id, address=notice.receiver_address, epoch=notice.master_epoch, why=why,
+            "broker {id} at {address} was not told of epoch {epoch}: the time is up",
+            id=notice.receiver_id, address=notice.receiver_address, epoch=notice.master_epoch,
         )  # fmt: skip
         self._end(delivery)
+        return True
 
     def _end(self, delivery: _Delivery) -> None:
         delivery.over = True
