@@ -13,18 +13,12 @@ from twisted.internet import defer, reactor, task
 from twisted.trial.unittest import TestCase
 
 from rocketha.protocols.shared_port import SharedPort
-from rocketha.raft.config import RaftConfig
 from rocketha.raft.errors import NotLeader
 from rocketha.raft.messages import Entry
 from rocketha.services.raft import RaftService
-from rocketha.services.raft_options import RaftOptions
 from rocketha.services.raft_waiting import Lost
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer
-
-PATIENT_TICKS = 800
-AT_ONCE_S = PATIENT_TICKS * RaftOptions().tick_s / 2
-"""Half the shortest election timeout of a patient group."""
 
 
 class Words:
@@ -135,26 +129,6 @@ class RaftCase(TestCase):
         self.add(*names)
         for name in names:
             yield self.members[name].start(dict(self.addresses))
-
-    @defer.inlineCallbacks
-    def start_patient(self, *names: str) -> Any:
-        """Start members that wait half a minute and more for a leader before they stand for election, and appoint one:
-        what comes about sooner than :data:`AT_ONCE_S`, however slow the machine, came without that wait."""
-        self.add(*names)
-        for name in names:
-            patient = RaftConfig(id=name, election_ticks=PATIENT_TICKS)
-            yield self.members[name].start(dict(self.addresses), config=patient)
-        yield self.appointed()
-
-    @defer.inlineCallbacks
-    def appointed(self) -> Any:
-        """A leader, without waiting for an election timeout."""
-        services = [member.service for member in self.members.values()]
-        yield self.until(lambda: all(len(each.status().hears) == len(services) - 1 for each in services))
-        services[0].node.campaign()
-        services[0].wake()
-        leader = yield self.until(self.leader)
-        return leader
 
     @defer.inlineCallbacks
     def stop_all(self) -> Any:
