@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketha.broker.role import BUSY
-from rocketha.services.broker_requests import PARKED_BYTES_MAX, PARKED_S
+from rocketha.services.parked_requests import PARKED_BYTES_MAX, PARKED_S
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 from tests.services.broker_case import BrokerCase, Client, pull_fields, records, send_fields
@@ -37,8 +37,8 @@ class ParkedRequestsTests(BrokerCase):
         return [each.body for each in records(answer)]
 
     def nothing_left(self) -> None:
-        requests = self.broker._requests
-        self.assertEqual((len(requests._parked), requests._budget.count, requests._budget.bytes), (0, 0, 0))
+        requests = self.broker._requests.parked
+        self.assertEqual((len(requests), requests._budget.count, requests._budget.bytes), (0, 0, 0))
         self.assertIsNone(requests._timer)
 
     def test_answered_in_their_order(self) -> None:
@@ -86,7 +86,7 @@ class ParkedRequestsTests(BrokerCase):
         self.assertEqual(self.codes(self.client), [BUSY.code] * (20 - room))
         self.say(other, bytes(size))
         self.assertEqual(self.codes(other), [])
-        self.assertLessEqual(self.broker._requests._budget.bytes, PARKED_BYTES_MAX)
+        self.assertLessEqual(self.broker._requests.parked._budget.bytes, PARKED_BYTES_MAX)
         self.advance(PARKED_S + 0.1)
         self.assertEqual((self.codes(self.client), self.codes(other)), ([BUSY.code] * room, [BUSY.code]))
         self.nothing_left()

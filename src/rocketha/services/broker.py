@@ -441,7 +441,7 @@ class BrokerService(service.MultiService):
     def _log_changed(self) -> None:
         """The log was cut, or made fit for another role: what waited for that goes on."""
         if self.serving:
-            self.as_turn(lambda: self._requests.answer_parked(self.request))
+            self.as_turn(lambda: self._requests.parked.serve(self.request))
             self.replication.second()
 
     # --- time

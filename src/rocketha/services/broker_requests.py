@@ -3,43 +3,23 @@
 Theory of operation.  There is one table from request code to responder; a change of the role makes another.  A master
 that is one for good pays nothing for this.  Under controllers its sends and reads ask first whether it still may
 (:attr:`Replication.refusal`).  In the other roles what is not served goes to a refusal, or on to the master where
-somebody passes it on.  While the log is being cut, requests are parked, and answered in their order when it is over;
-not those whose client will soon give up, since a send that it repeats would then be stored twice.
+somebody passes it on.  While the log is being cut, requests are parked, and served when it is over.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from twisted.python.failure import Failure
-
-from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.role import BUSY, LOOKS, NOT_AVAILABLE, NOT_ENOUGH, READS, SENDS, Role, refusals
-from rocketha.errors import RequestRefused
-from rocketha.observe.logging import make_logger
 from rocketha.services.broker_parts import Responder
+from rocketha.services.parked_requests import ParkedRequests
 from rocketha.services.replication import Replication
-from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
-PARKED_MAX = 20_000
-PARKED_BYTES_MAX = 64 * 1024 * 1024
-PARKED_S = 2.0
-"""A Java producer waits for 3 s."""
 _BELONG_TO_MASTER = frozenset((14, 15, 41, 42))
 """Offsets and queue locks: a slave answers them where it serves reads, else its master does, if it can be asked."""
-
-
-class _Parked(NamedTuple):
-    """A request that waits for the store."""
-
-    connection: Any
-    command: Command
-    bytes: int
-    until_s: float
 
 
 class Elsewhere(Protocol):
@@ -63,22 +43,19 @@ class RoleRequests:
     :param served: everything that it can answer.
     :param always: what it answers whatever its role, and while the log is cut: nothing of the store.
     :ivar table: request code to responder.
+    :ivar parked: requests that wait for the store.
     """
 
     def __init__(
         self, clock: Any, served: Mapping[int, Responder], always: Mapping[int, Responder], replication: Replication,
         forwarded: frozenset[int] = frozenset(), elsewhere: Elsewhere | None = None,
     ) -> None:  # fmt: skip
-        self._clock = clock
         self._served = served
         self._always = always
         self._replication = replication
         self._forwarded = forwarded
         self._elsewhere = elsewhere
-        self._parked: deque[_Parked] = deque()  # in the order of their deadlines, all patience being the same
-        self._budget = FairBudget(PARKED_MAX, PARKED_BYTES_MAX)
-        self._timer: Any = None
-        self._log = make_logger()
+        self.parked = ParkedRequests(clock)
         self.table: dict[int, Responder] = {}
         self.role_changed(replication.role)
 
@@ -180,46 +157,4 @@ class RoleRequests:
         """A request came while the log is being cut."""
         if command.code in self._always:
             return self._always[command.code](connection, command, 0)
-        size = held_bytes(command)
-        if not self._budget.take(connection.id, size):
-            return BUSY
-        self._parked.append(_Parked(connection, command, size, self._clock.seconds() + PARKED_S))
-        if self._timer is None:
-            self._timer = self._clock.callLater(PARKED_S, self._time_over)
-        return None
-
-    def _time_over(self) -> None:
-        self._timer = None
-        self._refuse_overdue()
-        if self._parked:
-            left_s = max(0.0, self._parked[0].until_s - self._clock.seconds())
-            self._timer = self._clock.callLater(left_s, self._time_over)
-
-    def _refuse_overdue(self) -> None:
-        now_s = self._clock.seconds()
-        while self._parked and self._parked[0].until_s <= now_s:
-            self._answer(self._parked.popleft(), BUSY)
-
-    def answer_parked(self, request: Callable[[Any, Command], Answer | None]) -> None:
-        """The store may be touched again."""
-        self._refuse_overdue()  # after a freeze of the process its timer may come later than this
-        parked, self._parked = self._parked, deque()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for each in parked:
-            answer = None
-            if not each.connection.closed:
-                try:
-                    answer = request(each.connection, each.command)
-                except RequestRefused as refusal:
-                    answer = Answer(refusal.code, refusal.remark)
-                except Exception:
-                    self._log.error("request {code}: {trace}", code=each.command.code, trace=Failure().getTraceback())
-                    answer = Answer(ResponseCode.SYSTEM_ERROR, "the request failed")
-            self._answer(each, answer)
-
-    def _answer(self, parked: _Parked, answer: Answer | None) -> None:
-        self._budget.give_back(parked.connection.id, parked.bytes)
-        if answer is not None and not parked.command.is_oneway and not parked.connection.closed:
-            parked.connection.answer(parked.command.opaque, answer)
+        return self.parked.park(connection, command)
