@@ -2,7 +2,8 @@
 
 Pure.  Must not know how effects are carried out nor how bytes travel.  A request handler gets a :class:`BrokerState`,
 changes tables through it and appends :mod:`rocketha.broker.effects` to ``state.effects``; the service takes them with
-:meth:`BrokerState.take_effects` after every handler, carries them out, and only then writes the answer.
+:meth:`BrokerState.take_effects` after every handler, carries them out, and only then writes the answer.  A handler that
+stages a message asks :meth:`BrokerState.need_saved` before.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rocketha.broker.offsets import ConsumerOffsets
 from rocketha.broker.queue_locks import QueueLocks
 from rocketha.broker.stats import BrokerStats
 from rocketha.broker.topics import TopicConfig, TopicTable, system_topics
+from rocketha.broker.unsaved import NotSavedYet
 from rocketha.wire.codes import RequestCode
 
 
@@ -179,6 +181,14 @@ class BrokerState:
         if changed:
             self.effects += [SaveConfig("topics"), RegisterTopics((topic,))]
         return config
+
+    def need_saved(self, topic: str) -> None:
+        """A message of this topic is about to be staged.
+
+        :raises NotSavedYet: a crash would take the topic back.
+        """
+        if topic in self.topics.unsaved:
+            raise NotSavedYet(topic)
 
     def find_group(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
         """The group's configuration, made when groups come to be by use; ``None``: answer

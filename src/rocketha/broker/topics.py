@@ -22,6 +22,7 @@ from rocketha.broker import names, permissions
 from rocketha.broker.attributes import TOPIC_ATTRIBUTES, alter
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.fields import refused
+from rocketha.broker.unsaved import Unsaved
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import ResponseCode
@@ -178,8 +179,9 @@ def page_of(names_sorted: list[str], first: int, count: int) -> list[str]:
 
 
 class TopicTable:
-    """All topics by name.  ``dirty`` is set by every change and cleared by whoever saved the table.
+    """All topics by name.  ``dirty`` is set by every change and cleared by whoever writes the table.
 
+    :ivar unsaved: topics that came or changed, while a crash would undo that.
     :ivar changed: called after every change of this broker's own; not after :meth:`replace`.
     """
 
@@ -188,6 +190,7 @@ class TopicTable:
         self.data_version = DataVersion()
         self.state_version = 0  # goes into data_version with the next change: the master epoch
         self.dirty = False
+        self.unsaved = Unsaved()
         self.changed: Callable[[], None] | None = None
         self.system: set[str] = set(names.SYSTEM_TOPICS)
 
@@ -221,6 +224,7 @@ class TopicTable:
         if config.topic_name not in self.table and len(self.table) >= TOPICS_MAX:
             raise refused(f"this broker has {TOPICS_MAX} topics and takes no more", ResponseCode.SYSTEM_ERROR)
         self.table[config.topic_name] = config
+        self.unsaved.add(config.topic_name)
         self._changed(now_ms)
 
     def update(self, wanted: TopicConfig, changes: Mapping[str, str], now_ms: int) -> TopicConfig:
@@ -303,6 +307,9 @@ class TopicTable:
 
     def replace(self, table: dict[str, TopicConfig], version: DataVersion) -> None:
         """The whole table is a master's from now on."""
+        for name, config in table.items():
+            if self.table.get(name) != config:
+                self.unsaved.add(name)
         self.table = table
         self.data_version.assign(version)
         self.dirty = True
