@@ -10,6 +10,7 @@ import attrs
 from twisted.internet import defer
 
 from rocketha.broker.delay_levels import DelayLevels, parse_levels
+from rocketha.broker.effects import SaveConfig
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.requests import request_table
@@ -18,8 +19,9 @@ from rocketha.broker.stats import BrokerStats
 from rocketha.errors import DiskFailure
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.broker_files import BrokerFiles
+from rocketha.services.broker_files import BrokerFiles, Saved
 from rocketha.services.metadata_sync import MetadataSync
+from rocketha.services.table_waits import SavedAnswers
 from rocketha.simulation.host import Host, Process
 from rocketha.simulation.world import World
 from rocketha.wire.remoting import Answer, Command
@@ -90,6 +92,7 @@ class Node:
                 "delays": ("delayOffset.json", self.delays),
                 "modes": ("messageRequestMode.json", self.state.modes),
             },
+            process.work(),
         )
         self.files.load()
         self.watch = MasterWatch()
@@ -103,6 +106,7 @@ class Node:
             lambda: self.store_busy, self.watch, lambda: number, self.save, self.told.extend,
             self, self, 5.0, ack_timeout_ms,
         )  # fmt: skip
+        self.saved_answers = SavedAnswers(self.files, self.metadata)
         self.table = {**request_table(self.state), **self.metadata.requests}
         self.asked: list[int] = []
         self.answer_with: dict[int, Callable[[Command], Answer | None]] = {}
@@ -129,21 +133,17 @@ class Node:
     def now_ms(self) -> int:
         return int((WALL_S + self.reactor.seconds()) * 1000)
 
-    def save(self, which: str) -> DiskFailure | None:
+    def save(self, which: str) -> Saved:
         if self.disk_fails:
-            return DiskFailure(which, "write", 28, "no space left")
-        try:
-            self.files.save(which)
-        except DiskFailure as failure:
-            return failure
-        return None
+            return defer.succeed(DiskFailure(which, "write", 28, "no space left"))
+        return self.files[which].save()
 
     def saved(self, which: str) -> Any:
         """The table as a restart would find it."""
         fresh = BrokerState(self.state.identity, ListStore(), BrokerStats(0))
         table = {"topics": fresh.topics, "groups": fresh.groups, "offsets": fresh.offsets}[which]
-        name, _ = self.files._tables[which]
-        table.load(self.files._disk.read_all(f"/store/config/{name}", 1 << 26))
+        file = self.files[which]
+        table.load(file._disk.read_all(file._path, 1 << 26))
         return table
 
     # the port
@@ -162,11 +162,9 @@ class Node:
         if handler is None:
             return Answer(3, f" request type {command.code} not supported")
         answer = handler(connection, command, self.now_ms())
-        for effect in self.state.take_effects():
-            if hasattr(effect, "which"):
-                self.save(effect.which)
-        if answer is not None and command.code in CHANGES:
-            return self.metadata.acknowledged(connection, command, answer)
+        saves = [self.save(effect.which) for effect in self.state.take_effects() if isinstance(effect, SaveConfig)]
+        if answer is not None and (saves or command.code in CHANGES):
+            return self.saved_answers.answer(connection, command, answer, saves)
         return answer
 
     def turn_ended(self) -> None:

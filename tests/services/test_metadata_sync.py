@@ -652,6 +652,7 @@ class NewMasterTests(TablesCase):
         node.watch.own(4, frozenset({1}))
         self.assertEqual(node.state.topics.get("Sent"), TopicConfig("Sent", 8, 8))
         self.assertEqual(node.state.topics.get("Known"), TopicConfig("Known", 3, 3))
+        self.world.run(0.1)
         self.assertIn("Sent", node.saved("topics"))
         self.assertEqual(node.told, ["Sent"])
         self.assertEqual(node.state.topics.data_version.state_version, 4)

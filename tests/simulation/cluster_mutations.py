@@ -12,14 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+from twisted.internet import defer
 from twisted.logger import globalLogBeginner
 
 from rocketha.broker.send_answer import SendAnswers
+from rocketha.broker.unsaved import Unsaved
 from rocketha.replication import autoswitch_slave
 from rocketha.replication.acks import NO_ACK
 from rocketha.replication.lease import Lease
 from rocketha.replication.sync_state import SyncState
-from rocketha.services.broker_effects import BrokerEffects
+from rocketha.services.broker_files import TableFile
 from rocketha.simulation.cluster_scenario import ClusterScenario
 from rocketha.simulation.cluster_setup import ALONE, CLASSIC, CONTROLLER, expand_cluster
 from rocketha.simulation.faults import ALL_KINDS
@@ -98,7 +100,9 @@ def tail_not_erased() -> None:
 
 @mutation(ALONE, "a topic is acknowledged before it is saved", ("kill",))
 def topics_not_saved() -> None:
-    patch(BrokerEffects, "save", lambda self, which: None)
+    patch(TableFile, "begin", lambda self: None)
+    patch(TableFile, "save", lambda self: defer.succeed(None))
+    patch(Unsaved, "__contains__", lambda self, name: False)
 
 
 # -- one broker: what it says

@@ -38,6 +38,7 @@ class Turns:
     :ivar longest: which that was.
     :ivar count: turns.
     :ivar held: those that waited for a disk.
+    :ivar in_threads: what was synced and held no turn.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,7 @@ class Turns:
         self._in_threads = 0
         self._threads_s = 0.0
         self._synced: list[str] = []
+        self.in_threads: set[str] = set()
         self._begin_work = SimulatedWork._do
 
     @contextlib.contextmanager
@@ -90,8 +92,11 @@ class Turns:
         step = host.disk.step
 
         def noted(path: str, operation: str) -> None:
-            if operation.startswith("sync") and not self._in_threads:
-                self._synced.append(path)
+            if operation.startswith("sync"):
+                if self._in_threads:
+                    self.in_threads.add(path)
+                else:
+                    self._synced.append(path)
             step(path, operation)
 
         host.disk.step = noted  # type: ignore[method-assign]

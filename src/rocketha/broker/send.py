@@ -41,14 +41,8 @@ from rocketha.wire.record import Record
 from rocketha.wire.remoting import Answer, Command, encode_answer
 
 COMPRESSED, MULTI_TAGS, TRANSACTION_BITS, BORN_V6, STORE_V6, NEED_UNWRAP, INNER_BATCH = (
-    0x1,
-    0x2,
-    0xC,
-    0x10,
-    0x20,
-    0x40,
-    0x80,
-)
+    0x1, 0x2, 0xC, 0x10, 0x20, 0x40, 0x80,
+)  # fmt: skip
 DLQ_QUEUE_NUMS = 1
 V3_4_9 = 121
 
@@ -133,7 +127,7 @@ class Sends:
     # --- requests
 
     def send(self, connection: Connection, command: Command, now_ms: int) -> Answer | None:
-        """10 SEND_MESSAGE, 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE: staged (None) or refused."""
+        """10 SEND_MESSAGE, 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE: staged (None), refused, or NotSavedYet."""
         if type(command) is KnownSend and (self._staged or self._store.writable(now_ms)):
             plain = self._plain.message(command)
             if plain is not None:
@@ -197,6 +191,7 @@ class Sends:
         config = state.topic_for_send(topic, header.default_topic, header.default_queue_nums, sys_flag, now_ms)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
+        state.need_saved(topic)
         retry_group = topic.removeprefix(names.RETRY_PREFIX) if topic.startswith(names.RETRY_PREFIX) else None
         if len(self._targets) > 100_000:
             self._targets.clear()
@@ -303,6 +298,7 @@ class Sends:
         values["DELAY"] = "-1"
         topic = names.dlq_topic(group)
         state.topic_for_group(topic, DLQ_QUEUE_NUMS, now_ms)
+        state.need_saved(topic)
         return topic, self._chance.randrange(DLQ_QUEUE_NUMS)
 
     def _refuse_unsupported(self, values: dict[str, str], sys_flag: int) -> None:
@@ -447,20 +443,19 @@ class Sends:
         counters.put_bytes += size
         counters.put_times += 1
 
-    def abandon(self, failure: DiskFailure) -> None:
-        """Refuse what was staged: something it needs (its topic's configuration) could not be saved."""
-        staged, self._staged = self._staged, []
-        self._fail(staged, failure)
-
     def refuse(self, answer: Answer) -> None:
         """Refuse what was staged: this broker takes no messages any more."""
         staged, self._staged = self._staged, []
         self._refuse(staged, answer._replace(fields=self._region_fields))
 
     def _fail(self, staged: list[_Staged], failure: DiskFailure) -> None:
-        remark = f"service not available now: the broker's disk failed: {failure}"
         self._state.stats.put_failed += len(staged)
-        self._refuse(staged, Answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark, self._region_fields))
+        self._refuse(staged, self.disk_failed(failure))
+
+    def disk_failed(self, failure: Exception) -> Answer:
+        """To a send that the disk did not let in."""
+        remark = f"service not available now: the broker's disk failed: {failure}"
+        return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark, self._region_fields)
 
     @staticmethod
     def _refuse(staged: list[_Staged], answer: Answer) -> None:

@@ -52,7 +52,10 @@ class SendBacks:
         self._chance = chance
 
     def send_back(self, connection: Any, command: Command, now_ms: int) -> Answer | None:
-        """Stage the copy; the answer follows once it is stored."""
+        """Stage the copy; the answer follows once it is stored.
+
+        :raises NotSavedYet: the topic it goes to is new.
+        """
         fields, state = command.fields, self._state
         group_name = read.text(fields, "group", names.GROUP_LENGTH_MAX)
         offset = read.long(fields, "offset")
@@ -88,6 +91,7 @@ class SendBacks:
             state.topic_for_group(topic, DLQ_QUEUE_NUMS, now_ms)
         else:
             level = delay_level or 3 + origin.reconsume_times
+        state.need_saved(topic)
         values["DELAY"] = str(level)
         values.setdefault("ORIGIN_MESSAGE_ID", record.make_message_id(origin.store_host, origin.physical_offset))
         times = min(origin.reconsume_times, RECONSUME_TIMES_MAX) + 1

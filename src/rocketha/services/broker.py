@@ -31,6 +31,7 @@ from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.role import NOT_AVAILABLE, Role
 from rocketha.broker.state import BrokerIdentity
+from rocketha.broker.unsaved import NotSavedYet
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
 from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
@@ -59,10 +60,10 @@ from rocketha.services.replication import Replication
 from rocketha.services.replication_jobs import LogChanges
 from rocketha.services.replication_open import open_log
 from rocketha.services.replication_status import ReplicationStatus
+from rocketha.services.table_waits import NewTopics, SavedAnswers
 from rocketha.store.disk import Disk
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.replica_log import ReplicaLog
-from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
 
@@ -128,8 +129,10 @@ class BrokerService(service.MultiService):
     # --- what it is made of
 
     def _build(self) -> None:
+        self._log_work = self._work(self.reactor, "rocketha-log")
+        self.file_work = self._work(self.reactor, "rocketha-files")
         parts = make_parts(
-            self.config, self.identity, self.disk, self._now(), self.chance, self._pid(),
+            self.config, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
             lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
         )  # fmt: skip
         self.store, self.stats, self.state, self.rules = parts.store, parts.stats, parts.state, parts.rules
@@ -137,16 +140,17 @@ class BrokerService(service.MultiService):
         self.sends, self.pulls, self.waiting = parts.sends, parts.pulls, parts.waiting
         self.files = parts.files
         self._served = parts.requests
-        self._log_work = self._work(self.reactor, "rocketha-log")
-        self.file_work = self._work(self.reactor, "rocketha-files")
         self._turn = Turn()
         self._turn.afterwards = self._settle
         self.flusher = Flusher(self.store, self.waiting, self._log_work, self.as_turn)
-        self.effects = BrokerEffects(self.state, self.factories, self.files, self.file_work, self._topics_changed)
+        self.effects = BrokerEffects(self.state, self.factories, self.files, self._topics_changed)
         self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self.file_work)
         self.wakeups = Wakeups(self.held, self.delayed, self._pull_again)
         self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
         self._changes.over = self._log_changed
+        self.new_topics = NewTopics(
+            self.reactor, self.state, self.files, self.sends, self.request, self.as_turn, lambda: self._changes.busy
+        )
         self.watch = MasterWatch()
         self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
 
@@ -207,6 +211,7 @@ class BrokerService(service.MultiService):
             replication, replication.elected or NoReplicas(), self.request, self.as_turn,
             lambda: replication.send_refusal is None,
         )  # fmt: skip
+        self._saved_answers = SavedAnswers(self.files, self.group.metadata)
         self._lingering = Lingering(
             self.reactor, keys, self.watch, self.group.forwarding, self.state.clients, self.identity, self.chance
         )
@@ -276,6 +281,7 @@ class BrokerService(service.MultiService):
             self._flush_clock.stop()
         if self.registration is not None:
             yield self.registration.stop()
+            yield self.files.settle()  # whoever changed a table hears before its connection ends
         lingering = self._lingering
         linger = was_serving and lingering is not None and lingering.wanted(led)
         if linger and lingering is not None:
@@ -313,16 +319,12 @@ class BrokerService(service.MultiService):
 
     def _close(self) -> None:
         """In the log's thread, while nothing else runs: save and close."""
-        failure: DiskFailure | None = None
         try:
-            self.files.save_all()
-        except DiskFailure as problem:
-            failure = problem
-        if self.replication.classic is not None and not self.store.leads:
-            self.replication.log.end_whole()
-        self.store.close(self._now())
-        if failure is not None:
-            raise failure
+            self.files.save_all_blocking()
+        finally:
+            if self.replication.classic is not None and not self.store.leads:
+                self.replication.log.end_whole()
+            self.store.close(self._now())
 
     # --- requests
 
@@ -353,25 +355,21 @@ class BrokerService(service.MultiService):
         try:
             answer = handler(connection, command, self._now())
         except RequestRefused:
-            if self.state.effects:
-                self.effects.carry_out()
+            self.effects.carry_out()
             raise
-        if self.state.effects:
-            unsaved = self.effects.carry_out()
-            if unsaved is not None and answer is not None:
-                raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the change could not be saved: {unsaved}")
-        if answer is None or command.code not in CHANGES or self.group is None:
-            return answer
-        return self.group.metadata.acknowledged(connection, command, answer)
+        except NotSavedYet as needed:
+            refusal = self.new_topics.park(connection, command, needed.topic)
+            self.effects.carry_out()
+            return refusal
+        saves = self.effects.carry_out() if self.state.effects else ()
+        if answer is not None and (saves or command.code in CHANGES):
+            return self._saved_answers.answer(connection, command, answer, saves)
+        return answer
 
     def turn_ended(self) -> None:
         """Append what the turn staged, answer it, and wake who waited for it."""
         if self.sends.staged and not self._changes.busy:
             now_ms = self._now()
-            if self.state.topics.dirty:  # an acknowledged message must not lose its topic in a crash
-                unsaved = self.effects.save("topics")
-                if unsaved is not None:
-                    self.sends.abandon(unsaved)
             arrived = self.sends.commit(now_ms)
             if arrived:
                 if self.replication.controlled:
@@ -428,6 +426,7 @@ class BrokerService(service.MultiService):
         else:
             self.sends.refuse(NOT_AVAILABLE)
             self.delayed.stop()
+            self.new_topics.role_lost()
             self.as_turn(lambda: self.wakeups.role_lost(now_ms))
         if role is not Role.FENCED and replication.controlled:
             number = 0 if role is Role.MASTER else replication.own_id
@@ -441,6 +440,7 @@ class BrokerService(service.MultiService):
     def _log_changed(self) -> None:
         """The log was cut, or made fit for another role: what waited for that goes on."""
         if self.serving:
+            self.new_topics.go_on()
             self.as_turn(lambda: self._requests.parked.serve(self.request))
             self.replication.second()
 

@@ -1,21 +1,21 @@
 """Carries out what the broker's request handlers want done.
 
 Theory of operation: the service calls :meth:`BrokerEffects.carry_out` after each handler and before its answer is
-written, because Java clients see NOTIFY_CONSUMER_IDS_CHANGED before the answer to the heartbeat that caused it.
+written, because Java clients see NOTIFY_CONSUMER_IDS_CHANGED before the answer to the heartbeat that caused it.  What
+takes the disk some time is begun then, and says when it is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from twisted.internet import defer
+
 from rocketha.broker import effects as wanted
 from rocketha.broker.state import BrokerState
-from rocketha.errors import DiskFailure
-from rocketha.observe import events
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import make_logger
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
-from rocketha.services.blocking import BlockingWork
-from rocketha.services.broker_files import BrokerFiles
+from rocketha.services.broker_files import BrokerFiles, Saved
 from rocketha.services.proxied_calls import ProxiedCalls
 
 
@@ -31,13 +31,11 @@ class BrokerEffects:
         state: BrokerState,
         factories: Sequence[RemotingFactory],
         files: BrokerFiles,
-        file_work: BlockingWork,
         topics_changed: Callable[[Sequence[str]], None],
     ) -> None:
         self._state = state
         self._factories = factories
         self._files = files
-        self._file_work = file_work
         self._topics_changed = topics_changed
         self._proxied = ProxiedCalls(self.connection)
         self._log = make_logger()
@@ -50,16 +48,16 @@ class BrokerEffects:
                 return found
         return None
 
-    def carry_out(self) -> DiskFailure | None:
-        """Carry out the effects of a handler; the failure when a table could not be saved (it is tried again)."""
-        failed: DiskFailure | None = None
+    def carry_out(self) -> list[Saved]:
+        """Carry out the effects of a handler; what its answer has to wait for."""
+        saves: list[Saved] = []
         for effect in self._state.take_effects():
             if isinstance(effect, wanted.NotifyClient):
                 connection = self.connection(effect.connection_id)
                 if connection is not None:
                     connection.notify(effect.code, effect.fields, effect.body)
             elif isinstance(effect, wanted.SaveConfig):
-                failed = self.save(effect.which) or failed
+                saves.append(self.save(effect.which))
             elif isinstance(effect, wanted.RegisterTopics):
                 self._topics_changed(effect.topics or ())
             elif isinstance(effect, wanted.CallClients):
@@ -73,16 +71,12 @@ class BrokerEffects:
                 self._log.info(
                     "{event} by {peer}: {details}", event=effect.event, peer=effect.peer, details=effect.details
                 )
-        return failed
+        return saves
 
-    def save(self, which: str) -> DiskFailure | None:
-        """Save a table; the failure when the disk refused."""
+    def save(self, which: str) -> Saved:
+        """Have a table saved; fires when it is on the disk as it is now, or could not be."""
+        file = self._files[which]
         if which == "offsets":  # frequent, and a consumer can live with older ones
-            self._files.save_later(which, self._file_work)
-            return None
-        try:
-            self._files.save(which)
-        except DiskFailure as failure:
-            emit(self._log, events.DiskFailed(failure.path, failure.operation, failure.message))
-            return failure
-        return None
+            file.begin()
+            return defer.succeed(None)
+        return file.save()

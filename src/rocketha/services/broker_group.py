@@ -11,8 +11,8 @@ from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.forward_rules import FORWARDED
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.state import BrokerState
-from rocketha.errors import DiskFailure
 from rocketha.observe.metrics import Registry
+from rocketha.services.broker_files import Saved
 from rocketha.services.config_replication import ReplicationConfig
 from rocketha.services.forwarding import Forwarding
 from rocketha.services.metadata_master import Replicas
@@ -60,7 +60,7 @@ class BrokerGroup:
         watch: MasterWatch,
         own_id: Callable[[], int],
         store_busy: Callable[[], bool],
-        save: Callable[[str], DiskFailure | None],
+        save: Callable[[str], Saved],
         topics_changed: Callable[[Sequence[str]], None],
         log: CopiedLog,
         replicas: Replicas,

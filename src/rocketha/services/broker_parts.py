@@ -24,6 +24,7 @@ from rocketha.broker.send_back import SendBacks
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
 from rocketha.services import config_views
+from rocketha.services.blocking import BlockingWork
 from rocketha.services.broker_files import BrokerFiles, Table
 from rocketha.services.config import BrokerConfig
 from rocketha.services.live_config import LiveConfig, apply_config
@@ -60,11 +61,12 @@ class BrokerParts:
 
 
 def make_parts(
-    config: BrokerConfig, identity: BrokerIdentity, disk: Disk, now_ms: int, chance: random.Random, pid: int,
-    runtime_facts: Callable[[int], Mapping[str, str]],
+    config: BrokerConfig, identity: BrokerIdentity, disk: Disk, file_work: BlockingWork, now_ms: int,
+    chance: random.Random, pid: int, runtime_facts: Callable[[int], Mapping[str, str]],
 ) -> BrokerParts:  # fmt: skip
     """A broker's parts, new.
 
+    :param file_work: where tables are written.
     :param runtime_facts: see :class:`BrokerState`.
     """
     keys = config.store
@@ -115,5 +117,5 @@ def make_parts(
     }
     return BrokerParts(
         store, stats, rules, delays, state, held, waiting, sends, pulls,
-        DelayedDelivery(state, store, delays, sends), BrokerFiles(disk, root, tables), requests,
+        DelayedDelivery(state, store, delays, sends), BrokerFiles(disk, root, tables, file_work), requests,
     )  # fmt: skip

@@ -59,11 +59,11 @@ class BrokerUpkeep:
             state.locks.expire(now_ms)
         if state.effects:
             self._effects.carry_out()
-        for which in ("topics", "groups"):
-            self._effects.save(which)
+        for which in ("topics", "groups"):  # what the disk refused is tried again
+            self._files[which].begin()
         if self._seconds_run % max(1, self._config.flush_consumer_offset_interval // 1000) == 0:
-            self._files.save_later("offsets", self._work)
-            self._files.save_later("delays", self._work)
+            self._files["offsets"].begin()
+            self._files["delays"].begin()
         if not self.paused:
             for job in self._store.maintenance(now_ms):
                 self._run(job)

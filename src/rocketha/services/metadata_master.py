@@ -35,8 +35,8 @@ from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_recovery import Ends, QueueEnd, lower_offsets, topics_of_log
 from rocketha.broker.metadata_waits import STRANGER_MS, MetadataWaits, Versions, WaitingAnswer
 from rocketha.broker.state import BrokerState
-from rocketha.errors import DiskFailure
 from rocketha.observe.logging import make_logger
+from rocketha.services.broker_files import Saved
 from rocketha.store.message_store import MessageStore
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import ResponseCode
@@ -92,7 +92,7 @@ class MasterTables:
     """The tables of one broker while it is master.
 
     :param own_id: this broker's id in its group.
-    :param save: writes a table's file now; the failure, if it could not.
+    :param save: has a table's file written.
     :param topics_changed: told names of topics that were made.
     :param ack_timeout_ms: bound on the wait for replicas; 0: no answer waits, as in Java.
     :param replicas: what the log knows of the replicas.
@@ -107,7 +107,7 @@ class MasterTables:
         delays: DelayLevels,
         watch: MasterWatch,
         own_id: Callable[[], int],
-        save: Callable[[str], DiskFailure | None],
+        save: Callable[[str], Saved],
         topics_changed: Callable[[Sequence[str]], None],
         ack_timeout_ms: int,
         replicas: Replicas,
@@ -125,6 +125,7 @@ class MasterTables:
         self._replicas = replicas
         self._waits = MetadataWaits(replicas.is_present)
         self._epoch: int | None = None  # of the term under way
+        self._ended = 0  # times that this broker stopped to lead
         self._held: list[_Held] = []
         self._telling: Any = None
         self._deadline: Any = None
@@ -172,6 +173,7 @@ class MasterTables:
 
     def _end(self) -> None:
         self._epoch = None
+        self._ended += 1
         self._end_waits()
         held, self._held = self._held, []
         for question in held:
@@ -316,8 +318,17 @@ class MasterTables:
 
     # --- answers wait for replicas
 
-    def acknowledged(self, connection: Any, command: Command, answer: Answer) -> Answer | None:
-        """The answer to a change that is saved here: now, or (None) when the replicas have it too."""
+    def term(self) -> int | None:
+        """For :meth:`acknowledged`, when a change is made; None where nobody else can become master."""
+        return self._ended if self._watch.members and self._ack_timeout_ms else None
+
+    def acknowledged(self, connection: Any, command: Command, answer: Answer, term: int | None) -> Answer | None:
+        """The answer to a change that is saved here: now, or (None) when the replicas have it too.
+
+        :param term: in which it was made: who led then and does not any more can not say that it stays.
+        """
+        if term is not None and term != self._ended:
+            return _UNSURE
         if not self._watch.leads or not self._ack_timeout_ms or answer.code or command.is_oneway:
             return answer
         now_ms = self._now()

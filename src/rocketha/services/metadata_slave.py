@@ -54,6 +54,7 @@ from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.broker_files import Saved
 from rocketha.services.metadata_master import AWAIT_METADATA, version_text
 from rocketha.store.message_store import MessageStore
 from rocketha.wire import json_dialect
@@ -110,7 +111,7 @@ class SlaveTables:
     :ivar log: whether it is copied from the master.
     :ivar known_end: where the log ended when it was last known to be a part of its master's; at first, as it was found.
     :ivar store_busy: whether the store may not be touched now: its log is being cut.
-    :ivar save: writes a table's file now; the failure, if it could not.
+    :ivar save: has a table's file written, and says when it was.
     :ivar topics_changed: told names of topics that came, changed or went.
     :ivar heard_of: told ids of brokers that are of our make.
     :ivar faults: exceptions that nobody reckoned with, in all followings.
@@ -123,7 +124,7 @@ class SlaveTables:
     log: CopiedLog
     delays: DelayLevels
     store_busy: Callable[[], bool]
-    save: Callable[[str], DiskFailure | None]
+    save: Callable[[str], Saved]
     topics_changed: Callable[[Sequence[str]], None]
     heard_of: Callable[[Iterable[int]], None]
     own_id: Callable[[], int]
@@ -353,9 +354,9 @@ class Following:
                 state.stats.forget_topic(name)
                 state.store.delete_topic(name)
             state.topics.replace(diff.table, state.topics.data_version if behind else pages.version)
-        self._save("topics")  # nothing to do where it is the file's; after a failure it is not
         if diff.changed or diff.removed:
             self._tables.topics_changed((*diff.changed, *diff.removed))
+        yield from self._save("topics")  # nothing to do where it is the file's; after a failure it is not
         self._taken.topics = pages.version
 
     def _none_made_again(self, removed: Iterable[str], asked_end: int) -> None:
@@ -380,7 +381,7 @@ class Following:
             state.groups.replace(diff.table, forbidden, state.groups.data_version if behind else pages.version)
             for name in diff.removed:
                 state.stats.forget_group(name)
-        self._save("groups")
+        yield from self._save("groups")
         self._taken.groups = pages.version
 
     def _offsets(self) -> Steps:
@@ -406,7 +407,7 @@ class Following:
     def _modes(self) -> Steps:
         answer = _successful((yield self._ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)))
         self._tables.state.modes.replace(read_modes(json_dialect.loads(answer.body)))
-        self._save("modes")
+        yield from self._save("modes")
 
     def _pages(self, kind: Kind[Any]) -> Steps:
         pages: Pages[Any] = Pages(kind)
@@ -439,8 +440,8 @@ class Following:
         asked = connection.request(code, header, timeout_s=timeout_s)
         return asked.addErrback(lambda failure: silent(failure) if failure.check(error.TimeoutError) else failure)
 
-    def _save(self, which: str) -> None:
-        failure = self._tables.save(which)
+    def _save(self, which: str) -> Steps:
+        failure = yield self._tables.save(which)
         if failure is not None:
             raise failure
 

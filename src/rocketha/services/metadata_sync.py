@@ -14,12 +14,11 @@ from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.request import Responder
 from rocketha.broker.state import BrokerState
-from rocketha.errors import DiskFailure
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.broker_files import Saved
 from rocketha.services.metadata_master import AWAIT_METADATA, MasterTables, Replicas
 from rocketha.services.metadata_slave import CopiedLog, Following, SlaveTables
 from rocketha.store.message_store import MessageStore
-from rocketha.wire.remoting import Answer, Command
 
 
 class MetadataSync:
@@ -30,7 +29,7 @@ class MetadataSync:
     :param watch: who is master; watched from the start on, before whoever serves requests that waited for a master.
     :param store_busy: whether the store may not be touched now: its log is being cut.
     :param own_id: this broker's id in its group, as it is now.
-    :param save: writes a table's file now; the failure, if it could not (:meth:`BrokerEffects.save`).
+    :param save: has a table's file written, and says when it was (:meth:`BrokerEffects.save`).
     :param topics_changed: told names of topics that came, changed or went other than by a request.
     :param log: whether it is copied from the master that is known: else nothing is taken from there.
     :param replicas: what the log knows of the replicas.
@@ -51,7 +50,7 @@ class MetadataSync:
         store_busy: Callable[[], bool],
         watch: MasterWatch,
         own_id: Callable[[], int],
-        save: Callable[[str], DiskFailure | None],
+        save: Callable[[str], Saved],
         topics_changed: Callable[[Sequence[str]], None],
         log: CopiedLog,
         replicas: Replicas,
@@ -73,7 +72,7 @@ class MetadataSync:
         self.requests: dict[int, Responder] = {AWAIT_METADATA: self._master.await_metadata}
         self.disconnected = self._master.disconnected
         self.is_fit = self._master.is_fit
-        self.acknowledged: Callable[[Any, Command, Answer], Answer | None] = self._master.acknowledged
+        self.term, self.acknowledged = self._master.term, self._master.acknowledged
         watch.watch(self._mastership_changed)
 
     @property

@@ -72,7 +72,7 @@ class ParkedRequests:
         self._refuse_overdue()  # after a freeze of the process its timer may come later than this
         for each in self._take(now):
             answer = None
-            if not each.connection.closed:
+            if not each.connection.closed or each.command.is_oneway:
                 try:
                     answer = request(each.connection, each.command)
                 except RequestRefused as refusal:
