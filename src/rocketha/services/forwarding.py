@@ -201,8 +201,7 @@ class Forwarding:
             return
         self._connecting = None
         self._complain(failure, address)
-        if self.kept:
-            self._try_again()
+        self._try_again()  # whether or not anything is kept: if this comes within the call, what is kept comes next
 
     def _complain(self, failure: Failure, address: str) -> None:
         if self._complained != address:  # once, not with every attempt
@@ -376,13 +375,13 @@ class Forwarding:
     def stop(self) -> None:
         """Refuse what is kept; what is on its way is in doubt."""
         self._enabled = False
+        self._client.close()
         for line in self._kept.values():
             while line:
                 self._refuse(line.popleft())
         for timer in (self._timer, self._retry):
             if timer is not None and timer.active():
                 timer.cancel()
-        self._client.close()
 
 
 def _frame_bytes(command: Command, fields: dict[str, str]) -> int | None:
