@@ -9,9 +9,11 @@ from unittest import mock
 from twisted.internet import defer, error
 
 from rocketha.broker import forward_rules
+from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.forwarding import RETRY_S
-from tests.services.test_forwarding import ForwardingCase
+from rocketha.services.forwarding import IN_DOUBT, RETRY_S
+from rocketha.simulation import stream
+from tests.services.test_forwarding import PULL, ForwardingCase
 
 HOLD_S = forward_rules.HOLD_MS / 1000
 
@@ -33,6 +35,35 @@ class ConnectionTests(ForwardingCase):
         self.producer.send(self.a, b"two")
         self.world.run(2 * RETRY_S + 0.05)
         self.assertEqual((len(failed), self.b.stored, self.codes()), (2, [b"one", b"two"], {b"one": 0, b"two": 0}))
+        self.nothing_left()
+
+    def test_a_connection_that_ends_while_what_is_kept_is_written(self) -> None:
+        """What was written is in doubt; what was not stays, goes over the next connection, in order."""
+        self.master_is(self.b, self.a)
+        self.world.partition("cut", [self.host("a")], [self.host("b")])
+        bodies = [b"%d" % number for number in range(6)]
+        self.producer.send(self.a, *bodies[:5])
+        self.producer.send(self.a, b"oneway", oneway=True)
+        self.producer.send(self.a, *bodies[5:])
+        self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="15000")
+        self.world.run(0.2)
+        writes: list[int] = []
+
+        def waiting(transport: stream.SimulatedTransport) -> int:
+            """More than a connection may have, at the third write to b."""
+            if transport.getPeer().host != self.host("b").address:
+                return 0
+            writes.append(1)
+            return Limits().queued_bytes + 1 if len(writes) == 3 else 0
+
+        self.patched(mock.patch("rocketha.protocols.remoting.queued_bytes", waiting))
+        self.world.heal("cut")
+        self.world.run(1.5)
+        self.assertEqual([each for each in self.b.stored if each != b"pull"], [b"3", b"4", b"oneway", b"5"])
+        self.assertEqual(
+            self.codes(),
+            {**dict.fromkeys(bodies[:3], IN_DOUBT.code), **dict.fromkeys([*bodies[3:], b"pull"], 0)},
+        )
         self.nothing_left()
 
     def patched(self, patch: Any) -> None:

@@ -260,11 +260,13 @@ class Forwarding:
                 course = forward_rules.course(request.command, self._watch.address, self._watch.epoch)
                 if course is Course.REFUSE:
                     self._refuse(request)
-                elif course is Course.HOLD or link is None:
+                elif course is Course.HOLD or link is None or link.connection.closed:
                     line.append(request)
                 else:
                     self._pass_on(link, request)
         self._arm()
+        if link is not None and link.connection.closed:  # by what was written to it
+            self._try_again()
 
     def _serve_kept(self) -> None:
         requests = [request for line in self._kept.values() for request in line]
