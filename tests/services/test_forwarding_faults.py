@@ -13,6 +13,7 @@ from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.forwarding import IN_DOUBT, RETRY_S
 from rocketha.simulation import stream
+from rocketha.wire.remoting import Answer, Command
 from tests.services.test_forwarding import PULL, ForwardingCase
 
 HOLD_S = forward_rules.HOLD_MS / 1000
@@ -64,6 +65,23 @@ class ConnectionTests(ForwardingCase):
             self.codes(),
             {**dict.fromkeys(bodies[:3], IN_DOUBT.code), **dict.fromkeys([*bodies[3:], b"pull"], 0)},
         )
+        self.nothing_left()
+
+    def test_much_both_ways(self) -> None:
+        """Sends that the master has not read yet do not keep us from reading its answers, which it waits for."""
+        self.master_is(self.b, self.a)
+        serve = self.b.serve
+
+        def served(connection: Any, command: Command) -> Answer | None:
+            return Answer(body=bytes(stream.BUFFER)) if command.code == PULL else serve(connection, command)
+
+        self.b.serve = served  # type: ignore[method-assign]
+        pulls, sends = [b"p%d" % number for number in range(40)], [b"%d" % number for number in range(40)]
+        self.producer.send(self.a, *pulls, code=PULL, suspendTimeoutMillis="15000")
+        self.producer.send(self.a, *(body.ljust(stream.BUFFER, b".") for body in sends))
+        self.world.run(2)
+        self.assertEqual([body.rstrip(b".") for body in self.b.stored], sends)
+        self.assertEqual((len(self.codes()), set(self.codes().values())), (80, {0}))
         self.nothing_left()
 
     def patched(self, patch: Any) -> None:

@@ -107,8 +107,7 @@ class RemotingProtocol(Protocol):
         self._out_bytes = 0
         self._paused = False  # our outbound buffer is over its mark
         self._backlog: list[bytes] = []  # frames of a read that wait for the answers before them to be taken
-        # Ticks of the factory's sweep, one a second.
-        self._opened_tick = self.active_tick = factory.tick
+        self._opened_tick = self.active_tick = factory.tick  # of the factory's sweep, one a second
         self._frame_tick: int | None = None
         self.greeted = False
 
@@ -366,9 +365,10 @@ class RemotingProtocol(Protocol):
     # --- backpressure: a peer that does not read its answers is not read from
 
     def pauseProducing(self) -> None:
-        """Twisted: our outbound buffer is over its mark."""
-        self._paused = True
-        self.transport.pauseProducing()
+        """Twisted: our outbound buffer is over its mark.  A client reads on: the server may wait for that to read."""
+        self._paused = self.factory.server
+        if self._paused:
+            self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
         """Twisted: it has drained."""
