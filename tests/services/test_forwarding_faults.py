@@ -9,12 +9,14 @@ from unittest import mock
 from twisted.internet import defer, error
 
 from rocketha.broker import forward_rules
+from rocketha.broker.forward_rules import EPOCH_MARK, MARK
+from rocketha.broker.role import BUSY
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.forwarding import IN_DOUBT, RETRY_S
 from rocketha.simulation import stream
 from rocketha.wire.remoting import Answer, Command
-from tests.services.test_forwarding import PULL, ForwardingCase
+from tests.services.test_forwarding import OFFSET, PULL, ForwardingCase, Producer
 
 HOLD_S = forward_rules.HOLD_MS / 1000
 
@@ -87,6 +89,30 @@ class ConnectionTests(ForwardingCase):
     def patched(self, patch: Any) -> None:
         patch.start()
         self.addCleanup(patch.stop)
+
+
+class LineTests(ForwardingCase):
+    """What is kept, and who stands behind whom."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.world.add_host("other", Producer)
+        self.world.run(0.01)
+        self.other: Producer = self.host("other").process.service  # type: ignore[union-attr]
+
+    def test_what_is_kept_for_a_forwarder_is_in_nobodys_way(self) -> None:
+        """It says that we will be master; for all we know another one is, and our clients' requests go there."""
+        self.master_is(self.c, self.a, self.b)
+        self.other.send(self.a, b"for us", **{MARK: self.c.address, EPOCH_MARK: "9"})
+        self.world.run(0.1)
+        self.assertEqual(self.a.forwarding.kept, 1)
+        self.producer.send(self.a, b"one", b"two")
+        self.producer.send(self.a, b"offset", code=OFFSET)
+        self.world.run(0.1)
+        self.assertEqual(self.c.stored, [b"one", b"two", b"offset"])
+        self.world.run(HOLD_S)
+        self.assertEqual(self.other.answers[b"for us"][0], BUSY.code)
+        self.nothing_left()
 
 
 if __name__ == "__main__":

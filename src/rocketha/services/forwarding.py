@@ -2,10 +2,12 @@
 
 Theory of operation.  What :func:`rocketha.broker.forward_rules.course` says is done: a request is passed on at once, or
 kept until the master is known, or refused.  Kept are also all that come after a kept one, so that the requests of a
-connection reach the master in the order in which they came; everything to one master goes over one connection.  When
-this broker becomes master what is kept is served here, before anything newer.  A master that may not serve for a moment
-(its lease ran out, and whether it is still the master will be known soon) keeps requests the same way.  What was passed
-on to a broker that was master no more when it came is refused there and begins again here: it may have been overtaken.
+connection reach the master in the order in which they came; everything to one master goes over one connection.  What
+another broker passed on to us, which it takes for the master, stands in a line of its own: others do not wait for that.
+When this broker becomes master what is kept is served here, before anything newer.  A master that may not serve for a
+moment (its lease ran out, and whether it is still the master will be known soon) keeps requests the same way.  What was
+passed on to a broker that was master no more when it came is refused there and begins again here: it may have been
+overtaken.
 
 While there is no connection to the master requests are kept, too: nothing was written of them, so they go to whoever
 is master by then.  What was handed to a connection may have been written and is never handed to another.  A send that
@@ -117,8 +119,10 @@ class Forwarding:
         self._serves = serves
         self._client = RemotingClient(clock)
         self._enabled = enabled
-        # By whether they are pulls.
-        self._kept: dict[bool, deque[_Request]] = {False: deque(), True: deque()}
+        # By whether they are pulls, and whether another broker passed them on to us.
+        self._kept: dict[tuple[bool, bool], deque[_Request]] = {
+            (pulls, passed_on): deque() for pulls in (False, True) for passed_on in (False, True)
+        }
         self.budgets = {
             False: FairBudget(forward_rules.REQUESTS_MAX, forward_rules.BYTES_MAX),
             True: FairBudget(forward_rules.PULLS_MAX, forward_rules.PULL_BYTES_MAX),
@@ -147,7 +151,7 @@ class Forwarding:
     @property
     def waiting(self) -> bool:
         """Whether sends are kept: whoever serves a send that comes now serves these first (:meth:`go_on`)."""
-        return bool(self._kept[False])
+        return bool(self._kept[False, False] or self._kept[False, True])
 
     def take(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
         """A request came that only a master serves, and this broker is none, or may not serve now.
@@ -212,7 +216,7 @@ class Forwarding:
     # --- kept
 
     def _line(self, request: _Request) -> deque[_Request]:
-        return self._kept[request.command.code in forward_rules.PULLS]
+        return self._kept[request.command.code in forward_rules.PULLS, MARK in request.command.fields]
 
     def _keep(self, request: _Request) -> None:
         self._line(request).append(request)
