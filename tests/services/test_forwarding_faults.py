@@ -114,6 +114,23 @@ class LineTests(ForwardingCase):
         self.assertEqual(self.other.answers[b"for us"][0], BUSY.code)
         self.nothing_left()
 
+    def test_what_comes_back_is_answered_in_time(self) -> None:
+        """Refused by one that was the master no more, it is kept again, by its own deadline."""
+        self.master_is(self.b, self.a, epoch=2)
+        self.say(self.b, self.b.watch.unknown)
+        self.producer.send(self.a, b"first")
+        self.world.run(HOLD_S - 0.5)
+        self.say(self.a, self.a.watch.unknown)
+        self.producer.send(self.a, b"later")
+        self.world.run(0.1)
+        self.say(self.b, self.b.watch.other, self.c.address, 3)
+        self.world.run(0.1)
+        self.assertEqual((self.a.forwarding.kept, self.codes()), (2, {}))
+        self.world.run(HOLD_S)
+        for body in (b"first", b"later"):
+            self.assertAlmostEqual(self.producer.answers[body][1], HOLD_S, delta=0.1)
+        self.nothing_left()
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -24,6 +24,7 @@ The master sees this broker as the client: a message's born host is ours.
 
 from __future__ import annotations
 
+import bisect
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
@@ -77,6 +78,10 @@ class _Request:
     under: Mastership | None = None
 
 
+def _deadline_s(request: _Request) -> float:
+    return request.hold_until_s
+
+
 class _Link(NamedTuple):
     """An open connection to a master."""
 
@@ -120,6 +125,7 @@ class Forwarding:
         self._client = RemotingClient(clock)
         self._enabled = enabled
         # By whether they are pulls, and whether another broker passed them on to us.
+        # Invariant: each line is in the order of its deadlines, which but for pulls is that in which they came.
         self._kept: dict[tuple[bool, bool], deque[_Request]] = {
             (pulls, passed_on): deque() for pulls in (False, True) for passed_on in (False, True)
         }
@@ -219,7 +225,7 @@ class Forwarding:
         return self._kept[request.command.code in forward_rules.PULLS, MARK in request.command.fields]
 
     def _keep(self, request: _Request) -> None:
-        self._line(request).append(request)
+        bisect.insort(self._line(request), request, key=_deadline_s)  # mostly the last; what came back is older
         self._arm()
         if self._watch.leads:  # nobody says when it may serve again
             self._try_again()
@@ -229,7 +235,6 @@ class Forwarding:
             self._retry = self._clock.callLater(RETRY_S, self.go_on)
 
     def _arm(self) -> None:
-        """Each line is about in the order of its deadlines; a pull may be kept a little longer than it should be."""
         due = min((line[0].hold_until_s for line in self._kept.values() if line), default=None)
         if self._timer is not None and self._timer.active():
             if due is not None and self._timer.getTime() <= due:
