@@ -131,6 +131,25 @@ class LineTests(ForwardingCase):
             self.assertAlmostEqual(self.producer.answers[body][1], HOLD_S, delta=0.1)
         self.nothing_left()
 
+    def test_what_is_overdue_is_not_stored(self) -> None:
+        """After a freeze news come before the timer: the client gave up, and sent it elsewhere."""
+        self.master_is(self.a, self.b)
+        self.a.may_serve = False
+
+        def news() -> None:
+            self.a.may_serve = True
+            self.a.watch.members_are(frozenset({1}))
+
+        self.a.reactor.callLater(1.0, news)
+        self.producer.send(self.a, b"overdue")
+        self.world.run(0.5)
+        self.host("a").freeze(whole=False)
+        self.world.run(HOLD_S + 1)
+        self.host("a").thaw()
+        self.world.run(0.1)
+        self.assertEqual((self.a.stored, self.codes()), ([], {b"overdue": BUSY.code}))
+        self.nothing_left()
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -245,14 +245,18 @@ class Forwarding:
             self._timer = self._clock.callLater(max(0.0, due - self._clock.seconds()), self._time_over)
 
     def _time_over(self) -> None:
+        self._refuse_overdue()
+        self._arm()
+
+    def _refuse_overdue(self) -> None:
         now_s = self._clock.seconds()
         for line in self._kept.values():
             while line and line[0].hold_until_s <= now_s:
                 self._refuse(line.popleft())
-        self._arm()
 
     def go_on(self) -> None:
         """Something is known about the master, or may be: do with everything kept what is to be done now."""
+        self._refuse_overdue()  # after a freeze of the process its timer may come later than this
         if not self.kept:
             return
         if self._watch.leads:
