@@ -6,8 +6,8 @@ import itertools
 import unittest
 
 from rocketha.broker import forward_rules
-from rocketha.broker.forward_rules import EPOCH_MARK, MARK, Course, course, patience
-from rocketha.wire.remoting import Command
+from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, Course, course, patience, told
+from rocketha.wire.remoting import Answer, Command
 
 
 class CourseTests(unittest.TestCase):
@@ -32,6 +32,15 @@ class CourseTests(unittest.TestCase):
         self.assertIs(course(passed, "a:1", 3), Course.HOLD)
         self.assertIs(course(passed, "a:1", 5), Course.REFUSE)
         self.assertIs(course(Command(310, fields={MARK: "a:1", EPOCH_MARK: "x" * 99}), "a:1", 1), Course.REFUSE)
+
+    def test_the_forwarder_is_told_of_a_newer_master(self) -> None:
+        """In the refusal; a client is not."""
+        refusal = Answer(2, "busy", {"a": "b"})
+        passed = Command(310, fields={MARK: "a:1", EPOCH_MARK: "4"})
+        self.assertEqual(told(passed, refusal, 5).fields, {"a": "b", NEWER_MARK: "5"})
+        self.assertEqual(told(passed, Answer(2), 5), Answer(2, None, {NEWER_MARK: "5"}))
+        for command, epoch in ((passed, 4), (Command(310, fields={EPOCH_MARK: "4"}), 5), (Command(310), 5)):
+            self.assertIs(told(command, refusal, epoch), refusal)
 
 
 class PatienceTests(unittest.TestCase):

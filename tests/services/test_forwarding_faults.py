@@ -151,5 +151,83 @@ class LineTests(ForwardingCase):
         self.nothing_left()
 
 
+class NewerMasterTests(ForwardingCase):
+    """The broker b was master of epoch 2 and knows that c is of 3; a does not know yet."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.master_is(self.b, self.a, epoch=2)
+        self.master_is(self.c, self.b, epoch=3)
+        self.doubts = 0
+        self.a.forwarding.doubted = self.doubted
+
+    def doubted(self) -> None:
+        self.doubts += 1
+
+    def test_what_it_refuses_waits_for_the_news(self) -> None:
+        """And what comes after it, so that both arrive in order; who may know more is asked."""
+        self.producer.send(self.a, b"one", b"two")
+        self.world.run(0.05)
+        self.producer.send(self.a, b"three", oneway=True)
+        self.producer.send(self.a, b"four")
+        self.world.run(1)
+        self.assertEqual((self.codes(), self.a.forwarding.kept, self.doubts > 0), ({}, 4, True))
+        self.say(self.a, self.a.watch.other, self.c.address, 3)
+        self.world.run(0.1)
+        self.assertEqual(self.c.stored, [b"one", b"two", b"three", b"four"])
+        self.assertEqual(self.codes(), dict.fromkeys((b"one", b"two", b"four"), 0))
+        self.nothing_left()
+
+    def test_the_news_do_not_come(self) -> None:
+        """Each is refused in time, and the master of before is not asked without end."""
+        self.producer.send(self.a, b"one")
+        for number in range(10):
+            self.world.run(0.2)
+            self.producer.send(self.a, b"%d" % number)
+        self.world.run(HOLD_S + 0.1)
+        self.assertEqual(set(self.codes().values()), {BUSY.code})
+        self.assertEqual(len(self.codes()), 11)
+        self.assertLess(max(seconds for _, seconds in self.producer.answers.values()), HOLD_S + 0.1)
+        self.assertEqual(len(self.b.seen), 11)
+        self.nothing_left()
+
+    def test_it_says_so_and_serves(self) -> None:
+        """Whoever errs in this does not hold up what comes after it for ever."""
+        answers = [Answer(BUSY.code, "", {forward_rules.NEWER_MARK: "9"})]
+        self.say(self.b, self.b.watch.own, 4)
+        self.world.run(0.1)
+        serve = self.b.serve
+        self.b.serve = lambda *what: answers.pop() if answers else serve(*what)  # type: ignore[method-assign]
+        self.producer.send(self.a, b"one")
+        self.world.run(0.1)
+        self.producer.send(self.a, b"two", b"three")
+        self.world.run(HOLD_S)
+        self.assertEqual(self.b.stored, [b"two", b"three"])
+        self.assertEqual(self.codes(), {b"one": BUSY.code, b"three": 0, b"two": 0})
+        self.nothing_left()
+
+    def test_we_are_the_newer_one(self) -> None:
+        """And learn it last."""
+        self.say(self.b, self.b.watch.other, self.a.address, 4)
+        self.world.run(0.1)
+        self.producer.send(self.a, b"one")
+        self.world.run(0.1)
+        self.assertEqual((self.codes(), self.a.forwarding.kept), ({}, 1))
+        self.say(self.a, self.a.watch.own, 4)
+        self.world.run(0.1)
+        self.assertEqual((self.a.stored, self.codes()), ([b"one"], {b"one": 0}))
+        self.nothing_left()
+
+    def test_a_master_that_is_busy(self) -> None:
+        """Its refusal is the answer, at once: the client knows best."""
+        self.say(self.b, self.b.watch.own, 4)
+        self.world.run(0.1)
+        self.b.serve = lambda *what: BUSY  # type: ignore[method-assign]
+        self.producer.send(self.a, b"one")
+        self.world.run(0.1)
+        self.assertEqual((self.codes(), self.doubts), ({b"one": BUSY.code}, 0))
+        self.nothing_left()
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -7,6 +7,7 @@ from unittest import mock
 
 from twisted.internet import error
 
+from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK
 from rocketha.services.metadata_slave import Following
 from rocketha.simulation.host import Host
 from rocketha.wire.codes import RequestCode
@@ -222,6 +223,15 @@ class StaleRouteTests(SwitchCase):
         codes = [self.await_(waiting).code for waiting in sent.values()]
         self.assertEqual([code for code in codes if code not in (0, 12)], [])
         self.assertEqual(sorted(self.bodies(self.master())[1:]), list(sent))
+
+    def test_an_offset_passed_on_to_one_that_was_replaced(self) -> None:
+        """Is not taken there, where it would be overwritten; who passed it on is told why, and goes to the master."""
+        commit = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"}
+        epoch = self.service(self.old).watch.epoch
+        for mark in ({EPOCH_MARK: str(epoch - 1)}, {}):
+            answer = self.ask(self.other(), RequestCode.UPDATE_CONSUMER_OFFSET, {**commit, **mark, MARK: "10.9.9.9:1"})
+            self.assertEqual((answer.code, answer.fields.get(NEWER_MARK)), (2, str(epoch)))
+        self.assertEqual(self.service(self.other()).state.offsets.query("G", "T", 0), -1)
 
     def test_a_consumer(self) -> None:
         """Its pulls, commits and questions go on at the old address, without a pause of seconds."""

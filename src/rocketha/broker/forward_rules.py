@@ -12,13 +12,14 @@ refuses it, or keeps it for a moment because it is about to become master itself
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 import attrs
 
 from rocketha.broker.fields import INT_MAX
 from rocketha.wire.codes import RequestCode, ResponseCode
-from rocketha.wire.remoting import Command
+from rocketha.wire.remoting import Answer, Command
 
 MARK = "rocketha.forwardedBy"
 """Field of a request that was passed on: the address of the broker that did.  Java reads the fields it knows and leaves
@@ -26,6 +27,9 @@ others alone."""
 
 EPOCH_MARK = "rocketha.forwardedEpoch"
 """Beside it: the epoch of the master that it was passed on to, as the forwarder knew it."""
+
+NEWER_MARK = "rocketha.masterEpoch"
+"""Field of the refusal of such a request: the epoch of a newer master, for whom the forwarder should wait."""
 
 SENDS = frozenset(
     {
@@ -88,11 +92,25 @@ def course(command: Command, master: str | None, epoch: int = 0) -> Course:
         return Course.HOLD if master is None else Course.FORWARD
     # We may be the next master, and the other broker learned it first.  Not when a third one is, nor when the other
     # became master after it had passed this on to us.
-    text = command.fields.get(EPOCH_MARK, "")
-    known = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
-    if master is None or (master == forwarder and epoch <= known):
+    if master is None or (master == forwarder and epoch <= epoch_in(command.fields, EPOCH_MARK)):
         return Course.HOLD
     return Course.REFUSE
+
+
+def epoch_in(fields: Mapping[str, str], name: str) -> int:
+    """The epoch in a field that another broker wrote; 0 where there is none."""
+    text = fields.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+
+def told(command: Command, refusal: Answer, epoch: int) -> Answer:
+    """The refusal of a request; who passed it on is told of a master that is newer than the one that it meant.
+
+    :param epoch: of the master that is known.
+    """
+    if MARK not in command.fields or epoch <= epoch_in(command.fields, EPOCH_MARK):
+        return refusal
+    return refusal._replace(fields={**(refusal.fields or {}), NEWER_MARK: str(epoch)})
 
 
 @attrs.frozen

@@ -33,7 +33,7 @@ class Elsewhere(Protocol):
         """Do with what is kept what can be done now."""
 
     def take(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
-        """The refusal if it is not passed on; None: it is answered later."""
+        """The refusal if it is not passed on, or what tells a forwarder more; None: it is answered later."""
 
 
 class RoleRequests:
@@ -145,9 +145,8 @@ class RoleRequests:
         assert elsewhere is not None
 
         def pass_on(connection: Any, command: Command, now_ms: int) -> Answer | None:
-            if elsewhere.take(connection, command, BUSY) is BUSY:
-                return respond(connection, command, now_ms)
-            return None
+            answer = elsewhere.take(connection, command, BUSY)
+            return respond(connection, command, now_ms) if answer is BUSY else answer
 
         return pass_on
 

@@ -7,7 +7,7 @@ another broker passed on to us, which it takes for the master, stands in a line 
 When this broker becomes master what is kept is served here, before anything newer.  A master that may not serve for a
 moment (its lease ran out, and whether it is still the master will be known soon) keeps requests the same way.  What was
 passed on to a broker that was master no more when it came is refused there and begins again here: it may have been
-overtaken.
+overtaken.  If that broker knows of a newer master and we do not, it waits here until we do (:attr:`doubted`).
 
 While there is no connection to the master requests are kept, too: nothing was written of them, so they go to whoever
 is master by then.  What was handed to a connection may have been written and is never handed to another.  A send that
@@ -36,7 +36,7 @@ from twisted.python.failure import Failure
 
 from rocketha.broker import forward_rules
 from rocketha.broker.fair_budget import FairBudget, held_bytes
-from rocketha.broker.forward_rules import EPOCH_MARK, MARK, REFUSALS, Course
+from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, REFUSALS, Course, epoch_in
 from rocketha.broker.master_watch import Mastership, MasterWatch
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
@@ -64,9 +64,10 @@ class _Request:
     """A client's request on its way.
 
     :ivar refusal: its answer if it cannot be passed on.
-    :ivar under: what was known of the master when it was last passed on.
     :ivar hold_until_s: when a master must be known.
     :ivar answer_until_s: when it must be answered.
+    :ivar under: what was known of the master when it was last passed on.
+    :ivar from_epoch: whoever refused it knew of a master of this epoch.
     """
 
     connection: Any
@@ -76,6 +77,7 @@ class _Request:
     hold_until_s: float
     answer_until_s: float
     under: Mastership | None = None
+    from_epoch: int = 0
 
 
 def _deadline_s(request: _Request) -> float:
@@ -104,6 +106,7 @@ class Forwarding:
     :ivar doubtful: sends passed on and not answered.
     :ivar came_s: when the last request was taken.
     :ivar budgets: of requests taken and not answered yet, by whether they are pulls.
+    :ivar doubted: called when the master that is known says that there is a newer one.
     """
 
     def __init__(
@@ -140,6 +143,7 @@ class Forwarding:
         self._connecting: str | None = None
         self._complained: str | None = None  # of this master
         self._log = make_logger()
+        self.doubted: Callable[[], None] = lambda: None
         self.came_s = -inf
         self.forwarded = self.served = self.refused = self.doubtful = 0
         watch.watch(self.go_on)
@@ -167,7 +171,7 @@ class Forwarding:
         """
         course = forward_rules.course(command, self._watch.address, self._watch.epoch)
         if not self._enabled or course is Course.REFUSE:
-            return refusal
+            return forward_rules.told(command, refusal, self._watch.epoch)
         size = held_bytes(command)
         if not self.budgets[command.code in forward_rules.PULLS].take(connection.id, size):
             return refusal
@@ -245,14 +249,19 @@ class Forwarding:
             self._timer = self._clock.callLater(max(0.0, due - self._clock.seconds()), self._time_over)
 
     def _time_over(self) -> None:
-        self._refuse_overdue()
+        waited = self._refuse_overdue()
         self._arm()
+        if waited:
+            self.go_on()
 
-    def _refuse_overdue(self) -> None:
-        now_s = self._clock.seconds()
+    def _refuse_overdue(self) -> bool:
+        """Whether one of them kept those behind it waiting for a newer master."""
+        now_s, waited = self._clock.seconds(), False
         for line in self._kept.values():
             while line and line[0].hold_until_s <= now_s:
+                waited |= line[0].from_epoch > self._watch.epoch
                 self._refuse(line.popleft())
+        return waited
 
     def go_on(self) -> None:
         """Something is known about the master, or may be: do with everything kept what is to be done now."""
@@ -267,16 +276,18 @@ class Forwarding:
             return
         link = self._master()
         for line in self._kept.values():
-            requests = list(line)
+            way, requests = link, list(line)
             line.clear()
             for request in requests:
+                if way is not None and (way.connection.closed or request.from_epoch > self._watch.epoch):
+                    way = None  # for those behind it, too
                 course = forward_rules.course(request.command, self._watch.address, self._watch.epoch)
                 if course is Course.REFUSE:
                     self._refuse(request)
-                elif course is Course.HOLD or link is None or link.connection.closed:
+                elif course is Course.HOLD or way is None:
                     line.append(request)
                 else:
-                    self._pass_on(link, request)
+                    self._pass_on(way, request)
         self._arm()
         if link is not None and link.connection.closed:  # by what was written to it
             self._try_again()
@@ -328,14 +339,22 @@ class Forwarding:
             asked.addCallbacks(self._answered, self._not_answered, (request,), errbackArgs=(request, address))
 
     def _answered(self, answer: Command, request: _Request) -> None:
-        news = request.under != self._watch.now and request.hold_until_s > self._clock.seconds()
         self._back(request)
-        if answer.code in REFUSALS and news:  # it went to one who was not the master any more
-            self._keep(request)
-            self.go_on()
-            return
+        if answer.code in REFUSALS and request.hold_until_s > self._clock.seconds():
+            request.from_epoch = epoch_in(answer.fields, NEWER_MARK)
+            outdated = request.from_epoch > self._watch.epoch
+            if outdated or request.under != self._watch.now:  # it went to one who was not the master any more
+                self._keep_again(request, outdated)
+                return
         self._done(request)
         self._answer(request, Answer(answer.code, answer.remark, answer.fields, answer.body))
+
+    def _keep_again(self, request: _Request, outdated: bool) -> None:
+        self._keep(request)
+        if outdated:
+            self.doubted()
+        else:
+            self.go_on()
 
     def _back(self, request: _Request) -> None:
         """It is not on its way any more."""
@@ -364,7 +383,7 @@ class Forwarding:
     def _refuse(self, request: _Request) -> None:
         self._done(request)
         self.refused += 1
-        self._answer(request, request.refusal)
+        self._answer(request, forward_rules.told(request.command, request.refusal, self._watch.epoch))
 
     def _done(self, request: _Request) -> None:
         pulls = request.command.code in forward_rules.PULLS

@@ -8,7 +8,8 @@ gone), after the longest time allowed, or when somebody is in a hurry.  The stor
 process that is killed meanwhile has nothing to recover.
 
 The master may change again meanwhile, and this broker has no role any more in which it would hear of that.  So it asks
-the controllers now and then who is master (1004), one question at a time, as long as it lingers, and no longer.  If it
+the controllers now and then who is master (1004), one question at a time, as long as it lingers, and no longer; at once
+when the master that it knows refuses what was passed on, because there is a newer one.  If it
 is this broker itself, it is over: it has no store to lead with, and while its port answers it passes for a live master,
 so that nobody else is elected.
 """
@@ -37,6 +38,8 @@ ANSWERS_S = 0.1
 """Between two looks at whether the master has answered the last sends."""
 ASK_S = 0.5
 """Between an answer of the controllers and the next question, and how long one may take."""
+DOUBT_ASK_S, DOUBT_S = 0.1, 2.0
+"""The same between them while the master that is known says that there is a newer one, and for how long after that."""
 
 
 class Lingering:
@@ -63,6 +66,7 @@ class Lingering:
         self._chance = chance
         self._controllers: ControllerClient | None = None
         self._next_question: Any = None
+        self._heard_s = self._doubt_until_s = 0.0
         self._over: defer.Deferred[None] | None = None
         self._log = make_logger()
 
@@ -92,6 +96,7 @@ class Lingering:
         poll_s = self._keys.sync_controller_metadata_period / 1000
         self._controllers = ControllerClient(self._clock, self._keys.controllers, self._chance, poll_s, lambda: None)
         self._controllers.start()
+        self._forwarding.doubted = self._doubted
         self._ask()
         self._look()
         return over
@@ -113,6 +118,7 @@ class Lingering:
             self._elected(info.master_epoch)
         else:
             self._log.info("passes on to {master} from now on", master=info.master_address)
+            self._doubt_until_s = 0.0
             self._watch.other(info.master_address, info.master_epoch, info.master_id)
 
     def _elected(self, epoch: int) -> None:
@@ -129,7 +135,15 @@ class Lingering:
 
     def _ask_again(self) -> None:
         if self._over is not None:
-            self._next_question = self._clock.callLater(ASK_S, self._ask)
+            self._heard_s = self._clock.seconds()
+            pause_s = DOUBT_ASK_S if self._doubt_until_s > self._heard_s else ASK_S
+            self._next_question = self._clock.callLater(pause_s, self._ask)
+
+    def _doubted(self) -> None:
+        now_s = self._clock.seconds()
+        self._doubt_until_s = now_s + DOUBT_S
+        if self._next_question is not None and self._next_question.active():
+            self._next_question.reset(max(0.0, self._heard_s + DOUBT_ASK_S - now_s))
 
     # --- how long
 
