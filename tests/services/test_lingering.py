@@ -11,7 +11,7 @@ from rocketha.broker.role import Role
 from rocketha.services.lingering import INNER_PRODUCER
 from rocketha.simulation.host import Host
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 from tests.services.broker_case import pull_fields, records
 from tests.services.controlled_case import CONTROLLER_PORT, ControlledCase
@@ -279,14 +279,51 @@ class ElectedTests(LingeringTests):
         for each in self.others:
             each.kill()
         while self.group().master != number:
-            self.keep_sending(self.first, 0.1)
             self.assertFalse(stopping.called)
+            self.keep_sending(self.first, 0.1)
         self.keep_sending(self.first, 1.0)
         self.assertTrue(stopping.called, "it goes on, and nobody can lead")
         self.first.exited("stopped")
         self.restart(self.first)
         self.assertIs(self.master(), self.first)
         self.assertEqual(self.send(self.first), 0)
+
+    def test_whoever_sends_then_is_refused_at_once(self) -> None:
+        """What waited for a master, and what comes: nobody will take it here, perhaps another group does."""
+        self.heartbeat(self.first, "PG")
+        stopping = self.stop_first()
+        self.keep_sending(self.first, 1.0)
+        for each in self.others:
+            each.kill()
+        heard: list[float] = []
+        self.service(self.first).watch.watch(lambda: heard.append(self.world.now))
+        while not stopping.called:
+            self.keep_sending(self.first, 0.01)
+            self.assertLess(self.world.now, 600.0)
+        self.assertLess(self.world.now - heard[-1], 0.02)
+        refused = [number for number, code in self.failed().items() if code == ResponseCode.SERVICE_NOT_AVAILABLE]
+        self.assertGreater(len(refused), 0)
+
+
+class BriefTests(LingeringTests):
+    """For those who never move, two seconds."""
+
+    linger = "handoverLinger=2000"
+
+    def test_nobody_is_left_in_doubt_at_its_end(self) -> None:
+        """What was passed on is answered; what comes then is refused, so that its client goes elsewhere."""
+        self.heartbeat(self.first, "PG")
+        stopping = self.stop_first()
+        forwarding = self.service(self.first).group.forwarding
+        self.keep_sending(self.first, 1.5)
+        while not stopping.called:
+            self.send_one(self.first)
+            self.run_for(0.001)
+        failed = self.failed()
+        self.assertEqual((forwarding.doubtful, forwarding.awaited), (0, 0))
+        stored = [number for number in range(self.sent) if number not in failed]
+        self.assertEqual(self.stored(), stored, "a send that failed is stored")
+        self.assertIn(ResponseCode.SERVICE_NOT_AVAILABLE, failed.values())
 
 
 class NoLingeringTests(LingeringTests):

@@ -406,13 +406,17 @@ class Forwarding:
         for asked in list(self._pulling.get(connection.id, {}).values()):
             asked.cancel()
 
-    def stop(self) -> None:
-        """Refuse what is kept; what is on its way is in doubt."""
+    def take_no_more(self) -> None:
+        """Refuse what is kept and what comes; what is on its way may still be answered."""
         self._enabled = False
-        self._client.close()
         for line in self._kept.values():
             while line:
                 self._refuse(line.popleft())
+
+    def stop(self) -> None:
+        """Refuse what is kept; what is on its way is in doubt."""
+        self.take_no_more()
+        self._client.close()
         for timer in (self._timer, self._retry):
             if timer is not None and timer.active():
                 timer.cancel()

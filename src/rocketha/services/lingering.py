@@ -35,7 +35,7 @@ from rocketha.wire import controller_calls as calls
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 """A producer group that every Java client registers, consumers too."""
 ANSWERS_S = 0.1
-"""Between two looks at whether the master has answered the last sends."""
+"""Between two looks at whether the master has answered the last sends; and for those on their way at the end."""
 ASK_S = 0.5
 """Between an answer of the controllers and the next question, and how long one may take."""
 DOUBT_ASK_S, DOUBT_S = 0.1, 2.0
@@ -59,7 +59,7 @@ class Lingering:
         self._forwarding = forwarding
         self._clients = clients
         self._quiet_s = keys.handover_linger_quiet / 1000
-        self._hurried = False
+        self._hurried = self._leaving = False
         self._began_s = self._until_s = 0.0
         self._timer: Any = None
         self._identity = identity
@@ -122,9 +122,8 @@ class Lingering:
             self._watch.other(info.master_address, info.master_epoch, info.master_id)
 
     def _elected(self, epoch: int) -> None:
-        """What is on its way may still be answered; what comes now is kept, and refused at the end."""
         self._log.warn("elected master of epoch {epoch} while it stops: ends at once", epoch=epoch)
-        self._until_s = min(self._until_s, self._clock.seconds() + ANSWERS_S)
+        self._until_s = self._clock.seconds()
         self._watch.unknown()
         self._look_now()
 
@@ -155,11 +154,21 @@ class Lingering:
             due_s = now_s + ANSWERS_S
         due_s = min(due_s, self._until_s)
         if due_s <= now_s or self._hurried:
-            self._end(now_s)
+            self._leave()
         else:
             self._timer = self._clock.callLater(due_s - now_s, self._look)
 
-    def _end(self, now_s: float) -> None:
+    def _leave(self) -> None:
+        """Whoever sends now had better ask another group at once; what is on its way has a moment to be answered."""
+        again, self._leaving = self._leaving, True
+        self._forwarding.take_no_more()
+        if self._forwarding.awaited and not again:
+            self._timer = self._clock.callLater(ANSWERS_S, self._end)
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        self._timer = None
         over, self._over = self._over, None
         controllers, self._controllers = self._controllers, None
         if controllers is not None:
@@ -167,7 +176,7 @@ class Lingering:
         if self._next_question is not None and self._next_question.active():
             self._next_question.cancel()
         self._next_question = None
-        self._log.info("no more after {seconds:.1f} s", seconds=now_s - self._began_s)
+        self._log.info("no more after {seconds:.1f} s", seconds=self._clock.seconds() - self._began_s)
         if over is not None:
             over.callback(None)
 
