@@ -706,17 +706,40 @@ class BoundTests(ForwardingCase):
         self.assertEqual(self.producer.failed, [])
 
     def test_a_master_that_does_not_read(self) -> None:
-        """Our buffer for it is bounded below what would end the connection of all."""
+        """Our buffer for it is bounded below what would end the connection of all; what does not fit is refused in
+        time, and nothing overtakes it."""
         self.master_is(self.b, self.a)
         self.producer.send(self.a, b"before")
         self.world.run(0.1)
         with mock.patch.object(RemotingClient, "unsent", lambda client, address: UNSENT_MAX - 1000):
-            self.producer.send(self.a, b"x" * 1000)
-            self.producer.send(self.a, b"x" * 1000, oneway=True)
-            self.producer.send(self.a, b"small")
+            self.producer.send(self.a, b"fits")
             self.world.run(0.1)
-        self.assertEqual(self.codes(), {b"before": 0, b"small": 0, b"x" * 1000: BUSY.code})
-        self.assertEqual(self.b.stored, [b"before", b"small"])
+            self.producer.send(self.a, b"x" * 1000)
+            self.world.run(0.5)
+            self.producer.send(self.a, b"small")
+            self.producer.send(self.a, b"oneway", oneway=True)
+            self.world.run(1.4)
+            self.assertEqual((self.b.stored, self.taken(self.a)), ([b"before", b"fits"], (3, 0)))
+            self.world.run(0.3)
+        self.assertEqual(self.b.stored, [b"before", b"fits", b"small", b"oneway"])
+        self.assertEqual(self.codes(), {b"before": 0, b"fits": 0, b"small": 0, b"x" * 1000: BUSY.code})
+        self.nothing_left()
+
+    def test_a_master_that_reads_on(self) -> None:
+        """What did not fit into our buffer for it waits until it has read, and follows in order; an election under
+        load keeps more than the buffer may have."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"before")
+        self.world.run(0.1)
+        with mock.patch.object(RemotingClient, "unsent", lambda client, address: UNSENT_MAX):
+            self.producer.send(self.a, b"one", b"two")
+            self.producer.send(self.a, b"three", oneway=True)
+            self.world.run(0.25)
+            self.assertEqual(self.a.forwarding.kept, 3)
+        self.producer.send(self.a, b"four")
+        self.world.run(0.15)
+        self.assertEqual(self.b.stored, [b"before", b"one", b"two", b"three", b"four"])
+        self.assertEqual(set(self.codes().values()), {0})
         self.nothing_left()
 
 

@@ -17,7 +17,7 @@ reckon with two).  A refusal is what this broker would have answered without all
 Bounded in requests, bytes and time, and none of it by who came first (:class:`FairBudget`).  Pulls have a budget of
 their own, since each may take a minute; those of a client that is gone are given up.  The one connection to the master
 is everybody's, so nothing is written to it that would make either end close it: a header that the two fields more make
-too long is refused here, and so is what a master that does not read would have to find in our buffer.
+too long is refused here, and what a master that does not read would have to find in our buffer is kept.
 
 The master sees this broker as the client: a message's born host is ours.
 """
@@ -181,10 +181,8 @@ class Forwarding:
         )
         self.came_s = now_s
         link = None if course is Course.HOLD or self._line(request) else self._master()
-        if link is None:
+        if link is None or not self._pass_on(link, request):
             self._keep(request)
-        else:
-            self._pass_on(link, request)
         return None
 
     # --- the connection
@@ -286,8 +284,9 @@ class Forwarding:
                     self._refuse(request)
                 elif course is Course.HOLD or way is None:
                     line.append(request)
-                else:
-                    self._pass_on(way, request)
+                elif not self._pass_on(way, request):
+                    way = None
+                    line.append(request)
         self._arm()
         if link is not None and link.connection.closed:  # by what was written to it
             self._try_again()
@@ -316,17 +315,18 @@ class Forwarding:
 
     # --- passed on
 
-    def _pass_on(self, link: _Link, request: _Request) -> None:
+    def _pass_on(self, link: _Link, request: _Request) -> bool:
+        """False: as much as may waits for the master to read it, and this is to be kept."""
         (address, connection), command = link, request.command
         left_s = request.answer_until_s - self._clock.seconds()
-        if left_s <= 0:
-            self._refuse(request)
-            return
         fields = {**command.fields, MARK: self._own_address, EPOCH_MARK: str(self._watch.epoch)}
         size = _frame_bytes(command, fields)
-        if size is None or self._client.unsent(address) + size > UNSENT_MAX:
+        if left_s <= 0 or size is None:
             self._refuse(request)
-            return
+            return True
+        if self._client.unsent(address) + size > UNSENT_MAX:
+            self._try_again()
+            return False
         self.forwarded += 1
         request.under = self._watch.now
         if command.is_oneway:
@@ -337,6 +337,7 @@ class Forwarding:
             if command.code in forward_rules.PULLS:
                 self._pulling.setdefault(request.connection.id, {})[request] = asked
             asked.addCallbacks(self._answered, self._not_answered, (request,), errbackArgs=(request, address))
+        return True
 
     def _answered(self, answer: Command, request: _Request) -> None:
         self._back(request)
