@@ -7,6 +7,7 @@ import unittest
 
 from rocketha.broker import forward_rules
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, Course, course, patience, told
+from rocketha.broker.hold import HELD_PER_CONNECTION_MAX
 from rocketha.wire.remoting import Answer, Command
 
 
@@ -55,6 +56,10 @@ class PatienceTests(unittest.TestCase):
         found = patience(Command(11, fields={"suspendTimeoutMillis": "15000"}))
         self.assertLess(found.answer_ms, 29_000)
         self.assertGreaterEqual(found.answer_ms - found.hold_ms, 15_000 + 3000)
+
+    def test_all_pulls_may_be_held_by_the_master(self) -> None:
+        """It has a limit for each connection, and ours is one; beyond it pulls would go round without end."""
+        self.assertLessEqual(forward_rules.PULLS_MAX, HELD_PER_CONNECTION_MAX)
 
     def test_senseless_times(self) -> None:
         """Are bounded."""

@@ -56,9 +56,10 @@ FORWARDED = SENDS | PULLS | CONSUMER_STATE
 REQUESTS_MAX = 10_000
 BYTES_MAX = 64 * 1024 * 1024
 """Requests, and bytes of memory that they take, that one broker keeps or has on their way at a time; without pulls."""
-PULLS_MAX = 10_000
+PULLS_MAX = 8_000
 PULL_BYTES_MAX = 32 * 1024 * 1024
-"""The same of pulls."""
+"""The same of pulls: fewer than a master lets wait on one connection.  It answers what is more at once with no message,
+and consumers ask again at once."""
 
 HOLD_MS = 2000
 """How long a request waits for a master to be known: an election takes less, and the client's patience is 3 s."""
