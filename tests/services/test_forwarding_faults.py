@@ -69,6 +69,61 @@ class ConnectionTests(ForwardingCase):
         )
         self.nothing_left()
 
+    def test_a_connection_that_is_dead(self) -> None:
+        """It is given up: what waits in it would be stored when all its clients have sent it again."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"before")
+        self.world.run(0.1)
+        self.world.partition("cut", [self.host("a")], [self.host("b")])
+        for number in range(20):
+            self.producer.send(self.a, b"%d" % number)
+            self.world.run(0.5)
+        self.world.run(3)
+        codes = [self.producer.answers[b"%d" % number][0] for number in range(20)]
+        self.assertEqual(codes, [IN_DOUBT.code] * 11 + [BUSY.code] * 9)
+        self.world.heal("cut")
+        self.world.run(20)
+        self.producer.send(self.a, b"after")
+        self.world.run(0.1)
+        self.assertEqual(self.b.stored, [b"before", b"after"])
+        self.nothing_left()
+
+    def test_a_connection_over_which_only_pulls_go(self) -> None:
+        """The same; they are answered late, so it takes longer."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"before")
+        self.world.run(0.1)
+        self.world.partition("cut", [self.host("a")], [self.host("b")])
+        for number in range(3):
+            self.producer.send(self.a, b"%d" % number, code=PULL, suspendTimeoutMillis="1000")
+            self.world.run(4)
+        self.world.run(5)
+        self.assertEqual(self.codes(), {b"before": 0, **dict.fromkeys((b"0", b"1", b"2"), BUSY.code)})
+        self.world.heal("cut")
+        self.producer.send(self.a, b"after", code=PULL, suspendTimeoutMillis="1000")
+        self.world.run(0.1)
+        self.assertEqual(self.b.stored, [b"before", b"after"])
+        self.nothing_left()
+
+    def test_a_master_that_leaves_some_unanswered(self) -> None:
+        """But not all: its connection is everybody's, and stays."""
+        self.master_is(self.b, self.a)
+        serve = self.b.serve
+        self.b.serve = lambda connection, command: (  # type: ignore[method-assign]
+            None if command.code == PULL or command.body == b"left" else serve(connection, command)
+        )
+        self.producer.send(self.a, b"before")
+        self.world.run(0.1)
+        opened = self.world.network.opened
+        for number in range(15):
+            self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="1000")
+            self.producer.send(self.a, b"left", b"%d" % number)
+            self.world.run(1)
+        self.world.run(10)
+        self.assertEqual(self.b.stored, [b"before", *(b"%d" % number for number in range(15))])
+        self.assertEqual(self.world.network.opened, opened)
+        self.nothing_left()
+
     def test_much_both_ways(self) -> None:
         """Sends that the master has not read yet do not keep us from reading its answers, which it waits for."""
         self.master_is(self.b, self.a)

@@ -12,7 +12,8 @@ overtaken.  If that broker knows of a newer master and we do not, it waits here 
 While there is no connection to the master requests are kept, too: nothing was written of them, so they go to whoever
 is master by then.  What was handed to a connection may have been written and is never handed to another.  A send that
 got no answer there may have been stored: its answer says so (SYSTEM_ERROR: a Java producer sends it again, and must
-reckon with two).  A refusal is what this broker would have answered without all this: nothing was stored.
+reckon with two).  So that it is not stored long after that, a connection over which nothing comes is given up.  A
+refusal is what this broker would have answered without all this: nothing was stored.
 
 Bounded in requests, bytes and time, and none of it by who came first (:class:`FairBudget`).  Pulls have a budget of
 their own, since each may take a minute; those of a client that is gone are given up.  The one connection to the master
@@ -28,7 +29,7 @@ import bisect
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 from twisted.internet import defer, error
@@ -55,6 +56,9 @@ CONNECT_S = forward_rules.HOLD_MS / 1000
 """Of one attempt: but for pulls, nothing that is kept waits for longer."""
 UNSENT_MAX = 32 * 1024 * 1024
 """Bytes that may wait for a master to read them; with one frame more, less than what ends a connection."""
+SILENCE_S = 5.0
+"""A connection over which answers are due and none comes for so long is given up: TCP goes on for a quarter of an hour,
+and what it delivers then was sent again long ago.  A master of controllers that stands still for so long is none."""
 _WORDS_BYTES = 8
 """Before a header: the frame's length, the header's."""
 
@@ -84,11 +88,37 @@ def _deadline_s(request: _Request) -> float:
     return request.hold_until_s
 
 
-class _Link(NamedTuple):
-    """An open connection to a master."""
+@attrs.define(eq=False)
+class _Link:
+    """An open connection to a master.
+
+    :ivar due: answers that should come soon, to all but pulls.
+    :ivar silent_since_s: since when answers are due and none has come; None: none was missed.
+    """
 
     address: str
     connection: RemotingProtocol
+    due: int = 0
+    silent_since_s: float | None = None
+
+    def asked(self, now_s: float) -> None:
+        """An answer is due soon."""
+        self.due += 1
+        if self.silent_since_s is None:
+            self.silent_since_s = now_s
+
+    def answered(self, pull: bool, now_s: float) -> None:
+        """An answer came."""
+        self.due -= not pull
+        self.silent_since_s = now_s if self.due else None
+
+    def missed(self, pull: bool, now_s: float) -> None:
+        """An answer did not come in time."""
+        self.due -= not pull
+        if self.silent_since_s is None:
+            self.silent_since_s = now_s
+        elif now_s - self.silent_since_s >= SILENCE_S and not self.connection.closed:
+            self.connection.abort()
 
 
 class Forwarding:
@@ -317,14 +347,14 @@ class Forwarding:
 
     def _pass_on(self, link: _Link, request: _Request) -> bool:
         """False: as much as may waits for the master to read it, and this is to be kept."""
-        (address, connection), command = link, request.command
-        left_s = request.answer_until_s - self._clock.seconds()
+        connection, command, now_s = link.connection, request.command, self._clock.seconds()
+        left_s = request.answer_until_s - now_s
         fields = {**command.fields, MARK: self._own_address, EPOCH_MARK: str(self._watch.epoch)}
         size = _frame_bytes(command, fields)
         if left_s <= 0 or size is None:
             self._refuse(request)
             return True
-        if self._client.unsent(address) + size > UNSENT_MAX:
+        if self._client.unsent(link.address) + size > UNSENT_MAX:
             self._try_again()
             return False
         self.forwarded += 1
@@ -336,10 +366,13 @@ class Forwarding:
             asked = connection.request(command.code, fields, command.body, left_s)
             if command.code in forward_rules.PULLS:
                 self._pulling.setdefault(request.connection.id, {})[request] = asked
-            asked.addCallbacks(self._answered, self._not_answered, (request,), errbackArgs=(request, address))
+            else:
+                link.asked(now_s)
+            asked.addCallbacks(self._answered, self._not_answered, (request, link), errbackArgs=(request, link))
         return True
 
-    def _answered(self, answer: Command, request: _Request) -> None:
+    def _answered(self, answer: Command, request: _Request, link: _Link) -> None:
+        link.answered(request.command.code in forward_rules.PULLS, self._clock.seconds())
         self._back(request)
         if answer.code in REFUSALS and request.hold_until_s > self._clock.seconds():
             request.from_epoch = epoch_in(answer.fields, NEWER_MARK)
@@ -363,15 +396,17 @@ class Forwarding:
         if pulling is not None and pulling.pop(request, None) is not None and not pulling:
             del self._pulling[request.connection.id]
 
-    def _not_answered(self, failure: Failure, request: _Request, address: str) -> None:
+    def _not_answered(self, failure: Failure, request: _Request, link: _Link) -> None:
         self._back(request)
         if failure.check(defer.CancelledError):  # its client is gone
             self._done(request)
             return
+        if failure.check(error.TimeoutError):
+            link.missed(request.command.code in forward_rules.PULLS, self._clock.seconds())
         if failure.check(error.ConnectionClosed, error.TimeoutError, error.ConnectionAborted, RemoteProtocolError):
-            self._complain(failure, address)
+            self._complain(failure, link.address)
         else:
-            self._log.error("passing on to {master}: {trace}", master=address, trace=failure.getTraceback())
+            self._log.error("passing on to {master}: {trace}", master=link.address, trace=failure.getTraceback())
         if request.command.code in forward_rules.SENDS:
             self._done(request)
             self.doubtful += 1
