@@ -273,6 +273,19 @@ class NewerMasterTests(ForwardingCase):
         self.assertEqual((self.a.stored, self.codes()), ([b"one"], {b"one": 0}))
         self.nothing_left()
 
+    def test_its_client_is_gone(self) -> None:
+        """And sent it elsewhere, perhaps: it is stored no more."""
+        self.say(self.b, self.b.watch.unknown)
+        self.producer.send(self.a, b"one")
+        self.world.run(0.1)
+        self.host("producer").kill()
+        self.world.run(0.1)
+        self.say(self.b, self.b.watch.other, self.c.address, 4)
+        self.say(self.a, self.a.watch.other, self.c.address, 4)
+        self.world.run(0.1)
+        self.assertEqual(self.c.stored, [])
+        self.nothing_left()
+
     def test_a_master_that_is_busy(self) -> None:
         """Its refusal is the answer, at once: the client knows best."""
         self.say(self.b, self.b.watch.own, 4)

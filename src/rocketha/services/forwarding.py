@@ -93,7 +93,7 @@ class _Link:
     """An open connection to a master.
 
     :ivar due: answers that should come soon, to all but pulls.
-    :ivar silent_since_s: since when answers are due and none has come; None: none was missed.
+    :ivar silent_since_s: since when answers are due, or were, and none has come; None: the last one came.
     """
 
     address: str
@@ -374,7 +374,8 @@ class Forwarding:
     def _answered(self, answer: Command, request: _Request, link: _Link) -> None:
         link.answered(request.command.code in forward_rules.PULLS, self._clock.seconds())
         self._back(request)
-        if answer.code in REFUSALS and request.hold_until_s > self._clock.seconds():
+        wanted = not request.connection.closed and request.hold_until_s > self._clock.seconds()
+        if answer.code in REFUSALS and wanted:
             request.from_epoch = epoch_in(answer.fields, NEWER_MARK)
             outdated = request.from_epoch > self._watch.epoch
             if outdated or request.under != self._watch.now:  # it went to one who was not the master any more
