@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import platform
+import pstats
 import signal
 import sys
 import time
@@ -53,10 +54,14 @@ class BenchJava(JavaBroker):
 
 
 class Profiled(OurBroker):
-    """Our broker under cProfile; the report is written when it stops."""
+    """Our broker under cProfile; what it counted is written when it stops."""
+
+    @property
+    def stats(self) -> Path:
+        return self.folder / "profile.stats"
 
     def command(self) -> list[str]:
-        whole = twistd("--profile", str(self.folder / "profile.txt"), "--profiler", "cprofile")
+        whole = twistd("--profile", str(self.stats), "--savestats", "--profiler", "cprofile")
         return [*whole, "rocketha-broker", "--config", str(self.config_file())]
 
 
@@ -178,8 +183,7 @@ def profile(given: argparse.Namespace, folder: Path) -> int:
     side.broker.stop()
     side.namesrv.kill()
     say(f"{given.profile}, {given.sizes[0]} bytes, under cProfile: {result.messages_per_s:,.0f} messages/s")
-    text = (side.broker.folder / "profile.txt").read_text()
-    say("\n".join(text.splitlines()[:60]))
+    pstats.Stats(str(side.broker.stats)).sort_stats("tottime").print_stats(40)
     return 0
 
 

@@ -14,7 +14,8 @@ from rocketha.admin import controller
 from rocketha.admin.client import NoRoute, RequestFailed
 from rocketha.admin.controller import Controllers, status_lines, why_lines
 from rocketha.errors import ConfigError
-from tests.services.controller_case import CLUSTER, NAME, ControllerCase, free_ports
+from tests.interop.harness.ports import free_ports
+from tests.services.controller_case import CLUSTER, NAME, ControllerCase
 
 
 def parse(*arguments: str) -> argparse.Namespace:

@@ -18,23 +18,14 @@ from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.remoting import Answer, Command
-from tests.interop.harness.ports import block
+from tests.interop.harness.ports import free_ports
 
 CLUSTER, NAME = "C", "broker-a"
-_PORTS: list[int] = []  # of blocks that are ours, not given out yet
 BEAT_S = 0.1
 FAST = (
     "raftElectionTimeout=250\nraftHeartbeatInterval=50\nbrokerSilence=350\nbrokerProbeTimeout=250\nbrokerProbePause=100\n"
     "scanInactiveMasterInterval=100\n"
 )
-
-
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on, each given out once in a run."""
-    while len(_PORTS) < count:
-        middle = block()
-        _PORTS.extend(range(middle - 4, middle + 6))
-    return [_PORTS.pop() for _ in range(count)]
 
 
 def pause(seconds: float) -> defer.Deferred[None]:

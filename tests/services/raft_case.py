@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from rocketha.services.raft import RaftService
 from rocketha.services.raft_waiting import Lost
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer
+from tests.interop.harness.ports import free_ports
 
 
 class Words:
@@ -118,10 +118,8 @@ class RaftCase(TestCase):
 
     def add(self, *names: str) -> None:
         """Choose ports and directories."""
-        for name in names:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                self.addresses[name] = f"127.0.0.1:{probe.getsockname()[1]}"
+        for name, port in zip(names, free_ports(len(names)), strict=True):
+            self.addresses[name] = f"127.0.0.1:{port}"
             self.members[name] = Member(self, name, os.path.abspath(f"{self.mktemp()}/{name}"))
 
     @defer.inlineCallbacks

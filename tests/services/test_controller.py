@@ -11,7 +11,8 @@ from rocketha.controller.codes import PrivateCode
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode as Code
-from tests.services.controller_case import CLUSTER, NAME, ControllerCase, FakeBroker, free_ports, pause, until
+from tests.interop.harness.ports import free_ports
+from tests.services.controller_case import CLUSTER, NAME, ControllerCase, FakeBroker, pause, until
 
 
 def now() -> float:

@@ -20,7 +20,8 @@ from rocketha.services.raft_waiting import ResultUnknown
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.codes import ResponseCode
-from tests.services.controller_case import CLUSTER, FAST, NAME, ControllerCase, FakeBroker, free_ports, until
+from tests.interop.harness.ports import free_ports
+from tests.services.controller_case import CLUSTER, FAST, NAME, ControllerCase, FakeBroker, until
 
 LONG = 60_000
 

@@ -14,7 +14,8 @@ from rocketha.protocols.remoting import RemotingFactory
 from rocketha.services.controller_probes import Probes, reading_of
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Answer, Command
-from tests.services.controller_case import free_ports, until
+from tests.interop.harness.ports import free_ports
+from tests.services.controller_case import until
 
 KEY = ReplicaKey("C", "broker-a", 1)
 JAVA_SLAVE = (

@@ -16,6 +16,7 @@ from pathlib import Path
 
 FIRST, LAST, BLOCK = 20000, 31990, 10
 _held: dict[int, int] = {}
+_singles: list[int] = []  # of blocks that are ours, not given out yet
 
 
 def _free(port: int) -> bool:
@@ -55,3 +56,14 @@ def block(blocks: int = 1) -> int:
         for handle in handles.values():
             os.close(handle)
     raise AssertionError("no free block of ports on loopback")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports without neighbours, each given out once in a run.
+
+    A port of the ephemeral range, found by listening on 0, may be some connection's own by the time it is used.
+    """
+    while len(_singles) < count:
+        middle = block()
+        _singles.extend(range(middle - 4, middle + 6))
+    return [_singles.pop() for _ in range(count)]
