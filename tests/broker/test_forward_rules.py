@@ -34,6 +34,13 @@ class CourseTests(unittest.TestCase):
         self.assertIs(course(passed, "a:1", 5), Course.REFUSE)
         self.assertIs(course(Command(310, fields={MARK: "a:1", EPOCH_MARK: "x" * 99}), "a:1", 1), Course.REFUSE)
 
+    def test_a_third_one_that_is_replaced(self) -> None:
+        """All that we know is older than what the forwarder knows: that we are the next master."""
+        passed = Command(310, fields={MARK: "a:1", EPOCH_MARK: "4"})
+        self.assertIs(course(passed, "c:1", 3), Course.HOLD)
+        for epoch in (4, 5):
+            self.assertIs(course(passed, "c:1", epoch), Course.REFUSE)
+
     def test_the_forwarder_is_told_of_a_newer_master(self) -> None:
         """In the refusal; a client is not."""
         refusal = Answer(2, "busy", {"a": "b"})

@@ -273,6 +273,18 @@ class NewerMasterTests(ForwardingCase):
         self.assertEqual((self.a.stored, self.codes()), ([b"one"], {b"one": 0}))
         self.nothing_left()
 
+    def test_it_learns_last_that_it_is_the_newer_one(self) -> None:
+        """For all that b knows, c is; what we pass on to it waits there for the news."""
+        self.say(self.a, self.a.watch.other, self.b.address, 4)
+        self.producer.send(self.a, b"one")
+        self.producer.send(self.a, b"offset", code=OFFSET)
+        self.world.run(0.1)
+        self.assertEqual((self.codes(), self.b.forwarding.kept), ({}, 2))
+        self.say(self.b, self.b.watch.own, 4)
+        self.world.run(0.1)
+        self.assertEqual((self.b.stored, self.codes()), ([b"one", b"offset"], {b"offset": 0, b"one": 0}))
+        self.nothing_left()
+
     def test_its_client_is_gone(self) -> None:
         """And sent it elsewhere, perhaps: it is stored no more."""
         self.say(self.b, self.b.watch.unknown)

@@ -93,7 +93,8 @@ def course(command: Command, master: str | None, epoch: int = 0) -> Course:
         return Course.HOLD if master is None else Course.FORWARD
     # We may be the next master, and the other broker learned it first.  Not when a third one is, nor when the other
     # became master after it had passed this on to us.
-    if master is None or (master == forwarder and epoch <= epoch_in(command.fields, EPOCH_MARK)):
+    meant = epoch_in(command.fields, EPOCH_MARK)
+    if master is None or epoch < meant or (master == forwarder and epoch == meant):
         return Course.HOLD
     return Course.REFUSE
 
