@@ -298,6 +298,26 @@ class NewerMasterTests(ForwardingCase):
         self.assertEqual(self.c.stored, [])
         self.nothing_left()
 
+    def test_the_client_whose_request_holds_others_up_goes(self) -> None:
+        """They are passed on then, if nothing else is in their way; whoever erred in this is a master that serves."""
+        answers = [Answer(BUSY.code, "", {forward_rules.NEWER_MARK: "9"})]
+        self.say(self.b, self.b.watch.own, 4)
+        self.world.add_host("other", Producer)
+        self.world.run(0.1)
+        other: Producer = self.host("other").process.service  # type: ignore[union-attr]
+        serve = self.b.serve
+        self.b.serve = lambda *what: answers.pop() if answers else serve(*what)  # type: ignore[method-assign]
+        self.producer.send(self.a, b"one")
+        self.world.run(0.1)
+        other.send(self.a, b"two", b"three")
+        self.world.run(0.1)
+        self.assertEqual((self.a.forwarding.kept, self.b.stored), (3, []))
+        self.host("producer").kill()
+        self.world.run(0.1)
+        self.assertEqual(self.b.stored, [b"two", b"three"])
+        self.assertEqual({body: code for body, (code, _) in other.answers.items()}, {b"two": 0, b"three": 0})
+        self.nothing_left()
+
     def test_a_master_that_is_busy(self) -> None:
         """Its refusal is the answer, at once: the client knows best."""
         self.say(self.b, self.b.watch.own, 4)

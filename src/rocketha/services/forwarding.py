@@ -432,16 +432,20 @@ class Forwarding:
 
     def disconnected(self, connection: Any) -> None:
         """A client is gone: nobody waits for its answers; what wants none is still passed on."""
+        waited = False
         for line in self._kept.values():
             requests = list(line)
             line.clear()
             for request in requests:
                 if request.connection is connection and not request.command.is_oneway:
+                    waited |= request.from_epoch > self._watch.epoch
                     self._done(request)
                 else:
                     line.append(request)
         for asked in list(self._pulling.get(connection.id, {}).values()):
             asked.cancel()
+        if waited:  # and those behind it with it
+            self.go_on()
 
     def take_no_more(self) -> None:
         """Refuse what is kept and what comes; what is on its way may still be answered."""
