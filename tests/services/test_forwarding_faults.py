@@ -318,6 +318,26 @@ class NewerMasterTests(ForwardingCase):
         self.assertEqual({body: code for body, (code, _) in other.answers.items()}, {b"two": 0, b"three": 0})
         self.nothing_left()
 
+    def test_it_refuses_many_and_the_newer_one_cannot_be_reached(self) -> None:
+        """Each waits for the connection, and costs about what one costs: nobody goes through all of them for each."""
+        self.say(self.b, self.b.watch.unknown)
+        bodies = [b"%03d" % number for number in range(300)]
+        self.producer.send(self.a, *bodies)
+        self.world.run(0.3)
+        self.assertEqual(self.b.forwarding.kept, len(bodies))
+        self.world.partition("cut", [self.host("a")], [self.host("c")])
+        self.say(self.a, self.a.watch.other, self.c.address, 4)
+        self.say(self.b, self.b.watch.other, self.c.address, 4)
+        with mock.patch.object(forward_rules, "course", wraps=forward_rules.course) as course:
+            self.world.run(0.3)
+        self.assertEqual((self.a.forwarding.kept, self.codes()), (len(bodies), {}))
+        self.assertLess(course.call_count, 5 * len(bodies))
+        self.world.heal("cut")
+        self.master_is(self.c, epoch=4)
+        self.world.run(1.2)  # with the second attempt of its kernel
+        self.assertEqual((self.c.stored, self.codes()), (bodies, dict.fromkeys(bodies, 0)))
+        self.nothing_left()
+
     def test_a_master_that_is_busy(self) -> None:
         """Its refusal is the answer, at once: the client knows best."""
         self.say(self.b, self.b.watch.own, 4)

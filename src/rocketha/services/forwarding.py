@@ -263,8 +263,12 @@ class Forwarding:
             self._try_again()
 
     def _try_again(self) -> None:
-        if self._retry is None or not self._retry.active():
+        if not self._trying_again:
             self._retry = self._clock.callLater(RETRY_S, self.go_on)
+
+    @property
+    def _trying_again(self) -> bool:
+        return self._retry is not None and self._retry.active()
 
     def _arm(self) -> None:
         due = min((line[0].hold_until_s for line in self._kept.values() if line), default=None)
@@ -388,8 +392,8 @@ class Forwarding:
         self._keep(request)
         if outdated:
             self.doubted()
-        else:
-            self.go_on()
+        elif self._watch.leads or (not self._trying_again and self._master() is not None):
+            self.go_on()  # else it waits as the others do: to go through them for each that comes back takes seconds
 
     def _back(self, request: _Request) -> None:
         """It is not on its way any more."""
