@@ -338,6 +338,17 @@ class NewerMasterTests(ForwardingCase):
         self.assertEqual((self.c.stored, self.codes()), (bodies, dict.fromkeys(bodies, 0)))
         self.nothing_left()
 
+    def test_we_take_no_more(self) -> None:
+        """What it refuses then is refused, not kept: there is no time left to hear of another master."""
+        self.say(self.b, self.b.watch.unknown)
+        self.producer.send(self.a, b"one")
+        self.world.run(0.1)
+        self.say(self.a, self.a.forwarding.take_no_more)
+        self.say(self.b, self.b.watch.other, self.c.address, 4)
+        self.world.run(0.1)
+        self.assertEqual((self.codes(), self.a.forwarding.kept), ({b"one": BUSY.code}, 0))
+        self.nothing_left()
+
     def test_a_master_that_is_busy(self) -> None:
         """Its refusal is the answer, at once: the client knows best."""
         self.say(self.b, self.b.watch.own, 4)
