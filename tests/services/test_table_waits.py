@@ -100,6 +100,21 @@ class SendTests(SlowTableCase):
         self.assertIn(b"New", self.client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)
         self.assertEqual(self.stored(), [])
 
+    def test_upkeep_of_the_store(self) -> None:
+        """Syncing thousands of queues, or filling the log's next file, takes longer than a producer waits: a table
+        does not wait for that."""
+        self.file_work.held = False
+        upkeep: Any = self.broker.upkeep._work
+        upkeep.held = True
+        self.advance(11.0)
+        self.assertNotEqual(upkeep.waiting, [])
+        self.say(b"a")
+        self.request(UPDATE_TOPIC, topic_fields("Made"))
+        self.assertEqual((self.codes(), self.stored()), ([0, 0], [b"a"]))
+        upkeep.held = False
+        upkeep.let_go()
+        self.stop()
+
     def test_order(self) -> None:
         """Sends to one topic are stored in the order in which they came, while it changes and after."""
         self.say(b"a", b"b")

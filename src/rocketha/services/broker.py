@@ -76,7 +76,7 @@ class BrokerService(service.MultiService):
     :param warnings: what to log at the start.
     :param reactor: the global one, taken at the start, where not given.
     :param chance: where producers leave the choice of a queue to the broker.
-    :param work: makes the two threads for blocking work (log, files).
+    :param work: makes the three threads for blocking work (log, small files, upkeep of the store).
     :param wall: seconds since 1970; the reactor's clock where not given.
     :param pid: this process's number, for message ids and the abort file.
     :param role_source: who decides about the role; what the configuration says where not given.
@@ -131,6 +131,7 @@ class BrokerService(service.MultiService):
     def _build(self) -> None:
         self._log_work = self._work(self.reactor, "rocketha-log")
         self.file_work = self._work(self.reactor, "rocketha-files")
+        self._upkeep_work = self._work(self.reactor, "rocketha-upkeep")  # its jobs are long: no table waits for them
         parts = make_parts(
             self.config, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
             lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
@@ -144,7 +145,7 @@ class BrokerService(service.MultiService):
         self._turn.afterwards = self._settle
         self.flusher = Flusher(self.store, self.waiting, self._log_work, self.as_turn)
         self.effects = BrokerEffects(self.state, self.factories, self.files, self._topics_changed)
-        self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self.file_work)
+        self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self._upkeep_work)
         self.wakeups = Wakeups(self.held, self.delayed, self._pull_again)
         self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
         self._changes.over = self._log_changed
@@ -169,6 +170,7 @@ class BrokerService(service.MultiService):
         self._build()
         self._log_work.start()
         self.file_work.start()
+        self._upkeep_work.start()
         self._starting = self._log_work.run(functools.partial(self._load, self._now(), self._pid()))
         self._starting.addCallback(self._recovered, began)
         self._starting.addErrback(self._not_started)
@@ -296,8 +298,8 @@ class BrokerService(service.MultiService):
         if not linger:
             yield self._end_store(was_serving)
         if self._starting is not None:
-            self._log_work.stop()
-            self.file_work.stop()
+            for work in (self._log_work, self.file_work, self._upkeep_work):
+                work.stop()
 
     def hurry(self) -> None:
         """Stop without waiting for clients, if it stops."""
