@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-from twisted.internet import defer
+from twisted.internet import defer, error
 
 from rocketha.broker import forward_rules
 from rocketha.broker.forward_rules import FORWARDED, MARK
@@ -86,6 +86,8 @@ class Producer:
     """A client that knows one address.
 
     :ivar answers: what came for each body, when.
+    :ivar failed: bodies whose connection ended, or was not made.
+    :ivar unanswered: bodies for which nothing came.
     """
 
     def __init__(self, process: Process) -> None:
@@ -93,6 +95,7 @@ class Producer:
         self.client = RemotingClient(process.reactor)
         self.answers: dict[bytes, tuple[int, float]] = {}
         self.failed: list[bytes] = []
+        self.unanswered: list[bytes] = []
 
     def send(self, node: Node, *bodies: bytes, code: int = SEND, oneway: bool = False, **fields: str) -> None:
         """All in one write."""
@@ -101,7 +104,7 @@ class Producer:
     def _send(self, address: str, bodies: tuple[bytes, ...], code: int, oneway: bool, fields: dict[str, str]) -> None:
         for body in bodies:
             if oneway:
-                self.client.oneway(address, code, fields, body)
+                self.client.oneway(address, code, fields, body).addErrback(self._failed, body)
                 continue
             asked: defer.Deferred[Any] = self.client.request(address, code, fields, body, 30.0)
             asked.addCallbacks(self._answered, self._failed, (body, self.reactor.seconds()), errbackArgs=(body,))
@@ -110,7 +113,7 @@ class Producer:
         self.answers[body] = (answer.code, self.reactor.seconds() - asked_s)
 
     def _failed(self, failure: Any, body: bytes) -> None:
-        self.failed.append(body)
+        (self.unanswered if failure.check(error.TimeoutError) else self.failed).append(body)
 
 
 class ForwardingCase(unittest.TestCase):

@@ -164,6 +164,8 @@ class ChanceTests(unittest.TestCase):
                 fate.play()
                 self.assertEqual([body[:6] for body, count in fate.stored.items() if count > 1], [], "twice")
                 living = [fate.service(name) for name in PRODUCERS]
+                never = [body[:6] for each in living for body in each.unanswered if body in fate.sent]
+                self.assertEqual(never, [], "never answered")
                 for body, producer in fate.sent.items():
                     if body not in producer.answers:
                         self.assertTrue(body in producer.failed or producer not in living, body[:6])
