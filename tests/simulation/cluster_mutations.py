@@ -247,12 +247,12 @@ def confirm_offset_not_kept() -> None:
 
 
 @mutation(
-    CONTROLLER, "a topic is acknowledged before the replicas have it (F2)", ("kill", "halves", "single", "one-way"), 80
+    CONTROLLER, "a topic is acknowledged before the replicas have it (F2)", ("kill", "halves", "single", "one-way"), 150
 )
 def topics_not_waited_for() -> None:
     from rocketha.services.metadata_master import MasterTables
 
-    patch(MasterTables, "acknowledged", lambda self, connection, command, answer: answer)
+    patch(MasterTables, "acknowledged", lambda self, connection, command, answer, term: answer)
 
 
 # -- running them
