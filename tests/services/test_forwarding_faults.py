@@ -246,6 +246,18 @@ class NewerMasterTests(ForwardingCase):
         self.assertEqual(len(self.b.seen), 11)
         self.nothing_left()
 
+    def test_the_news_do_not_come_and_many_wait_for_them(self) -> None:
+        """The end of one costs about what one costs, if the next waits for the same."""
+        bodies = [b"%03d" % number for number in range(300)]
+        with mock.patch.object(forward_rules, "course", wraps=forward_rules.course) as course:
+            for body in bodies:
+                self.producer.send(self.a, body)
+                self.world.run(0.003)
+            self.world.run(HOLD_S + 0.1)
+        self.assertEqual(self.codes(), dict.fromkeys(bodies, BUSY.code))
+        self.assertLess(course.call_count, 10 * len(bodies))
+        self.nothing_left()
+
     def test_it_says_so_and_serves(self) -> None:
         """Whoever errs in this does not hold up what comes after it for ever."""
         answers = [Answer(BUSY.code, "", {forward_rules.NEWER_MARK: "9"})]

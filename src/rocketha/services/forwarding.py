@@ -281,19 +281,21 @@ class Forwarding:
             self._timer = self._clock.callLater(max(0.0, due - self._clock.seconds()), self._time_over)
 
     def _time_over(self) -> None:
-        waited = self._refuse_overdue()
+        freed = self._refuse_overdue()
         self._arm()
-        if waited:
+        if freed:
             self.go_on()
 
     def _refuse_overdue(self) -> bool:
-        """Whether one of them kept those behind it waiting for a newer master."""
-        now_s, waited = self._clock.seconds(), False
+        """Whether one of them kept those behind it waiting for a newer master, and the next does not."""
+        now_s, epoch, freed = self._clock.seconds(), self._watch.epoch, False
         for line in self._kept.values():
+            waited = False
             while line and line[0].hold_until_s <= now_s:
-                waited |= line[0].from_epoch > self._watch.epoch
+                waited |= line[0].from_epoch > epoch
                 self._refuse(line.popleft())
-        return waited
+            freed |= waited and bool(line) and line[0].from_epoch <= epoch
+        return freed
 
     def go_on(self) -> None:
         """Something is known about the master, or may be: do with everything kept what is to be done now."""
