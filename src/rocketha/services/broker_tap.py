@@ -12,10 +12,9 @@ from twisted.python import usage
 
 from rocketha.services import config
 from rocketha.services.broker import BrokerService
-from rocketha.services.frozen_heap import FrozenHeap
 from rocketha.services.second_signal import SecondSignal
-from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
-from rocketha.services.steady import SteadyClock
+from rocketha.services.server_process import server_process
+from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.services.tap_options import ListenOptions
 from rocketha.store.posix_disk import PosixDisk
 
@@ -53,11 +52,8 @@ def makeService(options: Options) -> service.IService:
     loaded = options.loaded
     if loaded is None:
         raise usage.UsageError("the options were not parsed")
-    use_log_level(options)
     broker = BrokerService(loaded.config, PosixDisk(), options.listen, loaded.warnings, wall=time.time)
-    whole = service.MultiService()
-    SteadyClock().setServiceParent(whole)
-    FrozenHeap().setServiceParent(whole)
+    whole = server_process(options)
     SecondSignal(broker.hurry).setServiceParent(whole)
     if options.status is not None:
         install_process_metrics(broker.metrics)

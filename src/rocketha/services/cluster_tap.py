@@ -22,10 +22,9 @@ from rocketha.services.broker import BrokerService
 from rocketha.services.cluster import ClusterService, near_address
 from rocketha.services.cluster_group import GroupService
 from rocketha.services.cluster_layout import BROKERS_MAX, CONTROLLERS_MAX, Layout, Plan, check_directory
-from rocketha.services.frozen_heap import FrozenHeap
 from rocketha.services.namesrv import NameServerService
-from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
-from rocketha.services.steady import SteadyClock
+from rocketha.services.server_process import server_process
+from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.services.tap_options import KeyOptions
 from rocketha.store.posix_disk import PosixDisk
 
@@ -129,12 +128,9 @@ def makeService(options: Options) -> service.IService:
     """The cluster of these options."""
     if options.broker is None or options.namesrv is None:
         raise usage.UsageError("the options were not parsed")
-    use_log_level(options)
     disk = PosixDisk()
     namesrv = NameServerService(options.namesrv.config, disk, warnings=options.namesrv.warnings, seconds=time.monotonic)
-    whole = service.MultiService()
-    SteadyClock().setServiceParent(whole)
-    FrozenHeap().setServiceParent(whole)
+    whole = server_process(options)
     if options.layout is not None:
         make_group(options, options.layout, namesrv).setServiceParent(whole)
         return whole

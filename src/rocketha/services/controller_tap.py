@@ -14,9 +14,8 @@ from twisted.python import usage
 from rocketha.observe.metrics import Registry
 from rocketha.services import config, controller_metrics
 from rocketha.services.controller import ControllerService
-from rocketha.services.frozen_heap import FrozenHeap
-from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
-from rocketha.services.steady import SteadyClock
+from rocketha.services.server_process import server_process
+from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.services.tap_options import ListenOptions
 from rocketha.store.posix_disk import PosixDisk
 
@@ -68,10 +67,7 @@ def makeService(options: Options) -> service.IService:
     """The controller of these options, with its status port if there is to be one."""
     if options.loaded is None:
         raise usage.UsageError("the options were not parsed")
-    use_log_level(options)
-    whole = service.MultiService()
-    SteadyClock().setServiceParent(whole)
-    FrozenHeap().setServiceParent(whole)
+    whole = server_process(options)
     controller = make_controller(options.loaded, options.listen)
     if options.status is not None:
         metrics = Registry()

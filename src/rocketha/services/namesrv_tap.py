@@ -17,10 +17,9 @@ from twisted.python import usage
 from rocketha.observe.http import Check
 from rocketha.observe.metrics import Registry
 from rocketha.services import config, namesrv_metrics
-from rocketha.services.frozen_heap import FrozenHeap
 from rocketha.services.namesrv import NameServerService
-from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics, use_log_level
-from rocketha.services.steady import SteadyClock
+from rocketha.services.server_process import server_process
+from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.services.tap_options import ListenOptions
 from rocketha.store.posix_disk import PosixDisk
 
@@ -64,7 +63,6 @@ def makeService(options: Options) -> service.IService:
     loaded = options.loaded
     if loaded is None:
         raise usage.UsageError("the options were not parsed")
-    use_log_level(options)
     namesrv = NameServerService(
         loaded.config,
         PosixDisk(),
@@ -72,9 +70,7 @@ def makeService(options: Options) -> service.IService:
         warnings=loaded.warnings,
         seconds=time.monotonic,
     )
-    whole = service.MultiService()
-    SteadyClock().setServiceParent(whole)
-    FrozenHeap().setServiceParent(whole)
+    whole = server_process(options)
     metrics = Registry()
     namesrv_metrics.install(metrics, namesrv)
     inner: list[service.Service] = [namesrv]

@@ -21,7 +21,7 @@ from twisted.python import usage
 from rocketha.errors import ConfigError
 from rocketha.observe.events import StatusServerStarted
 from rocketha.observe.http import Check, StatusFactory
-from rocketha.observe.logging import LEVELS, emit, make_logger, set_level
+from rocketha.observe.logging import LEVELS, emit, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.protocols.endpoints import split_address
 
@@ -47,11 +47,6 @@ def check_status_options(options: Any) -> str | None:
         return status_endpoint(given)
     except ConfigError as problem:
         raise usage.UsageError(f"--http {given}: {problem}") from None
-
-
-def use_log_level(options: Any) -> None:
-    """Make ``--log-level`` true."""
-    set_level(options["log-level"])
 
 
 def status_endpoint(text: str) -> str:
