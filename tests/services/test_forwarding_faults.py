@@ -105,6 +105,26 @@ class ConnectionTests(ForwardingCase):
         self.assertEqual(self.b.stored, [b"before", b"after"])
         self.nothing_left()
 
+    def test_a_connection_that_dies_with_an_answer_due(self) -> None:
+        """It is silent since the last answer, though nothing was asked for a while then."""
+        self.master_is(self.b, self.a)
+        serve = self.b.serve
+        self.b.serve = lambda connection, command: (  # type: ignore[method-assign]
+            None if command.body == b"due" else serve(connection, command)
+        )
+        self.producer.send(self.a, b"due", b"answered")
+        self.producer.send(self.a, b"pull", code=PULL)
+        self.world.run(0.1)
+        self.world.partition("cut", [self.host("a")], [self.host("b")])
+        self.world.run(2.3)
+        self.producer.send(self.a, b"silent")
+        self.world.run(2.8)
+        self.producer.send(self.a, b"after")
+        self.world.run(3)
+        doubtful = dict.fromkeys((b"due", b"silent"), IN_DOUBT.code)
+        self.assertEqual(self.codes(), {**doubtful, b"answered": 0, b"pull": 0, b"after": BUSY.code})
+        self.nothing_left()
+
     def test_a_master_that_leaves_some_unanswered(self) -> None:
         """But not all: its connection is everybody's, and stays."""
         self.master_is(self.b, self.a)
