@@ -13,7 +13,7 @@ from rocketha.broker.forward_rules import EPOCH_MARK, MARK
 from rocketha.broker.role import BUSY
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.forwarding import IN_DOUBT, RETRY_S
+from rocketha.services.forwarding import IN_DOUBT, RETRY_S, UNSENT_MAX
 from rocketha.simulation import stream
 from rocketha.wire.remoting import Answer, Command
 from tests.services.test_forwarding import OFFSET, PULL, ForwardingCase, Producer
@@ -368,6 +368,26 @@ class NewerMasterTests(ForwardingCase):
         self.master_is(self.c, epoch=4)
         self.world.run(1.2)  # with the second attempt of its kernel
         self.assertEqual((self.c.stored, self.codes()), (bodies, dict.fromkeys(bodies, 0)))
+        self.nothing_left()
+
+    def test_it_refuses_many_and_the_newer_one_does_not_read(self) -> None:
+        """The same: what does not fit into our buffer for it waits for the next attempt."""
+        self.say(self.b, self.b.watch.unknown)
+        bodies = [b"%03d" % number for number in range(300)]
+        self.producer.send(self.a, *bodies)
+        self.world.run(0.3)
+        self.master_is(self.c, self.a, epoch=4)
+        self.producer.send(self.a, b"before")
+        self.world.run(0.1)
+        self.say(self.b, self.b.watch.other, self.c.address, 4)
+        with mock.patch.object(RemotingClient, "unsent", lambda client, address: UNSENT_MAX):
+            with mock.patch.object(forward_rules, "course", wraps=forward_rules.course) as course:
+                self.world.run(RETRY_S)
+            self.assertEqual(self.a.forwarding.kept, len(bodies))
+        self.assertLess(course.call_count, 5 * len(bodies))
+        self.world.run(2 * RETRY_S)
+        self.assertEqual(self.c.stored, [b"before", *bodies])
+        self.assertEqual(self.codes(), dict.fromkeys(self.c.stored, 0))
         self.nothing_left()
 
     def test_we_take_no_more(self) -> None:
