@@ -37,7 +37,7 @@ class ParkedRequestsTests(BrokerCase):
         return [each.body for each in records(answer)]
 
     def nothing_left(self) -> None:
-        requests = self.broker._requests.parked
+        requests = self.broker.parked
         self.assertEqual((len(requests), requests._budget.count, requests._budget.bytes), (0, 0, 0))
         self.assertIsNone(requests._timer)
 
@@ -86,7 +86,7 @@ class ParkedRequestsTests(BrokerCase):
         self.assertEqual(self.codes(self.client), [BUSY.code] * (20 - room))
         self.say(other, bytes(size))
         self.assertEqual(self.codes(other), [])
-        self.assertLessEqual(self.broker._requests.parked._budget.bytes, PARKED_BYTES_MAX)
+        self.assertLessEqual(self.broker.parked._budget.bytes, PARKED_BYTES_MAX)
         self.advance(PARKED_S + 0.1)
         self.assertEqual((self.codes(self.client), self.codes(other)), ([BUSY.code] * room, [BUSY.code]))
         self.nothing_left()

@@ -69,7 +69,7 @@ class SlowTableCase(BrokerCase):
         self.client = self.connect()
 
     def nothing_left(self) -> None:
-        parked = self.broker.new_topics.parked
+        parked = self.broker.parked
         self.assertEqual((len(parked), parked._budget.count, parked._timer), (0, 0, None))
         self.assertEqual(self.broker._saved_answers._waiting, 0)
 
@@ -243,6 +243,40 @@ class SendTests(SlowTableCase):
         self.advance(PARKED_S / 4 + 0.1)
         self.assertEqual(self.codes(), [BUSY.code])
         self.assertEqual(self.stored(), [])
+
+    def test_too_long_in_all(self) -> None:
+        """A send that has to wait once more, for its topic that was deleted meanwhile, waits no longer for that."""
+        self.say(b"a")
+        self.request(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "New"})
+        self.advance(PARKED_S - 0.5)
+        self.write()
+        self.assertEqual((len(self.file_work.waiting), self.stored()), (1, []))  # of the topic that was made again
+        self.advance(0.3)
+        self.assertEqual(self.codes(), [])
+        self.advance(0.3)
+        self.assertEqual(self.codes(), [BUSY.code])
+        self.write()
+        self.assertEqual((self.codes(), self.stored()), ([0], []))
+        self.nothing_left()
+
+    def test_too_long_for_the_log_and_the_topic(self) -> None:
+        """Who waited for a change of the log waits for the topic only as long as is left; who came later, longer."""
+        log_work: Any = self.broker._log_work
+        log_work.held = True
+        self.broker._changes.run(lambda: None)
+        self.say(b"a")
+        self.advance(PARKED_S - 0.5)
+        log_work.held = False
+        log_work.let_go()
+        self.say(b"b")
+        self.advance(0.3)
+        self.assertEqual(self.codes(), [])
+        self.advance(0.3)
+        self.assertEqual(self.codes(), [BUSY.code])
+        self.advance(PARKED_S - 0.7)
+        self.write()
+        self.assertEqual((self.codes(), self.stored()), ([0], [b"b"]))
+        self.nothing_left()
 
     def test_whose_client_is_gone(self) -> None:
         """Nobody would hear of it; of a oneway send nobody does."""

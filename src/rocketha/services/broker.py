@@ -55,6 +55,7 @@ from rocketha.services.fast_port import unsupported
 from rocketha.services.fatal import end_process
 from rocketha.services.flusher import Flusher
 from rocketha.services.lingering import Lingering
+from rocketha.services.parked_requests import ParkedRequests
 from rocketha.services.registration import Registration
 from rocketha.services.replication import Replication
 from rocketha.services.replication_jobs import LogChanges
@@ -149,8 +150,9 @@ class BrokerService(service.MultiService):
         self.wakeups = Wakeups(self.held, self.delayed, self._pull_again)
         self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
         self._changes.over = self._log_changed
+        self.parked = ParkedRequests(self.reactor)
         self.new_topics = NewTopics(
-            self.reactor, self.state, self.files, self.sends, self.request, self.as_turn, lambda: self._changes.busy
+            self.parked, self.state, self.files, self.sends, self.request, self.as_turn, lambda: self._changes.busy
         )
         self.watch = MasterWatch()
         self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
@@ -221,9 +223,8 @@ class BrokerService(service.MultiService):
             replication.elected.fit = self.group.metadata.is_fit
         always = {**self.replication_status.requests, **self.role_source.requests}
         served = {**self._served, **self.group.requests}
-        self._requests = RoleRequests(
-            self.reactor, served, always, replication, self.group.forwarded, self.group.forwarding
-        )
+        group = self.group
+        self._requests = RoleRequests(self.parked, served, always, replication, group.forwarded, group.forwarding)
         self.replication.role_changed.append(self._role_changed)
 
     def _serve(self, began: float) -> None:
@@ -440,10 +441,9 @@ class BrokerService(service.MultiService):
         return None if self.replication.role is Role.FENCED else self.identity
 
     def _log_changed(self) -> None:
-        """The log was cut, or made fit for another role: what waited for that goes on."""
+        """The log was cut, or made fit for another role: what waited for that, or was staged before, goes on."""
         if self.serving:
-            self.new_topics.go_on()
-            self.as_turn(lambda: self._requests.parked.serve(self.request))
+            self.as_turn(self.new_topics.go_on)
             self.replication.second()
 
     # --- time

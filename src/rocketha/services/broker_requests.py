@@ -39,23 +39,22 @@ class Elsewhere(Protocol):
 class RoleRequests:
     """Of one broker.
 
-    :param clock: the reactor.
+    :param parked: takes requests that wait for the store, as ones that need nothing else.
     :param served: everything that it can answer.
     :param always: what it answers whatever its role, and while the log is cut: nothing of the store.
     :ivar table: request code to responder.
-    :ivar parked: requests that wait for the store.
     """
 
     def __init__(
-        self, clock: Any, served: Mapping[int, Responder], always: Mapping[int, Responder], replication: Replication,
-        forwarded: frozenset[int] = frozenset(), elsewhere: Elsewhere | None = None,
+        self, parked: ParkedRequests, served: Mapping[int, Responder], always: Mapping[int, Responder],
+        replication: Replication, forwarded: frozenset[int] = frozenset(), elsewhere: Elsewhere | None = None,
     ) -> None:  # fmt: skip
         self._served = served
         self._always = always
         self._replication = replication
         self._forwarded = forwarded
         self._elsewhere = elsewhere
-        self.parked = ParkedRequests(clock)
+        self._parked = parked
         self.table: dict[int, Responder] = {}
         self.role_changed(replication.role)
 
@@ -156,4 +155,4 @@ class RoleRequests:
         """A request came while the log is being cut."""
         if command.code in self._always:
             return self._always[command.code](connection, command, 0)
-        return self.parked.park(connection, command)
+        return self._parked.park(connection, command)

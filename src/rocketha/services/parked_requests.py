@@ -1,11 +1,13 @@
 """Requests that wait for a moment, and are then served as if they came at that moment.
 
 Bounded in number, bytes and time.  They are served in the order in which they came; not those whose client will soon
-give up, since a send that it repeats would then be stored twice.
+give up, since a send that it repeats would then be stored twice.  One that has to wait once more when it is served, for
+the same or for something else, is still refused when its first time is over.
 """
 
 from __future__ import annotations
 
+import bisect
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,15 +35,20 @@ class _Parked(NamedTuple):
     needs: str
 
 
+def _deadline_s(parked: _Parked) -> float:
+    return parked.until_s
+
+
 class ParkedRequests:
-    """One line of them.
+    """Those of one broker.
 
     :param clock: the reactor.
     """
 
     def __init__(self, clock: Any) -> None:
         self._clock = clock
-        self._parked: deque[_Parked] = deque()  # in the order of their deadlines, all patience being the same
+        self._parked: deque[_Parked] = deque()  # in the order of their deadlines, and so of their arrival
+        self._serving: _Parked | None = None  # it comes back here if it has to wait once more
         self._budget = FairBudget(PARKED_MAX, PARKED_BYTES_MAX)
         self._timer: Any = None
         self._log = make_logger()
@@ -52,26 +59,25 @@ class ParkedRequests:
     def park(self, connection: Any, command: Command, needs: str = "") -> Answer | None:
         """Let a request wait; the answer to one for which there is no room.
 
-        :param needs: what it waits for.
+        :param needs: what it waits for beside the store.
         """
-        size = held_bytes(command)
+        size, until_s = held_bytes(command), self._clock.seconds() + PARKED_S
         if not self._budget.take(connection.id, size):
             return BUSY
-        self._parked.append(_Parked(connection, command, size, self._clock.seconds() + PARKED_S, needs))
-        if self._timer is None:
-            self._timer = self._clock.callLater(PARKED_S, self._time_over)
+        if self._serving is not None and self._serving.command is command:
+            until_s = self._serving.until_s
+        bisect.insort(self._parked, _Parked(connection, command, size, until_s, needs), key=_deadline_s)
+        self._arm()
         return None
 
-    def serve(
-        self, request: Callable[[Any, Command], Answer | None], now: Callable[[str], bool] = lambda needs: True
-    ) -> None:
+    def serve(self, request: Callable[[Any, Command], Answer | None], now: Callable[[str], bool]) -> None:
         """Serve those that wait for nothing any more.
 
-        :param now: whether what somebody waits for is there.
+        :param now: whether what somebody waits for is there, or will not come.
         """
         self._refuse_overdue()  # after a freeze of the process its timer may come later than this
         for each in self._take(now):
-            answer = None
+            answer, outer, self._serving = None, self._serving, each
             if not each.connection.closed or each.command.is_oneway:
                 try:
                     answer = request(each.connection, each.command)
@@ -80,6 +86,7 @@ class ParkedRequests:
                 except Exception:
                     self._log.error("request {code}: {trace}", code=each.command.code, trace=Failure().getTraceback())
                     answer = Answer(ResponseCode.SYSTEM_ERROR, "the request failed")
+            self._serving = outer
             self._answer(each, answer)
 
     def refuse(self, answer: Answer, which: Callable[[str], bool]) -> int:
@@ -95,24 +102,35 @@ class ParkedRequests:
         for each in self._parked:
             (taken if which(each.needs) else kept).append(each)
         self._parked = kept
+        for each in taken:
+            self._budget.give_back(each.connection.id, each.bytes)
         if not kept and self._timer is not None:
             self._timer.cancel()
             self._timer = None
         return taken
 
+    def _arm(self) -> None:
+        due_s = self._parked[0].until_s
+        if self._timer is not None:
+            if self._timer.getTime() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = self._clock.callLater(max(0.0, due_s - self._clock.seconds()), self._time_over)
+
     def _time_over(self) -> None:
         self._timer = None
         self._refuse_overdue()
         if self._parked:
-            left_s = max(0.0, self._parked[0].until_s - self._clock.seconds())
-            self._timer = self._clock.callLater(left_s, self._time_over)
+            self._arm()
 
     def _refuse_overdue(self) -> None:
         now_s = self._clock.seconds()
         while self._parked and self._parked[0].until_s <= now_s:
-            self._answer(self._parked.popleft(), BUSY)
+            overdue = self._parked.popleft()
+            self._budget.give_back(overdue.connection.id, overdue.bytes)
+            self._answer(overdue, BUSY)
 
-    def _answer(self, parked: _Parked, answer: Answer | None) -> None:
-        self._budget.give_back(parked.connection.id, parked.bytes)
+    @staticmethod
+    def _answer(parked: _Parked, answer: Answer | None) -> None:
         if answer is not None and not parked.command.is_oneway and not parked.connection.closed:
             parked.connection.answer(parked.command.opaque, answer)

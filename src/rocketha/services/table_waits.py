@@ -90,17 +90,18 @@ class SavedAnswers:
 class NewTopics:
     """Sends that wait for their topic, of one broker.
 
+    :param parked: takes them, as ones that need the topic; others in it need nothing but the store.
     :param request: serves one.
     :param as_turn: does work as one turn.
     :param store_busy: whether the store may not be touched now.
     """
 
     def __init__(
-        self, clock: Any, state: BrokerState, files: BrokerFiles, sends: Sends,
+        self, parked: ParkedRequests, state: BrokerState, files: BrokerFiles, sends: Sends,
         request: Callable[[Any, Command], Answer | None], as_turn: Callable[[Callable[[], None]], None],
         store_busy: Callable[[], bool],
     ) -> None:  # fmt: skip
-        self.parked = ParkedRequests(clock)
+        self._parked = parked
         self._unsaved = state.topics.unsaved
         self._stats = state.stats
         self._file = files["topics"]
@@ -113,26 +114,26 @@ class NewTopics:
 
     def park(self, connection: Any, command: Command, topic: str) -> Answer | None:
         """Let a send wait until its topic is on the disk; the answer to one for which there is no room."""
-        refusal = self.parked.park(connection, command, topic)
+        refusal = self._parked.park(connection, command, topic)
         self._file.begin()  # behind that: a disk that fails at once tells it too
         return refusal
 
     def _write_ended(self, failure: Exception | None) -> None:
         topics = self._unsaved.write_ended(failure is not None)
-        if failure is not None and len(self.parked):
+        if failure is not None and len(self._parked):
             answer = self._sends.disk_failed(failure)
             self._as_turn(lambda: self._refuse(answer, topics))
         self.go_on()
 
     def _refuse(self, answer: Answer, topics: frozenset[str]) -> None:
-        self._stats.put_failed += self.parked.refuse(answer, topics.__contains__)
+        self._stats.put_failed += self._parked.refuse(answer, topics.__contains__)
 
     def go_on(self) -> None:
-        """Serve those whose topics are on the disk, if the store may be touched."""
-        if len(self.parked) and not self._store_busy():
-            self._as_turn(lambda: self.parked.serve(self._request, lambda topic: topic not in self._unsaved))
+        """Serve those whose topics are on the disk, and those that need none, if the store may be touched."""
+        if len(self._parked) and not self._store_busy():
+            self._as_turn(lambda: self._parked.serve(self._request, lambda topic: topic not in self._unsaved))
 
     def role_lost(self) -> None:
-        """This broker takes no messages: all are served as that."""
-        if len(self.parked):
-            self._as_turn(lambda: self.parked.serve(self._request))
+        """This broker takes no messages: all that wait for a topic are served as that."""
+        if len(self._parked):
+            self._as_turn(lambda: self._parked.serve(self._request, bool))
