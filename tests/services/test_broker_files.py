@@ -132,6 +132,20 @@ class SaveTests(FilesCase):
         self.work.let_go()
         self.assertIsNone(self.successResultOf(there))
 
+    def test_whoever_is_told_first_fails(self) -> None:
+        """The others are told all the same, and what changed meanwhile is written."""
+
+        def fail(failure: Exception | None) -> None:
+            raise RuntimeError("a test says so")
+
+        self.file.write_ended = fail
+        saved, later = self.save(1), self.save(2)
+        self.work.let_go()
+        self.assertIsNone(self.successResultOf(saved))
+        self.work.let_go()
+        self.assertIsNone(self.successResultOf(later))
+        self.assertEqual(self.on_disk(), ["1", "2"])
+
 
 class FailureTests(FilesCase):
     def test_everybody_is_told_and_nothing_is_lost(self) -> None:

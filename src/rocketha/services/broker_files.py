@@ -129,7 +129,10 @@ class TableFile:
         if failure is not None:
             self._table.dirty = True
             self._complain(result, failure)
-        self.write_ended(failure)
+        try:
+            self.write_ended(failure)
+        except Exception:  # those behind it wait for the same
+            self._crashed(Failure())
         for saved in waiting:
             saved.callback(failure)
         if self._again and not self._writing:
