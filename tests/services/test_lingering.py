@@ -8,7 +8,8 @@ from typing import Any
 from twisted.internet import defer
 
 from rocketha.broker.role import Role
-from rocketha.services.lingering import INNER_PRODUCER
+from rocketha.services.controller_client import ControllerClient
+from rocketha.services.lingering import ASK_S, DOUBT_ASK_S, DOUBT_S, INNER_PRODUCER
 from rocketha.simulation.host import Host
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -165,6 +166,35 @@ class DefaultTests(LingeringTests):
         self.await_(stopping)
         self.assertIsNone(lingering._controllers)
         self.assertIsNone(lingering._next_question)
+
+    def test_it_is_told_that_there_is_a_newer_master(self) -> None:
+        """It asks at once and often: what was refused waits for the answer.  After a while as before."""
+        self.heartbeat(self.first, "PG")
+        stopping = self.stop_first()
+        self.keep_sending(self.first, 1.0)
+        broker = self.service(self.first)
+        lingering, ask, questions = broker._lingering, ControllerClient.ask, []
+        assert lingering is not None
+
+        def asking(client: ControllerClient, *what: Any) -> Any:
+            if client is lingering._controllers:
+                questions.append(self.world.now)
+            return ask(client, *what)
+
+        self.patch(ControllerClient, "ask", asking)
+        self.until("it asks", lambda: bool(questions))
+        self.run_for(0.05)
+        broker.reactor.callLater(0.0, broker.group.forwarding.doubted)
+        del questions[:]
+        self.keep_sending(self.first, DOUBT_ASK_S)
+        self.assertEqual(len(questions), 1)
+        self.keep_sending(self.first, DOUBT_S - DOUBT_ASK_S)
+        self.assertGreater(len(questions), 0.8 * DOUBT_S / DOUBT_ASK_S)
+        del questions[:]
+        self.keep_sending(self.first, DOUBT_S)
+        self.assertLess(len(questions), 2 + DOUBT_S / ASK_S)
+        self.assertEqual(self.failed(), {})
+        self.await_(stopping)
 
     def test_another_cluster_has_a_group_of_that_name(self) -> None:
         """The controllers are asked about this one, though no heartbeat on that connection says which it is."""
