@@ -112,6 +112,11 @@ FUZZ_SEED ?= 1
 fuzz: $(VENV)/.stamp-test
 	$(BIN)/rocketha fuzz remoting --seed $(FUZZ_SEED) --cases $(FUZZ_CASES)
 
+# a million cases each against Java's nameserver and broker, begun anew when it dies; an hour
+.PHONY: fuzz-java
+fuzz-java: $(VENV)/.stamp-test tests/interop/fetch_jars
+	$(BIN)/python -m tests.interop.fuzz_java --cases $(FUZZ_CASES) --seed $(FUZZ_SEED) both
+
 SEEDS ?= 1000
 FIRST_SEED ?= 1
 # whole clusters in simulated time; one seed again: rocketha simulate controller --seed N --trace
