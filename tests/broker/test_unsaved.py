@@ -82,6 +82,21 @@ class TopicsTests(unittest.TestCase):
         self.table.replace(masters, DataVersion(9, 1, 1))
         self.assertEqual(self.unsaved(), {"B", "C"})
 
+    def test_deleted(self) -> None:
+        """A disk that fails for long does not collect names of topics that came and went; made again, it is new."""
+        for round_ in range(3):
+            for name in ("mine", "masters"):
+                self.table.put(TopicConfig(name), 5)
+            self.table.unsaved.write_began()
+            self.table.put(TopicConfig("late"), 5)
+            for name in ("mine", "late"):
+                self.table.delete(name, 6)
+            self.table.replace({"System": TopicConfig("System")}, DataVersion(9, round_, 1))
+            self.assertEqual(self.table.unsaved.write_ended(failed=True), frozenset())
+            self.assertEqual([name for name in ("mine", "late", "masters") if name in self.table.unsaved], [])
+        self.table.put(TopicConfig("mine"), 7)
+        self.assertIn("mine", self.table.unsaved)
+
     def test_loaded(self) -> None:
         """What the file has is saved."""
         self.table.put(TopicConfig("A"), 5)

@@ -296,6 +296,7 @@ class TopicTable:
         """Forget a topic; whether it was there."""
         if self.table.pop(topic, None) is None:
             return False
+        self.unsaved.discard(topic)
         self._changed(now_ms)
         return True
 
@@ -307,6 +308,8 @@ class TopicTable:
 
     def replace(self, table: dict[str, TopicConfig], version: DataVersion) -> None:
         """The whole table is a master's from now on."""
+        for name in self.table.keys() - table.keys():
+            self.unsaved.discard(name)
         for name, config in table.items():
             if self.table.get(name) != config:
                 self.unsaved.add(name)

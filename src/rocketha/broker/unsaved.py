@@ -33,12 +33,17 @@ class Unsaved:
         """It was made, or changed."""
         self._changed.add(name)
 
+    def discard(self, name: str) -> None:
+        """It is no entry any more; made again, it is a new one."""
+        self._changed.discard(name)
+        self._being_written.discard(name)
+
     def write_began(self) -> None:
         """A text with all of them was made; one is being written at a time."""
         self._being_written, self._changed = self._changed, set()
 
     def write_ended(self, failed: bool) -> frozenset[str]:
-        """The names that were in it and had changed."""
+        """The names that were in it and had changed, and are entries still."""
         names, self._being_written = frozenset(self._being_written), set()
         if failed:
             self._changed |= names
