@@ -400,6 +400,17 @@ class AnswerTests(SlowTableCase):
         self.request(RequestCode.HEART_BEAT, body=heartbeat("c", "G", "T"))
         self.assertEqual(self.codes(), [0])
 
+    def test_a_pull_that_makes_its_group(self) -> None:
+        """Waits for nothing: after a crash the next one makes the group again."""
+        self.request(RequestCode.PULL_MESSAGE, pull_fields(consumerGroup="Fresh"))
+        self.assertEqual(self.codes(), [0])
+        self.assertIn("Fresh", self.broker.state.groups.table)
+        self.assertEqual(len(self.file_work.waiting), 1)
+        self.write()
+        self.nothing_left()
+        self.after_a_power_cut()
+        self.assertIn("Fresh", self.broker.state.groups.table)
+
     def test_no_change(self) -> None:
         """Refused requests and those of another kind are answered at once."""
         self.request(UPDATE_TOPIC, topic_fields("Made"))

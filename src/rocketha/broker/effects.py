@@ -35,7 +35,7 @@ class RegisterTopics:
 
 @attrs.frozen
 class SaveConfig:
-    """Write a table's file before long; the table is ``dirty`` until then."""
+    """Have a table's file written; the answer that the handler returns waits for that, except for offsets."""
 
     which: ConfigFile
 
