@@ -13,7 +13,9 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from .raft_cluster import NODES, Cluster, free_ports
+from tests.interop.harness.ports import free_ports
+
+from .raft_cluster import NODES, Cluster
 
 PACKAGE = "etcd-server"
 

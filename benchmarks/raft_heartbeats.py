@@ -22,10 +22,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.interop.harness.ports import free_ports
 from tests.interop.harness.roles import our_environment, twistd
 
 from .machine import busy_seconds, rss_bytes
-from .raft_cluster import NODES, Cluster, free_ports
+from .raft_cluster import NODES, Cluster
 from .raft_fleet import APPLY_ID, REGISTER, Answers, frame
 
 GET_METADATA, GET_REPLICA_INFO = 1005, 1004

@@ -7,7 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from .raft_cluster import NODES, Cluster, free_ports
+from tests.interop.harness.ports import free_ports
+
+from .raft_cluster import NODES, Cluster
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -8,7 +8,9 @@ import venv
 from collections.abc import Mapping
 from pathlib import Path
 
-from .raft_cluster import NODES, Cluster, free_ports
+from tests.interop.harness.ports import free_ports
+
+from .raft_cluster import NODES, Cluster
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / "build" / "venv-pysyncobj"
