@@ -88,6 +88,21 @@ class ConnectionTests(ForwardingCase):
         self.assertEqual(self.b.stored, [b"before", b"after"])
         self.nothing_left()
 
+    def test_stop_while_the_master_does_not_read(self) -> None:
+        """Nobody waits for it to read: clients hear at once that it is in doubt, and no timer is left."""
+        self.master_is(self.b, self.a)
+        self.producer.send(self.a, b"before")
+        self.world.run(0.1)
+        self.world.partition("cut", [self.host("a")], [self.host("b")])
+        self.producer.send(self.a, *(b"%d" % number + bytes(stream.BUFFER) for number in range(4)))
+        self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="15000")
+        self.world.run(0.2)
+        self.patched(mock.patch.object(RemotingClient, "unsent", lambda client, address: 4 * stream.BUFFER))
+        self.say(self.a, self.a.forwarding.stop)
+        self.world.run(0.1)
+        self.assertEqual(sorted(self.codes().values()), [0, *[IN_DOUBT.code] * 4, BUSY.code])
+        self.nothing_left()
+
     def test_a_connection_over_which_only_pulls_go(self) -> None:
         """The same; they are answered late, so it takes longer."""
         self.master_is(self.b, self.a)
