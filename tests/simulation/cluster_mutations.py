@@ -212,7 +212,7 @@ def silent_members_not_waited_for() -> None:
     patch(SyncState, "advance", advance)
 
 
-@mutation(CONTROLLER, "consumers see what is not confirmed (A7)", CUTS)
+@mutation(CONTROLLER, "consumers see what is not confirmed (A7)", CUTS, 120)
 def unconfirmed_is_read() -> None:
     patch(Reader, "visible_end", lambda self, queue: queue.next_offset)
 
