@@ -55,6 +55,23 @@ class ParkedRequestsTests(BrokerCase):
         self.assertEqual(self.stored(), [b"first", b"a", b"b", b"c"])
         self.nothing_left()
 
+    def test_staged_in_the_turn_in_which_it_begins(self) -> None:
+        """Nothing is parked; what the turn could not append is when the change is over."""
+        self.over()
+        self.log_work.held = True  # type: ignore[attr-defined]
+
+        def begin(*given: object) -> None:
+            self.broker._changes.run(lambda: None)
+
+        self.broker._requests.table[RequestCode.GET_BROKER_CONFIG] = begin
+        send = self.client.command(RequestCode.SEND_MESSAGE_V2, send_fields(), b"staged")
+        self.client.say(send, self.client.command(RequestCode.GET_BROKER_CONFIG))
+        self.assertTrue(self.broker._changes.busy)
+        self.assertEqual((self.codes(self.client), self.broker.sends.staged), ([], 1))
+        self.over()
+        self.assertEqual(self.codes(self.client), [0])
+        self.assertEqual(self.stored(), [b"first", b"staged"])
+
     def test_in_time(self) -> None:
         """Refused before the client gives up: what it sends again is stored once."""
         self.say(self.client, b"early")
