@@ -8,7 +8,7 @@ from typing import Any
 from rocketha.broker.role import BUSY, NOT_AVAILABLE, Role
 from rocketha.broker.topics import TopicConfig
 from rocketha.services.parked_requests import PARKED_S
-from rocketha.services.table_waits import ANSWERS_MAX
+from rocketha.services.table_waits import ANSWERS_BYTES_MAX, ANSWERS_MAX
 from rocketha.store import atomic_file
 from rocketha.wire import json_dialect, record
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -71,7 +71,7 @@ class SlowTableCase(BrokerCase):
     def nothing_left(self) -> None:
         parked = self.broker.parked
         self.assertEqual((len(parked), parked._budget.count, parked._timer), (0, 0, None))
-        self.assertEqual(self.broker._saved_answers._waiting, 0)
+        self.assertEqual(self.broker._saved_answers._budget.count, 0)
 
 
 class SendTests(SlowTableCase):
@@ -428,13 +428,29 @@ class AnswerTests(SlowTableCase):
         self.nothing_left()
 
     def test_bounded(self) -> None:
-        """An error at once, that says so."""
-        for _ in range(ANSWERS_MAX + 1):
+        """Beyond that there is an error at once, that says so; one client gets half, and others have room."""
+        other, half = self.connect(), ANSWERS_MAX // 2
+        for _ in range(half + 1):
             self.request(UPDATE_TOPIC, topic_fields("Made"))
         (said,) = self.client.heard()
         self.assertEqual(said.code, ResponseCode.SYSTEM_ERROR)
+        other.say(other.command(UPDATE_TOPIC, topic_fields("Made")))
+        self.assertEqual(self.codes(other), [])
         self.write()
-        self.assertEqual(self.codes(), [0] * ANSWERS_MAX)
+        self.assertEqual((self.codes(), self.codes(other)), ([0] * half, [0]))
+        self.nothing_left()
+
+    def test_bounded_in_bytes(self) -> None:
+        """A request is kept until it is answered."""
+        other, size = self.connect(), 4_000_000
+        room = ANSWERS_BYTES_MAX // 2 // size
+        for _ in range(room + 2):
+            self.request(UPDATE_TOPIC, topic_fields("Made"), bytes(size))
+        self.assertEqual(self.codes(), [ResponseCode.SYSTEM_ERROR] * 2)
+        other.say(other.command(UPDATE_TOPIC, topic_fields("Made"), bytes(size)))
+        self.assertEqual(self.codes(other), [])
+        self.write()
+        self.assertEqual((self.codes(), self.codes(other)), ([0] * room, [0]))
         self.nothing_left()
 
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from twisted.internet import defer
 
+from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.send import Sends
 from rocketha.broker.state import BrokerState
@@ -30,6 +31,8 @@ from rocketha.wire.remoting import Answer, Command
 
 ANSWERS_MAX = 4096
 """Answers that wait for the disk; a further one is an error at once."""
+ANSWERS_BYTES_MAX = 64 * 1024 * 1024
+"""Likewise, of the requests that they answer."""
 
 
 class Promises(Protocol):
@@ -48,7 +51,7 @@ class SavedAnswers:
     def __init__(self, files: BrokerFiles, promises: Promises) -> None:
         self._files = files
         self._promises = promises
-        self._waiting = 0
+        self._budget = FairBudget(ANSWERS_MAX, ANSWERS_BYTES_MAX)
         self._log = make_logger()
 
     def answer(self, connection: Any, command: Command, answer: Answer, saves: Sequence[Saved]) -> Answer | None:
@@ -64,19 +67,20 @@ class SavedAnswers:
                 return answer
             term = self._promises.term()
             saves = (*saves, self._files[CHANGES[command.code]].save())  # also where somebody else made this change
-        if self._waiting >= ANSWERS_MAX:
+        size = held_bytes(command) + len(answer.body)
+        if not self._budget.take(connection.id, size):
             remark = "the change is made and not saved, too many wait for the disk: ask again"
             return Answer(ResponseCode.SYSTEM_ERROR, remark)
-        self._waiting += 1
         saved = defer.gatherResults(saves)
-        saved.addCallback(self._saved, connection, command, answer, term)
+        saved.addCallback(self._saved, connection, command, answer, term, size)
         saved.addErrback(lambda failure: self._log.error("{trace}", trace=failure.getTraceback()))
         return None
 
     def _saved(
-        self, failures: list[Exception | None], connection: Any, command: Command, answer: Answer, term: int | None
-    ) -> None:
-        self._waiting -= 1
+        self, failures: list[Exception | None], connection: Any, command: Command, answer: Answer, term: int | None,
+        size: int,
+    ) -> None:  # fmt: skip
+        self._budget.give_back(connection.id, size)
         failure = next(filter(None, failures), None)
         final: Answer | None = answer
         if failure is not None:
