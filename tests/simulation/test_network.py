@@ -245,18 +245,20 @@ class EndTests(NetworkCase):
         self.assertEqual(self.ask(self.one), 0)
 
     def test_backpressure(self) -> None:
-        """What a frozen receiver does not take stays with the sender, whose producer is paused."""
+        """What a frozen receiver does not take stays with the sender, whose producer is told to pause and to go on."""
+        sender = self.stream.client
+        protocol, told = sender.protocol._wrappedProtocol, []
+        for what in ("pauseProducing", "resumeProducing"):
+            self.patch(protocol, what, lambda what=what: told.append(what))
         self.server.freeze(whole=False)
         for _ in range(20):
             self.put(self.one, "x" * 50_000, timeout_s=100)
         self.world.run(1)
-        sender = self.stream.client
-        protocol = sender.protocol._wrappedProtocol
-        self.assertTrue(protocol._paused)
+        self.assertEqual(told, ["pauseProducing"])
         self.assertLessEqual(sender._under_way, 256 * 1024)
         self.server.thaw()
         self.world.run(1)
-        self.assertFalse(protocol._paused)
+        self.assertEqual(told, ["pauseProducing", "resumeProducing"])
         self.assertEqual([value for _, value in self.answers.got], [0] * 21)
 
 
