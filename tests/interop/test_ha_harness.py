@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from .harness.disk import MAGIC_BLANK, MAGIC_V1, QUEUE_UNIT, Bad
+from .harness.disk import MAGIC_BLANK, MAGIC_V1, QUEUE_UNIT, Bad, log_after_kill
 from .harness.ledger import Ack
 from .harness.links import LinkWatch, peers
 from .harness.processes import scratch, wait_until
@@ -62,6 +62,32 @@ def patch(path: Path, at: int, data: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(at)
         file.write(data)
+
+
+class KillTests(unittest.TestCase):
+    """What a broker that was killed within a write leaves."""
+
+    def torn_store(self, messages: int, number: int) -> Path:
+        """A log in which a record's second half was not written."""
+        root = write_store(scratch("torn"), messages)
+        records = log_after_kill(root)
+        self.assertEqual(len(records), messages)
+        at, size = records[number].at, len(records[number].data)
+        file = root / "commitlog" / f"{at - at % FILE:020}"
+        data = bytearray(file.read_bytes())
+        data[at % FILE + size // 2 : at % FILE + size] = bytes(size - size // 2)
+        file.write_bytes(data)
+        return root
+
+    def test_the_last_record_may_be_torn(self) -> None:
+        for messages in (1, 10, 60):
+            self.assertEqual(len(log_after_kill(self.torn_store(messages, -1))), messages - 1)
+
+    def test_no_other(self) -> None:
+        """Neither before another of its file, nor before a further file."""
+        for number in (0, 8, 20):
+            with self.assertRaises(Bad):
+                log_after_kill(self.torn_store(60, number))
 
 
 class ComparisonTests(unittest.TestCase):

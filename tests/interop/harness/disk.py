@@ -35,6 +35,14 @@ class Bad(AssertionError):
     """The files contradict themselves."""
 
 
+class Torn(Bad):
+    """A record is wrong; `end` is the log offset behind it."""
+
+    def __init__(self, text: str, end: int) -> None:
+        super().__init__(text)
+        self.end = end
+
+
 def _java_hash(text: str) -> int:
     units = struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be"))
     value = 0
@@ -86,8 +94,33 @@ def log(root: Path) -> Iterator[Record]:
                 return
             if size <= 0 or place + size > len(data):
                 raise Bad(f"{file.name}: record at {place} claims {size} bytes")
-            yield _parse(data[place : place + size], base + place)
+            try:
+                record = _parse(data[place : place + size], base + place)
+            except Bad as bad:
+                raise Torn(str(bad), base + place + size) from None
+            yield record
             place += size
+
+
+def log_after_kill(root: Path) -> list[Record]:
+    """The same of a broker that was killed: the kernel may have stopped within its last write, at the end of a page.
+
+    So the last record may be torn; Bad when anything lies behind it.
+    """
+    records: list[Record] = []
+    files = segments(root / "commitlog")
+    try:
+        for record in log(root):
+            records.append(record)
+    except Torn as torn:
+        behind = [
+            file.read_bytes()[max(0, torn.end - int(file.name)) :]
+            for file in files
+            if int(file.name) + file.stat().st_size > torn.end
+        ]
+        if any(data.strip(b"\0") for data in behind):
+            raise Bad(f"{torn}, and there is more behind it") from None
+    return records
 
 
 class Unit(NamedTuple):
