@@ -38,8 +38,7 @@ def start(side: str, folder: Path) -> list[Role]:
 def fuzz(server: Role, seed: int, cases: int, lanes: int) -> dict[str, Any]:
     """One run of the command: its summary."""
     assert server.child is not None
-    run = "import sys; from rocketha.admin.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", run, "fuzz", "remoting", "--json", "--connect", server.address]
+    command = [sys.executable, "-m", "rocketha.admin.cli", "fuzz", "remoting", "--json", "--connect", server.address]
     command += ["--seed", str(seed), "--cases", str(cases), "--lanes", str(lanes), "--pid", str(server.child.pid)]
     command += ["--growth-mib", "100000"]  # of a JVM's heap nobody can tell
     ended = subprocess.run(command, env=our_environment(), stdout=subprocess.PIPE, timeout=RUN_S_MAX)

@@ -69,12 +69,16 @@ class ConnectionTests(ForwardingCase):
         )
         self.nothing_left()
 
-    def test_a_connection_that_is_dead(self) -> None:
-        """It is given up: what waits in it would be stored when all its clients have sent it again."""
+    def master_is_cut_off(self) -> None:
+        """b is the master, a has a connection to it, and nothing gets through any more."""
         self.master_is(self.b, self.a)
         self.producer.send(self.a, b"before")
         self.world.run(0.1)
         self.world.partition("cut", [self.host("a")], [self.host("b")])
+
+    def test_a_connection_that_is_dead(self) -> None:
+        """It is given up: what waits in it would be stored when all its clients have sent it again."""
+        self.master_is_cut_off()
         for number in range(20):
             self.producer.send(self.a, b"%d" % number)
             self.world.run(0.5)
@@ -90,10 +94,7 @@ class ConnectionTests(ForwardingCase):
 
     def test_stop_while_the_master_does_not_read(self) -> None:
         """Nobody waits for it to read: clients hear at once that it is in doubt, and no timer is left."""
-        self.master_is(self.b, self.a)
-        self.producer.send(self.a, b"before")
-        self.world.run(0.1)
-        self.world.partition("cut", [self.host("a")], [self.host("b")])
+        self.master_is_cut_off()
         self.producer.send(self.a, *(b"%d" % number + bytes(stream.BUFFER) for number in range(4)))
         self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="15000")
         self.world.run(0.2)
@@ -105,10 +106,7 @@ class ConnectionTests(ForwardingCase):
 
     def test_a_connection_over_which_only_pulls_go(self) -> None:
         """The same; they are answered late, so it takes longer."""
-        self.master_is(self.b, self.a)
-        self.producer.send(self.a, b"before")
-        self.world.run(0.1)
-        self.world.partition("cut", [self.host("a")], [self.host("b")])
+        self.master_is_cut_off()
         for number in range(3):
             self.producer.send(self.a, b"%d" % number, code=PULL, suspendTimeoutMillis="1000")
             self.world.run(4)
