@@ -9,8 +9,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+from .harness.controllers import Controllers, GroupState
 from .harness.disk import MAGIC_BLANK, MAGIC_V1, QUEUE_UNIT, Bad, log_after_kill
-from .harness.ledger import Ack
+from .harness.ledger import Ack, Seen, Watch
 from .harness.links import LinkWatch, peers
 from .harness.processes import scratch, wait_until
 from .harness.replica_files import (
@@ -168,6 +169,19 @@ class ComparisonTests(unittest.TestCase):
         self.assertEqual(check_acknowledged(acks, self.other), 1)
         self.assertBad("1 are not where", lambda: check_acknowledged([acks[0]._replace(physical=0)], self.other))
         self.assertBad("1 are not where", lambda: check_acknowledged([*acks, acks[0]._replace(key="x")], self.other))
+
+
+class WatchTests(unittest.TestCase):
+    """What the watch over the controllers makes of what it saw."""
+
+    def test_nobody_for_a_moment_is_no_election(self) -> None:
+        watch = Watch(Controllers("ours", Path("unused"), count=1))
+        masters = [(1, "h:1", 1), (2, "h:2", 2), (-1, "", 3), (3, "h:3", 4)]
+        for at_ms, (number, address, epoch) in enumerate(masters):
+            watch.seen.append(Seen(at_ms, GroupState(number, address, epoch, epoch, (1, 2, 3), (), (3,), ())))
+        self.assertEqual(watch.masters()[2], (2, 3, ""))
+        self.assertEqual(watch.elections(), [(0, 1, "h:1"), (1, 2, "h:2"), (3, 4, "h:3")])
+        self.assertEqual(watch.master_at(2), "h:2", "who acknowledges until another is named")
 
 
 class LinkWatchTests(unittest.TestCase):

@@ -208,6 +208,13 @@ class Watch:
                 found.append((at_ms, state.master_epoch, state.master_address))
         return found
 
+    def elections(self) -> list[tuple[int, int, str]]:
+        """The masters that were named.
+
+        A new leading controller that has heard of nobody yet says "none" before it elects, seen by the watch or not.
+        """
+        return [named for named in self.masters() if named[2]]
+
     def master_at(self, at_ms: int) -> str:
         """The master's address as of a time; "" before anything was seen."""
         address = ""

@@ -27,7 +27,7 @@ class Storm(NamedTuple):
     """What came of a list of faults."""
 
     verdict: Verdict
-    switches: list[tuple[int, int, str]]  # (time, epoch, address) as the controllers said it
+    switches: list[tuple[int, int, str]]  # (time, epoch, address) of each election that the watch saw
     took_s: list[tuple[str, float]]
     stuck: int  # replicas that did not come back into the set by themselves and were restarted
     longest_gap_ms: int  # without any acknowledgement
@@ -127,7 +127,7 @@ class SwitchingCase(InteropCase):
         """
         epoch = self.settle(patience_s=patience_s).master_epoch
         wait_until("the watch to be up to date", lambda: any(e == epoch for _, e, _ in self.watch.masters()), READY_S)
-        before = len(self.watch.masters())
+        before = len(self.watch.elections())
         ids = self.identities()
         acting, stuck, settled = Faults(self.group), list[int](), list[tuple[str, float]]()
         run = self.load.begin(rate=rate, **(client or {}))
@@ -146,7 +146,7 @@ class SwitchingCase(InteropCase):
         verdict = judge(acks, present, self.watch, acting.freezes)
         self.assertEqual(self.identities(), ids, "an id changed")
         self.assertEqual(shared_epochs(self.group.brokers), {}, "two masters in one epoch")
-        switches = self.watch.masters()[before:]
+        switches = self.watch.elections()[before:]
         return Storm(
             verdict,
             switches,
