@@ -188,6 +188,38 @@ class BarrierTests(SynchronousTestCase):
         self.barriers.applied(10)
         self.successResultOf(late)
 
+    def test_a_slow_answer_is_one(self) -> None:
+        """Where every answer comes after the next round was begun, reads end all the same; a later answer does, too."""
+        first = self.barriers.add(0)
+        self.assertEqual(self.barriers.begin(0), 101)
+        second = self.barriers.add(2)
+        self.assertEqual(self.barriers.begin(4), 102)
+        self.barriers.confirmed([ReadState(101, 1)])
+        self.barriers.applied(1)
+        self.successResultOf(first)
+        self.assertNoResult(second)
+        third = self.barriers.add(6)
+        self.assertEqual([self.barriers.begin(tick) for tick in (6, 8, 12)], [None, 103, 104])
+        self.barriers.confirmed([ReadState(103, 1)])
+        self.barriers.applied(1)
+        self.successResultOf(second)
+        self.successResultOf(third)
+        self.assertEqual((self.barriers.waiting, self.barriers.begin(16)), (0, None))
+        self.assertEqual(self.barriers.over(), [102, 104])
+        self.assertEqual(self.barriers.over(), [])
+
+    def test_rounds_without_an_answer_are_few(self) -> None:
+        """Reads come all the time and nobody answers: what is remembered of rounds does not grow."""
+        over: list[int] = []
+        for tick in range(600):
+            self.barriers.add(tick).addErrback(lambda _: None)
+            self.barriers.begin(tick)
+            self.barriers.expire(tick, NoMajority("late"))
+            over += self.barriers.over()
+            self.assertLessEqual(len(self.barriers._rounds), 60 // 4 + 1)
+        self.assertEqual(over, list(range(101, 101 + len(over))))
+        self.assertGreater(len(over), 130)
+
     def test_lost_and_late(self) -> None:
         """A lost round is begun again at once; patience has an end, wherever the read waits."""
         reads = [self.barriers.add(0)]

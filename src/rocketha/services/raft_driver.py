@@ -92,7 +92,6 @@ class RaftDriver:
         self._members = node.members
         self._seconds = seconds
         self._began_s = seconds() if seconds is not None else 0.0
-        self._round = 0  # the last round of reads that was begun
         self._installing = False
         self._unhealthy_until: int | None = None
         self._commits: dict[str, Message] = {}  # word of commits that waits for the next tick, by peer
@@ -146,9 +145,9 @@ class RaftDriver:
 
     def _read(self) -> None:
         context = self._barriers.begin(self.tick)
+        for over in self._barriers.over():
+            self.node.forget_read(over)
         if context is not None:
-            self.node.forget_read(self._round)  # over, or lost: nobody waits for its answer any more
-            self._round = context
             self._tell_time()
             try:
                 self.node.read_index(context)

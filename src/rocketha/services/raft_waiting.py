@@ -177,6 +177,10 @@ class Proposals:
 class Barriers:
     """Reads that wait until they may be served.
 
+    An answer to a round confirms the reads of all rounds before it, too.  So a round that is begun because the one
+    before it may be lost does not make void what is only slow: between controllers that are far from each other every
+    answer comes after the next round was begun.
+
     :param number: of the first round; numbers of an earlier process must not come again soon.
     :param patience_ticks: how long a read may wait.
     :param again_ticks: how long a round may go unanswered before another one is begun.
@@ -187,8 +191,11 @@ class Barriers:
         self._patience_ticks = patience_ticks
         self._again_ticks = again_ticks
         self._new: list[tuple[int, defer.Deferred[None]]] = []  # (deadline, who)
-        self._round: list[tuple[int, defer.Deferred[None]]] = []
+        # Under way: (number, who asked since the round before), in the order in which they began.
+        # Invariant: the first has somebody who waits for it; so patience bounds how many there are.
+        self._rounds: list[tuple[int, list[tuple[int, defer.Deferred[None]]]]] = []
         self._round_tick = 0
+        self._over: list[int] = []
         self._confirmed: list[tuple[int, list[tuple[int, defer.Deferred[None]]]]] = []  # (index, who)
 
     def add(self, tick: int) -> defer.Deferred[None]:
@@ -199,32 +206,50 @@ class Barriers:
 
     def begin(self, tick: int) -> int | None:
         """The number of a round to begin now; None if there is nobody to begin one for, or one is under way."""
-        if self._round and tick - self._round_tick < self._again_ticks:
+        if self._rounds and tick - self._round_tick < self._again_ticks:
             return None
-        if not self._new and not self._round:
+        if not self._new and not self._rounds:
             return None
-        self._round += self._new
-        self._new = []
         self._round_tick = tick
         self._number = (self._number + 1) % (1 << 62)
+        self._rounds.append((self._number, self._new))
+        self._new = []
         return self._number
 
+    def over(self) -> list[int]:
+        """Rounds that nobody waits for any more although they were not answered; each is told once."""
+        over, self._over = self._over, []
+        return over
+
     def retry(self) -> None:
-        """The round just begun could not be, or was lost: its reads take part in the next."""
-        self._new = self._round + self._new
-        self._round = []
+        """The round just begun could not be: its reads take part in the next."""
+        self.lost([self._number])
 
     def lost(self, contexts: Sequence[int]) -> None:
-        """Rounds that will not be answered."""
-        if self._number in contexts:
-            self.retry()
+        """Rounds that will not be answered: their reads take part in the next that is begun."""
+        gone = [waiters for number, waiters in self._rounds if number in contexts]
+        if gone:
+            self._rounds = [each for each in self._rounds if each[0] not in contexts]
+            self._new = [waiter for waiters in gone for waiter in waiters] + self._new
+            self._drop_idle()
 
     def confirmed(self, states: Sequence[ReadState]) -> None:
         """Rounds were answered."""
         for state in states:
-            if state.context == self._number and self._round:
-                self._confirmed.append((state.index, self._round))
-                self._round = []
+            numbers = [number for number, _ in self._rounds]
+            if state.context in numbers:
+                count = numbers.index(state.context) + 1
+                self._over += numbers[: count - 1]
+                self._confirmed.append(
+                    (state.index, [waiter for _, waiters in self._rounds[:count] for waiter in waiters])
+                )
+                del self._rounds[:count]
+                self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        """Forget rounds at the beginning whose answer would confirm nothing."""
+        while self._rounds and not self._rounds[0][1]:
+            self._over.append(self._rounds.pop(0)[0])
 
     def applied(self, index: int) -> None:
         """The state machine stands at ``index``."""
@@ -239,7 +264,8 @@ class Barriers:
     @property
     def waiting(self) -> int:
         """How many reads wait."""
-        return len(self._new) + len(self._round) + sum(len(waiters) for _, waiters in self._confirmed)
+        groups = (*self._rounds, *self._confirmed)
+        return len(self._new) + sum(len(waiters) for _, waiters in groups)
 
     def expire(self, tick: int, error: RockethaError) -> None:
         """It is this tick: give up what waited too long."""
@@ -249,7 +275,9 @@ class Barriers:
             late.extend(waiter for deadline, waiter in waiters if deadline <= tick)
             return [each for each in waiters if each[0] > tick]
 
-        self._new, self._round = kept(self._new), kept(self._round)
+        self._new = kept(self._new)
+        self._rounds = [(number, kept(waiters)) for number, waiters in self._rounds]
+        self._drop_idle()
         self._confirmed = [(index, rest) for index, waiters in self._confirmed if (rest := kept(waiters))]
         for waiter in late:
             waiter.errback(error)
