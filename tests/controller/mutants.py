@@ -219,6 +219,18 @@ MUTANTS = [
         "fields = _master(group)",
     ),
     Mutant(
+        "a notice goes where its receiver lived once",
+        "controller/notices.py",
+        "if group.address(notice.receiver_id) != notice.receiver_address:",
+        "if False:",
+    ),
+    Mutant(
+        "another's port answers for the dead",
+        "controller/suspicion.py",
+        "self._liveness.moved_in(self._address(key), key)",
+        "False",
+    ),
+    Mutant(
         "1001 without a cluster means any",
         "controller/state.py",
         "return self._groups[keys[0]] if len(keys) == 1 else None",

@@ -3,6 +3,7 @@ where an election may be taken back (regression row A23)."""
 
 from __future__ import annotations
 
+import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -12,6 +13,7 @@ from rocketha.controller.events import (
     CONTROLLER,
     Alive,
     AlterSyncStateSet,
+    CleanBrokerData,
     ConfirmMaster,
     ElectMaster,
     Evidence,
@@ -19,6 +21,7 @@ from rocketha.controller.events import (
     Why,
 )
 from rocketha.controller.group import BrokerGroup, Did, GroupKey, Member, Unconfirmed
+from rocketha.controller.notices import RoleChanged, brought_up_to_date
 from rocketha.controller.state import Outcome
 from rocketha.wire.codes import ResponseCode as Code
 from rocketha.wire.remoting import Answer
@@ -180,6 +183,24 @@ class ElectionTests(SynchronousTestCase):
         }
         self.assertEqual((told.code, list(told.fields.items()), told.is_oneway), (1008, list(fields.items()), True))
         self.assertEqual(told.body, b'{"syncStateSet":[3],"syncStateSetEpoch":5}')
+
+    def test_a_notice_as_it_is_now(self) -> None:
+        """Set and address of the master as they are; to nobody where its receiver does not live any more."""
+        old, new, other = self.elect(2, 3).notices
+
+        def now(notice: RoleChanged) -> RoleChanged | None:
+            return brought_up_to_date(notice, self.group())
+
+        self.assertEqual([now(each) for each in (old, new, other)], [old, new, other])
+        self.controller.apply(RegisterBroker(CLUSTER, NAME, 2, "10.0.9.2:1", knows(2, 3)))
+        self.controller.apply(AlterSyncStateSet("", NAME, 2, 2, 3, (2, 3), knows(2, 3)))
+        moved = attrs.evolve(old, master_address="10.0.9.2:1", in_sync=(2, 3), set_epoch=4)
+        self.assertEqual((now(old), now(new)), (moved, None))
+        self.controller.apply(CleanBrokerData(CLUSTER, NAME, (1,)))
+        self.assertIsNone(now(old))
+        self.assertIsNotNone(now(other))
+        self.elect(3)
+        self.assertIsNone(now(other))
 
     def test_healthy_master_stays(self) -> None:
         """B4: a broker that asks, or a dead slave, elects nobody."""

@@ -192,6 +192,26 @@ class LivenessTests(SynchronousTestCase):
         self.assertEqual([key.broker_id for key in table], [3, 4])
         self.assertEqual(table.connection_lost(0), ())
 
+    def test_who_lives_at_an_address(self) -> None:
+        """Whoever was heard last to; nobody where that one has moved on or is forgotten."""
+        here, there = beat(), beat()._replace(address="10.0.0.2:10911")
+        self.assertEqual((self.table.at(here.address), self.table.moved_in(here.address, ONE)), (None, False))
+        self.table.heard(ONE, here, 7, 0)
+        self.assertEqual((self.table.at(here.address), self.table.moved_in(here.address, ONE)), (ONE, False))
+        self.table.connection_lost(7)
+        self.table.heard(TWO, here, 8, 10)
+        self.assertEqual((self.table.at(here.address), self.table.moved_in(here.address, ONE)), (TWO, True))
+        self.table.heard(ONE, there, 9, 20)
+        self.table.heard(TWO, here, 8, 30)
+        self.assertEqual([self.table.at(each.address) for each in (here, there)], [TWO, ONE])
+        self.table.heard(TWO, there, 8, 40)
+        self.assertEqual([self.table.at(each.address) for each in (here, there)], [None, TWO])
+        self.table.forget(ONE)
+        self.assertEqual(self.table.at(there.address), TWO)
+        self.table.forget(TWO)
+        self.assertEqual((self.table.at(there.address), self.table._by_address), (None, {}))
+        self.assertFalse(self.table.moved_in(None, ONE))
+
     def test_forget(self) -> None:
         """Metadata was cleaned."""
         self.table.heard(ONE, beat(), 7, 0)

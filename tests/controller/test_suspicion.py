@@ -296,6 +296,37 @@ class RefusedTests(SuspicionCase):
         self.assertFalse(self.liveness.alive(S, 0))
 
 
+class AnothersPortTests(SuspicionCase):
+    """A broker of another group was given the master's address, and is heard there."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        other = ReplicaKey("C", "broker-b", 1)
+        self.now_ms = 1000
+        self.beats(S, T)
+        self.liveness.heard(other, Heartbeat(ADDRESSES[1]), 9, 1000)
+        self.at(1201)
+
+    def test_its_answer_is_not_the_masters(self) -> None:
+        """Nor that it takes a connection and closes it: the port is as good as silent."""
+        for verdict in (Verdict.ANSWERED, *[Verdict.CLOSED] * 3):
+            self.assertEqual(self.port(M, verdict, Reading(True)), [])
+        self.voice("n1", 1200)
+        self.members_answer(None, None)
+        self.at(1501)
+        self.members_answer(None, None)
+        self.assertEqual([type(each) for each in self.at(1801)], [Died, Elect])
+
+    def test_a_member_whose_address_is_anothers_is_no_candidate(self) -> None:
+        """It would be elected, and nobody would be there."""
+        self.liveness.heard(ReplicaKey("C", "broker-b", 2), Heartbeat(ADDRESSES[2]), 10, 1100)
+        self.assertEqual([self.port(each, Verdict.ANSWERED) for each in (S, T)], [[], []])
+        died, *rest = self.port(M, Verdict.REFUSED)
+        self.assertEqual((died, rest), (Died(M, f"{MUTE}; its port refuses connections"), []))
+        (elect,) = self.at(1301)
+        self.assertEqual(getattr(elect, "alive", None), (3,))
+
+
 class UnknownPortTests(SuspicionCase):
     """A fresh leader that never reached the master's port itself."""
 

@@ -156,6 +156,8 @@ class Liveness:
         self._lost: dict[ReplicaKey, _Entry] = {}
         # Invariant: a key is in the set of the connection that its entry names, and in no other.
         self._by_connection: dict[int, set[ReplicaKey]] = {}
+        # Who was last heard to live at an address.  Invariant: that is the address of its last heartbeat.
+        self._by_address: dict[str, ReplicaKey] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -174,6 +176,9 @@ class Liveness:
             if len(self._entries) + len(self._lost) >= self._replicas_max:
                 self._forget_one()
             entry = _Entry(beat, None, now_ms, now_ms)
+        if entry.last.address != beat.address:
+            self._move_out(key, entry)
+        self._by_address[beat.address] = key
         if entry.connection == connection:
             entry.last = _forward(entry.last, beat)
             if not entry.dead:
@@ -244,6 +249,18 @@ class Liveness:
         entry = self._find(key)
         return 0 if entry is None else entry.rhythm.usual_ms + entry.rhythm.late_ms
 
+    def at(self, address: str) -> ReplicaKey | None:
+        """Who was last heard to live at ``host:port``; None for nobody.
+
+        Addresses are given to others, as those of containers are: what a dead broker's port says is then another's
+        word, and what is sent there is for another to read.
+        """
+        return self._by_address.get(address)
+
+    def moved_in(self, address: str | None, key: ReplicaKey) -> bool:
+        """Whether another than ``key`` was last heard to live at an address."""
+        return self._by_address.get(address or "", key) != key
+
     def connected(self, key: ReplicaKey) -> bool:
         """Whether the connection of its last heartbeat is open."""
         entry = self._find(key)
@@ -273,6 +290,7 @@ class Liveness:
         entry = self._entries.pop(key, None) or self._lost.pop(key, None)
         if entry is not None:
             self._leave(key, entry)
+            self._move_out(key, entry)
 
     # -- within ---------------------------------------------------------------------------------------------------
 
@@ -285,6 +303,10 @@ class Liveness:
             keys.discard(key)
             if not keys:
                 self._by_connection.pop(entry.connection, None)
+
+    def _move_out(self, key: ReplicaKey, entry: _Entry) -> None:
+        if self._by_address.get(entry.last.address) == key:
+            del self._by_address[entry.last.address]
 
     def _forget_one(self) -> None:
         for table in (self._lost, self._entries):

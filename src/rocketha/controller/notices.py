@@ -59,9 +59,12 @@ def brought_up_to_date(notice: RoleChanged, group: BrokerGroup | None) -> RoleCh
     """The notice with the set and the master's address that hold now.
 
     :param group: the notice's, None if there is none any more.
-    :returns: None when another election, or none, makes the master now.
+    :returns: None when another election, or none, makes the master now, or its receiver does not live there any more:
+        1008 names no group, and whoever has that address now would take it for its own.
     """
     if group is None or group.master_epoch != notice.master_epoch or group.master != notice.master_id:
+        return None
+    if group.address(notice.receiver_id) != notice.receiver_address:
         return None
     address = group.members[group.master].address
     return attrs.evolve(notice, master_address=address, set_epoch=group.set_epoch, in_sync=group.in_sync)

@@ -187,7 +187,7 @@ class Suspicions:
     ) -> list[Effect]:
         """What came of a :class:`Probe`."""
         suspicion = self._asked(question)
-        if suspicion is None:
+        if suspicion is None or (verdict is not Verdict.REFUSED and self._liveness.moved_in(self._address(key), key)):
             return []
         if verdict is Verdict.ANSWERED:
             self._starting.pop(key, None)

@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 from rocketha.controller.events import ElectMaster, Event, Evidence
 from rocketha.controller.group import BrokerGroup, Did, GroupKey
 from rocketha.controller.liveness import ReplicaKey
-from rocketha.controller.notices import RoleChanged, brought_up_to_date
+from rocketha.controller.notices import RoleChanged, brought_up_to_date, role_changed
 from rocketha.controller.state import ControllerState, Outcome
 from rocketha.controller.suspicion_effects import Elect
 from rocketha.observe.logging import make_logger
@@ -153,9 +153,11 @@ class Elections:
     def tick(self) -> None:
         """To be called some times a second: tell a few sets more."""
         for _ in range(min(len(self._to_tell), TELL_MAX)):
-            notices = self._to_tell.popleft()
-            if self.current(notices[0]) is not None:
-                self._tell(notices, prompt=False)
+            first = self._to_tell.popleft()[0]
+            group = self._state.group(*first.group)
+            if group is not None and (group.master, group.master_epoch) == (first.master_id, first.master_epoch):
+                # Anew: members came, went and moved since.
+                self._tell(role_changed(group, first.receiver_id, first.index), prompt=False)
 
     def deposed(self) -> None:
         """It leads no more: it can vouch for nothing."""
@@ -176,7 +178,10 @@ class Elections:
                     self.notices.asked(group.key, address)
 
     def current(self, notice: RoleChanged) -> RoleChanged | None:
-        """A notice as it is now, None if it is void."""
+        """A notice as it is now, None if it is void, or if a broker of another group lives where it would go."""
+        lives_there = self.watch.liveness.at(notice.receiver_address)
+        if lives_there is not None and lives_there[:2] != notice.group:
+            return None
         return brought_up_to_date(notice, self._state.group(*notice.group))
 
     def told(self, notice: RoleChanged) -> None:

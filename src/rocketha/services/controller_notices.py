@@ -18,6 +18,8 @@ with an answer, so that it is known who heard of it; a Java broker answers when 
    the others of the set do not have.  A link that was open at the election leads to a process that may learn the set of
    the election; before anything is said on another connection a majority confirms that this controller knows the last
    set (``barrier``).
+7. It names no group, and a Java broker obeys any.  So none is written to an address where its receiver does not live
+   any more, or where a broker of another group was heard since.
 
 Java: ``ControllerManager.notifyBrokerRoleChanged``.
 """
@@ -50,7 +52,9 @@ class Decisions(Protocol):
     """Whose elections are told."""
 
     def current(self, notice: RoleChanged) -> RoleChanged | None:
-        """The notice with what holds now; None where its election is not the last one any more."""
+        """The notice with what holds now; None where its election is not the last one any more, or where another than
+        its receiver lives at that address.
+        """
 
     def barrier(self) -> defer.Deferred[None]:
         """Fires when what holds here held for everybody at some time after this call; fails if that cannot be known."""
@@ -206,7 +210,7 @@ class Notices:
             return
         notice = self._decisions.current(delivery.notice)
         if notice is None:
-            self._finish(delivery, "that election is not the last one any more")
+            self._finish(delivery, "that election is not the last one any more, or it lives elsewhere")
             return
         if self._is_late(delivery):
             return
