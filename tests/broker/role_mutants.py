@@ -95,6 +95,11 @@ MUTANTS = [
         "",
     ),
     _life(
+        "controllers that took Java's place are asked as Java's for ever",
+        "self.registered, self.ours = True, None",
+        "self.registered = True",
+    ),
+    _life(
         "refusals of Java's controllers are taken to be in order",
         "wanted.SetRefused(change.number, code, self.ours is True)",
         "wanted.SetRefused(change.number, code, True)",

@@ -51,6 +51,7 @@ class Life:
     def __init__(self, identity: Identity = Identity(2), last_epoch: int = 0, learner: bool = False) -> None:  # noqa: B008
         self.now = 1000
         self.open: dict[Question, int] = {}
+        self.calls: list[tuple[Question, int]] = []
         self.life = RoleLife(
             PLACE, identity, last_epoch, RoleTiming(), random.Random(1), lambda: WALL_MS + self.now, learner
         )
@@ -60,6 +61,7 @@ class Life:
         for effect in effects:
             if isinstance(effect, Ask):
                 self.open[effect.question] = effect.number
+                self.calls.append((effect.question, effect.call.code))
                 texts.append(f"ask {effect.question.name}")
             else:
                 values = " ".join(str(value) for value in effect)
@@ -406,6 +408,20 @@ class LeaseTests(unittest.TestCase):
         life.do("doubted", Question.INFO)
         life.hear(Question.INFO, nobody(3))
         self.assertEqual(life.hear(Question.ELECT, master(2, 4, 4, 2)), ["Lead 3 4 (2,) 4 False"])
+
+    def test_ours_in_the_place_of_javas(self) -> None:
+        """They know by 11006 alone that an elected master acts: else they may take its election back, and what it has
+        acknowledged with it.  Controllers that lost their disks, or others than before, have it register anew.
+        """
+        life = leading(ours=False)
+        life.wait("ask CONFIRM")
+        life.hear(Question.CONFIRM, answer(2008))
+        life.wait("ask REGISTER")
+        self.assertIs(life.life.ours, False)
+        life.hear(Question.REGISTER, master(2, 102, 9, 2))
+        life.do("done", 2)
+        (call,) = [each for each in life.calls if each[0] == Question.CONFIRM][-1:]
+        self.assertEqual((life.life.ours, call[1]), (None, 11006))
 
     def test_java_says_that_it_was_elected_again(self) -> None:
         """That is no confirmation: it has yet to begin the epoch."""

@@ -73,6 +73,29 @@ class SwitchTests(ControlledCase):
         self.assertEqual(self.acknowledged(self.master(), 50), 50)
         self.lost()
 
+    def test_a_master_that_asks_as_java_wants_to_be_asked(self) -> None:
+        """Our controllers do not know by 1004 that it acts: they may not take its election back."""
+        second, third = self.others
+        for host in self.others:
+            life = self.mode(host).life
+            assert life is not None
+            life.ours = False
+        self.run_for(2.0)
+        self.world.partition("apart", [second], [third])
+        self.first.kill()
+        self.until("another master", lambda: any(map(self.acknowledges, self.others)))
+        second = self.master()
+        self.assertEqual(self.acknowledged(second, 20), 20)
+        end = self.log(second).end
+        second.kill()
+        self.world.heal("apart")
+        self.run_for(15.0)
+        self.assertEqual(self.masters(), [])
+        self.restart(second)
+        self.assertGreaterEqual(self.log(self.master()).end, end)
+        self.restart(self.first)
+        self.lost()
+
     def test_stopped(self) -> None:
         """It hands its role over first: no moment in which nobody would, and the new one has everything."""
         epoch = self.group().master_epoch

@@ -290,7 +290,7 @@ class RoleLife:
             self._handed_over(calls.elected(answer), now_ms)
 
     def _registered(self, info: MasterInfo, now_ms: int) -> None:
-        self.registered = True
+        self.registered, self.ours = True, None  # the controllers may be other ones than before
         self._trouble("")
         self._out.append(wanted.Beat())
         if info.master_id:

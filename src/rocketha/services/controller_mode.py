@@ -204,7 +204,9 @@ class ControllerMode:
         beat = calls.Beat(
             self._place.cluster, self._place.broker_name, life.number, self._place.address,
             max(0, replication.last_epoch), replication.log_end, replication.confirm_offset,
-            self._keys.controller_heart_beat_timeout_mills, self._keys.broker_election_priority, confirms_role=True,
+            self._keys.controller_heart_beat_timeout_mills, self._keys.broker_election_priority,
+            # By 1004 nothing is confirmed: ours might take an election back whose winner had acknowledged.
+            confirms_role=life.ours is not False,
         )  # fmt: skip
         self._client.beat(calls.heartbeat(beat))
 
