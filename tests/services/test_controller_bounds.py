@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
+from rocketha.controller.codes import PrivateCode
 from rocketha.controller.events import AlterSyncStateSet, ElectMaster, Evidence
 from rocketha.controller.group import GroupKey
 from rocketha.controller.liveness import ReplicaKey
@@ -16,10 +17,11 @@ from rocketha.errors import DiskFailure, RemoteProtocolError
 from rocketha.raft.messages import Kind, Message
 from rocketha.services.controller import ControllerService
 from rocketha.services.controller_undecided import Undecided
-from rocketha.services.raft_waiting import ResultUnknown
+from rocketha.services.raft_waiting import NoMajority, ResultUnknown
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Answer, request
 from tests.interop.harness.ports import free_ports
 from tests.services.controller_case import CLUSTER, FAST, NAME, ControllerCase, FakeBroker, until
 
@@ -107,6 +109,70 @@ class BoundsTests(ControllerCase):
         self.assertEqual((moved.code, self.leader().counts().elections), (0, 1))
         yield until("it is told", lambda: two.master == (2, 2))
         self.assertEqual([epoch for _, epoch in two.told], [2])
+
+
+class Asker:
+    """A connection that was taken, and what was answered on it."""
+
+    peer, peer_host = "10.0.0.9:1", "10.0.0.9"
+
+    def __init__(self, number: int) -> None:
+        self.id = number
+        self.codes: list[int] = []
+
+    def answer(self, opaque: int, answer: Answer) -> None:
+        self.codes.append(answer.code)
+
+
+class WaitingTests(ControllerCase):
+    """Reads while it cannot be found out whether this controller leads."""
+
+    def asked(self, asker: Asker, count: int, size: int) -> int:
+        """How many of its requests were let in; the others are answered at once."""
+        before = len(asker.codes)
+        for _ in range(count):
+            command = request(Code.CONTROLLER_GET_REPLICA_INFO, {"brokerName": NAME}, b"x" * size)
+            answer = self.leader().request(asker, command)  # type: ignore[arg-type]
+            if answer is not None:
+                asker.answer(0, answer)
+        return count - (len(asker.codes) - before)
+
+    @defer.inlineCallbacks
+    def test_memory_and_places_are_shared(self) -> Any:
+        """Whoever asks much is told to come back; others are not; all places are given back."""
+        yield self.start_brokers(1)
+        held: list[defer.Deferred[None]] = []
+        leader = self.leader()
+
+        def barrier() -> defer.Deferred[None]:
+            held.append(defer.Deferred())
+            return held[-1]
+
+        self.patch(leader.raft, "barrier", barrier)
+        large, many, small = Asker(-1), Asker(-2), Asker(-3)
+        let_in = self.asked(large, 80, 1 << 20)
+        self.assertTrue(30 < let_in <= 32, let_in)
+        self.assertEqual(set(large.codes), {ResponseCode.SYSTEM_BUSY})
+        self.assertEqual(self.asked(many, 12_000, 0), (20_000 - let_in) // 2)
+        self.assertEqual(self.asked(small, 100, 10_000), 100)
+        for each in held[:-1]:
+            each.callback(None)
+        held[-1].errback(NoMajority("late"))
+        self.assertEqual(set(small.codes), {0, ResponseCode.CONTROLLER_NOT_LEADER})
+        self.assertEqual((leader._waiting.count, leader._waiting.bytes), (0, 0))
+        self.assertEqual(self.asked(large, 1, 1 << 20), 1)
+        held[-1].callback(None)
+
+    def test_refusals_and_failures_take_no_place(self) -> None:
+        """Whatever becomes of a request."""
+        leader, asker = self.leader(), Asker(-1)
+        for code, fields in ((77, {}), (Code.CONTROLLER_REGISTER_BROKER, {}), (PrivateCode.TRANSFER, {"to": "x" * 99})):
+            answer = leader.request(asker, request(int(code), fields))  # type: ignore[arg-type]
+            self.assertNotEqual(getattr(answer, "code", 0), 0)
+        self.patch(leader._requests, "decode", lambda *_: 1 / 0)
+        command = request(Code.CONTROLLER_GET_REPLICA_INFO, {"brokerName": NAME})
+        self.assertRaises(ZeroDivisionError, leader.request, asker, command)
+        self.assertEqual((leader._waiting.count, leader._waiting.bytes), (0, 0))
 
 
 class FloodTests(ControllerCase):

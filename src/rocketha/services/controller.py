@@ -27,6 +27,7 @@ from twisted.internet import defer
 from twisted.python import log
 from twisted.python.failure import Failure
 
+from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.controller import answers, heartbeats
 from rocketha.controller.events import Event, encode
 from rocketha.controller.group import Did, GroupKey
@@ -39,19 +40,19 @@ from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.config import RaftConfig
-from rocketha.raft.errors import Busy, RaftRefused
 from rocketha.services import config_views
 from rocketha.services.blocking import BlockingWork
 from rocketha.services.config_controller import ControllerConfig
 from rocketha.services.controller_answers import OwnAnswers
 from rocketha.services.controller_elections import Elections
+from rocketha.services.controller_excuses import FULL, excuse
 from rocketha.services.controller_machine import ControllerMachine
 from rocketha.services.controller_notices import Notices
 from rocketha.services.controller_undecided import Undecided
 from rocketha.services.controller_watch import TICK_S, Watch
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions, RaftView
-from rocketha.services.raft_waiting import Lost, NoMajority, ResultUnknown
+from rocketha.services.raft_waiting import ResultUnknown
 from rocketha.services.ticker import Ticker
 from rocketha.store.disk import Disk
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -74,6 +75,11 @@ _NAMING = frozenset(
     }
 )
 """Requests that say which cluster the broker at the other end belongs to."""
+
+
+WAITING_MAX = 20_000
+WAITING_BYTES_MAX = 64 * 1024 * 1024
+"""Requests that wait for the log, for a majority, or for what a probe finds, and the memory that they take."""
 
 
 class Counts(NamedTuple):
@@ -139,6 +145,7 @@ class ControllerService(service.MultiService):
         self._ticker: Ticker | None = None
         self._clusters: dict[int, str] = {}  # connection -> the cluster its broker named
         self._undecided = Undecided()
+        self._waiting = FairBudget(WAITING_MAX, WAITING_BYTES_MAX)
         self._led = False
         self.refusals = 0
 
@@ -336,46 +343,46 @@ class ControllerService(service.MultiService):
         code = command.code
         if code == RequestCode.BROKER_HEARTBEAT:
             return self._heartbeat(connection, command)
-        own = self._own.methods.get(code)
+        size = held_bytes(command)
+        if not self._waiting.take(connection.id, size):
+            return self._audited(connection, command, FULL)
+        try:
+            result = self._begin(connection, command)
+        except RequestRefused as refusal:
+            result = Answer(refusal.code, refusal.remark)
+        except Exception:
+            self._waiting.give_back(connection.id, size)
+            raise
+        return self._later(connection, command, result, size)
+
+    def _begin(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+        own = self._own.methods.get(command.code)
         if own is not None:
-            return self._later(connection, command, _attempt(own, connection, command))
-        if code in _NAMING and command.fields.get("clusterName"):
+            return own(connection, command)
+        if command.code in _NAMING and command.fields.get("clusterName"):
             self._clusters[connection.id] = command.fields["clusterName"]
         doubt = self._doubt(connection, command)
         if doubt is None:
-            return self._later(connection, command, _attempt(self._take, connection, command))
-        doubt.addCallback(lambda _: self._take(connection, command))
-        return self._later(connection, command, doubt)
+            return self._take(connection, command)
+        return doubt.addCallback(lambda _: self._take(connection, command))
 
     def _later(
-        self, connection: RemotingProtocol, command: Command, result: Answer | defer.Deferred[Any]
+        self, connection: RemotingProtocol, command: Command, result: Answer | defer.Deferred[Any], size: int
     ) -> Answer | None:
-        """Give the answer when it is there."""
+        """Give the answer when it is there; until then the request has its place among those that wait."""
         if isinstance(result, defer.Deferred):
-            result.addErrback(self._excuse)
+            result.addErrback(excuse, self.log)
             result.addCallback(lambda answer: self._audited(connection, command, answer))
 
             def say(answer: Answer) -> None:
+                self._waiting.give_back(connection.id, size)
                 if not command.is_oneway:
                     connection.answer(command.opaque, answer)
 
             result.addCallback(say)
             return None
+        self._waiting.give_back(connection.id, size)
         return self._audited(connection, command, result)
-
-    def _excuse(self, failure: Failure) -> Answer:
-        """The answer to a request that failed."""
-        problem = failure.value
-        if isinstance(problem, RequestRefused):
-            return Answer(problem.code, problem.remark)
-        if isinstance(problem, Busy):
-            return answers.refusal(ResponseCode.SYSTEM_BUSY, str(problem))
-        if isinstance(problem, RaftRefused | NoMajority) or (isinstance(problem, Lost) and not problem.maybe_applied):
-            return answers.NOT_LEADER
-        if isinstance(problem, Lost | RemoteProtocolError):
-            return answers.refusal(ResponseCode.SYSTEM_ERROR, str(problem))
-        self.log.error("a request failed: {trace}", trace=failure.getTraceback())
-        return answers.refusal(ResponseCode.SYSTEM_ERROR, f"{type(problem).__name__}: {problem}"[:1000])
 
     def _audited(self, connection: RemotingProtocol, command: Command, answer: Answer) -> Answer:
         if answer.code not in (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_NOT_LEADER) and self.factory is not None:
@@ -486,15 +493,3 @@ class ControllerService(service.MultiService):
 
 
 _BEATEN = Answer(remark="Heart beat success")
-
-
-def _attempt(
-    method: Callable[[RemotingProtocol, Command], Answer | defer.Deferred[Any]],
-    connection: RemotingProtocol,
-    command: Command,
-) -> Answer | defer.Deferred[Any]:
-    """The answer, or the refusal as one."""
-    try:
-        return method(connection, command)
-    except RequestRefused as refusal:
-        return Answer(refusal.code, refusal.remark)
