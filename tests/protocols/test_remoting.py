@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer, error, task
@@ -358,6 +359,25 @@ class LimitTests(RemotingCase):
         self.assertFalse(transport.aborted)
         self.advance(6)
         self.assertTrue(transport.aborted)
+
+    def test_it_is_cut_also_when_all_is_closed(self) -> None:
+        """A client or a service that ends leaves nothing behind: no connection, and no timer after the last one."""
+        for end in ((self.factory.close_all, self.factory.doStop), (self.factory.doStop, self.factory.close_all)):
+            self.ended(*end)
+
+    def ended(self, *end: Callable[[], None]) -> None:
+        one, two = self.connect(port=1), self.connect(port=2)
+        for each in end:
+            each()
+        one[0].connectionLost()
+        self.advance(4)
+        self.assertEqual([transport.aborted for _, transport in (one, two)], [False, False])
+        self.advance(2)
+        self.assertEqual([transport.aborted for _, transport in (one, two)], [False, True])
+        two[0].connectionLost()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.factory.doStart()
+        self.assertEqual(len(self.clock.getDelayedCalls()), 1)
 
 
 class LargeAnswerTests(RemotingCase):

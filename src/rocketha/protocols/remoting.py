@@ -279,10 +279,8 @@ class RemotingProtocol(Protocol):
         if waiting > limits.queued_bytes or (waiting > 65536 and factory.unsent > limits.queued_bytes_all):
             factory.complain(
                 "closing {peer}: it does not read its answers ({waiting} bytes wait, {all} on this port)",
-                peer=self.peer,
-                waiting=waiting,
-                all=factory.unsent,
-            )
+                peer=self.peer, waiting=waiting, all=factory.unsent,
+            )  # fmt: skip
             self.abort()
 
     def answer(self, opaque: int, answer: Answer) -> None:
@@ -396,14 +394,9 @@ class RemotingFactory(ServerFactory):
     noisy = False
 
     def __init__(
-        self,
-        service: RequestService,
-        clock: IReactorTime,
-        limits: Limits | None = None,
-        server: bool = True,
-        numbers: Iterator[int] | None = None,
-        turn: Turn | None = None,
-    ) -> None:
+        self, service: RequestService, clock: IReactorTime, limits: Limits | None = None, server: bool = True,
+        numbers: Iterator[int] | None = None, turn: Turn | None = None,
+    ) -> None:  # fmt: skip
         self.service = service
         self.clock = clock
         self.limits = limits or Limits()
@@ -414,13 +407,11 @@ class RemotingFactory(ServerFactory):
         self.tick = 0
         # Counters for observe: frames and bytes since start, connections refused or closed for breaking the protocol.
         self.frames_in = self.bytes_in = self.bytes_out = self.refused = 0
-        # Invariant: the sum over all connections of the bytes held in their unfinished frames.
-        self.unfinished = 0
-        # Likewise of the bytes that wait to be sent, as of each connection's last write.
-        self.unsent = 0
+        # Invariants: the sums over all connections of the bytes held in their unfinished frames, and of those that wait
+        # to be sent as of each one's last write.
+        self.unfinished = self.unsent = 0
         self.admission = Admission(self.limits, self._evicted)
-        self._evictions_quiet_until = 0
-        self._complaints = 0  # of this second
+        self._evictions_quiet_until = self._complaints = 0  # a tick; how many there were in this second
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self.numbers = itertools.count(1) if numbers is None else numbers
         self._sweeper: task.LoopingCall | None = None
@@ -428,6 +419,9 @@ class RemotingFactory(ServerFactory):
     def doStart(self) -> None:
         """Twisted: the port listens."""
         super().doStart()
+        self._watch()
+
+    def _watch(self) -> None:
         if self._sweeper is None:
             self._sweeper = task.LoopingCall(self.sweep)
             self._sweeper.clock = cast(Any, self.clock)
@@ -436,7 +430,11 @@ class RemotingFactory(ServerFactory):
     def doStop(self) -> None:
         """Twisted: the port is closed."""
         super().doStop()
-        if self._sweeper is not None and self.numPorts == 0:
+        self._rest()
+
+    def _rest(self) -> None:
+        """No more sweeps, unless the port is open, or somebody has yet to take his last bytes and may never do so."""
+        if self._sweeper is not None and self.numPorts == 0 and not self._closing:
             self._sweeper.stop()
             self._sweeper = None
 
@@ -461,7 +459,8 @@ class RemotingFactory(ServerFactory):
 
     def forget(self, connection: RemotingProtocol) -> bool:
         """Count a connection out; False when it never was admitted."""
-        self._closing.pop(connection.id, None)
+        if self._closing.pop(connection.id, None) is not None:
+            self._rest()
         self.admission.leave(connection)
         return self.connections.pop(connection.id, None) is not None
 
@@ -469,6 +468,7 @@ class RemotingFactory(ServerFactory):
         """A connection waits for its last bytes to go out: the sweep cuts it when the peer never takes them."""
         if connection.id in self.connections:
             self._closing[connection.id] = (connection, self.tick)
+            self._watch()
 
     def complain(self, text: str, **values: Any) -> None:
         """Log what a peer did wrong; at most so often a second, so that nobody fills the disk with our log."""
