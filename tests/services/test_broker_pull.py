@@ -137,6 +137,20 @@ class WaitTests(BrokerCase):
         (answer,) = self.consumer.heard()
         self.assertEqual((answer.code, answer.fields["nextBeginOffset"]), (ResponseCode.PULL_NOT_FOUND, "1"))
 
+    def test_one_message_for_many_pulls(self) -> None:
+        """Of one connection, as a broker has it that passes on others' pulls: not all their answers in one turn."""
+        asked = [self.wait(self.consumer, offset="1").opaque for _ in range(40)]
+        self.send(self.producer, b"x" * 1_000_000)
+        first = [answer.opaque for answer in self.consumer.heard()]
+        self.assertEqual((first, self.broker.held.count), (asked[:17], 23))
+        answers = []
+        for _ in range(2):
+            self.advance(0.03, 0.03)
+            answers.append(self.consumer.heard())
+        self.assertEqual([[each.opaque for each in some] for some in answers], [asked[17:34], asked[34:]])
+        self.assertEqual({len(each.body) > 1_000_000 for some in answers for each in some}, {True})
+        self.assertEqual(self.broker.held.count, 0)
+
     def test_gone(self) -> None:
         """A consumer that is gone holds nothing."""
         for _ in range(5):

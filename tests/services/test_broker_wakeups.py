@@ -28,11 +28,15 @@ class Delayed:
     def next_due_ms(self) -> int | None:
         return None
 
+    def deliver(self, now_ms: int) -> None:
+        """Nothing is due."""
+
 
 class Client:
     """A connection."""
 
     id = 1
+    unsent = 0
 
 
 def message(queue_id: int = 0, code: int = 0, level: int = 0) -> PutMessage:
@@ -109,3 +113,41 @@ class WakeupsTests(SynchronousTestCase):
         self.hold()
         self.wakeups.confirmed(100, 10)
         self.assertEqual(self.woken, [0, 1])
+
+
+class SlowReaderTests(SynchronousTestCase):
+    """A connection that takes its answers slowly holds many pulls of one queue."""
+
+    def test_answers_are_made_as_they_are_taken(self) -> None:
+        """Each of 5 MiB: as many as may wait, and more when there is room; the pulls of others are not held up."""
+        held, slow, other, woken = HeldPulls(), Client(), Client(), []
+        other.id = 2
+
+        def again(pull: HeldPull, now_ms: int) -> None:
+            pull.connection.unsent += 5 << 20
+            woken.append((now_ms, pull.connection.id))
+
+        wakeups = Wakeups(held, Delayed(), again)  # type: ignore[arg-type]
+        for client in (*[slow] * 9, other):
+            held.hold(HeldPull(client, mock.sentinel.command, "T", 0, 5, None, 90_000))
+        wakeups.readable([message(0)], 10)
+        self.assertEqual(woken, [(10, 1)] * 4 + [(10, 2)])
+        self.assertEqual((held.count, wakeups.next_due_ms()), (5, 10 + broker_wakeups.UNSENT_AGAIN_MS))
+        wakeups.due(30)
+        self.assertEqual((len(woken), wakeups.next_due_ms()), (5, 50))
+        slow.unsent -= 10 << 20
+        wakeups.due(50)
+        self.assertEqual(woken[5:], [(50, 1), (50, 1)])
+        slow.unsent = 0
+        wakeups.due(70)
+        self.assertEqual((woken[7:], held.count), ([(70, 1)] * 3, 0))
+
+    def test_who_may_hold_no_more_is_answered(self) -> None:
+        """A pull is never forgotten."""
+        held, slow, woken = HeldPulls(), Client(), []
+        slow.unsent = 1 << 30
+        wakeups = Wakeups(held, Delayed(), lambda pull, now_ms: woken.append(now_ms))  # type: ignore[arg-type]
+        held.hold(HeldPull(slow, mock.sentinel.command, "T", 0, 5, None, 90_000))
+        with mock.patch.object(held, "hold", return_value=False):
+            wakeups.readable([message(0)], 10)
+        self.assertEqual((woken, held.count), ([10], 0))

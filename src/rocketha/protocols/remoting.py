@@ -10,8 +10,7 @@ What it must not know: any request code.
 
 Limits (security.md): frame and header sizes, the first frame within 10 s, a whole frame within 30 s, 120 s of
 silence, connections in all and per address (:mod:`rocketha.protocols.admission`), bytes held in unfinished frames over
-all connections, bytes queued for a peer that does not read.  One sweep a second for all connections keeps them; there
-is no timer per connection or per request of a peer.
+all connections, bytes queued for a peer that does not read.  One sweep a second keeps them, not a timer for each.
 
 Java: ``NettyRemotingAbstract``, ``NettyRemotingServer``, ``NettyRemotingClient``.
 """
@@ -102,14 +101,12 @@ class RemotingProtocol(Protocol):
         self._out: list[bytes] = []
         self._pending: dict[int, _Pending] = {}
         self._opaque = 0
-        self._closed = False
-        self._held = self._unsent = 0
-        self._out_bytes = 0
+        self._closed = self.greeted = False
+        self._held = self._unsent = self._out_bytes = 0
         self._paused = False  # our outbound buffer is over its mark
         self._backlog: list[bytes] = []  # frames of a read that wait for the answers before them to be taken
         self._opened_tick = self.active_tick = factory.tick  # of the factory's sweep, one a second
         self._frame_tick: int | None = None
-        self.greeted = False
 
     # --- life
 
@@ -282,6 +279,11 @@ class RemotingProtocol(Protocol):
                 peer=self.peer, waiting=waiting, all=factory.unsent,
             )  # fmt: skip
             self.abort()
+
+    @property
+    def unsent(self) -> int:
+        """Bytes written that the socket has not taken yet."""
+        return self._out_bytes + queued_bytes(self.transport)
 
     def answer(self, opaque: int, answer: Answer) -> None:
         """The answer to a request that :meth:`RequestService.request` left open."""
@@ -478,18 +480,16 @@ class RemotingFactory(ServerFactory):
 
     def sweep(self) -> None:
         """Once a second: end what missed a deadline."""
-        self.tick += 1
+        tick = self.tick = self.tick + 1
         if self._complaints > COMPLAINTS_MAX:
             self.log.warn("{count} more complaints in this second", count=self._complaints - COMPLAINTS_MAX)
         self._complaints = 0
         self.admission.settle()
-        tick = self.tick
         for connection in list(self.connections.values()):
-            if not connection.closed:
-                reason = connection.overdue(tick)
-                if reason is not None:
-                    self.log.info("closing {peer}: {reason}", peer=connection.peer, reason=reason)
-                    connection.close()
+            reason = None if connection.closed else connection.overdue(tick)
+            if reason is not None:
+                self.log.info("closing {peer}: {reason}", peer=connection.peer, reason=reason)
+                connection.close()
         for connection, since in list(self._closing.values()):
             if tick - since > 5:
                 connection.abort()

@@ -7,6 +7,9 @@ queue.
 Theory of operation.  What is stored and not yet readable is kept by turns: the end of the log after the turn, and of
 each message its queue, tags code and delay level.  When a turn's end is confirmed its messages count as arrived.  If
 too much waits, what waits is forgotten and every held pull runs again at the next confirmation instead.
+
+One message may wake many pulls of one connection: that of a broker that passes on those of many consumers, or of
+somebody who asks for it thousands of times.  Their answers are made as it takes them; the other pulls go on waiting.
 """
 
 from __future__ import annotations
@@ -15,12 +18,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import attrs
+
 from rocketha.broker.delayed_delivery import DelayedDelivery
 from rocketha.broker.hold import HeldPull, HeldPulls
 from rocketha.store.messages import PutBatch, PutMessage
 
 WAITING_MAX = 500_000
 """Messages stored and not yet readable that are remembered one by one."""
+
+UNSENT_MAX = 16 * 1024 * 1024
+"""Bytes of answers that may wait for a connection to take them; with one more, far less than what ends it."""
+
+UNSENT_AGAIN_MS = 20
+"""After so long it is looked again whether it has taken them."""
 
 
 class _Arrival(NamedTuple):
@@ -51,8 +62,7 @@ class Wakeups:
             if held.count:
                 codes = message.tags_codes if isinstance(message, PutBatch) else (message.tags_code,)
                 for code in codes:
-                    for pull in held.arrived(message.topic, message.queue_id, code):
-                        self._pull_again(pull, now_ms)
+                    self._run(held.arrived(message.topic, message.queue_id, code), now_ms)
             if isinstance(message, PutMessage) and message.delay_level:
                 self._delayed.arrived(message.queue_id + 1, now_ms)
 
@@ -125,4 +135,8 @@ class Wakeups:
 
     def _run(self, pulls: Iterable[HeldPull], now_ms: int) -> None:
         for pull in pulls:
+            if pull.connection.unsent > UNSENT_MAX:
+                again = attrs.evolve(pull, deadline_ms=now_ms + UNSENT_AGAIN_MS, woken=False)
+                if self._held.hold(again):
+                    continue
             self._pull_again(pull, now_ms)
