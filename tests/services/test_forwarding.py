@@ -32,6 +32,7 @@ class Node:
     """A broker that stores bodies while it is master, and else asks Forwarding.
 
     :ivar stored: the bodies, in order.
+    :ivar until_s: when the time of each is over, as far as that is said.
     :ivar seen: code and forwarder of every request that came.
     """
 
@@ -40,6 +41,7 @@ class Node:
         self.address = f"{process.host.address}:{PORT}"
         self.watch = MasterWatch()
         self.stored: list[bytes] = []
+        self.until_s: list[float] = []
         self.seen: list[tuple[int, str | None]] = []
         self.turns = 0
         self.silent = False
@@ -54,7 +56,7 @@ class Node:
         self.turns += 1
         work()
 
-    def serve(self, connection: Any, command: Command) -> Answer | None:
+    def serve(self, connection: Any, command: Command, until_s: float = 0.0) -> Answer | None:
         if command.body == b"refuse me":
             raise RequestRefused(17, "no such topic")
         if command.body == b"break":
@@ -62,6 +64,7 @@ class Node:
         if self.silent:
             return None
         self.stored.append(command.body)
+        self.until_s.append(until_s)
         return Answer(fields={"msgId": str(len(self.stored))}, body=b"stored here")
 
     def connected(self, connection: RemotingProtocol) -> None:
@@ -460,9 +463,13 @@ class FailureTests(ForwardingCase):
         self.nothing_left()
 
     def test_what_waits_for_a_connection_is_served_here(self) -> None:
-        """By the next master itself, not with the next attempt to connect."""
+        """By the next master itself, not with the next attempt to connect; and no later than it would be refused."""
         self.unreachable()
+        self.world.run(1)
         self.master_is(self.a, epoch=2)
+        left_s = [round(until_s - self.a.reactor.seconds(), 1) for until_s in self.a.until_s]
+        self.assertEqual(len(left_s), 4)
+        self.assertLess(sorted(left_s)[2], 1.1)  # of the sends, who have waited for a second
         self.assertEqual(sorted(self.a.stored), [b"one", b"pull", b"three", b"two"])
         self.world.heal("cut")
         self.world.run(5)

@@ -48,7 +48,7 @@ class Fate:
         """One that stores what outlives it, and leaves some pulls unanswered."""
         node = Node(process)
 
-        def serve(connection: RemotingProtocol, command: Command) -> Answer | None:
+        def serve(connection: RemotingProtocol, command: Command, until_s: float = 0.0) -> Answer | None:
             if command.code == SEND:
                 self.stored[command.body] += 1
                 return Answer(fields={})

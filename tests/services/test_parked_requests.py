@@ -41,6 +41,19 @@ class ParkedRequestsTests(BrokerCase):
         self.assertEqual((len(requests), requests._budget.count, requests._budget.bytes), (0, 0, 0))
         self.assertIsNone(requests._timer)
 
+    def test_kept_elsewhere_before(self) -> None:
+        """What waited for a master, and is served here in the end, waits no longer because it has to wait again."""
+        for until_s in (0.5, 100.0):
+            kept = self.client.command(RequestCode.SEND_MESSAGE_V2, send_fields(), b"kept")
+            self.broker.parked.resume(self.broker.request, self.client.protocol, kept, self.clock.seconds() + until_s)
+            self.advance(0.4)
+            self.assertEqual(self.codes(self.client), [])
+            self.advance(min(until_s, PARKED_S) - 0.3)
+            self.assertEqual(self.codes(self.client), [BUSY.code])
+            self.nothing_left()
+        self.over()
+        self.assertEqual(self.stored(), [b"first"])
+
     def test_answered_in_their_order(self) -> None:
         """When it is over in time; of those who are gone nothing is done."""
         gone = self.connect()

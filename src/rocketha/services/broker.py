@@ -212,8 +212,8 @@ class BrokerService(service.MultiService):
         self.group = BrokerGroup(
             keys, self.reactor, self._now, self.state, self.store, self.delays, self.watch,
             lambda: replication.own_id, lambda: self._changes.busy, self.effects.save, self._topics_changed,
-            replication, replication.elected or NoReplicas(), self.request, self.as_turn,
-            lambda: replication.send_refusal is None,
+            replication, replication.elected or NoReplicas(), functools.partial(self.parked.resume, self.request),
+            self.as_turn, lambda: replication.send_refusal is None,
         )  # fmt: skip
         self._saved_answers = SavedAnswers(self.files, self.group.metadata)
         self._lingering = Lingering(

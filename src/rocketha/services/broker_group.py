@@ -64,7 +64,7 @@ class BrokerGroup:
         topics_changed: Callable[[Sequence[str]], None],
         log: CopiedLog,
         replicas: Replicas,
-        serve: Callable[[Any, Command], Answer | None],
+        serve: Callable[[Any, Command, float], Answer | None],
         as_turn: Callable[[Callable[[], None]], None],
         serves: Callable[[], bool],
     ) -> None:

@@ -125,7 +125,7 @@ class Forwarding:
     """What one broker keeps for its master and has on the way to it.
 
     :param own_address: this broker's, as others may know it as their master.
-    :param serve: answers a request here, as master; None: later.
+    :param serve: answers a request here, as master; None: later, but not after the moment given.
     :param as_turn: does work as one turn of this broker's ports (:mod:`rocketha.protocols.turn`).
     :param serves: whether this broker, if it is the master, may serve now.
     :param enabled: forwardSends.
@@ -144,7 +144,7 @@ class Forwarding:
         clock: Any,
         watch: MasterWatch,
         own_address: str,
-        serve: Callable[[Any, Command], Answer | None],
+        serve: Callable[[Any, Command, float], Answer | None],
         as_turn: Callable[[Callable[[], None]], None],
         enabled: bool = True,
         serves: Callable[[], bool] = lambda: True,
@@ -340,7 +340,7 @@ class Forwarding:
                 continue
             self.served += 1
             try:
-                answer = self._serve(request.connection, request.command)
+                answer = self._serve(request.connection, request.command, request.hold_until_s)
             except RequestRefused as refusal:
                 answer = Answer(refusal.code, refusal.remark)
             except Exception as problem:

@@ -2,7 +2,8 @@
 
 Bounded in number, bytes and time.  They are served in the order in which they came; not those whose client will soon
 give up, since a send that it repeats would then be stored twice.  One that has to wait once more when it is served, for
-the same or for something else, is still refused when its first time is over.
+the same or for something else, is still refused when its first time is over; so is one that was kept for a master
+(:mod:`rocketha.services.forwarding`) and is served here.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class ParkedRequests:
         if not self._budget.take(connection.id, size):
             return BUSY
         if self._serving is not None and self._serving.command is command:
-            until_s = self._serving.until_s
+            until_s = min(until_s, self._serving.until_s)
         bisect.insort(self._parked, _Parked(connection, command, size, until_s, needs), key=_deadline_s)
         self._arm()
         return None
@@ -88,6 +89,19 @@ class ParkedRequests:
                     answer = Answer(ResponseCode.SYSTEM_ERROR, "the request failed")
             self._serving = outer
             self._answer(each, answer)
+
+    def resume(
+        self, request: Callable[[Any, Command], Answer | None], connection: Any, command: Command, until_s: float
+    ) -> Answer | None:
+        """Serve one that has waited elsewhere; if it has to wait here, too, then no longer than that.
+
+        :param until_s: when its time is over.
+        """
+        outer, self._serving = self._serving, _Parked(connection, command, 0, until_s, "")
+        try:
+            return request(connection, command)
+        finally:
+            self._serving = outer
 
     def refuse(self, answer: Answer, which: Callable[[str], bool]) -> int:
         """Give this answer to those that wait for ``which``; how many."""
