@@ -14,6 +14,7 @@ from rocketha.services import controller_tap, namesrv_tap
 from rocketha.services.controller import ControllerService
 from rocketha.services.namesrv import NameServerService
 from rocketha.services.status import StatusService
+from rocketha.services.steady import steady_seconds
 
 PEERS = "n0-10.0.0.1:9878;n1-10.0.0.2:9878;n2-10.0.0.3:9878"
 
@@ -53,6 +54,12 @@ class ControllerTapTests(SynchronousTestCase):
             (config.self_address, config.controller_store_path, config.controller_dleger_group, config.broker_silence),
             ("10.0.0.3:9878", "/srv/x", "g", 900),
         )
+
+    def test_leases_run_out_while_the_machine_sleeps(self) -> None:
+        """Of reads: the others elect meanwhile.  So their clock is one that also runs then."""
+        options = self.parse()
+        assert options.loaded is not None
+        self.assertIs(controller_tap.make_controller(options.loaded, [])._seconds, steady_seconds)
 
     def test_errors_name_their_place(self) -> None:
         """As usage errors."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 from twisted.application import service
 from twisted.python import usage
@@ -16,6 +15,7 @@ from rocketha.services import config, controller_metrics
 from rocketha.services.controller import ControllerService
 from rocketha.services.server_process import server_process
 from rocketha.services.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.steady import steady_seconds
 from rocketha.services.tap_options import ListenOptions
 from rocketha.store.posix_disk import PosixDisk
 
@@ -59,7 +59,7 @@ def make_controller(loaded: config.Loaded[config.ControllerConfig], listen: list
         random.SystemRandom(),
         listen=listen,
         warnings=loaded.warnings,
-        seconds=time.monotonic,
+        seconds=steady_seconds,
     )
 
 
