@@ -225,6 +225,12 @@ MUTANTS = [
         "if False:",
     ),
     Mutant(
+        "a second process with the master's id ends the first",
+        "controller/suspicion.py",
+        "self._liveness.unheard(key, self._times.silence, now_ms)",
+        "True",
+    ),
+    Mutant(
         "another's port answers for the dead",
         "controller/suspicion.py",
         "self._liveness.moved_in(self._address(key), key)",

@@ -327,6 +327,37 @@ class AnothersPortTests(SuspicionCase):
         self.assertEqual(getattr(elect, "alive", None), (3,))
 
 
+class MovedTests(SuspicionCase):
+    """The master registers at another address than it had."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now_ms = 1000
+        self.beats(S, T)
+
+    def test_silent_where_it_was(self) -> None:
+        """Whatever its lease: its process has been replaced."""
+        self.now_ms = 1201
+        effects = self.machine.registered(M, 1201, moved=True)
+        self.assertEqual([type(each) for each in effects], [Suspected, *[Probe] * 3, AskControllers, Died])
+        self.assertEqual(self.machine.states()[M], State.CHOOSING)
+        self.assertEqual(
+            [type(each) for each in self.port(S, Verdict.ANSWERED) + self.port(T, Verdict.ANSWERED)], [Elect]
+        )
+
+    def test_heard_where_it_was(self) -> None:
+        """Two processes have one id, and this one leads."""
+        effects = self.machine.registered(M, 1200, moved=True)
+        self.assertEqual((effects[-1], self.machine.states()[M]), (AskControllers(1, M), State.ASKING))
+        self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(True)), [Held(M, "its port answers")])
+
+    def test_hung_up_where_it_was(self) -> None:
+        """As the kernel does for a process that is gone."""
+        self.close(M)
+        self.port(M, Verdict.ANSWERED, Reading(True))
+        self.assertIsInstance(self.machine.registered(M, 1200, moved=True)[-1], Died)
+
+
 class UnknownPortTests(SuspicionCase):
     """A fresh leader that never reached the master's port itself."""
 

@@ -265,6 +265,26 @@ class ElectionTests(ControllerCase):
         self.assertEqual((answer.fields["masterEpoch"], self.master()[1]), ("2", 2))
 
     @defer.inlineCallbacks
+    def test_registers_somewhere_else(self) -> Any:
+        """Its machine is gone without a word, and what takes its place has another address: nobody there can say that
+        it leads nothing, and nobody else is left to elect.
+        """
+        for broker in (self.two, self.three):
+            yield broker.kill()
+        yield until("they have left", lambda: not self.alive(2) and not self.alive(3))
+        self.one.freeze()
+        yield pause(0.5)
+        new = FakeBroker(self, free_ports(1)[0])
+        self.brokers.append(new)
+        new.id = 1
+        answer = yield new.register()
+        self.assertNotIn("masterBrokerId", answer.fields)
+        self.assertEqual(self.group.address(1), new.address)
+        new.start_beats()
+        answer = yield new.elect()
+        self.assertEqual((answer.code, answer.fields["masterBrokerId"], self.master()), (0, "1", (1, 3)))
+
+    @defer.inlineCallbacks
     def test_registers_and_still_leads(self) -> Any:
         """As Java brokers do after a 2008: nothing happens."""
         answer = yield self.one.register()

@@ -266,6 +266,11 @@ class Liveness:
         entry = self._find(key)
         return entry is not None and entry.connection is not None
 
+    def unheard(self, key: ReplicaKey, for_ms: int, now_ms: int) -> bool:
+        """Whether nothing came from it for longer than this, or the connection of its last heartbeat is closed."""
+        age_ms = self.age_ms(key, now_ms)
+        return age_ms is None or age_ms > for_ms or not self.connected(key)
+
     def silent(self, least_ms: int, now_ms: int) -> list[ReplicaKey]:
         """Those whose next heartbeat is overdue, oldest first, up to those that ran out: they are set aside here.
 

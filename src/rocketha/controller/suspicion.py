@@ -39,7 +39,7 @@ elects nobody (regression B4).
 Only a leader suspects.  Having just become one it believes its own table, which it kept as a follower; a master that
 this process never heard is suspected only when it had a whole lease to be heard (regressions B3, D3).
 
-Java has no such thing: ``BrokerHeartbeatManager`` fires, ``ControllerManager`` elects.
+Java has none of this: ``BrokerHeartbeatManager`` fires, ``ControllerManager`` elects.
 """
 
 from __future__ import annotations
@@ -129,11 +129,8 @@ class Suspicions:
     def deposed(self) -> None:
         """It leads no more: whoever does has suspicions of its own."""
         self._led_ms = None
-        self._open.clear()
-        self._by_question.clear()
-        self._reachable.clear()
-        self._starting.clear()
-        self._elections.clear()
+        for each in (self._open, self._by_question, self._reachable, self._starting, self._elections):
+            each.clear()
 
     def heard(self, key: ReplicaKey) -> list[Effect]:
         """A heartbeat of a suspect came (the table has it already)."""
@@ -155,11 +152,13 @@ class Suspicions:
             return []
         return self._suspect(key, why, now_ms)
 
-    def registered(self, key: ReplicaKey, now_ms: int) -> list[Effect]:
+    def registered(self, key: ReplicaKey, now_ms: int, moved: bool = False) -> list[Effect]:
         """It registers (1003), as a starting process does.  If it is the master, does it still lead?
 
         A Java broker opens its port after it has registered: until it was seen open, a refusal says nothing of one that
         is elected meanwhile.
+
+        :param moved: from another address; if it is the master, and nothing is heard from there, that one is gone.
         """
         if self._led_ms is None:
             return []
@@ -174,8 +173,11 @@ class Suspicions:
             effects = self._begin(suspicion, now_ms)
         else:
             effects = []
-        if key in self._open:
-            self._open[key].registers = True
+        suspicion = self._open.get(key)
+        if suspicion is not None:
+            suspicion.registers = True
+            if moved and suspicion.state is State.ASKING and self._liveness.unheard(key, self._times.silence, now_ms):
+                effects += self._die(suspicion, Why.PORT_REFUSED, "it registers at another address", now_ms)
         return effects
 
     def reachable(self, address: str, reached: bool) -> None:
@@ -268,8 +270,7 @@ class Suspicions:
                     continue
             alive = tuple(number for number in self._electable(group) if self._alive(group, number, now_ms))
             if alive:
-                why = "the set has no master" if key is None else "its master is dead"
-                why = f"{why}, and {_text(alive)} alive"
+                why = f"{'the set has no master' if key is None else 'its master is dead'}, and {_text(alive)} alive"
                 effects += self._elect(group, Why.MASTER_MISSING, why, (), alive, now_ms)
         return effects
 
@@ -335,9 +336,8 @@ class Suspicions:
             return []
         key = suspicion.replica
         reached = self._reachable.get(self._address(key) or "")
-        if reached is False:
-            return []
-        if not reached and now_ms - self._starting.get(key, -(10**9)) <= self._liveness.holds_ms(key):
+        starts = now_ms - self._starting.get(key, -(10**9)) <= self._liveness.holds_ms(key)
+        if reached is False or (starts and not reached):
             return []
         against = sum(not hears for hears in suspicion.voices.values())
         slave = self._led_group(key) is None

@@ -418,10 +418,10 @@ class ControllerService(service.MultiService):
         cluster = command.fields.get("clusterName") or self._clusters.get(connection.id, "")
         group = self.state.find(cluster, command.fields.get("brokerName", ""))
         key = None if group is None else master_key(group)
-        if key is None:
+        if group is None or key is None:
             return None
         if registers and command.fields.get("brokerId") == str(key.broker_id):
-            waiting = self._watch.registers(key)
+            waiting = self._watch.registers(key, command.fields.get("brokerAddress") != group.address(key.broker_id))
         else:
             what = "registers" if registers else "asks for an election"
             waiting = self._watch.find_out(key, f"broker {command.fields.get('brokerId', '?')[:20]} {what}")

@@ -156,9 +156,12 @@ class Watch:
         self._carry_out(self.suspicions.doubt(key, why, self.now_ms()))
         return self._when_settled(key)
 
-    def registers(self, key: ReplicaKey) -> defer.Deferred[None]:
-        """A broker registers; fires when it is known whether it is a master that was restarted."""
-        self._carry_out(self.suspicions.registered(key, self.now_ms()))
+    def registers(self, key: ReplicaKey, moved: bool) -> defer.Deferred[None]:
+        """A broker registers; fires when it is known whether it is a master that was restarted.
+
+        :param moved: whether at another address than before.
+        """
+        self._carry_out(self.suspicions.registered(key, self.now_ms(), moved))
         return self._when_settled(key)
 
     def _when_settled(self, key: ReplicaKey) -> defer.Deferred[None]:

@@ -348,7 +348,7 @@ class SimulatedBroker:
 
         def fetched(answer: Command) -> None:
             self._read_s = self.reactor.wall()
-            if answer.code == 0 and epoch == self.epoch and self.master is None:
+            if answer.code == 0 and epoch == self.epoch and self.master is None and self.number is not None:
                 log = json.loads(answer.body)
                 news = self._copied_epoch != epoch or len(log) > len(self.log)
                 self._copied_epoch = epoch
