@@ -13,6 +13,7 @@ from rocketha.controller.codes import PrivateCode
 from rocketha.controller.events import AlterSyncStateSet, ElectMaster, Evidence
 from rocketha.controller.group import GroupKey
 from rocketha.controller.liveness import ReplicaKey
+from rocketha.controller.requests import Caller
 from rocketha.errors import DiskFailure, RemoteProtocolError
 from rocketha.raft.messages import Kind, Message
 from rocketha.services.controller import ControllerService
@@ -91,6 +92,19 @@ class BoundsTests(ControllerCase):
         found = yield one.ask(Code.CONTROLLER_GET_REPLICA_INFO, brokerName=NAME, clusterName="other")
         self.assertEqual(found.fields["masterBrokerId"], "1")
         self.assertEqual(quiet, {other: 4})
+
+    @defer.inlineCallbacks
+    def test_who_was_told_of_an_older_epoch_has_yet_to_be_told(self) -> Any:
+        """A registration and an election behind it, applied together: the notice of the election is still due."""
+        yield self.start_brokers(1)
+        leader, told = self.leader(), []
+        self.patch(leader._elections, "answered", lambda group, ids: told.append(list(ids)))
+        (number,) = leader._clusters
+        command = request(Code.CONTROLLER_REGISTER_BROKER, {"clusterName": CLUSTER, "brokerName": NAME})
+        for epoch in (None, "0", "1"):
+            answer = Answer(fields={"masterEpoch": epoch} if epoch else None)
+            leader._telling(Asker(number), command, Caller("", CLUSTER), answer)  # type: ignore[arg-type]
+        self.assertEqual(told, [[], [], [1]])
 
     @defer.inlineCallbacks
     def test_elections_of_the_past_are_not_counted_or_told_again(self) -> Any:

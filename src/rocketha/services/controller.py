@@ -488,7 +488,9 @@ class ControllerService(service.MultiService):
                     ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, f"broker {strangers[0]} is to register", {}
                 )
             for_itself = answer.code == ResponseCode.SUCCESS and command.fields.get("designateElect") != "true"
-            self._elections.answered(group, here if for_itself else [])
+            # An election behind its registration in the log is applied before the answer to that is given.
+            newest = (answer.fields or {}).get("masterEpoch") == str(group.master_epoch)
+            self._elections.answered(group, here if for_itself and newest else [])
         return answer
 
 
