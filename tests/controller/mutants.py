@@ -233,7 +233,7 @@ MUTANTS = [
     Mutant(
         "another's port answers for the dead",
         "controller/suspicion.py",
-        "self._liveness.moved_in(self._address(key), key)",
+        "self._liveness.taken(self._address(key), key, now_ms)",
         "False",
     ),
     Mutant(

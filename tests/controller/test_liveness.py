@@ -193,24 +193,31 @@ class LivenessTests(SynchronousTestCase):
         self.assertEqual(table.connection_lost(0), ())
 
     def test_who_lives_at_an_address(self) -> None:
-        """Whoever was heard last to; nobody where that one has moved on or is forgotten."""
+        """Whoever was heard last to; nobody where that one has moved on, is forgotten or heard no more."""
         here, there = beat(), beat()._replace(address="10.0.0.2:10911")
-        self.assertEqual((self.table.at(here.address), self.table.moved_in(here.address, ONE)), (None, False))
+
+        def found(now_ms: int) -> tuple[ReplicaKey | None, ReplicaKey | None, bool]:
+            """Who lives here, who there, and whether ONE's place here is taken."""
+            at = [self.table.at(each.address, now_ms) for each in (here, there)]
+            return at[0], at[1], self.table.taken(here.address, ONE, now_ms)
+
+        self.assertEqual(found(0), (None, None, False))
         self.table.heard(ONE, here, 7, 0)
-        self.assertEqual((self.table.at(here.address), self.table.moved_in(here.address, ONE)), (ONE, False))
+        self.assertEqual(found(0), (ONE, None, False))
         self.table.connection_lost(7)
         self.table.heard(TWO, here, 8, 10)
-        self.assertEqual((self.table.at(here.address), self.table.moved_in(here.address, ONE)), (TWO, True))
+        self.assertEqual(found(10), (TWO, None, True))
+        self.assertEqual(found(10_011), (None, None, False))
         self.table.heard(ONE, there, 9, 20)
         self.table.heard(TWO, here, 8, 30)
-        self.assertEqual([self.table.at(each.address) for each in (here, there)], [TWO, ONE])
+        self.assertEqual(found(30), (TWO, ONE, True))
         self.table.heard(TWO, there, 8, 40)
-        self.assertEqual([self.table.at(each.address) for each in (here, there)], [None, TWO])
+        self.assertEqual(found(40), (None, TWO, False))
         self.table.forget(ONE)
-        self.assertEqual(self.table.at(there.address), TWO)
+        self.assertEqual(found(40), (None, TWO, False))
         self.table.forget(TWO)
-        self.assertEqual((self.table.at(there.address), self.table._by_address), (None, {}))
-        self.assertFalse(self.table.moved_in(None, ONE))
+        self.assertEqual((found(40), self.table._by_address), ((None, None, False), {}))
+        self.assertFalse(self.table.taken(None, ONE, 40))
 
     def test_forget(self) -> None:
         """Metadata was cleaned."""

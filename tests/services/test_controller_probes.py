@@ -214,6 +214,24 @@ class LinkTests(SynchronousTestCase):
         self.probes.drop_links()
         self.assertEqual(self.dropped, ["h:1", "h:2"])
 
+    def test_opened_too_late(self) -> None:
+        """What a controller learns that leads no more is not known to it when it leads again, years later."""
+        late: list[defer.Deferred[Any]] = []
+        self.connections.connect = lambda address, timeout_s: (late.append(defer.Deferred()), late[-1])[1]  # type: ignore[method-assign,assignment,func-returns-value]
+        self.keep(0, "h:1")
+        self.probes.drop_links()
+        self.dropped.clear()
+        late.pop().callback(self.fate)
+        self.assertEqual((self.known, self.fate.asked, self.dropped), ([], 0, ["h:1"]))
+        self.keep(500, "h:1")
+        first = late.pop()
+        self.probes.drop_links()
+        self.keep(1000, "h:1")
+        self.dropped.clear()
+        for each in (first, late.pop()):
+            each.callback(self.fate)
+        self.assertEqual((self.known, self.dropped), ([("h:1", True)], []))
+
     def test_ended(self) -> None:
         """Made anew with the next upkeep."""
         self.keep(0, "h:1")

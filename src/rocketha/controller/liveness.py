@@ -249,17 +249,18 @@ class Liveness:
         entry = self._find(key)
         return 0 if entry is None else entry.rhythm.usual_ms + entry.rhythm.late_ms
 
-    def at(self, address: str) -> ReplicaKey | None:
-        """Who was last heard to live at ``host:port``; None for nobody.
+    def at(self, address: str, now_ms: int) -> ReplicaKey | None:
+        """Who is heard to live at ``host:port``; None for nobody.
 
         Addresses are given to others, as those of containers are: what a dead broker's port says is then another's
         word, and what is sent there is for another to read.
         """
-        return self._by_address.get(address)
+        key = self._by_address.get(address)
+        return key if key is not None and self.alive(key, now_ms) else None
 
-    def moved_in(self, address: str | None, key: ReplicaKey) -> bool:
-        """Whether another than ``key`` was last heard to live at an address."""
-        return self._by_address.get(address or "", key) != key
+    def taken(self, address: str | None, key: ReplicaKey, now_ms: int) -> bool:
+        """Whether another than ``key`` is heard to live at its address."""
+        return self.at(address or "", now_ms) not in (None, key)
 
     def connected(self, key: ReplicaKey) -> bool:
         """Whether the connection of its last heartbeat is open."""

@@ -189,7 +189,8 @@ class Suspicions:
     ) -> list[Effect]:
         """What came of a :class:`Probe`."""
         suspicion = self._asked(question)
-        if suspicion is None or (verdict is not Verdict.REFUSED and self._liveness.moved_in(self._address(key), key)):
+        taken = verdict is not Verdict.REFUSED and self._liveness.taken(self._address(key), key, now_ms)
+        if suspicion is None or taken:
             return []
         if verdict is Verdict.ANSWERED:
             self._starting.pop(key, None)
@@ -298,8 +299,7 @@ class Suspicions:
         self._question += 1
         self._by_question[self._question] = suspicion.replica
         suspicion.state, suspicion.question = State.ASKING, self._question
-        suspicion.due_ms = now_ms + self._times.round
-        suspicion.again_ms = now_ms + self._times.round // 2
+        suspicion.due_ms, suspicion.again_ms = now_ms + self._times.round, now_ms + self._times.round // 2
         suspicion.refused, suspicion.closed, suspicion.asked = False, 0, ()
         for answers in (suspicion.voices, suspicion.links, suspicion.moving, suspicion.absent):
             answers.clear()

@@ -179,7 +179,7 @@ class Elections:
 
     def current(self, notice: RoleChanged) -> RoleChanged | None:
         """A notice as it is now, None if it is void, or if a broker of another group lives where it would go."""
-        lives_there = self.watch.liveness.at(notice.receiver_address)
+        lives_there = self.watch.liveness.at(notice.receiver_address, self.watch.now_ms())
         if lives_there is not None and lives_there[:2] != notice.group:
             return None
         return brought_up_to_date(notice, self._state.group(*notice.group))

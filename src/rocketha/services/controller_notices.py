@@ -19,7 +19,7 @@ with an answer, so that it is known who heard of it; a Java broker answers when 
    the election; before anything is said on another connection a majority confirms that this controller knows the last
    set (``barrier``).
 7. It names no group, and a Java broker obeys any.  So none is written to an address where its receiver does not live
-   any more, or where a broker of another group was heard since.
+   any more, or where a broker of another group is heard to.
 
 Java: ``ControllerManager.notifyBrokerRoleChanged``.
 """

@@ -170,6 +170,10 @@ class Probes:
         link.attempting, link.next_ms = True, now_ms + LINK_RETRY_MS
 
         def opened(connection: RemotingProtocol) -> None:
+            if self._links.get(link.address) is not link:  # it is wanted no more, or this controller leads no more
+                if link.address not in self._links:
+                    self.connections.drop(link.address)
+                return
             link.refused_ms, link.next_ms = None, now_ms + KEEP_ALIVE_MS
             self._reachable(link.address, True)
             _say_something(connection)
