@@ -80,8 +80,8 @@ MUTANTS = (
     Mutant(
         "who has cut confirmed records is promoted before they are sent again",
         "store/replica_log.py",
-        "        if position < self._owed:",
-        "        if False:",
+        "        if self.end < self._owed:\n            raise CorruptStore",
+        "        if False:\n            raise CorruptStore",
     ),
     Mutant(
         "damage is cut for ever",
