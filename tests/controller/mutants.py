@@ -231,6 +231,12 @@ MUTANTS = [
         "True",
     ),
     Mutant(
+        "who came back with an empty disk is elected",
+        "controller/suspicion_effects.py",
+        "0 <= self.max_offset < last.max_offset",
+        "False",
+    ),
+    Mutant(
         "another's port answers for the dead",
         "controller/suspicion.py",
         "self._liveness.taken(self._address(key), key, now_ms)",

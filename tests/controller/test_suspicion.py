@@ -327,6 +327,40 @@ class AnothersPortTests(SuspicionCase):
         self.assertEqual(getattr(elect, "alive", None), (3,))
 
 
+class LackingTests(SuspicionCase):
+    """A member of the set came back with a shorter log than its last heartbeat spoke of."""
+
+    def test_another_is_elected(self) -> None:
+        """However soon it answered, and whatever the table says of it."""
+        self.close(M)
+        self.port(S, Verdict.ANSWERED, Reading(False, 1, 99))
+        self.assertEqual([type(each) for each in self.port(M, Verdict.REFUSED)], [Died])
+        (elect,) = self.port(T, Verdict.ANSWERED, Reading(False, 1, 100))
+        self.assertEqual(getattr(elect, "alive", None), (3,))
+
+    def test_nobody_else_is_left(self) -> None:
+        """As ever: the set is what decides."""
+        self.close(M)
+        self.port(S, Verdict.ANSWERED, Reading(False, 1, 0))
+        self.port(T, Verdict.REFUSED)
+        _died, elect = self.port(M, Verdict.REFUSED)
+        self.assertEqual(getattr(elect, "alive", None), (2,))
+
+    def test_it_is_a_witness_all_the_same(self) -> None:
+        """That this controller is not deaf."""
+        self.silence()
+        self.members_answer(Reading(False, 1, 1), Reading(False, 1, 1))
+        self.voice("n1", None)
+        self.at(1501)
+        self.assertEqual([type(each) for each in self.at(1801)], [Died, Elect])
+
+    def test_a_master_says_nothing_of_the_sort(self) -> None:
+        """It has no link of its own: the zeros there are no end of a log."""
+        self.assertEqual([Reading(leads, -1, 0).lacks(Heartbeat("h:1", 1, 5)) for leads in (True, None)], [False] * 2)
+        self.assertEqual([Reading(False, -1, end).lacks(Heartbeat("h:1", 1, 5)) for end in (-1, 5)], [False] * 2)
+        self.assertFalse(Reading(False, -1, 0).lacks(None))
+
+
 class MovedTests(SuspicionCase):
     """The master registers at another address than it had."""
 
@@ -515,7 +549,7 @@ class SilentTests(SuspicionCase):
 
     def test_frozen_slave_is_not_elected(self) -> None:
         """Its heartbeats still hold, but it does not answer."""
-        self.port(T, Verdict.ANSWERED, Reading(False, 1, 1))
+        self.port(T, Verdict.ANSWERED, Reading(False, 1, 100))
         self.voice("n1", None)
         self.at(1501)
         _died = self.at(1801)

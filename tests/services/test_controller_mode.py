@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import unittest
 
+from twisted.internet import defer
+
+from rocketha.broker.controller_identity import IdentityFiles
 from rocketha.broker.role import Role
+from rocketha.simulation.disk import SimulatedDisk
 from rocketha.simulation.host import Host
 from rocketha.store import atomic_file
 from rocketha.wire import controller_calls
@@ -95,6 +99,31 @@ class SwitchTests(ControlledCase):
         self.assertGreaterEqual(self.log(self.master()).end, end)
         self.restart(self.first)
         self.lost()
+
+    def test_killed_while_a_slave_has_lost_its_disk(self) -> None:
+        """The slave came back under its old id with nothing; the controllers know what its last process said, and that
+        its port answers.  Nobody but the third has what was acknowledged.
+        """
+        second, third = self.others
+        self.run_for(3.0)
+        end = self.log(self.first).end
+        number, path = self.number(second), self.service(second).config.replication.store_path_broker_identity
+        self.assertLess(number, self.number(third))
+        second.power_off()
+        second.disk = SimulatedDisk(second.random)
+        second.disk.died = second.kill
+        identity = IdentityFiles(second.disk, path, CLUSTER, NAME)
+        identity.load()
+        identity.keep(number)
+        self.restart(second)
+        client = self.mode(second)._client
+        client.beat = lambda call: None  # type: ignore[method-assign]
+        client.ask = lambda call, timeout_s: defer.Deferred()  # type: ignore[method-assign]
+        self.run_for(1.5)
+        self.first.kill()
+        self.until("another master", lambda: any(map(self.acknowledges, self.others)))
+        self.assertIs(self.master(), third)
+        self.assertGreaterEqual(self.log(third).end, end)
 
     def test_stopped(self) -> None:
         """It hands its role over first: no moment in which nobody would, and the new one has everything."""

@@ -39,7 +39,13 @@ class Suspect:
     links: dict[int, Reading] = attrs.Factory(dict)  # members that answered, with the newest reading
     moving: set[int] = attrs.Factory(set)
     absent: set[int] = attrs.Factory(set)  # members whose port refused
+    lacking: set[int] = attrs.Factory(set)  # members that answered, with less than they had
     asked: tuple[int, ...] = ()  # members asked in this round
+
+    @property
+    def unfit(self) -> set[int]:
+        """Members that should not be elected, as long as there are others."""
+        return self.absent | self.lacking
 
     def seen(self) -> tuple[Seen, ...]:
         """What this round brought to light, for the log entry."""

@@ -301,7 +301,7 @@ class Suspicions:
         suspicion.state, suspicion.question = State.ASKING, self._question
         suspicion.due_ms, suspicion.again_ms = now_ms + self._times.round, now_ms + self._times.round // 2
         suspicion.refused, suspicion.closed, suspicion.asked = False, 0, ()
-        for answers in (suspicion.voices, suspicion.links, suspicion.moving, suspicion.absent):
+        for answers in (suspicion.voices, suspicion.links, suspicion.moving, suspicion.absent, suspicion.lacking):
             answers.clear()
         effects = self._probe(suspicion, [suspicion.replica.broker_id])
         group = self._led_group(suspicion.replica)
@@ -399,6 +399,8 @@ class Suspicions:
     ) -> list[Effect]:
         """A member of the suspect's set answered, or could not."""
         if verdict is Verdict.ANSWERED:
+            if reading.lacks(self._liveness.last(suspicion.replica._replace(broker_id=number))):
+                suspicion.lacking.add(number)
             before = suspicion.links.get(number)
             suspicion.links[number] = reading
             if before is not None and reading.moved(before):
@@ -412,19 +414,16 @@ class Suspicions:
         """Do not wait for members whose answer cannot change who wins."""
         if suspicion.state is not State.CHOOSING:
             return []
-        hoped = set(suspicion.asked) - suspicion.absent
+        hoped = set(suspicion.asked) - suspicion.unfit
         clear = hoped <= suspicion.links.keys() or self._ahead(suspicion.replica, hoped) in suspicion.links
         return self._choose(suspicion, now_ms) if clear else []
 
     def _ahead(self, dead: ReplicaKey, numbers: set[int]) -> int:
         """Whom an election would choose of these, by their heartbeats."""
         group = self._led_group(dead)
-        found = []
-        for number in numbers & set(group.in_sync if group is not None else ()) or numbers:
-            last = self._liveness.last(dead._replace(broker_id=number))
-            if last is not None:
-                found.append(Alive(number, last.epoch, last.max_offset, last.priority))
-        return best(found)
+        found = numbers & set(group.in_sync if group is not None else ()) or numbers
+        known = [(number, self._liveness.last(dead._replace(broker_id=number))) for number in found]
+        return best(Alive(each, last.epoch, last.max_offset, last.priority) for each, last in known if last is not None)
 
     def _choose(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """The master is dead, and whoever of its set answers in time has answered."""
@@ -432,10 +431,10 @@ class Suspicions:
         group = self._led_group(suspicion.replica)
         if group is None:
             return []
-        answered = tuple(sorted(set(suspicion.links) - suspicion.absent))
-        hoped = tuple(number for number in suspicion.asked if number not in suspicion.absent)
+        answered = tuple(sorted(set(suspicion.links) - suspicion.unfit))
+        hoped = tuple(number for number in suspicion.asked if number not in suspicion.unfit)
         found = suspicion.kind, suspicion.why, suspicion.seen()
-        return self._elect(group, *found, answered or hoped, now_ms)
+        return self._elect(group, *found, answered or hoped or tuple(sorted(suspicion.lacking)), now_ms)
 
     def _elect(
         self, group: Group, kind: Why, why: str, seen: tuple[Seen, ...], alive: tuple[int, ...], now_ms: int

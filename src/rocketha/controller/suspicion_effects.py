@@ -10,7 +10,7 @@ from enum import Enum
 import attrs
 
 from rocketha.controller.events import Seen, Why
-from rocketha.controller.liveness import ReplicaKey
+from rocketha.controller.liveness import Heartbeat, ReplicaKey
 
 
 class Verdict(Enum):
@@ -34,6 +34,10 @@ class Reading:
     leads: bool | None = None
     read_ms: int = -1
     max_offset: int = -1
+
+    def lacks(self, last: Heartbeat | None) -> bool:
+        """Whether this slave's log is shorter than its last heartbeat said: it came back without a part of it."""
+        return last is not None and self.leads is False and 0 <= self.max_offset < last.max_offset
 
     def moved(self, before: Reading) -> bool:
         """Whether something came over the link between the two readings."""
