@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import attrs
 from twisted.internet import defer, error, task
@@ -11,7 +12,9 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.controller.group import GroupKey
+from rocketha.controller.liveness import Heartbeat, Liveness, ReplicaKey
 from rocketha.controller.notices import RoleChanged
+from rocketha.services.controller_elections import Elections
 from rocketha.services.controller_notices import Notices
 from rocketha.wire.remoting import Command
 
@@ -92,6 +95,7 @@ class Decisions:
         self.now: dict[int, tuple[int, ...]] = {}  # epoch -> set, where it changed since
         self.void: set[int] = set()  # epochs
         self.held: list[defer.Deferred[None]] | None = None  # barriers that wait
+        self.gone: set[int] = set()  # receivers that are not heard
         self.told_ids: list[int] = []
         self.untold_ids: list[int] = []
 
@@ -100,6 +104,9 @@ class Decisions:
             return None
         in_sync = self.now.get(notice.master_epoch)
         return notice if in_sync is None else attrs.evolve(notice, in_sync=in_sync, set_epoch=notice.set_epoch + 1)
+
+    def lives_there(self, notice: RoleChanged, by_link: bool) -> bool:
+        return by_link or notice.receiver_id not in self.gone
 
     def barrier(self) -> defer.Deferred[None]:
         if self.held is None:
@@ -279,6 +286,17 @@ class NoticesTests(SynchronousTestCase):
         self.assertEqual((self.network.log, self.told, self.network.made[0].closed), ([], [], True))
         self.quiet()
 
+    def test_whoever_lives_there_is_told_nothing(self) -> None:
+        """Unless it is heard to be the one that is meant; whether its port refuses is found out all the same."""
+        self.decisions.gone = {2}
+        self.notices.send(election(2, 5)[1:2], old_is_alive=False)
+        self.clock.advance(1)
+        self.assertEqual((self.network.dialled, self.network.log), (["h2:2"] * 2, []))
+        self.assertEqual([connection.closed for connection in self.network.made], [True, True])
+        self.decisions.gone.clear()
+        self.clock.advance(1)
+        self.assertEqual((self.network.log, self.told), ([("h2:2", 5)], [2]))
+
     def test_time_is_up_while_it_is_confirmed(self) -> None:
         """Given up, with the connection."""
         self.decisions.held = []
@@ -327,3 +345,52 @@ class NoticesTests(SynchronousTestCase):
         self.quiet()
         self.clock.advance(5)
         self.assertEqual(self.network.log, [("h1:1", 5)])
+
+
+class LivesThereTests(SynchronousTestCase):
+    """What heartbeats tell of the address of broker 2."""
+
+    def setUp(self) -> None:
+        self.liveness, self.now_ms = Liveness(), 0
+        unused: Any = None
+        self.elections = Elections(unused, unused, unused, unused, unused)
+        self.elections.watch = cast(Any, SimpleNamespace(liveness=self.liveness, now_ms=lambda: self.now_ms))
+
+    def heard(self, name: str, number: int, address: str = "h2:2", connection: int = 7) -> None:
+        self.liveness.heard(ReplicaKey("C", name, number), Heartbeat(address), connection, self.now_ms)
+
+    def lives(self) -> tuple[bool, bool]:
+        """By a new connection, and by a link."""
+        notice = election(3, 5)[2]
+        self.assertEqual(notice.receiver_id, 2)
+        return self.elections.lives_there(notice, False), self.elections.lives_there(notice, True)
+
+    def test_itself(self) -> None:
+        """Heard, frozen, and gone."""
+        self.assertEqual(self.lives(), (False, True))
+        self.heard("broker-a", 2)
+        self.assertEqual(self.lives(), (True, True))
+        self.liveness.died(ReplicaKey("C", "broker-a", 2))
+        self.now_ms = 60_000
+        self.assertEqual(self.lives(), (True, True))
+        self.liveness.connection_lost(7)
+        self.assertEqual(self.lives(), (False, True))
+
+    def test_killed_a_moment_ago(self) -> None:
+        """Its heartbeat still holds, and somebody else may have its address."""
+        self.heard("broker-a", 2)
+        self.liveness.connection_lost(7)
+        self.assertEqual(self.lives(), (False, True))
+
+    def test_elsewhere(self) -> None:
+        """It has moved."""
+        self.heard("broker-a", 2, "h9:9")
+        self.assertEqual(self.lives(), (False, True))
+
+    def test_others(self) -> None:
+        """One of another group, and one that came in its place."""
+        self.heard("broker-a", 2)
+        self.heard("broker-b", 2, connection=8)
+        self.assertEqual(self.lives(), (False, False))
+        self.heard("broker-a", 4, connection=9)
+        self.assertEqual(self.lives(), (True, True))

@@ -178,11 +178,23 @@ class Elections:
                     self.notices.asked(group.key, address)
 
     def current(self, notice: RoleChanged) -> RoleChanged | None:
-        """A notice as it is now, None if it is void, or if a broker of another group lives where it would go."""
-        lives_there = self.watch.liveness.at(notice.receiver_address, self.watch.now_ms())
-        if lives_there is not None and lives_there[:2] != notice.group:
-            return None
+        """A notice as it is now, None if it is void."""
         return brought_up_to_date(notice, self._state.group(*notice.group))
+
+    def lives_there(self, notice: RoleChanged, by_link: bool) -> bool:
+        """Whether a connection to its address leads to a broker of its group, as far as heartbeats tell.
+
+        Of one that is frozen or cut off they come no more; but the connection that they came by is still open.
+
+        :param by_link: the connection was made when a broker of an address was heard, and ends with its process.
+        """
+        liveness, address = self.watch.liveness, notice.receiver_address
+        heard = liveness.at(address, self.watch.now_ms())
+        if heard is not None and heard[:2] != notice.group:
+            return False
+        key = heard or ReplicaKey(*notice.group, notice.receiver_id)
+        last = liveness.last(key)
+        return by_link or (last is not None and last.address == address and liveness.connected(key))
 
     def told(self, notice: RoleChanged) -> None:
         """A notice was written to its broker."""

@@ -18,8 +18,8 @@ with an answer, so that it is known who heard of it; a Java broker answers when 
    the others of the set do not have.  A link that was open at the election leads to a process that may learn the set of
    the election; before anything is said on another connection a majority confirms that this controller knows the last
    set (``barrier``).
-7. It names no group, and a Java broker obeys any.  So none is written to an address where its receiver does not live
-   any more, or where a broker of another group is heard to.
+7. It names no group, and a Java broker obeys any, also one that has just begun where another was before.  So none is
+   written to a new connection unless its broker is heard from there, or the connection of its heartbeats is still open.
 
 Java: ``ControllerManager.notifyBrokerRoleChanged``.
 """
@@ -52,9 +52,12 @@ class Decisions(Protocol):
     """Whose elections are told."""
 
     def current(self, notice: RoleChanged) -> RoleChanged | None:
-        """The notice with what holds now; None where its election is not the last one any more, or where another than
-        its receiver lives at that address.
+        """The notice with what holds now; None where its election is not the last one any more, or its receiver has
+        another address.
         """
+
+    def lives_there(self, notice: RoleChanged, by_link: bool) -> bool:
+        """Whether a broker of its group is behind a connection to its address, as far as is known."""
 
     def barrier(self) -> defer.Deferred[None]:
         """Fires when what holds here held for everybody at some time after this call; fails if that cannot be known."""
@@ -213,6 +216,9 @@ class Notices:
             self._finish(delivery, "that election is not the last one any more, or it lives elsewhere")
             return
         if self._is_late(delivery):
+            return
+        if not self._decisions.lives_there(notice, delivery.pooled):
+            self._again(delivery, "nobody is heard to live there")
             return
         command, connection, left_s = notice.command(), delivery.connection, delivery.until_s - self._reactor.seconds()
         delivery.written = True
