@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocketha.simulation.broker import SimulatedBroker
 from rocketha.simulation.host import Host
 from tests.simulation.test_regressions import OTHER, ClusterCase
 
@@ -40,6 +41,21 @@ class ReusedAddressTests(ClusterCase):
         self.run_for(20)
         self.assertTrue(self.leads(other))
         self.assertEqual(self.state(OTHER).epoch, before.epoch)
+
+    def test_notices_are_not_for_one_that_has_just_begun_there(self) -> None:
+        """No controller has heard it yet, and it knows of no epoch: it would obey any."""
+        self.start()
+        slave = self.broker(next(number for number in self.state().in_sync if number != self.state().master))
+        moves, begin = self.broker(1, OTHER), SimulatedBroker._begin_step
+        self.patch(SimulatedBroker, "_begin_step", lambda broker: broker.process.host is moves or begin(broker))
+        other = self.move_in(slave)
+        self.run_for(1)
+        epoch = self.state().epoch
+        self.broker(self.state().master).kill()
+        self.until(lambda: self.state().epoch > epoch and self.state().master, 10)
+        self.run_for(10)
+        assert other.process is not None
+        self.assertEqual((other.process.service.epoch, other.process.service.registered), (0, False))
 
     def switch(self) -> None:
         """The other group's epochs are behind this one's: only a newer one is obeyed."""
