@@ -327,6 +327,29 @@ class AnothersPortTests(SuspicionCase):
         self.assertEqual(getattr(elect, "alive", None), (3,))
 
 
+class MasterMissingTests(SuspicionCase):
+    """A set without a master, and one member of which nothing is heard although its heartbeat still holds."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.group.master_id, self.group.in_sync = None, frozenset({2})
+        self.now_ms = 1000
+        self.beats(M, T)
+        self.assertEqual([type(each) for each in self.at(1201)], [Suspected, Probe])
+
+    def test_who_is_being_asked_is_waited_for(self) -> None:
+        """Elected and dead it would take the set with it."""
+        self.assertEqual(self.machine.scan(1201), [])
+        self.assertEqual([type(each) for each in self.port(S, Verdict.REFUSED)], [Died])
+        self.assertEqual(self.machine.scan(1301), [])
+
+    def test_who_answers_is_elected(self) -> None:
+        """With the next scan."""
+        self.assertEqual(self.port(S, Verdict.ANSWERED, Reading(False)), [Held(S, "its port answers")])
+        (elect,) = self.machine.scan(1301)
+        self.assertEqual(getattr(elect, "alive", None), (2,))
+
+
 class LackingTests(SuspicionCase):
     """A member of the set came back with a shorter log than its last heartbeat spoke of."""
 

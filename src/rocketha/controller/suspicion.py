@@ -252,7 +252,7 @@ class Suspicions:
         """Find the sets without a live master; to be called every second or so.
 
         A master that nobody suspects because this process never heard it is suspected once it had its lease; a set
-        whose master is known to be dead, or that has none, is given one as soon as a member is alive.
+        whose master is known to be dead, or that has none, is given one once a member lives and is not being asked.
         """
         effects: list[Effect] = []
         if self._led_ms is None:
@@ -269,7 +269,8 @@ class Suspicions:
                 suspicion = self._open.get(key)
                 if suspicion is None or suspicion.state is not State.DEAD:
                     continue
-            alive = tuple(number for number in self._electable(group) if self._alive(group, number, now_ms))
+            here = [number for number in self._electable(group) if self._alive(group, number, now_ms)]
+            alive = tuple(each for each in here if self.settled(ReplicaKey(group.cluster, group.broker_name, each)))
             if alive:
                 why = f"{'the set has no master' if key is None else 'its master is dead'}, and {_text(alive)} alive"
                 effects += self._elect(group, Why.MASTER_MISSING, why, (), alive, now_ms)
