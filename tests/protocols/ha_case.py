@@ -21,7 +21,7 @@ from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import NO_EPOCH, EpochCache, EpochEntry
-from rocketha.replication.link import Cause, LinkTiming
+from rocketha.replication.link import Cause, LinkRefused, LinkTiming
 from rocketha.wire.ha_frames import SlaveHello
 from tests.replication.links import Cut, Log, whole
 
@@ -214,6 +214,7 @@ class Replica:
         self.epochs = None if epochs is None else tuple(epochs)
         self.hello = SlaveHello(2)
         self.min_epoch = NO_EPOCH
+        self.compare_from: int | None = None
         self.timing = LinkTiming()
         self.flushes = True
         self.refusal = ""
@@ -225,8 +226,15 @@ class Replica:
         if self.refusal:
             return self.refusal
         if self.epochs is None:
-            return ClassicSlave(self.log.end, self.log.file_size, now_ms, self.timing)
+            return ClassicSlave(self.log.end, self.log.file_size, now_ms, self.timing, self.compare_from)
         return AutoswitchSlave(self.hello, self.log, self.epochs, self.min_epoch, 0, now_ms, self.timing)
+
+    def compare(self, offset: int, data: bytes | memoryview) -> None:
+        if self.log.read(offset, len(data)) != data:
+            raise LinkRefused(Cause.OTHER_LOG, f"other bytes at {offset}")
+
+    def compared(self) -> None:
+        self.events.append(("compared",))
 
     def append_raw(self, offset: int, data: bytes | memoryview) -> None:
         if self.fails is not None:

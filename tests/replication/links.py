@@ -19,6 +19,8 @@ from rocketha.replication.link import (
     Align,
     Append,
     Close,
+    Compare,
+    Compared,
     Confirm,
     Effect,
     Introduced,
@@ -164,8 +166,11 @@ class SlaveEnd(End):
         """Carry them out, and what follows from them."""
         appended = False
         for effect in effects:
-            assert isinstance(effect, Send | Append | Align | SaveEpochs | Confirm | Close), effect
+            assert isinstance(effect, Send | Compare | Compared | Append | Align | SaveEpochs | Confirm | Close), effect
             self.common(effect)
+            if isinstance(effect, Compare):
+                at = effect.offset - self.log.begin
+                assert self.log.data[at : at + len(effect.data)] == effect.data, "of another log"
             if isinstance(effect, Append):
                 self.log.append(effect.offset, bytes(effect.data))
                 self.check_epochs(effect.offset, self.log.end)
@@ -183,7 +188,7 @@ class SlaveEnd(End):
                 self.epochs = tuple(entry for entry in effect.epochs if entry.start_offset <= end)
                 assert isinstance(self.machine, AutoswitchSlave)
                 self.run(self.machine.aligned(end, self.epochs, now_ms), now_ms)
-        if appended:
+        if appended or any(isinstance(effect, Compared) for effect in effects):
             self.run(self.machine.appended(self.log.end, now_ms), now_ms)
 
     def check_epochs(self, offset: int, end: int) -> None:
@@ -258,11 +263,13 @@ class Pair:
 
 
 def classic(
-    master: Log, slave: Log, batch: int = 1000, cut: Cut = whole, timing: LinkTiming | None = None
+    master: Log, slave: Log, batch: int = 1000, cut: Cut = whole, timing: LinkTiming | None = None,
+    compare_from: int | None = None,
 ) -> Pair:  # fmt: skip
     """A classic pair, not started."""
     machine = ClassicMaster(master, 0, timing, batch)
-    return Pair(MasterEnd(machine, master), SlaveEnd(ClassicSlave(slave.end, FILE, 0, timing), slave), cut)
+    at_slave = ClassicSlave(slave.end, FILE, 0, timing, compare_from)
+    return Pair(MasterEnd(machine, master), SlaveEnd(at_slave, slave), cut)
 
 
 def autoswitch(

@@ -8,7 +8,18 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.classic_slave import ClassicSlave
-from rocketha.replication.link import Ack, Append, Cause, Close, Introduced, LinkTiming, Send, SendLog
+from rocketha.replication.link import (
+    Ack,
+    Append,
+    Cause,
+    Close,
+    Compare,
+    Compared,
+    Introduced,
+    LinkTiming,
+    Send,
+    SendLog,
+)
 from rocketha.wire.ha_frames import encode_classic_head, encode_classic_report
 from tests.replication.links import FILE, Log, autoswitch, bytewise, classic, entries, text, whole
 
@@ -81,6 +92,93 @@ class TransferTests(SynchronousTestCase):
         self.assertEqual(slave.tick(5_000), [Send(encode_classic_report(0))])
         self.assertEqual(slave.appended(20, 5_001), [Send(encode_classic_report(20))])
         self.assertEqual(slave.appended(20, 5_002), [])
+
+
+class CompareTests(SynchronousTestCase):
+    """The end of the slave's log comes again, to see whose log the master's is."""
+
+    def test_the_same_log(self) -> None:
+        """What comes again is compared, what follows is appended and acknowledged; in whatever cut."""
+        for cut in (whole, bytewise):
+            pair = classic(Log(text(200)), Log(text(100)), 40, cut, compare_from=70).start()
+            self.assertEqual((bytes(pair.slave.log.data), pair.slave.closed), (text(200), ""))
+            compared = [each for each in pair.slave.effects if isinstance(each, Compare)]
+            self.assertEqual(b"".join(bytes(each.data) for each in compared), text(30, 70))
+            kinds = [type(each) for each in pair.slave.effects if not isinstance(each, Send)]
+            self.assertEqual(kinds.index(Compared), len(compared))
+            self.assertEqual(kinds.index(Append), len(compared) + 1)
+            self.assertEqual(pair.master.acked(), 200)
+
+    def test_nothing_is_acknowledged_before(self) -> None:
+        """What the slave has counts when it is known to be the master's: until then its first report stands."""
+        slave = ClassicSlave(100, FILE, 0, compare_from=70)
+        self.assertEqual(slave.begin(0), [Send(encode_classic_report(70))])
+        frame = encode_classic_head(70, 50) + text(50, 70)
+        self.assertEqual(slave.received(frame[: 12 + 29], 1), [Compare(70, text(29, 70))])
+        self.assertFalse(slave.transfers)
+        self.assertEqual(slave.tick(5_000), [Send(encode_classic_report(70))])
+        effects = slave.received(frame[12 + 29 :], 5_001)
+        self.assertEqual(effects, [Compare(99, text(1, 99)), Compared(), Append(100, text(20, 100))])
+        self.assertTrue(slave.transfers)
+        self.assertEqual(slave.appended(120, 5_002), [Send(encode_classic_report(120))])
+
+    def test_nothing_new(self) -> None:
+        """A slave that has all acknowledges all, though nothing is appended."""
+        pair = classic(Log(text(100)), Log(text(100)), compare_from=70).start()
+        self.assertEqual((pair.master.acked(), pair.slave.of(Append)), (100, []))
+
+    def test_0_is_never_asked_for(self) -> None:
+        """It would be answered with the last file."""
+        pair = classic(Log(text(200)), Log(text(30)), compare_from=0)
+        pair.start()
+        self.assertEqual(pair.slave.effects[0], Send(encode_classic_report(1)))
+        self.assertEqual(bytes(pair.slave.log.data), text(200))
+
+    def test_empty(self) -> None:
+        """There is nothing to compare: as ever."""
+        pair = classic(Log(text(200)), Log(), compare_from=0).start()
+        self.assertEqual((pair.slave.log.begin, pair.master.acked(), pair.slave.of(Compared)), (192, 200, []))
+
+    def test_another_place(self) -> None:
+        """Bytes of a place that was not asked for are compared with nothing."""
+        for offset in (69, 71, 100):
+            slave = ClassicSlave(100, FILE, 0, compare_from=70)
+            slave.begin(0)
+            effects = slave.received(encode_classic_head(offset, 5) + text(5, offset), 1)
+            self.assertEqual([type(each) for each in effects], [Close])
+            self.assertIn(f"sends the log from {offset}, and was asked for it from 70", slave.closed)
+
+    def test_a12_heartbeats_of_a_master_that_is_behind(self) -> None:
+        """Java's master says no more to a slave that is ahead: two in a row tell, one may come before the bytes."""
+        slave = ClassicSlave(100, FILE, 0, compare_from=70)
+        slave.begin(0)
+        heartbeat = encode_classic_head(70, 0)
+        self.assertEqual(slave.received(heartbeat, 5_000), [])
+        self.assertEqual(slave.received(heartbeat, 5_100), [])
+        effects = slave.received(heartbeat, 10_000)
+        self.assertEqual(effects, [Close(slave.closed, Cause.MASTER_ENDS_BEFORE)])
+        self.assertIn("nothing from 70 on, and this log ends at 100", slave.closed)
+
+    def test_heartbeats_between_the_bytes(self) -> None:
+        """A master that sends slowly has them; one that stops at a place has not."""
+        slave = ClassicSlave(100, FILE, 0, compare_from=70)
+        slave.begin(0)
+        for number in range(4):
+            slave.received(encode_classic_head(70 + number, 0), 10_000 * number + 5_000)
+            slave.received(encode_classic_head(70 + number, 1) + text(1, 70 + number), 10_000 * number + 10_000)
+        self.assertEqual(slave.closed, "")
+        slave.received(encode_classic_head(74, 26) + text(26, 74), 41_000)
+        for number in range(4):
+            slave.received(encode_classic_head(100, 0), 50_000 + 5_000 * number)
+        self.assertEqual((slave.closed, slave.transfers), ("", True))
+
+    def test_a_master_elsewhere(self) -> None:
+        """Ours tells where its log is nearest: the slave says where its own ends, not where it was to be compared."""
+        pair = classic(Log(text(50)), Log(text(100)), compare_from=70).start()
+        said = pair.master.out
+        pair.slave.run(pair.slave.machine.received(said, 0), 0)
+        self.assertEqual(pair.slave.effects[-1], Close(pair.slave.closed, Cause.MASTER_ENDS_BEFORE))
+        self.assertIn("the master is at 50, and this log ends at 100", pair.slave.closed)
 
 
 class BackPressureTests(SynchronousTestCase):

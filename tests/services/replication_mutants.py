@@ -66,6 +66,18 @@ MUTANTS = (
         "        pass",
     ),
     Mutant(
+        "a classic slave takes the log of any master (A12)",
+        SLAVE,
+        "self._timing, overlap_begin(log))",
+        "self._timing)",
+    ),
+    Mutant(
+        "a slave that compares says that it follows",
+        SLAVE,
+        "            if machine.transfers:  # there is nothing to compare",
+        "            if True:",
+    ),
+    Mutant(
         "damage is not cut",
         SLAVE,
         "        if self._log.damage is not None:\n            self._repair()",

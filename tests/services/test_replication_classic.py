@@ -171,6 +171,85 @@ class CopyTests(PairCase):
         self.assertIs(self.service(slave).replication.following.connection, connection)
 
 
+class OtherLogTests(PairCase):
+    """A master whose log is not the one that its slave copied, and which has the place where the slave's ends."""
+
+    def both(self, count: int = 20) -> Host:
+        slave = self.slave()
+        self.send_many(self.master, count)
+        self.until("level", lambda: self.level(self.master, slave))
+        return slave
+
+    def refused(self, slave: Host, end: int) -> None:
+        """It appends nothing, says why, and counts for nobody."""
+        before = self.bytes_of(self.log(slave), self.log(slave).begin)
+        self.run_for(5.0)
+        self.assertEqual(self.log(slave).end, end)
+        self.assertEqual(self.bytes_of(self.log(slave), self.log(slave).begin), before)
+        self.assertIn("is another log", self.service(slave).ready() or "")
+        self.assertFalse(self.service(slave).replication.following.transfers)
+
+    def test_a12_a_master_that_lost_its_disk(self) -> None:
+        """It has as many messages again, of the same sizes, and more: records begin where the slave's did."""
+        slave = self.both()
+        end = self.log(slave).end
+        self.stop(slave)
+        self.stop(self.master)
+        self.master.disk.__init__(self.master.random)  # type: ignore[misc]
+        self.restart(self.master, SYNC)
+        self.send_many(self.master, 30)
+        self.assertGreater(self.log(self.master).end, end)
+        self.restart(slave)
+        self.refused(slave, end)
+        self.assertEqual(self.send(self.master), ResponseCode.SLAVE_NOT_AVAILABLE)
+
+    def test_a12_a_master_that_lost_its_last_second(self) -> None:
+        """Its power failed before it had synced what the slave has; the link is tried all the time it grows again."""
+        slave = self.both(200)
+        self.run_for(3.0)
+        self.send_many(self.master, 20)
+        self.until("level", lambda: self.level(self.master, slave), 0.4)
+        self.master.power_off()
+        self.restart(self.master)
+        end = self.log(slave).end
+        self.assertLess(self.log(self.master).end, end, "nothing was lost: this shows nothing")
+        self.await_(self.sending(self.master).addErrback(lambda _: None))  # the old connection
+        for _ in range(40):
+            self.send(self.master, bytes(500), queue_id="1")
+            self.run_for(0.05)
+        self.assertGreater(self.log(self.master).end, end)
+        self.run_for(40.0)
+        self.refused(slave, end)
+
+    def test_the_right_master_comes_back(self) -> None:
+        """The slave goes on by itself."""
+        slave = self.both()
+        disk = copy.deepcopy(self.master.disk._names), copy.deepcopy(self.master.disk._durable_names)
+        self.stop(self.master)
+        self.master.disk.__init__(self.master.random)  # type: ignore[misc]
+        self.restart(self.master)
+        self.send_many(self.master, 30)
+        self.run_for(3.0)
+        self.refused(slave, self.log(slave).end)
+        self.stop(self.master)
+        self.master.disk._names, self.master.disk._durable_names = disk
+        self.restart(self.master)
+        self.send_many(self.master, 5)
+        self.until("level", lambda: self.level(self.master, slave), 60.0)
+        self.same_logs(self.master, slave)
+        self.assertIsNone(self.service(slave).ready())
+
+    def test_a_log_of_one_record(self) -> None:
+        """A report of 0 would ask for the last file: it begins behind that."""
+        slave = self.both(1)
+        self.stop(slave)
+        self.send_many(self.master, 300)
+        self.assertGreater(self.log(self.master).end, SEGMENT)
+        self.restart(slave)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+
+
 class ExpiryTests(PairCase):
     """Files that are old enough go, at both ends by their own clock."""
 

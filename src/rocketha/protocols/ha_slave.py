@@ -31,7 +31,18 @@ from rocketha.protocols.ha_connection import HaConnection
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.epochs import EpochEntry
-from rocketha.replication.link import Align, Append, Cause, Close, Confirm, Effect, SaveEpochs, Send
+from rocketha.replication.link import (
+    Align,
+    Append,
+    Cause,
+    Close,
+    Compare,
+    Compared,
+    Confirm,
+    Effect,
+    SaveEpochs,
+    Send,
+)
 
 READ_BYTES = 256 * 1024
 """Of one read of the socket at most.  Less costs more calls a byte, more costs more memory that is not in a cache."""
@@ -45,6 +56,15 @@ class Follower(Interface):
 
     def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave | AutoswitchSlave | str:
         """The connection is there: the machine, of the log as it is now; or why there is no use for it any more."""
+
+    def compare(self, offset: int, data: bytes | memoryview) -> None:
+        """These bytes are in the log already, if its master's is the one that it follows.
+
+        :raises RemoteProtocolError: they are not (a :class:`rocketha.replication.link.LinkRefused`); the link ends.
+        """
+
+    def compared(self) -> None:
+        """They are, up to the end of the log."""
 
     def append_raw(self, offset: int, data: bytes | memoryview) -> None:
         """These bytes at the end of the log.  The buffer is of the caller.
@@ -141,6 +161,10 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
             follower.confirm(effect.offset)
         elif isinstance(effect, SaveEpochs):
             follower.save_epochs(effect.epochs)
+        elif isinstance(effect, Compare):
+            follower.compare(effect.offset, effect.data)
+        elif isinstance(effect, Compared):
+            follower.compared()
         elif isinstance(effect, Align):
             self._aligning = True
             self.transport.pauseProducing()

@@ -32,11 +32,8 @@ from rocketha.errors import RemoteProtocolError, ensure
 from rocketha.replication.epochs import NO_EPOCH, OPEN_END, EpochCache, EpochEntry, consistent_point
 from rocketha.replication.link import Align, Cause, Confirm, Effect, LinkRefused, LinkTiming, SaveEpochs
 from rocketha.replication.log_view import LogView
-from rocketha.replication.slave_link import SlaveLink
+from rocketha.replication.slave_link import HEARTBEATS_IN_VAIN, SlaveLink
 from rocketha.wire.ha_frames import LogPiece, MasterFrames, MasterHello, SlaveHello, encode_report, encode_slave_hello
-
-HEARTBEATS_IN_VAIN = 2
-"""After so many in a row where bytes should be, the master has none: :data:`Cause.PART_IS_GONE`."""
 
 
 class SlaveState(Enum):
@@ -94,6 +91,11 @@ class AutoswitchSlave(SlaveLink):
         self._told = 0  # the last Confirm
         self._met_by_ms = now_ms + self._timing.handshake_ms
         self.state = SlaveState.HANDSHAKE
+
+    @property
+    def transfers(self) -> bool:
+        """See :class:`SlaveLink`."""
+        return self.state is SlaveState.TRANSFER
 
     def begin(self, now_ms: int) -> list[Effect]:
         """The connection is there."""
@@ -213,7 +215,7 @@ class AutoswitchSlave(SlaveLink):
         return encode_report(offset)
 
     def _reports(self) -> bool:
-        return self.state is SlaveState.TRANSFER
+        return self.transfers
 
     def _listens(self) -> bool:
         return self.state is not SlaveState.ALIGNING

@@ -77,6 +77,20 @@ class Append(NamedTuple):
     data: bytes | memoryview
 
 
+class Compare(NamedTuple):
+    """To a slave: the own log has to have these bytes at ``offset``, or the master's is another one.
+
+    :data:`Cause.OTHER_LOG` if it has not.
+    """
+
+    offset: int
+    data: bytes | memoryview
+
+
+class Compared(NamedTuple):
+    """To a slave: all before the end of the own log was compared, and what comes now is appended."""
+
+
 class Confirm(NamedTuple):
     """To a slave: every replica that counts has everything before ``offset``, which is not beyond the log's end."""
 
@@ -94,6 +108,7 @@ class Cause(Enum):
     MASTER_ENDS_BEFORE = "the master's log ends before this one"
     PART_IS_GONE = "the master no longer has the part of its log that follows"
     BELOW_CONFIRM = "to follow this master, bytes would be cut that were confirmed"
+    OTHER_LOG = "before the end of this log the master's has other bytes"
 
 
 class LinkRefused(RemoteProtocolError):
@@ -111,7 +126,7 @@ class Close(NamedTuple):
     cause: Cause = Cause.BREACH
 
 
-Effect = Send | SendLog | Introduced | Ack | Align | SaveEpochs | Append | Confirm | Close
+Effect = Send | SendLog | Introduced | Ack | Align | SaveEpochs | Compare | Compared | Append | Confirm | Close
 
 
 @attrs.frozen

@@ -18,6 +18,9 @@ from __future__ import annotations
 from rocketha.errors import RemoteProtocolError, ensure
 from rocketha.replication.link import Append, Cause, Effect, Link, LinkRefused, LinkTiming
 
+HEARTBEATS_IN_VAIN = 2
+"""After so many in a row where bytes should be, the master has none."""
+
 _JOIN_MAX = 64 * 1024
 """Pieces of one read are joined up to so many bytes; larger ones are not worth the copy."""
 
@@ -45,8 +48,16 @@ class SlaveLink(Link):
         self._pieces_at = 0
         self._pieces_bytes = 0
 
+    @property
+    def transfers(self) -> bool:
+        """Whether both logs are known to be equal so far, and what comes is appended."""
+        raise NotImplementedError
+
     def appended(self, end: int, now_ms: int) -> list[Effect]:
-        """All before ``end`` is in the log, as durable as an acknowledgement of this broker promises."""
+        """All before ``end`` is in the log, as durable as an acknowledgement of this broker promises.
+
+        Told while the link :attr:`transfers`.
+        """
         ensure(end <= self.end, f"appended up to {end}, received up to {self.end}")
         if self.closed:
             return []
@@ -65,13 +76,17 @@ class SlaveLink(Link):
         """Whether the master is to be told."""
         return True
 
+    def _own_log_end(self) -> int:
+        """Where the own log ends, or will."""
+        return self.end
+
     # -- within -------------------------------------------------------------------------------------------------------
 
     def _heartbeat(self, offset: int) -> None:
         """A frame without bytes, of a master whose next byte is that of ``offset``."""
         if self.end and offset != self.end:
             cause = Cause.MASTER_BEGINS_LATER if offset > self.end else Cause.MASTER_ENDS_BEFORE
-            raise LinkRefused(cause, f"the master is at {offset}, and this log ends at {self.end}")
+            raise LinkRefused(cause, f"the master is at {offset}, and this log ends at {self._own_log_end()}")
 
     def _receive(self, offset: int, data: memoryview, left: int) -> None:
         """Bytes of the log.

@@ -15,10 +15,10 @@ messages that only this broker has; to follow it in that would delete their queu
 before this broker's log is known to be a part of its log, and only while it is copied from there:
 
 - a link of controller mode has found where both logs are equal, and this one was cut there;
-- a classic link knows nothing of the kind: a Java master sends heartbeats to whoever is ahead of it, and takes any
-  place in its log for the end of ours.  So the master is asked for the newest message that our queues pointed at
-  before its log was copied (request 33): it has the same bytes there, or its log already begins behind them.  Once a
-  connection, for behind one connection there is one process.
+- a classic link has compared the end of this log, but who is behind the HA port need not be who answers for the
+  tables.  So the master is asked for the newest message that our queues pointed at before its log was copied (request
+  33): it has the same bytes there, or its log already begins behind them.  Once a connection, for behind one
+  connection there is one process.
 
 The link is never waiting for this: the log first, then the tables, then this replica may join the set.
 

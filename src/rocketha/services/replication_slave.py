@@ -5,6 +5,9 @@ next attempt.  Pauses grow from :data:`PAUSE_FIRST_S` to :data:`PAUSE_MOST_S` an
 appended as they come; then the end of the log is reported (under SYNC_FLUSH when it is on the disk), and last queues
 and index are made of it, in slices, so that neither the acknowledgement nor other work waits for them.
 
+Nothing on a classic link says whose log the master's is.  There the end of this log is sent again first, and has to be
+the same (:mod:`rocketha.store.log_overlap`); of another log nothing is taken, and a person is told.
+
 A log that has bytes that are no record is cut there and sent again, once for each place: a master that sends the same
 bytes again has no better ones.  In controller mode, where those bytes are confirmed ones and this may be the last
 replica that has what lies behind them, it is cut only while it is linked to a master that has been found equal to it.
@@ -28,19 +31,22 @@ from rocketha.errors import ConfigError, CorruptStore, DiskFailure
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
-from rocketha.replication.autoswitch_slave import AutoswitchSlave, SlaveState
+from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import NO_EPOCH, EpochEntry
-from rocketha.replication.link import Cause, LinkTiming
+from rocketha.replication.link import Cause, LinkRefused, LinkTiming
 from rocketha.services.config_replication import ReplicationConfig
 from rocketha.services.replication_jobs import LogChanges
+from rocketha.store.log_overlap import first_difference, overlap_begin
 from rocketha.store.replica_dispatch import Damage
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.ha_frames import SlaveHello
 
 CONNECT_S = 3.0
 PAUSE_FIRST_S, PAUSE_MOST_S = 0.05, 1.0
+OTHER_LOG_PAUSE_S = 30.0
+"""A master that has another log will have it for a while: until a person has put things right."""
 DISPATCH_BYTES = 64 * 1024
 """Of the log dispatched before other work has its turn: half a millisecond of small messages.  A quarter of a read, so
 that a replica that is far behind has the log first and its queues later."""
@@ -179,12 +185,9 @@ class Following:
 
     @property
     def transfers(self) -> bool:
-        """Whether the log is being copied: there is a link, and one of controller mode has found, and gone back to, the
-        place up to which both logs are equal.  A classic link can not know that."""
-        if self.connection is None or self._changes.busy:
-            return False
-        machine = self.connection.machine
-        return not isinstance(machine, AutoswitchSlave) or machine.state is SlaveState.TRANSFER
+        """Whether the log is being copied: there is a link, and both logs have been found equal, in controller mode
+        after going back to the place up to which they are."""
+        return self.connection is not None and not self._changes.busy and self.connection.machine.transfers
 
     # -- the follower
 
@@ -195,8 +198,10 @@ class Following:
             return "this broker follows another master now, or none"
         self.connection = connection
         if self._confirm is None:
-            self._reached()
-            return ClassicSlave(log.end, log.file_size, now_ms, self._timing)
+            machine = ClassicSlave(log.end, log.file_size, now_ms, self._timing, overlap_begin(log))
+            if machine.transfers:  # there is nothing to compare
+                self._reached()
+            return machine
         hello = SlaveHello(self.own_id, self._keys.sync_from_last_file, self._keys.async_learner)
         return AutoswitchSlave(hello, log, log.epochs, self.epoch, self._confirm.offset, now_ms, self._timing)
 
@@ -206,6 +211,21 @@ class Following:
         if self._complaint:
             self._complaint = ""
             self._logger.info("the master at {address} is followed", address=self.address)
+
+    def compare(self, offset: int, data: bytes | memoryview) -> None:
+        """See :class:`Follower`."""
+        place = first_difference(self._log, offset, data)
+        if place is not None:
+            raise LinkRefused(
+                Cause.OTHER_LOG,
+                f"the master's log is another log: it has other bytes at {place}, and this one ends at {self._log.end}."
+                " Nothing of it is copied. Either it lost what this broker has, or this disk has it wrong: keep the log"
+                " that is to stay, and empty the other broker's directory",
+            )
+
+    def compared(self) -> None:
+        """See :class:`Follower`."""
+        self._reached()
 
     def append_raw(self, offset: int, data: bytes | memoryview) -> None:
         """See :class:`Follower`."""
@@ -260,9 +280,7 @@ class Following:
 
     def _report(self, connection: SlaveHaProtocol) -> None:
         machine = connection.machine
-        if isinstance(machine, AutoswitchSlave) and machine.state is not SlaveState.TRANSFER:
-            return
-        if self._log.ack_offset > machine.reported:
+        if machine.transfers and self._log.ack_offset > machine.reported:
             self.written_s = self._reactor.seconds()
             connection.appended(self._log.ack_offset)
 
@@ -277,6 +295,8 @@ class Following:
             return
         self.connection = None
         self._complain(f"the link to the master at {self.address} ended: {reason}")
+        if cause is Cause.OTHER_LOG:
+            self._pause_s = OTHER_LOG_PAUSE_S
         if cause is not None and cause is not Cause.BREACH:
             self.trouble(cause, reason)
         if not self.active:
