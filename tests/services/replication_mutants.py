@@ -96,6 +96,12 @@ MUTANTS = (
         "        if False:\n            raise CorruptStore",
     ),
     Mutant(
+        "what recovery cuts off is forgotten",
+        "store/message_store.py",
+        "                owed_file.raise_to(disk, epoch_path, fields.confirm_offset)",
+        "                pass",
+    ),
+    Mutant(
         "damage is cut for ever",
         SLAVE,
         "        if damage is None or damage.offset in self._cut_at:",

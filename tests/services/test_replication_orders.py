@@ -693,6 +693,15 @@ class SwitchTests(Case):
         one, two, end = self.damaged_without_a_master()
         self.restarted(one, two, end)
 
+    def test_damage_that_recovery_is_the_first_to_meet(self) -> None:
+        """Nobody had read those records: recovery ends the log before them, and says what it had confirmed."""
+        one, two, _ = self.damaged_member()
+        end = self.log(two).end
+        self.run_for(3.0)  # the checkpoint says how far it was confirmed
+        self.assertFalse(two.disk.exists("/store/epochFileCheckpoint.owed"))
+        one.kill()
+        self.restarted(one, two, end)
+
     def test_a_restart_forgets_no_cut(self) -> None:
         """Nor what is left behind a cut for damage."""
         one, two, end = self.cut_for_damage()

@@ -3,20 +3,22 @@ C10, C12, F5)."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import shutil
 import tempfile
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketha.errors import CorruptStore, InvariantBroken, RemoteProtocolError
+from rocketha.errors import CorruptStore, DiskFailure, InvariantBroken, RemoteProtocolError
 from rocketha.store import checkpoint
-from rocketha.store.disk import Disk
+from rocketha.store.disk import Disk, File
 from rocketha.store.dispatch import of_record
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
@@ -409,6 +411,99 @@ class PromotionTests(unittest.TestCase):
                 replica.follow()
                 disk.kill()
                 self.assertEqual(open_replica(disk).lack, "")
+
+    def met_by_recovery(self, disk: MemoryDisk, power_cut: bool = False) -> int:
+        """A disk with a replica's log, confirmed to its end, that a crash and a bit that tipped over have met; where it
+        ended."""
+        master = open_master(memory())
+        fill(master, 0, 30)
+        data, boundaries = raw(master), ends(raw(master))
+        replica = open_replica(disk)
+        for end in (boundaries[14], len(data)):
+            replica.append_raw(replica.end, data[replica.end : end])
+            catch_up(replica)
+            flush(replica.store)
+            upkeep(replica.store, NOW_MS + 100_000)  # queues are synced now, and not with the second half
+        self.assertLess(checkpoint.load(disk, f"{ROOT}/checkpoint").logics_offset, boundaries[14])
+        if power_cut:
+            disk.crash()
+        else:
+            disk.kill()
+        place = boundaries[20] + 90
+        with self.opened(disk, place) as file:
+            file.write(place % SMALL.segment_size, [bytes([file.read(place % SMALL.segment_size, 1)[0] ^ 4])])
+            file.sync()
+        self.data, self.bad_at = data, boundaries[20]
+        return len(data)
+
+    @contextlib.contextmanager
+    def opened(self, disk: MemoryDisk, place: int) -> Iterator[File]:
+        file = disk.open(f"{ROOT}/commitlog/{place - place % SMALL.segment_size:020d}")
+        yield file
+        file.close()
+
+    def test_damage_that_recovery_meets_is_owed(self) -> None:
+        """Nobody had read it before the crash: what recovery cuts off was confirmed all the same, by this replica's
+        acknowledgement too.  A replica of a set may be elected; this one may not lead before it has that again."""
+        for power_cut in (False, True):
+            disk = memory()
+            end = self.met_by_recovery(disk, power_cut)
+            for _ in range(3):  # the first start knows, and so does each that follows
+                replica = open_replica(disk)
+                self.assertEqual(replica.end, self.bad_at)
+                self.assertIn(f"confirmed up to {end}", replica.lack)
+                with self.assertRaises(CorruptStore):
+                    replica.promote()
+                upkeep(replica.store, NOW_MS + 100_000)
+                disk.kill()
+            replica = open_replica(disk)
+            replica.append_raw(replica.end, self.data[replica.end :])
+            self.assertEqual((replica.lack, replica.promote().end), ("", end))
+
+    def test_damage_that_recovery_meets_and_any_failure(self) -> None:
+        """At each step of that start, by kill and by power cut: it is known afterwards."""
+        for power_cut in (False, True):
+            for step in itertools.count(1):
+                disk = memory(step)
+                end = self.met_by_recovery(disk)
+                disk.fail_at(step, times=1000)
+                try:
+                    open_replica(disk)
+                    through = True
+                except DiskFailure:
+                    through = False
+                disk.heal()
+                if power_cut:
+                    disk.crash()
+                else:
+                    disk.kill()
+                self.assertIn(f"confirmed up to {end}", open_replica(disk).lack, step)
+                if through:
+                    break
+            self.assertGreater(step, 20)
+
+    def test_what_was_never_synced_is_not_owed(self) -> None:
+        """Under ASYNC_FLUSH a power cut takes what was acknowledged from the page cache, perhaps everywhere: a group
+        that had to have it again would have no master for ever."""
+        master = open_master(memory())
+        fill(master, 0, 30)
+        data, boundaries = raw(master), ends(raw(master))
+        disk = memory()
+        replica = open_replica(disk)
+        replica.append_raw(0, data[: boundaries[14]])
+        flush(replica.store)
+        replica.append_raw(replica.end, data[replica.end :])
+        catch_up(replica)
+        for second in range(5):
+            for job in replica.store.maintenance(NOW_MS + 100_000 + 1000 * second):
+                job.run()
+                replica.store.finished(job, None)
+        self.assertEqual(checkpoint.load(disk, f"{ROOT}/checkpoint").confirm_offset, boundaries[14])
+        disk.crash()
+        replica = open_replica(disk)
+        self.assertLess(replica.end, len(data), "nothing was lost: this shows nothing")
+        self.assertEqual(replica.lack, "")
+        replica.promote()
 
     def test_a_demoted_master_is_a_replica_again(self) -> None:
         """Its own unconfirmed tail is cut to the consistent point and replaced; epochs follow."""

@@ -1,6 +1,7 @@
 """How far a replica's log was confirmed before a bad record in it was found, until it reaches there again.
 
-Pure.  One decimal number, a log offset, in a file beside the epochs'.  A broker of Java's does not read it.
+Pure.  Who found it: the dispatcher, or recovery, which ends the log there.  One decimal number, a log offset, in a file
+beside the epochs'.  A broker of Java's does not read it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,16 @@ def load(disk: Disk, epoch_path: str) -> int:
     if not (data.isdigit() and len(data) <= 19):
         raise CorruptStore(path, 0, f"no log offset: {data!r}")
     return int(data)
+
+
+def raise_to(disk: Disk, epoch_path: str, offset: int) -> None:
+    """At least ``offset`` is owed; on the disk when this returns.
+
+    :raises CorruptStore: see :func:`load`.
+    :raises DiskFailure: the former or the new one is there.
+    """
+    if load(disk, epoch_path) < offset:
+        save(disk, epoch_path, offset)
 
 
 def save(disk: Disk, epoch_path: str, offset: int) -> None:

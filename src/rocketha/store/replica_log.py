@@ -19,10 +19,11 @@ only when :attr:`ReplicaLog.ready` is true, that is, when all it has is synced. 
 nobody: the master compares with the ends of records.
 
 **The confirm offset** is the bound below which a consumer may read, and below which nothing is ever cut but by an
-unclean election.  Kept in the checkpoint (byte 32, as Java), saved with it about once a second and at a clean stop;
-what is on the disk is therefore at most a second too low, and never too high: a cut lowers it there first, and a log
-found shorter lowers it when the store is loaded.  A store that has neither a confirm offset nor an epoch file stood
-alone: all of its log counts as confirmed.  It moves up only (:meth:`ReplicaLog.confirm`), never above the end.
+unclean election.  Kept in the checkpoint (byte 32, as Java), saved with it about once a second and at a clean stop, as
+far as the log is synced; what is on the disk is therefore a little too low, and never too high: a cut lowers it there
+first.  A log that is found shorter has lost synced bytes: they are owed (below).  A store that has neither a confirm
+offset nor an epoch file stood alone: all of its log counts as confirmed.  It moves up only
+(:meth:`ReplicaLog.confirm`), never above the end.
 
 **Queues and index** follow the confirm offset, so that a cut above it does not touch them; unless ``bounded`` is
 false (classic replication, which has no confirm offset; ``readUnCommitted``).  A master's own are made as it appends;
@@ -34,7 +35,8 @@ the old master was in the middle of), and only then does the store take messages
 the queues, which hold all of the log.  The new epoch begins at that end.  Consumers see it when the new master's
 confirm offset passes it.  A bad record below the confirm offset refuses the promotion: another replica has it whole.
 So does the lack of what was cut off for such a record, until it is there again (:meth:`ReplicaLog.cut_damage`): how far
-the log was confirmed is kept in a file of its own (``owed_file.py``), which also the next start reads.
+the log was confirmed is kept in a file of its own (``owed_file.py``), which also the next start reads; recovery writes
+it too, before the checkpoint is lowered, when it ends the log below the confirm offset.
 
 **Cutting** (:meth:`ReplicaLog.truncate`): see ``message_store.py`` for the log, ``epoch_file.py`` for the order of log
 and epochs.  A cut within a record is made at its beginning: the rest would read as zeros and could pass for whole.

@@ -31,7 +31,8 @@ class Upkeep:
     :ivar fields: what the checkpoint may claim now.
     :ivar last_record: log offset and store time in ms of the newest record.
     :ivar space: of the disk, as last looked at; where the log lies on another, of the one with less room.
-    :ivar confirm_offset: of a replicated log: what the next checkpoint says of it; None leaves the file's value.
+    :ivar confirm_offset: of a replicated log: what the next checkpoint says of it, as far as the log is synced; None
+        leaves the file's value.
     :ivar keep_from: of a replica: log offset from which on queues and index are not made yet, so that no file with
         later bytes may expire; None for all of the log.
     """
@@ -215,8 +216,10 @@ class Upkeep:
     def checkpoint_job(self) -> Job | None:
         """Save the checkpoint if it may claim more than it does; None otherwise."""
         saved = self._saved
-        if self.confirm_offset is not None and self.confirm_offset != self.fields.confirm_offset:
-            self.fields = self.fields._replace(confirm_offset=self.confirm_offset)
+        if self.confirm_offset is not None:
+            # What is not synced a power cut may take; what is synced and not there at the next start is damaged.
+            synced = max(self._log.flushed, self.fields.confirm_offset)
+            self.fields = self.fields._replace(confirm_offset=min(self.confirm_offset, synced))
         if self._saving or (
             self.fields.logics_offset == saved.logics_offset
             and self.fields.index_timestamp_ms == saved.index_timestamp_ms
