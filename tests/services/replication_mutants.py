@@ -102,6 +102,18 @@ MUTANTS = (
         "                pass",
     ),
     Mutant(
+        "a master sends what it could not sync",
+        "store/commitlog.py",
+        "        return self.flushed if self.sync_failed else self.end",
+        "        return self.end",
+    ),
+    Mutant(
+        "a master that could not sync acknowledges what slaves have",
+        "broker/acknowledgements.py",
+        " + _fail(\n            self._replicated, ResponseCode.FLUSH_DISK_TIMEOUT\n        )",
+        "",
+    ),
+    Mutant(
         "damage is cut for ever",
         SLAVE,
         "        if damage is None or damage.offset in self._cut_at:",

@@ -184,6 +184,10 @@ class OtherLogTests(PairCase):
         """It appends nothing, says why, and counts for nobody."""
         before = self.bytes_of(self.log(slave), self.log(slave).begin)
         self.run_for(5.0)
+        with capturedLogs() as events:  # it tries again, and again says nothing new
+            self.run_for(40.0)
+        told = [event["log_format"] for event in events if "replication_slave" in event["log_namespace"]]
+        self.assertEqual(told, [])
         self.assertEqual(self.log(slave).end, end)
         self.assertEqual(self.bytes_of(self.log(slave), self.log(slave).begin), before)
         self.assertIn("is another log", self.service(slave).ready() or "")
@@ -676,6 +680,78 @@ class FailedSyncTests(PairCase):
         self.restart(slave)
         self.until("a link", lambda: self.connected(slave))
         self.until("success", lambda: self.send(self.master) == 0)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+
+
+class FailedMasterSyncTests(PairCase):
+    """A master whose sync failed: the kernel may have dropped what was to be synced, and read what was there before."""
+
+    master_settings = SYNC
+
+    def failed(self, slave: Host) -> tuple[int, int]:
+        """The slave is away, messages are synced, more are not, and then the sync fails; how far it had come, and how
+        many messages that were."""
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        slave.kill()
+        self.run_for(0.1)
+        self.send_many(self.master, 8)
+        self.until("synced", lambda: self.log(self.master).store.flushed_offset == self.log(self.master).end)
+        synced = self.log(self.master).end
+        self.master.disk.fail_at(1, times=1000, only=["sync"])
+        self.send_many(self.master, 8)
+        self.until("the sync failed", lambda: self.log(self.master).store.log.broken)
+        self.assertGreater(self.log(self.master).end, synced)
+        return synced, 1 + 2
+
+    def test_who_waits_for_a_slave_is_told(self) -> None:
+        """FLUSH_DISK_TIMEOUT at once: success would say that this broker has it, which nobody knows."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.assertEqual(self.send(self.master), 0)
+        slave.freeze(whole=True)
+        self.master.disk.fail_at(1, times=1000, only=["sync"])
+        waiting = self.sending(self.master)
+        self.assertEqual(self.await_(waiting, 1.5).code, ResponseCode.FLUSH_DISK_TIMEOUT)
+        self.assertEqual(self.send(self.master), ResponseCode.SERVICE_NOT_AVAILABLE)
+        self.assertIn("failed", self.service(self.master).ready() or "")
+
+    def test_nothing_of_it_is_copied(self) -> None:
+        """A slave is sent what is on the disk, and no more; a restart looks at the rest and sends it."""
+        slave = self.slave()
+        synced, _ = self.failed(slave)
+        self.restart(slave)
+        self.until("the rest of it", lambda: self.log(slave).end == synced)
+        self.run_for(7.0)
+        self.assertEqual((self.log(slave).end, self.service(slave).ready()), (synced, None))
+        self.master.disk.heal()
+        self.master.kill()
+        self.restart(self.master)
+        self.assertGreater(self.log(self.master).end, synced)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+
+    def test_who_has_read_it_is_not_sent_back(self) -> None:
+        """The end that consumers see stays where it was, and what reads whole is theirs."""
+        slave = self.slave()
+        _, there = self.failed(slave)
+        self.assertEqual(self.service(self.master).store.max_offset("T", 0), there + 2)
+        self.assertEqual(self.pull(self.master, offset=there + 1).code, 0)
+
+    def test_its_power_fails_too(self) -> None:
+        """What was not on its disk is nowhere: both logs are one."""
+        slave = self.slave()
+        synced, there = self.failed(slave)
+        self.restart(slave)
+        self.until("the rest of it", lambda: self.log(slave).end == synced)
+        self.master.disk.heal()
+        self.master.power_off()
+        self.restart(self.master)
+        self.assertLess(self.service(self.master).store.max_offset("T", 0), there + 2)
+        self.await_(self.sending(self.master).addErrback(lambda _: None))  # the old connection
+        self.send_many(self.master, 8)
         self.until("level", lambda: self.level(self.master, slave))
         self.same_logs(self.master, slave)
 

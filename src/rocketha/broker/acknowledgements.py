@@ -148,9 +148,14 @@ class Acknowledgements:
         return min(dues, default=None)
 
     def disk_failed(self) -> int:
-        """Nothing will reach the disk any more: answer who waits for it; how many."""
-        count = _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT)
-        return count + _fail(self._replicated, ResponseCode.FLUSH_DISK_TIMEOUT) if self.sync_flush else count
+        """A sync failed, and nothing will reach the disk any more: answer all; how many.
+
+        Also those that wait for replicas only: the page cache may have dropped what was to be synced, so that success,
+        which says that this broker has the message, would not be true.
+        """
+        return _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT) + _fail(
+            self._replicated, ResponseCode.FLUSH_DISK_TIMEOUT
+        )
 
     def abandon(self) -> int:
         """This broker is the master no more: nobody can say that a message is safe; how many were answered."""

@@ -3,7 +3,7 @@
 Theory of operation.  While a flush is on its way to the disk, appends and their waiters collect; when it returns, the
 waiters it covers are answered and, if others wait, the next one starts.  So the number of ``fdatasync`` calls follows
 the disk, not the senders.  Under ASYNC_FLUSH a clock starts it.  A failed flush is final: the store refuses writes
-from then on, every waiter is told.
+from then on and sends replicas only what is on the disk, and every waiter is told.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ class Flusher:
         failure = exception_of(result)
         self._store.finished(job, failure)
         if failure is not None:
-            self._log.critical("the commit log can not be flushed, no more messages are taken: {why}", why=str(failure))
+            self._log.critical(
+                "the commit log can not be flushed, no more messages are taken, and what lies between {flushed} and"
+                " {end} is copied to nobody until a new start has looked at it: {why}",
+                flushed=self._store.flushed_offset, end=self._store.max_physical_offset, why=str(failure),
+            )  # fmt: skip
             self._as_turn(self._fail)
         else:
             self._answer_waiting()

@@ -3,10 +3,12 @@
 Pure.  Java: ``CommitLog``.  It knows offsets and files; the records themselves are made in ``append.py`` and judged in
 ``wire/record.py``.
 
-Durability, in this order: the records of a turn are written (``write``); a flush job syncs every file that was
-written since the last one, then the directory if a file was made; only then ``flushed`` moves and a synchronous send
-is acknowledged.  A failed sync is final: the kernel may have dropped the bytes and would call the next sync a
-success, so the log takes nothing more until the process has started again and looked at what is there.
+Durability, in this order: the records of a turn are written (``write``); a flush job syncs every file that was written
+since the last one, then the directory if a file was made; only then ``flushed`` moves and a synchronous send is
+acknowledged.  A failed sync is final: the kernel may have dropped the bytes and would call the next sync a success, so
+the log takes nothing more until the process has started again and looked at what is there.  Until then no replica is
+sent what lies behind ``flushed``: a page that was dropped is read as it was before, and raw bytes are checked by
+nobody.  Consumers are shown it, record by record with its CRC, because they may have read it before.
 
 A failed write leaves unknown bytes behind ``end``.  They are zeroed before anything else is appended; as long as that
 fails too, every append is refused.  So what lies behind ``end`` is always zeros, and no crash can bring a refused
@@ -39,6 +41,7 @@ class CommitLog:
 
     :ivar end: offset behind the last record: where the next one goes (Java's max physical offset).
     :ivar flushed: everything below is on the disk.
+    :ivar sync_failed: of what lies behind ``flushed`` nobody knows whether it will be read as it was written.
     :ivar broken: why the log takes no more writes, for good; None while it does.
     """
 
@@ -46,6 +49,7 @@ class CommitLog:
         self.segments = SegmentedFile(disk, files, directory, segment_size)
         self.end = 0
         self.flushed = 0
+        self.sync_failed = False
         self.broken: str | None = None
         self._disk = disk
         self._segment_size = segment_size
@@ -53,6 +57,11 @@ class CommitLog:
         self._flushing = False
         self._preparing = False
         self._spoiled: list[tuple[int, int]] = []  # (offset, bytes) of failed writes, not yet zeroed
+
+    @property
+    def sound_end(self) -> int:
+        """Up to here the log reads as it was written."""
+        return self.flushed if self.sync_failed else self.end
 
     @property
     def begin(self) -> int:
@@ -177,6 +186,7 @@ class CommitLog:
 
     def _flush_failed(self, error: Exception) -> None:
         self._flushing = False
+        self.sync_failed = True
         if self.broken is None:
             self.broken = f"a sync failed, what is on the disk is unknown: {error}"
 

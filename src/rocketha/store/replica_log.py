@@ -144,11 +144,11 @@ class ReplicaLog:
         return self.store.config.segment_size
 
     def readable(self, offset: int) -> int:
-        """Bytes from ``offset`` to the end of its file or of the log; 0 outside."""
+        """Bytes from ``offset`` to the end of its file or of the log, as far as it reads as written; 0 outside."""
         log = self.store.log
-        if not log.begin <= offset < log.end or not log.segments.bases:
+        if not log.begin <= offset < log.sound_end or not log.segments.bases:
             return 0
-        return min(log.end - offset, self.file_size - offset % self.file_size)
+        return min(log.sound_end - offset, self.file_size - offset % self.file_size)
 
     def reader(self) -> RawReader:
         """A reader of raw bytes for one link."""
