@@ -99,6 +99,23 @@ class ThroughputTests(ReplicationCase):
         for how, seconds in took.items():
             self.assertLess(seconds, 1.1 * alone, f"{how}: {took}, alone {alone}")
 
+    def test_h3_a_disk_that_reads_slowly(self) -> None:
+        """A slave that was away needs what is no longer in memory, half a second a block: no sender waits for that."""
+        master, slave = self.started_pair()
+        slave.kill()
+        self.send_many(master, 600)
+        quick = self.seconds_of(master, 10)
+        master.disk.cached, master.disk.read_s = False, 0.5
+        self.restart(slave)
+        began, behind = self.world.now, self.log(master).end
+        while self.log(slave).end < behind:
+            self.assertLess(self.seconds_of(master, 10), 2 * quick)
+            self.assertLess(self.world.now - began, 60.0)
+        self.assertGreater(self.world.now - began, 0.4, "nothing was read slowly: this shows nothing")
+        master.disk.cached = True
+        self.until("level", lambda: self.level(master, slave))
+        self.same_logs(master, slave)
+
     def test_s1_9_a_lost_disk_takes_what_was_on_its_way(self) -> None:
         """A master's machine is lost for good, in the middle of a load: the slave, 20 ms away, has all that was
         acknowledged more than 25 ms before."""

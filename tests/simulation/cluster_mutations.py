@@ -22,6 +22,7 @@ from rocketha.replication.acks import NO_ACK
 from rocketha.replication.lease import Lease
 from rocketha.replication.sync_state import SyncState
 from rocketha.services.broker_files import TableFile
+from rocketha.services.log_reads import LinkReader
 from rocketha.simulation.cluster_scenario import ClusterScenario
 from rocketha.simulation.cluster_setup import ALONE, CLASSIC, CONTROLLER, expand_cluster
 from rocketha.simulation.faults import ALL_KINDS
@@ -31,7 +32,7 @@ from rocketha.store.memory_disk import MemoryFile
 from rocketha.store.message_store import MessageStore
 from rocketha.store.reading import Reader
 from rocketha.store.recovery import Recovery
-from rocketha.store.replica_log import RawReader, ReplicaLog
+from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.record import decode_any
 from tests.simulation import hunting
 from tests.simulation.mutations import Mutation, patch
@@ -180,15 +181,15 @@ def held_pulls_forgotten() -> None:
 
 @mutation(CLASSIC, "a slave is sent a wrong byte now and then", ())
 def wrong_bytes_sent() -> None:
-    read, count = RawReader.read, itertools.count(1)
+    read, count = LinkReader.read, itertools.count(1)
 
-    def wrong(self: RawReader, offset: int, size: int) -> bytes:
+    def wrong(self: LinkReader, offset: int, size: int) -> memoryview | defer.Deferred[bytes]:
         data = read(self, offset, size)
-        if size > 40 and next(count) % EVERY == 0:
-            return data[:-1] + bytes([data[-1] ^ 1])
+        if isinstance(data, memoryview) and size > 40 and next(count) % EVERY == 0:
+            data[-1] ^= 1
         return data
 
-    patch(RawReader, "read", wrong)
+    patch(LinkReader, "read", wrong)
 
 
 @mutation(CONTROLLER, "sends are acknowledged before the replicas have them", CUTS)

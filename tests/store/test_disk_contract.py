@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ class DiskContract:
 
     disk: Disk
     root: str
+    has_cached_reads = True
     assertEqual: Callable[..., None]
     assertTrue: Callable[..., None]
     assertFalse: Callable[..., None]
@@ -68,6 +70,19 @@ class DiskContract:
         self.assertEqual(other.read(0, 4), b"xyz\0")
         other.close()
         file.close()
+
+    def test_what_is_in_memory_is_read_without_the_disk(self) -> None:
+        """All of it, or nothing is said; what was just written is there, and what is behind the end is not."""
+        file = self.disk.create(f"{self.root}/f", 0)
+        file.write(0, [bytes(range(256)) * 400])
+        view = memoryview(bytearray(70_000))
+        if self.has_cached_reads:
+            self.assertTrue(file.read_cached(1000, view))
+            self.assertEqual(view, file.read(1000, 70_000))
+        self.assertFalse(file.read_cached(256 * 400 - 10, view))
+        self.assertFalse(file.read_cached(256 * 400, view[:1]))
+        file.close()
+        self.fails(errno.EBADF, lambda: file.read_cached(0, view))
 
     def test_truncate_cuts_and_extends_by_zeros(self) -> None:
         """What was cut does not come back when the file grows again."""
@@ -171,6 +186,17 @@ class MemoryDiskContractTests(DiskContract, unittest.TestCase):
         self.disk.make_dirs(self.root)
 
 
+def _reads_without_waiting(root: str) -> bool:
+    """Whether this system and this file system know RWF_NOWAIT."""
+    with tempfile.TemporaryFile(dir=root) as file:
+        file.write(b"x")
+        file.flush()
+        try:
+            return os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT) == 1
+        except (AttributeError, OSError):
+            return False
+
+
 class PosixDiskContractTests(DiskContract, unittest.TestCase):
     """The real disk."""
 
@@ -178,6 +204,7 @@ class PosixDiskContractTests(DiskContract, unittest.TestCase):
         """A temporary folder."""
         self.disk = PosixDisk()
         self.root = tempfile.mkdtemp(prefix="rocketha-disk-")
+        self.has_cached_reads = _reads_without_waiting(self.root)
         self.addCleanup(shutil.rmtree, self.root)
 
     def test_a_path_with_nul_is_refused(self) -> None:

@@ -34,13 +34,14 @@ def eager_write(transport: Any, data: bytes) -> bool:
     return False
 
 
-def eager_write_block(transport: Any, head: bytes, body: bytes) -> None:
+def eager_write_block(transport: Any, head: bytes, body: bytes | memoryview) -> None:
     """Like :func:`eager_write` for a large ``body``, which is neither joined to its head nor sent in slices.
 
-    Copies of a megabyte cost more than the socket does: each is memory that the system has to clear first.
+    Copies of a megabyte cost more than the socket does: each is memory that the system has to clear first.  What the
+    socket does not take is copied: the body is the caller's again.
     """
     if not _takes_bytes_now(transport):
-        transport.write(head + body)
+        transport.write(b"".join((head, body)))
         return
     if transport.disconnecting:
         return
@@ -49,9 +50,9 @@ def eager_write_block(transport: Any, head: bytes, body: bytes) -> None:
     except OSError:
         sent = 0  # full, or gone: the reactor finds out by its own write
     if sent < len(head):
-        transport.write(head[sent:] + body)
+        transport.write(b"".join((head[sent:], body)))
     elif sent < len(head) + len(body):
-        transport.write(body[sent - len(head) :])
+        transport.write(bytes(memoryview(body)[sent - len(head) :]))
 
 
 def _takes_bytes_now(transport: Any) -> bool:

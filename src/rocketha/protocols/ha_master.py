@@ -1,10 +1,11 @@
 """A master's end of HA links, and the port that slaves connect to; both wires.
 
 Theory of operation.  One block of the log is under way for each slave (:mod:`rocketha.replication.master_link`).  It is
-read when it may leave, written at once as far as the socket takes it, and the rest waits in the transport, which says
-when it is through: then the machine is told that the block *drained* and names the next one.  Where the socket takes
-blocks as fast as they come, other work gets its turn after :data:`TURN_BYTES`.  So a slave that does not read costs one
-block and the transport's mark (64 KiB), however far it is behind.
+read when it may leave; where the disk has to be waited for that is done elsewhere, and nothing else leaves on this link
+before the block is there.  It is written at once as far as the socket takes it, and the rest waits in the transport,
+which says when it is through: then the machine is told that the block *drained* and names the next one.  Where the
+socket takes blocks as fast as they come, other work gets its turn after :data:`TURN_BYTES`.  So a slave that does not
+read costs one block and the transport's mark (64 KiB), however far it is behind.
 
 Blocks are read and written, not sent with ``sendfile``: what that saves is at the end that has less to do (see
 benchmarks/ha_catch_up.py), and pages that wait in a socket would change under it when a deposed master cuts its log.
@@ -24,11 +25,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 from typing import Protocol as Interface
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IDelayedCall, IPushProducer, IReactorTime
 from twisted.internet.protocol import ServerFactory
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
+from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.admission import Admission, Guest
 from rocketha.protocols.eager import eager_write, eager_write_block
@@ -54,13 +57,16 @@ NOTES_MAX = 20
 
 
 class BlockReader(Interface):
-    """Reads the log for one link, as :class:`rocketha.store.replica_log.RawReader` does."""
+    """Reads the log for one link."""
 
-    def read(self, offset: int, size: int) -> bytes:
-        """Exactly these bytes, which lie in one file; DiskFailure or CorruptStore if they cannot be had."""
+    def read(self, offset: int, size: int) -> bytes | memoryview | Deferred[bytes]:
+        """Exactly these bytes, which lie in one file; DiskFailure or CorruptStore if they cannot be had.
+
+        A view is good until control is given back.  No other read is asked for before a Deferred fired.
+        """
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Give the descriptor back, now or when a read is over that is out."""
 
 
 class OpenLink(NamedTuple):
@@ -119,6 +125,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
         self.bytes_sent = 0
         self.factory = factory
         self._reader: BlockReader | None = None
+        self._reading = False  # a block is being read that the disk has to be waited for
         self._paused = False  # the transport waits for the slave to read
         self._unread = 0  # bytes of frames without a body since then
         self._turn_left = 0
@@ -198,9 +205,35 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
         try:
             body = self._reader.read(block.offset, block.size)
         except (DiskFailure, CorruptStore) as error:
-            self.factory.owner.disk_failed(self, error)
-            self._end(f"the log cannot be read: {error}", None)
+            self._unreadable(error)
             return
+        if isinstance(body, Deferred):
+            self._reading = True
+            body.addCallbacks(self._read, self._not_read, callbackArgs=(block,))
+            body.addErrback(self._broken)
+        else:
+            self._send_block(block, body)
+
+    def _read(self, body: bytes, block: SendLog) -> None:
+        self._reading = False
+        if not self.over:
+            self._send_block(block, body)
+
+    def _not_read(self, failure: Failure) -> None:
+        self._reading = False
+        failure.trap(DiskFailure, CorruptStore)
+        if not self.over:
+            self._unreadable(cast(DiskFailure | CorruptStore, failure.value))
+
+    def _broken(self, failure: Failure) -> None:
+        self.factory.log.failure("a block was not sent: {log_failure.value}", failure=failure)
+        self.abort("a block of the log could not be sent")  # the machine is no longer in step
+
+    def _unreadable(self, error: DiskFailure | CorruptStore) -> None:
+        self.factory.owner.disk_failed(self, error)
+        self._end(f"the log cannot be read: {error}", None)
+
+    def _send_block(self, block: SendLog, body: bytes | memoryview) -> None:
         size = len(block.head) + block.size
         self.bytes_sent += size
         self._turn_left -= size
@@ -208,7 +241,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
         if self._paused:
             return
         if self._turn_left > 0:
-            self._events.append(self.machine.drained)
+            self.tell(self.machine.drained)
         else:
             self._later = self._clock.callLater(0, self._go_on)
 
@@ -218,6 +251,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
             self.tell(self.machine.drained)
 
     def _say(self, data: bytes) -> None:
+        ensure(not self._reading, "a machine says nothing while its block is under way")
         self.bytes_sent += len(data)
         if self._paused:
             self._unread += len(data)
@@ -236,7 +270,8 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
         """Twisted: it is through."""
         self._paused = False
         self._unread = 0
-        self.tell(self.machine.drained)
+        if not self._reading:  # the block comes yet
+            self.tell(self.machine.drained)
 
     def stopProducing(self) -> None:
         """Twisted: the transport ends."""

@@ -55,6 +55,7 @@ from rocketha.services.fast_port import unsupported
 from rocketha.services.fatal import end_process
 from rocketha.services.flusher import Flusher
 from rocketha.services.lingering import Lingering
+from rocketha.services.log_reads import LogReads
 from rocketha.services.parked_requests import ParkedRequests
 from rocketha.services.registration import Registration
 from rocketha.services.replication import Replication
@@ -77,7 +78,7 @@ class BrokerService(service.MultiService):
     :param warnings: what to log at the start.
     :param reactor: the global one, taken at the start, where not given.
     :param chance: where producers leave the choice of a queue to the broker.
-    :param work: makes the three threads for blocking work (log, small files, upkeep of the store).
+    :param work: makes the four threads for blocking work (log, small files, upkeep of the store, reads for slaves).
     :param wall: seconds since 1970; the reactor's clock where not given.
     :param pid: this process's number, for message ids and the abort file.
     :param role_source: who decides about the role; what the configuration says where not given.
@@ -130,9 +131,9 @@ class BrokerService(service.MultiService):
     # --- what it is made of
 
     def _build(self) -> None:
-        self._log_work = self._work(self.reactor, "rocketha-log")
-        self.file_work = self._work(self.reactor, "rocketha-files")
-        self._upkeep_work = self._work(self.reactor, "rocketha-upkeep")  # its jobs are long: no table waits for them
+        names = ("log", "files", "upkeep", "reads")  # the store's upkeep is long: no table waits for it
+        self._works = [self._work(self.reactor, f"rocketha-{name}") for name in names]
+        self._log_work, self.file_work, self._upkeep_work, self._read_work = self._works
         parts = make_parts(
             self.config, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
             lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
@@ -170,9 +171,8 @@ class BrokerService(service.MultiService):
             self.log.warn("{warning}", warning=warning)
         began = self.reactor.seconds()
         self._build()
-        self._log_work.start()
-        self.file_work.start()
-        self._upkeep_work.start()
+        for work in self._works:
+            work.start()
         self._starting = self._log_work.run(functools.partial(self._load, self._now(), self._pid()))
         self._starting.addCallback(self._recovered, began)
         self._starting.addErrback(self._not_started)
@@ -199,7 +199,7 @@ class BrokerService(service.MultiService):
         keys = self.config.replication
         self.replication = Replication(
             log, keys, self.reactor, self.chance, self._changes, self.flusher, self.waiting, self.wakeups,
-            self.as_turn, self._now, report.clean,
+            self.as_turn, self._now, LogReads(self._read_work), report.clean,
         )  # fmt: skip
         self.replication_status = ReplicationStatus(self.replication, self.state, self.waiting, self.reactor, self.wall)
         if self._role_source is not None:
@@ -299,7 +299,7 @@ class BrokerService(service.MultiService):
         if not linger:
             yield self._end_store(was_serving)
         if self._starting is not None:
-            for work in (self._log_work, self.file_work, self._upkeep_work):
+            for work in self._works:
                 work.stop()
 
     def hurry(self) -> None:

@@ -38,6 +38,7 @@ from rocketha.replication.sync_state import SetChange
 from rocketha.services.broker_wakeups import Wakeups
 from rocketha.services.config_replication import SLAVE, ReplicationConfig
 from rocketha.services.flusher import Flusher
+from rocketha.services.log_reads import LogReads
 from rocketha.services.replication_jobs import LogChanges
 from rocketha.services.replication_links import AsTurn, ClassicLinks, SetLinks, SlaveLinks
 from rocketha.services.replication_slave import Following
@@ -61,7 +62,7 @@ class Replication:
     def __init__(
         self, log: ReplicaLog, keys: ReplicationConfig, reactor: Any, chance: random.Random, changes: LogChanges,
         flusher: Flusher, waiting: Acknowledgements, wakeups: Wakeups, as_turn: AsTurn, now_ms: Callable[[], int],
-        intact: bool = True,
+        reads: LogReads, intact: bool = True,
     ) -> None:  # fmt: skip
         self.log = log
         self.keys = keys
@@ -89,9 +90,11 @@ class Replication:
         self.confirm = ConfirmOffset(store.confirm_offset, log.end) if self.controlled else None
         self.classic = self.elected = None
         if self.confirm is None:
-            self.classic = ClassicLinks(log, keys, timing, waiting, as_turn, reactor)
+            self.classic = ClassicLinks(log, keys, timing, waiting, as_turn, reactor, reads)
         else:
-            self.elected = SetLinks(log, keys, timing, waiting, as_turn, reactor, self.confirm, self._confirmed)
+            self.elected = SetLinks(
+                log, keys, timing, waiting, as_turn, reactor, reads, self.confirm, self._confirmed
+            )  # fmt: skip
             self.elected.moved = self._moved
         self.following = Following(log, changes, flusher.kick, keys, timing, reactor, chance, self.confirm, self._grown)
         flusher.synced = self._synced

@@ -30,6 +30,7 @@ from rocketha.replication.link import Cause, LinkTiming
 from rocketha.replication.sync_state import SetChange, SyncState, SyncTiming
 from rocketha.replication.throttle import Throttle
 from rocketha.services.config_replication import SYNC_MASTER, ReplicationConfig
+from rocketha.services.log_reads import LinkReader, LogReads
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.ha_frames import SlaveHello
 
@@ -45,7 +46,7 @@ class SlaveLinks:
 
     def __init__(
         self, log: ReplicaLog, keys: ReplicationConfig, timing: LinkTiming, waiting: Acknowledgements, as_turn: AsTurn,
-        reactor: Any,
+        reactor: Any, reads: LogReads,
     ) -> None:  # fmt: skip
         self._log = log
         self._keys = keys
@@ -53,6 +54,7 @@ class SlaveLinks:
         self._waiting = waiting
         self._as_turn = as_turn
         self._reactor = reactor
+        self._reads = reads
         self.factory = MasterHaFactory(self, reactor)
         self.serving = False
         self._logger = make_logger()
@@ -96,7 +98,7 @@ class SlaveLinks:
             return "this broker is not the master"
         if not self._keys.may_replicate(connection.peer_host):
             return "haAllowedAddresses does not name it"
-        return OpenLink(self._machine(now_ms), self._log.reader())
+        return OpenLink(self._machine(now_ms), LinkReader(self._log.reader(), self._reads))
 
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
         """See :class:`LinkOwner`."""
@@ -119,9 +121,9 @@ class ClassicLinks(SlaveLinks):
 
     def __init__(
         self, log: ReplicaLog, keys: ReplicationConfig, timing: LinkTiming, waiting: Acknowledgements, as_turn: AsTurn,
-        reactor: Any,
+        reactor: Any, reads: LogReads,
     ) -> None:  # fmt: skip
-        super().__init__(log, keys, timing, waiting, as_turn, reactor)
+        super().__init__(log, keys, timing, waiting, as_turn, reactor, reads)
         self._acks = ReplicaAcks()
         self._need = keys.in_sync_replicas if keys.broker_role == SYNC_MASTER else 1
 
@@ -201,9 +203,9 @@ class SetLinks(SlaveLinks):
 
     def __init__(
         self, log: ReplicaLog, keys: ReplicationConfig, timing: LinkTiming, waiting: Acknowledgements, as_turn: AsTurn,
-        reactor: Any, confirm: ConfirmOffset, confirmed: Callable[[int], None],
+        reactor: Any, reads: LogReads, confirm: ConfirmOffset, confirmed: Callable[[int], None],
     ) -> None:  # fmt: skip
-        super().__init__(log, keys, timing, waiting, as_turn, reactor)
+        super().__init__(log, keys, timing, waiting, as_turn, reactor, reads)
         self._confirm = confirm
         self._confirmed = confirmed
         self._need = ALL if keys.all_ack_in_sync_state_set else keys.in_sync_replicas

@@ -30,7 +30,8 @@ LONG_S = 10.0
 class SimulatedDisk(MemoryDisk):
     """See the module.
 
-    :ivar slow: what a sync's time is multiplied with.
+    :ivar slow: what a sync's time is multiplied with, and a read's.
+    :ivar read_s: what a read of the commit log takes that is not in memory (``cached`` False).
     :ivar spent_s: time taken by the operations since somebody looked.
     :ivar die_at: the process dies at the so-maniest operation from now; 0 for never.
     :ivar died: called then.
@@ -40,6 +41,7 @@ class SimulatedDisk(MemoryDisk):
     def __init__(self, chance: random.Random, tear_bytes: int = SECTOR) -> None:
         super().__init__(chance, tear_bytes)
         self.slow = 1.0
+        self.read_s = 0.0
         self.spent_s = 0.0
         self.die_at = 0
         self.syncs = 0
@@ -56,6 +58,8 @@ class SimulatedDisk(MemoryDisk):
         if operation == "sync":
             self.syncs += 1
             self.spent_s += self.sync_s()
+        elif operation == "read" and not self.cached and "/commitlog/" in path:
+            self.spent_s += self.read_s * self.slow
         super().step(path, operation)
 
     def sync_s(self) -> float:

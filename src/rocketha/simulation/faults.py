@@ -248,7 +248,7 @@ class Injector:
             elif fault.kind == "sync-error":
                 host.disk.fail_at(1, errno.EIO, times=1, only=("sync",))
             else:
-                host.disk.slow = fault.size or 4000.0
+                host.disk.slow, host.disk.cached = fault.size or 4000.0, False
 
     def _disk_again(self, fault: Fault, hosts: list[Host]) -> None:
         for host in hosts:
@@ -257,7 +257,7 @@ class Injector:
             elif fault.kind in ("disk-error", "sync-error"):
                 host.disk.heal()
             else:
-                host.disk.slow = 1.0
+                host.disk.slow, host.disk.cached = 1.0, True
 
     # -- network
 

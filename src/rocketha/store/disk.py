@@ -30,6 +30,12 @@ class File(Protocol):
     def read(self, offset: int, size: int) -> bytes:
         """The bytes at ``offset``; fewer than ``size`` where the file ends."""
 
+    def read_cached(self, offset: int, view: memoryview) -> bool:
+        """Fill ``view`` with the bytes at ``offset`` if no disk has to be waited for.
+
+        :returns: False: it would have to, or nobody knows; then ``view`` holds nothing of use.
+        """
+
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """All bytes of the buffers, one after the other, at ``offset``.  After a failure any part may be there."""
 

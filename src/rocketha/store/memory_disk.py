@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 
 from rocketha.errors import DiskFailure
 from rocketha.store.disk import Buffer, DiskSpace
+from rocketha.store.memory_lock import MemoryLock
 
 PAGE = 4096
 SECTOR = 512
@@ -140,6 +141,12 @@ class MemoryFile:
         self._step("read")
         return self._inode.seen.read(offset, size)
 
+    def read_cached(self, offset: int, view: memoryview) -> bool:
+        """See :meth:`rocketha.store.disk.File.read_cached`."""
+        data = self.read(offset, len(view)) if self._disk.cached else b""
+        view[: len(data)] = data
+        return len(data) == len(view)
+
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """See :meth:`rocketha.store.disk.File.write`; a failing write leaves a random part of its bytes."""
         data = b"".join(buffers)
@@ -191,21 +198,6 @@ class MemoryFile:
         self._open = False
 
 
-class MemoryLock:
-    """A held lock."""
-
-    def __init__(self, disk: MemoryDisk, path: str) -> None:
-        self._disk = disk
-        self._path = path
-        self._life = disk.life
-
-    def release(self) -> None:
-        """See :meth:`rocketha.store.disk.Lock.release`."""
-        if self._life == self._disk.life:
-            self._disk.locks.discard(self._path)
-            self._life = -1
-
-
 _Names = dict[str, "_Inode | None"]
 """path -> file, or None for a directory."""
 
@@ -217,6 +209,7 @@ class MemoryDisk:
     :ivar tear_bytes: size of the unit that a crash keeps or loses whole: :data:`SECTOR`, or 1 for the harshest disk.
     :ivar operations: how many operations were asked for so far.
     :ivar capacity_bytes: ENOSPC beyond this; None for no limit.
+    :ivar cached: reads need not wait.
     :ivar ratio: used part in what :meth:`space` answers, where there is no limit.
     """
 
@@ -225,6 +218,7 @@ class MemoryDisk:
         self.tear_bytes = tear_bytes
         self.operations = 0
         self.capacity_bytes: int | None = None
+        self.cached = True
         self.ratio = 0.1
         self.life = 0
         self.locks: set[str] = set()

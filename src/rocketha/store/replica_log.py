@@ -457,6 +457,15 @@ class RawReader:
             raise CorruptStore(file.path, start, f"{len(data)} of {size} bytes are there")
         return data
 
+    def read_cached(self, offset: int, view: memoryview) -> bool:
+        """Fill ``view`` with the log from ``offset`` on, of one file, if no disk has to be waited for.
+
+        :returns: False: then :meth:`read`, which may be called in a thread if nothing else of this object is meanwhile.
+        :raises CorruptStore: see :meth:`read`.
+        """
+        base = self._check(offset, len(view))
+        return self._file is not None and base == self._base and self._file.read_cached(offset - base, view)
+
     def file_range(self, offset: int, size: int) -> FileRange | None:
         """Where they lie, for sendfile; None on a disk without descriptors.  Good until the next call or
         :meth:`close`."""
@@ -464,14 +473,18 @@ class RawReader:
         number = file.fileno()
         return None if number is None else FileRange(number, start, size)
 
-    def _locate(self, offset: int, size: int) -> tuple[File, int]:
+    def _check(self, offset: int, size: int) -> int:
         segments = self._log.store.log.segments
         base = segments.base_of(offset)
         if not 0 < size <= self._log.readable(offset):
             raise CorruptStore(segments.path(base), offset - base, f"{size} bytes are not in the log")
+        return base
+
+    def _locate(self, offset: int, size: int) -> tuple[File, int]:
+        base = self._check(offset, size)
         if self._file is None or base != self._base:
             self.close()
-            self._file = self._disk.open(segments.path(base))
+            self._file = self._disk.open(self._log.store.log.segments.path(base))
             self._base = base
         return self._file, offset - base
 
