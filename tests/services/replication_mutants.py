@@ -114,6 +114,12 @@ MUTANTS = (
         "",
     ),
     Mutant(
+        "the confirm offset is forgotten in a restart",
+        "store/message_store.py",
+        "        return fields.confirm_offset\n",
+        "        return 0\n",
+    ),
+    Mutant(
         "damage is cut for ever",
         SLAVE,
         "        if damage is None or damage.offset in self._cut_at:",

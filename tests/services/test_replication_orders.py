@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -596,6 +597,41 @@ class SwitchTests(Case):
             self.full(1, 2)
             self.all_level()
             self.assertGreaterEqual(self.service(self.brokers[best]).store.max_offset("T", 0), total)
+
+    def test_a_backup_is_put_back_and_elected(self) -> None:
+        """A replica that was started again since still knows what was confirmed: it does not cut that for a master
+        whose disk is of last week, and goes on with one that has it."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.assertEqual(self.send(one), 0)
+        self.all_level()
+        self.stop(one)
+        backup = copy.deepcopy(one.disk._names), copy.deepcopy(one.disk._durable_names)
+        self.restart(one)
+        self.elect(1, self.members)
+        self.full(1, 2)
+        self.assertEqual({self.send(one) for _ in range(5)}, {0})
+        self.all_level()
+        self.run_for(3.0)
+        end = self.log(two).end
+        now = one.disk._names, one.disk._durable_names
+        for host in (one, two):
+            host.kill()
+        one.disk._names, one.disk._durable_names = backup
+        for host in (two, one):
+            self.restart(host)
+        self.elect(1)
+        self.run_for(3.0)
+        self.assertIn("was confirmed: it is not cut", self.replication(2).following.problem)
+        self.assertEqual(self.log(two).end, end)
+        one.kill()
+        one.disk._names, one.disk._durable_names = now
+        self.restart(one)
+        self.elect(2)
+        self.full(1, 2)
+        self.all_level()
+        self.assertEqual(self.service(one).store.max_offset("T", 0), 6)
 
     def damaged_member(self) -> tuple[Host, Host, Any]:
         """Master, a member that acknowledged ten messages whose records went bad before queues were made of them, and

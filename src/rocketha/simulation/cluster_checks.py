@@ -38,6 +38,7 @@ class ClusterChecks:
         self._oracle = scenario.oracle
         self._masters: dict[tuple[str, int], str] = {}
         self._confirmed: dict[str, tuple[Process, int]] = {}
+        self._vouched: dict[str, int] = {}  # by host: the confirm offset that its checkpoint was last seen to have
 
     # -- what happens
 
@@ -48,6 +49,8 @@ class ClusterChecks:
         if report is not None and report.truncated_bytes:
             self._findings.count("logs cut at the start")
         replication, name = service.replication, process.host.name
+        if self._setup.mode == CONTROLLER:
+            self._kept(name, service.store)
         replication.role_changed.append(lambda role: self._role(name, replication, role, service))
         self._role(name, replication, replication.role, service)
 
@@ -74,6 +77,17 @@ class ClusterChecks:
                     f"{self._oracle.end(queue)}",
                 )
 
+    def _kept(self, name: str, store: MessageStore) -> None:
+        """A restart forgets no confirm offset that was saved, as far as the log is still there: it is what keeps the
+        replica from following a master that lacks confirmed records, and from leading where it has a bad one itself.
+        A lone master confirms all it has at once, so clients see that it was forgotten only after a second fault."""
+        expected = min(self._vouched.get(name, 0), store.log.end)
+        if store.confirm_offset < expected:
+            self._findings.violated(
+                "a restart keeps the confirm offset (6)",
+                f"{name}: {expected} was saved, {store.confirm_offset} is known",
+            )
+
     def look(self) -> None:
         """What must hold at any moment."""
         for host, service in self._serving():
@@ -88,6 +102,7 @@ class ClusterChecks:
             if before is not None and before[0] is process and confirm < before[1]:
                 self._findings.violated("confirm never falls (6)", f"{host.name}: {before[1]}, then {confirm}")
             self._confirmed[host.name] = process, confirm
+            self._vouched[host.name] = service.store.upkeep.saved.confirm_offset
             if replication.role is Role.MASTER:
                 self._set(host.name, replication)
 

@@ -29,6 +29,7 @@ class Upkeep:
     """The jobs of one store.
 
     :ivar fields: what the checkpoint may claim now.
+    :ivar saved: what it claims, for sure.
     :ivar last_record: log offset and store time in ms of the newest record.
     :ivar space: of the disk, as last looked at; where the log lies on another, of the one with less room.
     :ivar confirm_offset: of a replicated log: what the next checkpoint says of it, as far as the log is synced; None
@@ -52,7 +53,7 @@ class Upkeep:
         self._queues = queues
         self._index = index
         self._path = f"{root}/checkpoint"
-        self._saved = checkpoint.NOTHING
+        self.saved = checkpoint.NOTHING
         self._saving = False
         self._expiring = False
         self._queue_mark: tuple[int, int, int] | None = None  # record, its store time, end of the log: synced in queues
@@ -62,7 +63,7 @@ class Upkeep:
 
     def load(self) -> CheckpointFields:
         """Read the checkpoint."""
-        self.fields = self._saved = checkpoint.load(self._disk, self._path)
+        self.fields = self.saved = checkpoint.load(self._disk, self._path)
         return self.fields
 
     def begin(self, now_ms: int) -> None:
@@ -94,9 +95,9 @@ class Upkeep:
             fields = fields._replace(index_timestamp_ms=self._index.end_timestamp_ms)
         fields = fields._replace(confirm_offset=min(fields.confirm_offset, self._log.end))
         self.fields = fields
-        if fields != self._saved:
+        if fields != self.saved:
             checkpoint.save(self._disk, self._path, fields)
-            self._saved = fields
+            self.saved = fields
 
     def look_at_disk(self) -> None:
         """Ask how full the disk is; a disk that does not answer keeps its last figure, its writes will tell."""
@@ -215,7 +216,7 @@ class Upkeep:
 
     def checkpoint_job(self) -> Job | None:
         """Save the checkpoint if it may claim more than it does; None otherwise."""
-        saved = self._saved
+        saved = self.saved
         if self.confirm_offset is not None:
             # What is not synced a power cut may take; what is synced and not there at the next start is damaged.
             synced = max(self._log.flushed, self.fields.confirm_offset)
@@ -231,7 +232,7 @@ class Upkeep:
 
         def apply() -> None:
             self._saving = False
-            self._saved = fields
+            self.saved = fields
 
         def fail(_: Exception) -> None:
             self._saving = False
@@ -295,4 +296,4 @@ class Upkeep:
                 logics_offset=min(fields.logics_offset, newest),
             )
             checkpoint.save(self._disk, self._path, self.fields)
-            self._saved = self.fields
+            self.saved = self.fields
