@@ -7,6 +7,7 @@ Source: issue 9 "Shows" 1; facts/ha-classic.md.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 
@@ -14,9 +15,9 @@ from .harness.case import FULL, PAIRS, InteropCase
 from .harness.controllers import Replica, ReplicaGroup
 from .harness.ledger import Ack, Load
 from .harness.links import LinkWatch
-from .harness.pairs import ClassicPair, await_equal, compare_at_rest, roots_of
+from .harness.pairs import ClassicPair, await_equal, compare_at_rest, log_state, roots_of, seed_topics
 from .harness.processes import wait_until
-from .harness.replica_files import check_acknowledged, compare_epochs, compare_whole_logs
+from .harness.replica_files import LogFiles, check_acknowledged, compare_epochs, compare_whole_logs
 
 FILL_MIB = 1024 if FULL else 8
 LIVE_MESSAGES = 4000 if FULL else 400
@@ -117,6 +118,26 @@ class Pair(InteropCase):
             self.assertEqual(check_acknowledged(self.acks, broker.root), len(self.acks))
         self.say(f"{len(self.acks)} acknowledged messages, {entries} queue entries, {size} bytes, all equal")
         self.assertGreaterEqual(entries, len(self.acks))
+
+    def test_7_a_master_that_lost_its_disk(self) -> None:
+        """And has written more than its slave has (A12). Ours keeps its log; Java's goes on behind it, and nobody is
+        told that these are two logs."""
+        master, slave = self.pair.brokers
+        end = LogFiles(slave.root).end
+        shutil.rmtree(master.root)
+        seed_topics(master)
+        master.start()
+        self.load.fill((end >> 20) + 2, no_wait=True)
+        self.assertGreater(LogFiles(master.root).end, end)
+        slave.start()
+        if self.kinds[1] == "java":
+            wait_until("the slave to go on", lambda: (state := log_state(slave)) is not None and state.end > end, 60)
+            return
+        time.sleep(IDLE_S)
+        state = log_state(slave)
+        assert state is not None
+        self.assertEqual((state.end, LogFiles(slave.root).end), (end, end))
+        self.assertIn("is another log", slave.log())
 
 
 class SyncPair(Pair):
