@@ -360,6 +360,19 @@ class LimitTests(RemotingCase):
         self.advance(6)
         self.assertTrue(transport.aborted)
 
+    def test_requests_to_such_a_peer(self) -> None:
+        """Nobody waits for answers that would not be read: neither for the peer nor until their time is over."""
+        protocol, _ = self.connect()
+        results = [protocol.request(40, timeout_s=60.0) for _ in range(2)]
+        protocol.close()
+        self.assertEqual([result.called for result in results], [False, False])  # its caller closes others, too
+        self.clock.advance(0)
+        for result in results:
+            self.failureResultOf(result, error.ConnectionDone)
+        protocol.connectionLost()
+        self.factory.doStop()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
     def test_it_is_cut_also_when_all_is_closed(self) -> None:
         """A client or a service that ends leaves nothing behind: no connection, and no timer after the last one."""
         for end in ((self.factory.close_all, self.factory.doStop), (self.factory.doStop, self.factory.close_all)):

@@ -98,7 +98,6 @@ class ConnectionTests(ForwardingCase):
         self.producer.send(self.a, *(b"%d" % number + bytes(stream.BUFFER) for number in range(4)))
         self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="15000")
         self.world.run(0.2)
-        self.patched(mock.patch.object(RemotingClient, "unsent", lambda client, address: 4 * stream.BUFFER))
         self.say(self.a, self.a.forwarding.stop)
         self.world.run(0.1)
         self.assertEqual(sorted(self.codes().values()), [0, *[IN_DOUBT.code] * 4, BUSY.code])

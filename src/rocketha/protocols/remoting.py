@@ -120,8 +120,7 @@ class RemotingProtocol(Protocol):
         if refusal:
             self.factory.refused += 1
             self.factory.complain("connection of {peer} refused: {reason}", peer=self.peer, reason=refusal)
-            self._closed = True
-            self.transport.abortConnection()
+            self.abort()
             return
         if hasattr(self.transport, "setTcpNoDelay"):
             self.transport.setTcpNoDelay(True)
@@ -136,12 +135,15 @@ class RemotingProtocol(Protocol):
         self._backlog.clear()
         self._hold(0)
         self._count_unsent(0)
-        for opaque, entry in list(self._pending.items()):
-            if self._pending.pop(opaque, None) is not None:  # else cancelled by who heard of the others
-                entry.timeout.cancel()
-                entry.deferred.errback(reason)
+        self._end_requests(reason)
         if known:
             self._service.disconnected(self, reason.getErrorMessage())
+
+    def _end_requests(self, reason: Failure) -> None:
+        for opaque in list(self._pending):
+            if entry := self._pending.pop(opaque, None):  # else cancelled by who heard of the others
+                entry.timeout.cancel()
+                entry.deferred.errback(reason)
 
     # --- reading
 
@@ -303,10 +305,9 @@ class RemotingProtocol(Protocol):
         :return: fires with the response whatever its code; fails with ``TimeoutError`` after ``timeout_s`` seconds or
             with the connection's end; cancelled, it is forgotten, and an answer dropped.
         """
-        result: defer.Deferred[Command] = defer.Deferred(lambda _: self._pending.pop(opaque).timeout.cancel())
         if self._closed:
-            result.errback(Failure(error.ConnectionDone(f"the connection to {self.peer} is closed")))
-            return result
+            return defer.fail(error.ConnectionDone(f"the connection to {self.peer} is closed"))
+        result: defer.Deferred[Command] = defer.Deferred(lambda _: self._pending.pop(opaque).timeout.cancel())
         command = make_request(code, fields, body)
         opaque = command.opaque = self._next_opaque()
         timeout = self.factory.clock.callLater(timeout_s, self._expire, opaque, timeout_s)
@@ -319,26 +320,27 @@ class RemotingProtocol(Protocol):
         return self._opaque
 
     def _settle(self, command: Command) -> None:
-        entry = self._pending.pop(command.opaque, None)
-        if entry is not None:  # an answer to nothing is dropped, as in Java
+        if entry := self._pending.pop(command.opaque, None):  # an answer to nothing is dropped, as in Java
             entry.timeout.cancel()
             entry.deferred.callback(command)
 
     def _expire(self, opaque: int, timeout_s: float) -> None:
-        entry = self._pending.pop(opaque, None)
-        if entry is not None:
+        if entry := self._pending.pop(opaque, None):
             entry.deferred.errback(Failure(error.TimeoutError(f"{self.peer} did not answer within {timeout_s} s")))
 
     # --- ending
 
     def close(self) -> None:
-        """Say what is written, then end the connection."""
+        """Say what is written, then end the connection; no answer is read any more."""
         if not self._closed:
             self.flush()
             self._closed = True
             self.transport.unregisterProducer()
             self.transport.loseConnection()
             self.factory.closing(self)
+            if self._pending:  # they do not wait for the peer to read, which it may never do
+                ended = Failure(error.ConnectionDone(f"the connection to {self.peer} is closed"))
+                self.factory.clock.callLater(0, self._end_requests, ended)  # not while its caller closes others
 
     def abort(self) -> None:
         """End the connection now."""
@@ -399,8 +401,7 @@ class RemotingFactory(ServerFactory):
         self, service: RequestService, clock: IReactorTime, limits: Limits | None = None, server: bool = True,
         numbers: Iterator[int] | None = None, turn: Turn | None = None,
     ) -> None:  # fmt: skip
-        self.service = service
-        self.clock = clock
+        self.service, self.clock = service, clock
         self.limits = limits or Limits()
         self.server = server
         self.turn = turn or Turn()
@@ -486,8 +487,7 @@ class RemotingFactory(ServerFactory):
         self._complaints = 0
         self.admission.settle()
         for connection in list(self.connections.values()):
-            reason = None if connection.closed else connection.overdue(tick)
-            if reason is not None:
+            if not connection.closed and (reason := connection.overdue(tick)):
                 self.log.info("closing {peer}: {reason}", peer=connection.peer, reason=reason)
                 connection.close()
         for connection, since in list(self._closing.values()):

@@ -464,11 +464,7 @@ class Forwarding:
     def stop(self) -> None:
         """Refuse what is kept; what is on its way is in doubt."""
         self.take_no_more()
-        link = self._link
-        unread = link is not None and self._client.unsent(link.address) > 0
         self._client.close()
-        if link is not None and unread:  # else it ends when the master has read what waits for that, if it ever does
-            link.connection.abort()
         for timer in (self._timer, self._retry):
             if timer is not None and timer.active():
                 timer.cancel()
