@@ -218,6 +218,29 @@ class LineTests(ForwardingCase):
             self.assertAlmostEqual(self.producer.answers[body][1], HOLD_S, delta=0.1)
         self.nothing_left()
 
+    def test_what_comes_back_overdue_is_refused(self) -> None:
+        """Nowhere is it tried again, neither by another master nor here."""
+        self.master_is(self.b, self.a)
+
+        def serve(connection: Any, command: Command) -> None:
+            self.b.reactor.callLater(HOLD_S + 0.3, connection.answer, command.opaque, BUSY)
+
+        self.b.serve = serve  # type: ignore[assignment, method-assign]
+        for epoch, next_one in enumerate((self.c, self.a), 2):
+            self.producer.send(self.a, b"send")
+            self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="1000")
+            self.world.run(HOLD_S)
+            self.master_is(next_one, *({self.a} - {next_one}), epoch=epoch)
+            self.world.run(0.4)
+            self.assertEqual(self.codes(), dict.fromkeys((b"send", b"pull"), BUSY.code))
+            for _, seconds in self.producer.answers.values():
+                self.assertAlmostEqual(seconds, HOLD_S + 0.3, delta=0.02)
+            self.assertEqual((next_one.stored, self.a.forwarding.forwarded), ([], 2))
+            self.producer.answers.clear()
+            self.a.forwarding.forwarded = 0
+            self.master_is(self.b, self.a, epoch=epoch)
+        self.nothing_left()
+
     def test_what_is_overdue_is_not_stored(self) -> None:
         """After a freeze news come before the timer: the client gave up, and sent it elsewhere."""
         self.master_is(self.a, self.b)

@@ -380,9 +380,7 @@ class Forwarding:
     def _answered(self, answer: Command, request: _Request, link: _Link) -> None:
         link.answered(request.command.code in forward_rules.PULLS, self._clock.seconds())
         self._back(request)
-        in_time = request.hold_until_s > self._clock.seconds()
-        wanted = self._enabled and in_time and not request.connection.closed
-        if answer.code in REFUSALS and wanted:
+        if answer.code in REFUSALS and self._enabled and not request.connection.closed:
             request.from_epoch = epoch_in(answer.fields, NEWER_MARK)
             outdated = request.from_epoch > self._watch.epoch
             if outdated or request.under != self._watch.now:  # it went to one who was not the master any more
