@@ -150,6 +150,7 @@ class ConsistentPointTests(SynchronousTestCase):
         self.assertEqual(consistent_point(own, 0, 784, masters, 652, 0), 588)
         self.assertEqual(consistent_point(own, 0, 600, cache((1, 0), (3, 294), (4, 588)).entries, 784, 0), 600)
         self.assertEqual(consistent_point(own, 0, 784, cache((1, 0), (3, 290), (9, 588)).entries, 652, 0), 290)
+        self.assertEqual(consistent_point(own, 0, 784, cache((1, 0), (3, 294), (9, 600)).entries, 652, 0), 588)
 
     def test_s0_34_nothing_in_common(self) -> None:
         """No equal epoch, or equal bytes that this log no longer has: it must not follow."""
