@@ -12,10 +12,8 @@ from tests.controller.mutants import MUTANTS
 from tests.mutation import SOAK, outcome
 
 PACKAGES = ("controller", "broker", "wire", "store")
-TESTS = [
-    f"tests/controller/test_{name}.py"
-    for name in ("sync_state", "elections", "registration", "requests", "golden", "java_rules", "events", "state")
-]
+ABOUT = "sync_state", "elections", "registration", "requests", "golden", "java_rules", "events", "state", "suspicion"
+TESTS = [f"tests/controller/test_{name}.py" for name in ABOUT]
 
 
 class MutantTests(unittest.SynchronousTestCase):
