@@ -465,6 +465,20 @@ class NameserverTests(ReplicationCase):
         self.same_logs(master, slave)
         self.assertEqual(self.service(slave).replication.master_address, f"{master.address}:10911")
 
+    def test_a_nameserver_that_was_cut_off(self) -> None:
+        """For long: TCP tries again as late as that had lasted, a new connection is there at once."""
+        nameserver = self.nameserver()
+        keys = "registerNameServerPeriod=10000\nregisterBrokerTimeoutMills=3000"
+        master = self.broker("master", f"namesrvAddr={nameserver.address}:{NAMESERVER_PORT}\n{keys}")
+        registration = self.service(master).registration
+        self.run_for(1.0)
+        self.assertTrue(registration.registered)
+        self.world.partition("cut", [nameserver], [master])
+        self.run_for(63.0)
+        self.assertFalse(registration.registered)
+        self.world.heal("cut")
+        self.until("registered again", lambda: registration.registered, 5.0)
+
     def test_own_address(self) -> None:
         """A slave never connects to itself."""
         slave = self.broker("slave", "brokerRole=SLAVE\nbrokerId=1\nnamesrvAddr=10.0.0.9:9876")

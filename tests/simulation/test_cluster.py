@@ -46,12 +46,15 @@ SEEDS: tuple[tuple[str, int, Sequence[str], str], ...] = (
     (ALONE, 8, ALL_KINDS, "a disk that stands still during a recovery held it up for minutes after it was well again"),
     (CLASSIC, 3, ALL_KINDS, "a slave whose flush failed asked for the next one for ever"),
     (CLASSIC, 14, ALL_KINDS, "a queue that began with padding seemed to begin within it once a power cut had torn it"),
+    (CLASSIC, 45, ALL_KINDS, "registrations went on over a connection to the nameserver that had been cut for long"),
     (CONTROLLER, 8, ALL_KINDS, "a send that was passed on and stored was refused by a broker that stopped"),
     (CONTROLLER, 19, ALL_KINDS, "a connection to a controller that was given up at a stop failed unseen"),
     (CONTROLLER, 42, ALL_KINDS, "a broker that did not lead any more said that it had made a topic"),
     (CONTROLLER, 71, ALL_KINDS, "a topic that one replica lacked was acknowledged"),
     (CONTROLLER, 1102, DISKS, "consumers read what its master had not synced, and a power cut took it"),
 )
+SHORTER = {(CLASSIC, 45): 36.0}
+"""Seconds of those that found it because less time was left to recover."""
 QUEUE = QueueName("g0", "t0", 0)
 
 
@@ -62,7 +65,9 @@ class ClusterSeedTests(Simulated):
         """A fresh one, and the known ones as far as the time goes, from a place that differs each time."""
         began, first = time.process_time(), secrets.randbelow(len(SEEDS))
         fresh = expand_cluster(secrets.randbelow(1 << 32), SECONDS)
-        known = [expand_cluster(seed, SECONDS, kinds, mode) for mode, seed, kinds, _ in SEEDS]
+        known = [
+            expand_cluster(seed, SHORTER.get((mode, seed), SECONDS), kinds, mode) for mode, seed, kinds, _ in SEEDS
+        ]
         for setup in [fresh, *known[first:], *known[:first]]:
             came = run(ClusterScenario, setup)
             self.flushLoggedErrors(ProcessDied)

@@ -123,6 +123,12 @@ class RemotingClient:
         known = self._connections.get(address)
         return 0 if known is None or known.closed else queued_bytes(known.transport)
 
+    def give_up(self, address: str) -> None:
+        """End the connection to ``address`` now, and make a new one for the next request."""
+        known = self._connections.get(address)
+        if known is not None:
+            known.abort()
+
     def close(self) -> None:
         """End every connection and refuse new ones."""
         self._closed = True

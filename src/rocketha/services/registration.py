@@ -3,7 +3,8 @@
 Theory of operation.  Each nameserver is told on its own: at start, every period, at once when a topic is made or
 deleted, and as soon as its connection breaks, because a nameserver forgets a broker whose connection is gone.  A
 nameserver that can not be reached is tried again every second, so that it has the routes back soon after its restart.
-One registration to a nameserver is under way at a time; what changes meanwhile goes with the next.
+One registration to a nameserver is under way at a time; what changes meanwhile goes with the next.  A connection over
+which none is answered is given up: after a long partition TCP would try again as late as that had lasted.
 
 Java: ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll``.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet import defer
+from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
 from rocketha.broker.state import BrokerIdentity
@@ -41,7 +42,6 @@ class _Nameserver:
         self.again = False
         self.complained = False
         self.retry: Any = None
-        self.connection: RemotingProtocol | None = None
 
 
 class Registration:
@@ -152,6 +152,8 @@ class Registration:
                 "nameserver {address} did not take the registration: {why}", address=nameserver.address, why=text
             )
         nameserver.registered = False
+        if isinstance(why, Failure) and why.check(error.TimeoutError):
+            self._client.give_up(nameserver.address)
         nameserver.retry = self._reactor.callLater(RETRY_S, self._register, nameserver)
 
     def _body(self) -> bytes:

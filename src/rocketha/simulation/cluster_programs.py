@@ -36,6 +36,7 @@ maxMessageSize={message}
 maxHashSlotNum=50
 maxIndexNum=200
 registerNameServerPeriod=10000
+registerBrokerTimeoutMills=8000
 flushDiskType={flush}
 slaveReadEnable={slave_reads}
 """
