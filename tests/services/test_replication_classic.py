@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from typing import Any
+from unittest import mock
 
 from twisted.logger import LogLevel, capturedLogs
 
 from rocketha.broker.role import Role
 from rocketha.errors import DiskFailure
+from rocketha.services.registration import Registration
 from rocketha.simulation.host import Host
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -464,6 +466,20 @@ class NameserverTests(ReplicationCase):
         self.until("level", lambda: self.level(master, slave))
         self.same_logs(master, slave)
         self.assertEqual(self.service(slave).replication.master_address, f"{master.address}:10911")
+
+    def test_the_slave_was_faster(self) -> None:
+        """Both have just started: it does not wait for the next period, and asks less and less often."""
+        nameserver = self.nameserver()
+        keys = f"namesrvAddr={nameserver.address}:{NAMESERVER_PORT}"
+        slave = self.broker("slave", f"brokerRole=SLAVE\nbrokerId=1\n{keys}")
+        self.run_for(2.5)
+        master = self.broker("master", f"brokerRole=SYNC_MASTER\n{keys}")
+        self.until("a link", lambda: not self.service(slave).replication.following.problem, 2.0)
+        master.kill()
+        register = Registration._register
+        with mock.patch.object(Registration, "_register", autospec=True, side_effect=register) as asked:
+            self.run_for(300.0)
+        self.assertLess(asked.call_count, 20)
 
     def test_a_nameserver_that_was_cut_off(self) -> None:
         """For long: TCP tries again as late as that had lasted, a new connection is there at once."""

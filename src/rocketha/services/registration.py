@@ -6,6 +6,10 @@ nameserver that can not be reached is tried again every second, so that it has t
 One registration to a nameserver is under way at a time; what changes meanwhile goes with the next.  A connection over
 which none is answered is given up: after a long partition TCP would try again as late as that had lasted.
 
+A slave hears in the answer where its master is.  One whose master is not there yet, as when both have just started,
+asks again after 1, 2, 4 ... seconds instead of a whole period: until then nothing is copied, and senders to a
+SYNC_MASTER hear that it has no slave.
+
 Java: ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll``.
 """
 
@@ -42,6 +46,7 @@ class _Nameserver:
         self.again = False
         self.complained = False
         self.retry: Any = None
+        self.ask_s = 0.0  # between the last two questions for a master that is not there
 
 
 class Registration:
@@ -139,7 +144,14 @@ class Registration:
         if nameserver.again:
             self._register(nameserver)
         elif nameserver.told is not None and nameserver.told.broker_id:
-            self._learned(answer.fields.get("masterAddr", ""), answer.fields.get("haServerAddr", ""))
+            address = answer.fields.get("masterAddr", "")
+            self._learned(address, answer.fields.get("haServerAddr", ""))
+            self._ask_again(nameserver, bool(address))
+
+    def _ask_again(self, nameserver: _Nameserver, known: bool) -> None:
+        nameserver.ask_s = 0.0 if known else min(2 * nameserver.ask_s or RETRY_S, self._period_s)
+        if 0 < nameserver.ask_s < self._period_s:
+            nameserver.retry = self._reactor.callLater(nameserver.ask_s, self._register, nameserver)
 
     def _failed(self, why: Failure | str, nameserver: _Nameserver) -> None:
         nameserver.running = False
