@@ -142,12 +142,54 @@ class SlowReaderTests(SynchronousTestCase):
         wakeups.due(70)
         self.assertEqual((woken[7:], held.count), ([(70, 1)] * 3, 0))
 
+    def test_many_that_wait_cost_no_more_than_one(self) -> None:
+        """However often it is looked whether there is room, and whatever arrives meanwhile."""
+        held, slow, woken = HeldPulls(), Client(), []
+        looks: list[int] = []
+
+        class Watched(Client):
+            @property
+            def unsent(self) -> int:  # type: ignore[override]
+                looks.append(1)
+                return slow.unsent
+
+        client = Watched()
+        wakeups = Wakeups(held, Delayed(), lambda pull, now_ms: woken.append(pull))  # type: ignore[arg-type]
+        for _ in range(1000):
+            held.hold(HeldPull(client, mock.sentinel.command, "T", 0, 5, None, 90_000))
+        slow.unsent = 1 << 30
+        wakeups.readable([message(0)], 10)
+        looks.clear()
+        for now_ms in range(30, 1030, 20):
+            wakeups.readable([message(0)], now_ms)
+            wakeups.due(now_ms)
+        self.assertEqual((len(looks), woken, held.count), (50, [], 1000))
+        held.disconnected(client.id)
+        self.assertEqual((held.count, wakeups.next_due_ms()), (0, None))
+
+    def test_who_goes_while_it_is_answered(self) -> None:
+        """As one does that does not read: the rest of its pulls is forgotten."""
+        held, slow, woken = HeldPulls(), Client(), []
+        slow.unsent = 1 << 30
+
+        def again(pull: HeldPull, now_ms: int) -> None:
+            woken.append(now_ms)
+            held.disconnected(1)
+
+        wakeups = Wakeups(held, Delayed(), again)  # type: ignore[arg-type]
+        for _ in range(3):
+            held.hold(HeldPull(slow, mock.sentinel.command, "T", 0, 5, None, 90_000))
+        wakeups.readable([message(0)], 10)
+        slow.unsent = 0
+        wakeups.due(30)
+        self.assertEqual((woken, held.count, wakeups.next_due_ms()), ([30], 0, None))
+
     def test_who_may_hold_no_more_is_answered(self) -> None:
         """A pull is never forgotten."""
         held, slow, woken = HeldPulls(), Client(), []
         slow.unsent = 1 << 30
         wakeups = Wakeups(held, Delayed(), lambda pull, now_ms: woken.append(now_ms))  # type: ignore[arg-type]
         held.hold(HeldPull(slow, mock.sentinel.command, "T", 0, 5, None, 90_000))
-        with mock.patch.object(held, "hold", return_value=False):
+        with mock.patch.object(held, "put_off", return_value=False):
             wakeups.readable([message(0)], 10)
         self.assertEqual((woken, held.count), ([10], 0))

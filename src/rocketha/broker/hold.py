@@ -2,7 +2,8 @@
 
 Pure.  Theory of operation: a held pull is woken by the first message of its queue whose tags code it accepts, and
 runs once more without waiting again; at its deadline it runs once more too.  Deadlines are kept in a heap, so that
-the service needs one timer for all.
+the service needs one timer for all.  One that was woken while its connection has too much to take is put off: nothing
+wakes it, and each look at those of a connection costs the same, however many there are.
 
 Java: ``PullRequestHoldService``, ``ManyPullRequest`` (which looks every 5 s, so that its waits are rounded up).
 """
@@ -10,7 +11,8 @@ Java: ``PullRequestHoldService``, ``ManyPullRequest`` (which looks every 5 s, so
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -41,23 +43,49 @@ class HeldPulls:
     def __init__(self) -> None:
         self._queues: dict[tuple[str, int], dict[HeldPull, None]] = {}  # the values as an ordered set
         self._connections: dict[int, dict[HeldPull, None]] = {}
+        self._put_off: dict[int, deque[HeldPull]] = {}  # by connection; none is empty
         self._deadlines: list[tuple[int, int, HeldPull]] = []
         self._sequence = 0
-        self.count = 0
+        self.count = 0  # with those put off
 
     def hold(self, pull: HeldPull) -> bool:
         """Let a pull wait; False when too many do."""
-        own = self._connections.get(pull.connection.id)
-        if self.count >= HELD_MAX or (own is not None and len(own) >= HELD_PER_CONNECTION_MAX):
+        if not self._has_place(pull.connection.id):
             return False
-        if own is None:
-            own = self._connections[pull.connection.id] = {}
-        own[pull] = None
+        self._connections.setdefault(pull.connection.id, {})[pull] = None
         self._queues.setdefault((pull.topic, pull.queue_id), {})[pull] = None
         self._sequence += 1
         heapq.heappush(self._deadlines, (pull.deadline_ms, self._sequence, pull))
         self.count += 1
         return True
+
+    def put_off(self, pull: HeldPull) -> bool:
+        """Let one that was woken wait until its connection has room; False when too many wait."""
+        if not self._has_place(pull.connection.id):
+            return False
+        self._put_off.setdefault(pull.connection.id, deque()).append(pull)
+        self.count += 1
+        return True
+
+    @property
+    def any_put_off(self) -> bool:
+        """Whether one is."""
+        return bool(self._put_off)
+
+    def taken_up(self, has_room: Callable[[Any], bool]) -> Iterator[HeldPull]:
+        """Those put off, oldest first, as long as their connection has room; each waits no more when it is given."""
+        for number in list(self._put_off):
+            waiting = self._put_off.get(number)
+            while waiting and has_room(waiting[0].connection):
+                pull = waiting.popleft()
+                self.count -= 1
+                if not waiting:
+                    del self._put_off[number]
+                yield pull
+
+    def _has_place(self, connection_id: int) -> bool:
+        own = len(self._connections.get(connection_id, ())) + len(self._put_off.get(connection_id, ()))
+        return self.count < HELD_MAX and own < HELD_PER_CONNECTION_MAX
 
     def arrived(self, topic: str, queue_id: int, tags_code: int) -> list[HeldPull]:
         """A message came: the pulls it wakes."""
@@ -118,6 +146,10 @@ class HeldPulls:
         """A connection is gone: its pulls wait no more."""
         for pull in list(self._connections.get(connection_id, ())):
             self._release(pull)
+        put_off = self._put_off.pop(connection_id, None)
+        if put_off is not None:
+            self.count -= len(put_off)
+            put_off.clear()
 
     def _release(self, pull: HeldPull) -> None:
         pull.woken = True

@@ -16,9 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
-
-import attrs
+from typing import Any, NamedTuple
 
 from rocketha.broker.delayed_delivery import DelayedDelivery
 from rocketha.broker.hold import HeldPull, HeldPulls
@@ -54,6 +52,7 @@ class Wakeups:
         self._unconfirmed: deque[tuple[int, list[_Arrival]]] = deque()
         self._unconfirmed_count = 0
         self._anything_from: int | None = None  # unconfirmed messages up to there are not in _unconfirmed
+        self._room_ms = 0  # when to look next whether connections have taken what they got
 
     def readable(self, messages: Sequence[PutMessage | PutBatch], now_ms: int) -> None:
         """Messages were stored, and can be read."""
@@ -126,17 +125,29 @@ class Wakeups:
     def due(self, now_ms: int) -> None:
         """Pulls whose time is up get their answer; delayed messages whose time has come are staged."""
         self._run(self._held.due(now_ms), now_ms)
+        if now_ms >= self._room_ms:
+            self._room_ms = now_ms + UNSENT_AGAIN_MS
+            for pull in self._held.taken_up(_has_room):
+                self._pull_again(pull, now_ms)
         self._delayed.deliver(now_ms)
 
     def next_due_ms(self) -> int | None:
         """When :meth:`due` has something to do next."""
-        held_ms, delayed_ms = self._held.next_deadline_ms(), self._delayed.next_due_ms()
-        return held_ms if delayed_ms is None else delayed_ms if held_ms is None else min(held_ms, delayed_ms)
+        room_ms = self._room_ms if self._held.any_put_off else None
+        times = (self._held.next_deadline_ms(), self._delayed.next_due_ms(), room_ms)
+        return min((each for each in times if each is not None), default=None)
 
     def _run(self, pulls: Iterable[HeldPull], now_ms: int) -> None:
         for pull in pulls:
-            if pull.connection.unsent > UNSENT_MAX:
-                again = attrs.evolve(pull, deadline_ms=now_ms + UNSENT_AGAIN_MS, woken=False)
-                if self._held.hold(again):
-                    continue
-            self._pull_again(pull, now_ms)
+            if _has_room(pull.connection) or not self._put_off(pull, now_ms):
+                self._pull_again(pull, now_ms)
+
+    def _put_off(self, pull: HeldPull, now_ms: int) -> bool:
+        if not self._held.any_put_off:
+            self._room_ms = now_ms + UNSENT_AGAIN_MS
+        return self._held.put_off(pull)
+
+
+def _has_room(connection: Any) -> bool:
+    """Whether one more answer may wait for this connection to take it."""
+    return bool(connection.unsent <= UNSENT_MAX)
