@@ -237,6 +237,12 @@ MUTANTS = [
         "False",
     ),
     Mutant(
+        "who says that it is another answers for the dead",
+        "controller/suspicion.py",
+        "reading.is_of_another(key) or ",
+        "",
+    ),
+    Mutant(
         "another's port answers for the dead",
         "controller/suspicion.py",
         "self._liveness.taken(self._address(key), key, now_ms)",

@@ -317,6 +317,27 @@ class AnothersPortTests(SuspicionCase):
         self.members_answer(None, None)
         self.assertEqual([type(each) for each in self.at(1801)], [Died, Elect])
 
+    def test_who_says_that_it_is_another(self) -> None:
+        """Nobody hears it here: it has just begun, or its controllers are others. A broker that leads is no sign of
+        life of the master, nor is any of a candidate.
+        """
+        self.liveness.forget(ReplicaKey("C", "broker-b", 1))
+        for group in (("C", "broker-b"), ("D", NAME), ("", "")):
+            self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(True, group=group)), [])
+            self.assertEqual(self.port(S, Verdict.ANSWERED, Reading(False, group=group)), [])
+        self.port(T, Verdict.ANSWERED, Reading(False, 1, 100, ("C", NAME)))
+        _died, *rest = self.port(M, Verdict.REFUSED)
+        self.assertEqual(rest, [])
+        (elect,) = self.at(1301)
+        self.assertEqual(getattr(elect, "alive", None), (3,))
+
+    def test_its_own_answer(self) -> None:
+        """Nothing is different where it says whose it is."""
+        self.liveness.forget(ReplicaKey("C", "broker-b", 1))
+        self.assertEqual(
+            self.port(M, Verdict.ANSWERED, Reading(True, group=("C", NAME))), [Held(M, "its port answers")]
+        )
+
     def test_a_member_whose_address_is_anothers_is_no_candidate(self) -> None:
         """It would be elected, and nobody would be there."""
         self.liveness.heard(ReplicaKey("C", "broker-b", 2), Heartbeat(ADDRESSES[2]), 10, 1100)

@@ -47,7 +47,7 @@ def until(what: str, check: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 
 class FakeBroker:
-    """A broker of one set: registers, heartbeats, and answers 907 and 1008 as Java's does.
+    """A broker of one set: registers, heartbeats, and answers 907, 1007 and 1008 as Java's does.
 
     :ivar told: the 1008 it was sent: (master id, master epoch), in order.
     """
@@ -86,6 +86,8 @@ class FakeBroker:
             leads = self.master[0] == self.id
             client = {"lastReadTimestamp": self.read_ms, "maxOffset": self.max_offset}
             return Answer(body=json_dialect.dumps({"master": leads, "haClientRuntimeInfo": client}))
+        if command.code == Code.GET_BROKER_EPOCH_CACHE:
+            return Answer(body=json_dialect.dumps({"brokerName": NAME, "clusterName": CLUSTER, "epochList": []}))
         if command.code == Code.NOTIFY_BROKER_ROLE_CHANGED:
             found = (int(command.fields["masterBrokerId"]), int(command.fields["masterEpoch"]))
             self.told.append(found)

@@ -22,6 +22,15 @@ GROUP = GroupKey("C", "broker-a")
 ADDRESSES = {1: "h1:1", 2: "h2:2", 3: "h3:3"}
 
 
+def living(group: tuple[str, str]) -> Command:
+    """How a broker of this group answers 1007."""
+    return Command(0, body=json.dumps({"clusterName": group[0], "brokerName": group[1], "epochList": []}).encode())
+
+
+OURS = living(GROUP)
+OTHER = GroupKey("D", "broker-x")
+
+
 def election(new: int, epoch: int, old: int = 1) -> tuple[RoleChanged, ...]:
     """To the old master, the new one, and the rest."""
     order = dict.fromkeys((old, new, 1, 2, 3))
@@ -32,16 +41,23 @@ def election(new: int, epoch: int, old: int = 1) -> tuple[RoleChanged, ...]:
 
 
 class Connection:
-    """One to a broker; what is asked on it waits."""
+    """One to a broker, which says who it is (1007) and lets wait what else is asked."""
 
-    def __init__(self, address: str, log: list[tuple[str, int]]) -> None:
+    def __init__(self, address: str, log: list[tuple[str, int]], who: Command | None) -> None:
         self.address = address
         self.closed = False
+        self.who = who  # None: it does not answer
+        self.met: list[defer.Deferred[Command]] = []
         self.asked: list[tuple[dict[str, str], defer.Deferred[Command]]] = []
         self.bodies: list[bytes] = []
         self._log = log
 
-    def request(self, code: int, fields: dict[str, str], body: bytes, timeout_s: float) -> defer.Deferred[Command]:
+    def request(self, code: int, fields: Any = None, body: bytes = b"", timeout_s: float = 0.0) -> Any:
+        if code == 1007:
+            self.met.append(defer.Deferred())
+            if self.who is not None:
+                self.met[-1].callback(self.who)
+            return self.met[-1]
         assert code == 1008
         self._log.append((self.address, int(fields["masterEpoch"])))
         found: defer.Deferred[Command] = defer.Deferred()
@@ -71,10 +87,15 @@ class Network:
         self.made: list[Connection] = []
         self.log: list[tuple[str, int]] = []
         self.dialled: list[str] = []
+        self.who: dict[str, Command | None] = {}  # lives at an address, where it is not one of the group
+        self.known: dict[str, tuple[str, str] | None] = {}  # of links, where that is not so
 
     def link(self, address: str) -> Connection:
-        found = self.links[address] = Connection(address, self.log)
+        found = self.links[address] = Connection(address, self.log, self.who.get(address, OURS))
         return found
+
+    def behind(self, address: str) -> tuple[str, str] | None:
+        return self.known.get(address, GROUP)
 
     def open(self, address: str) -> Connection | None:
         return self.links.get(address)
@@ -84,7 +105,7 @@ class Network:
         if address in self.fate:
             fate = self.fate[address]
             return defer.Deferred() if fate is None else defer.fail(Failure(fate))
-        self.made.append(Connection(address, self.log))
+        self.made.append(Connection(address, self.log, self.who.get(address, OURS)))
         return defer.succeed(self.made[-1])
 
 
@@ -129,7 +150,7 @@ class NoticesTests(SynchronousTestCase):
         self.network = Network()
         self.decisions = Decisions()
         self.told, self.untold = self.decisions.told_ids, self.decisions.untold_ids
-        self.notices = Notices(self.clock, self.network, self.decisions)  # type: ignore[arg-type]
+        self.notices = Notices(self.clock, self.network, self.network.behind, self.decisions)  # type: ignore[arg-type]
 
     def quiet(self) -> None:
         """Nothing is under way any more."""
@@ -310,13 +331,67 @@ class NoticesTests(SynchronousTestCase):
         """Whoever registers with a broker's address does not keep its demotion from it."""
         self.network.fate["h1:1"] = error.TimeoutError()
         self.notices.send(election(2, 5)[:1], old_is_alive=False)
-        other = GroupKey("D", "broker-x")
-        self.notices.send((RoleChanged(other, 1, "h1:1", 1, "h1:1", 9, 9, (1,), 3),), old_is_alive=False)
+        self.notices.send((RoleChanged(OTHER, 1, "h1:1", 1, "h1:1", 9, 9, (1,), 3),), old_is_alive=False)
         self.assertEqual(self.notices.pending, 2)
         del self.network.fate["h1:1"]
-        self.network.log.clear()
         self.clock.advance(1)
-        self.assertEqual(sorted(self.network.log), [("h1:1", 5), ("h1:1", 9)])
+        self.assertEqual(self.network.log, [("h1:1", 5)])
+        self.network.who["h1:1"] = living(OTHER)
+        self.clock.advance(1)
+        self.assertEqual(self.network.log, [("h1:1", 5), ("h1:1", 9)])
+
+    def test_who_is_there_is_asked_first(self) -> None:
+        """It may have begun where another was, and nobody has heard it yet; a machine that lost its power hung up on
+        nobody.
+        """
+        for who in (living(OTHER), Command(1, remark="this request only for controllerMode "), Command(0, body=b"{}")):
+            self.network.who["h2:2"] = who
+            self.notices.send(election(2, 5)[1:2], old_is_alive=False)
+            self.clock.advance(1)
+            self.assertEqual((self.network.log, self.told), ([], []))
+            self.assertEqual([connection.closed for connection in self.network.made], [True, True])
+            self.notices.cancel()
+            self.network.made.clear()
+        self.quiet()
+
+    def test_who_does_not_say_who_it_is(self) -> None:
+        """It is frozen: it is told when it thaws, on that connection; not once its time is up."""
+        self.network.who["h1:1"] = None
+        self.notices.send(election(2, 5)[:1], old_is_alive=False)
+        self.clock.pump([1] * 500)
+        (connection,) = self.network.made
+        self.assertEqual((self.network.log, self.notices.pending, connection.closed), ([], 1, False))
+        connection.met[0].callback(OURS)
+        self.assertEqual(self.network.log, [("h1:1", 5)])
+        connection.answer()
+        self.quiet()
+
+    def test_it_said_so_when_nobody_wants_to_know(self) -> None:
+        """Another controller leads by then."""
+        self.network.who["h1:1"] = None
+        self.notices.send(election(2, 5)[:1], old_is_alive=False)
+        self.notices.cancel()
+        self.network.made[0].met[0].callback(OURS)
+        self.assertEqual((self.network.log, self.network.made[0].closed), ([], True))
+        self.quiet()
+
+    def test_a_link_to_another(self) -> None:
+        """It was made when that one lived there already, and has said so; it stays."""
+        link = self.network.link("h2:2")
+        self.network.known["h2:2"] = OTHER
+        self.notices.send(election(2, 5)[1:2], old_is_alive=False)
+        self.assertEqual((self.network.log, link.met, link.closed), ([], [], False))
+
+    def test_a_link_that_has_not_said_whose_it_is(self) -> None:
+        """It is asked as a new connection is."""
+        self.network.who["h2:2"] = living(OTHER)
+        link = self.network.link("h2:2")
+        self.network.known["h2:2"] = None
+        self.notices.send(election(2, 5)[1:2], old_is_alive=False)
+        self.assertEqual((self.network.log, len(link.met), link.closed), ([], 1, False))
+        link.who = OURS
+        self.clock.advance(1)
+        self.assertEqual((self.network.log, len(link.met)), ([("h2:2", 5)], 2))
 
     def test_heartbeat_with_the_new_epoch(self) -> None:
         """It knows; one with an older epoch says nothing."""

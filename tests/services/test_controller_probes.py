@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.suspicion_effects import Probe, Reading, Verdict
 from rocketha.protocols.remoting import RemotingFactory
-from rocketha.services.controller_probes import Probes, reading_of
+from rocketha.services.controller_probes import Probes, group_of, reading_of
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Answer, Command
 from tests.interop.harness.ports import free_ports
@@ -25,11 +25,20 @@ JAVA_SLAVE = (
 )
 
 
-class Broker:
-    """Answers 907, or nothing."""
+WHO = RequestCode.GET_BROKER_EPOCH_CACHE
+JAVA_EPOCHS = (
+    b'{"brokerId":2,"brokerName":"broker-a","clusterName":"C","epochList":[{"endOffset":9223372036854775807,"epoch":1,'
+    b'"startOffset":0}],"maxOffset":62073}'
+)
+CLASSIC = Answer(1, "this request only for controllerMode ")
 
-    def __init__(self, answer: Answer | None) -> None:
+
+class Broker:
+    """Answers 907 and 1007, or nothing."""
+
+    def __init__(self, answer: Answer | None, who: Answer | None = Answer(body=JAVA_EPOCHS)) -> None:  # noqa: B008
         self.answer = answer
+        self.who = who
         self.codes: list[int] = []
 
     def connected(self, connection: Any) -> None:
@@ -43,7 +52,7 @@ class Broker:
 
     def request(self, connection: Any, command: Command) -> Answer | None:
         self.codes.append(command.code)
-        return self.answer
+        return self.who if command.code == WHO else self.answer
 
 
 class Closing(protocol.Protocol):
@@ -77,8 +86,8 @@ class ProbeTests(TestCase):
         self.ports.append((port, factory))
         return f"127.0.0.1:{port.getHost().port}"
 
-    def broker(self, answer: Answer | None) -> str:
-        self.service = Broker(answer)
+    def broker(self, answer: Answer | None, who: Answer | None = Answer(body=JAVA_EPOCHS)) -> str:  # noqa: B008
+        self.service = Broker(answer, who)
         return self.listen(RemotingFactory(self.service, reactor))  # type: ignore[arg-type]
 
     def ask(self, address: str, timeout_ms: int = 5000) -> defer.Deferred[tuple[Verdict, Reading]]:
@@ -92,15 +101,22 @@ class ProbeTests(TestCase):
     def test_answers(self) -> Any:
         """A slave of Java's; on a connection that ends then."""
         found = yield self.ask(self.broker(Answer(body=JAVA_SLAVE)))
-        self.assertEqual(found, (Verdict.ANSWERED, Reading(False, 1795256625162, 62073)))
-        self.assertEqual(self.service.codes, [RequestCode.GET_BROKER_HA_STATUS])
+        self.assertEqual(found, (Verdict.ANSWERED, Reading(False, 1795256625162, 62073, ("C", "broker-a"))))
+        self.assertEqual(sorted(self.service.codes), [RequestCode.GET_BROKER_HA_STATUS, WHO])
         yield until("its end", lambda: not self.probes.connections._factory.connections)
 
     @defer.inlineCallbacks
     def test_any_answer_is_one(self) -> Any:
         """Busy, or not permitted: it lives."""
         found = yield self.ask(self.broker(Answer(16, "no permission")))
-        self.assertEqual(found, (Verdict.ANSWERED, Reading()))
+        self.assertEqual(found, (Verdict.ANSWERED, Reading(group=("C", "broker-a"))))
+
+    @defer.inlineCallbacks
+    def test_who_answers(self) -> Any:
+        """A broker without controllers, or whatever else got the address, is of no group; nothing said is nothing."""
+        for who, wanted in ((CLASSIC, ("", "")), (Answer(3, "?"), ("", "")), (Answer(1, "busy"), None), (None, None)):
+            found = yield self.ask(self.broker(Answer(body=b'{"master":true}'), who), 300)
+            self.assertEqual(found, (Verdict.ANSWERED, Reading(True, group=wanted)))
 
     @defer.inlineCallbacks
     def test_by_an_open_link(self) -> Any:
@@ -162,14 +178,29 @@ class ReadingTests(SynchronousTestCase):
         self.assertEqual(reading_of(Command(1, body=JAVA_SLAVE)), Reading())
 
 
+class GroupTests(SynchronousTestCase):
+    """What 1007 says of who answers."""
+
+    def test_bodies(self) -> None:
+        """Names, or nothing."""
+        self.assertEqual(group_of(Command(0, body=JAVA_EPOCHS)), ("C", "broker-a"))
+        for body in (b"", b"{", b"[]", b'{"clusterName":"C"}', b'{"clusterName":7,"brokerName":"b"}'):
+            self.assertIsNone(group_of(Command(0, body=body)))
+
+
 class _Link:
     def __init__(self) -> None:
         self.closed = False
-        self.asked = 0
+        self.waiting: list[defer.Deferred[Any]] = []
+
+    @property
+    def asked(self) -> int:
+        return len(self.waiting)
 
     def request(self, code: int, timeout_s: float) -> defer.Deferred[Any]:
-        self.asked += 1
-        return defer.Deferred()
+        assert code == WHO
+        self.waiting.append(defer.Deferred())
+        return self.waiting[-1]
 
 
 class LinkTests(SynchronousTestCase):
@@ -206,6 +237,30 @@ class LinkTests(SynchronousTestCase):
         for now_ms in range(0, 61_000, 500):
             self.keep(now_ms, "h:1")
         self.assertEqual((self.tried, self.known, self.fate.asked), (["h:1"], [("h:1", True)], 3))
+
+    def test_whose_it_is(self) -> None:
+        """Known when it has said so, and as long as that process is there."""
+        self.assertIsNone(self.probes.behind("h:1"))
+        self.keep(0, "h:1")
+        self.assertIsNone(self.probes.behind("h:1"))
+        first, self.fate = self.fate, _Link()
+        first.waiting[0].callback(Command(0, body=JAVA_EPOCHS))
+        self.assertEqual(self.probes.behind("h:1"), ("C", "broker-a"))
+        del self.pool["h:1"]
+        self.assertIsNone(self.probes.behind("h:1"))
+        self.probes._link_ended("h:1")
+        self.keep(500, "h:1")
+        self.assertIsNone(self.probes.behind("h:1"))
+        self.fate.waiting[0].callback(Command(1, remark=CLASSIC.remark))
+        self.assertEqual(self.probes.behind("h:1"), ("", ""))
+
+    def test_whose_a_former_one_was(self) -> None:
+        """Says nothing of the one that took its place."""
+        self.keep(0, "h:1")
+        first = self.fate
+        self.pool["h:1"] = _Link()
+        first.waiting[0].callback(Command(0, body=JAVA_EPOCHS))
+        self.assertIsNone(self.probes.behind("h:1"))
 
     def test_not_wanted_any_more(self) -> None:
         """Another broker leads, or another controller."""

@@ -22,10 +22,16 @@ from tests.simulation.test_regressions import OTHER, ClusterCase
 class ReusedAddressTests(ClusterCase):
     """A broker of one group dies, and that of the other group comes up where it was."""
 
-    def move_in(self, gone: Host) -> Host:
-        """The broker of the other group gets the address of one that is gone; it leads its group of one there."""
+    def move_in(self, gone: Host, power: bool = False) -> Host:
+        """The broker of the other group gets the address of one that is gone; it leads its group of one there.
+
+        :param power: its machine lost its power: no connection of it is closed.
+        """
         self.cluster.injector.hold_down([gone], 1)
-        gone.kill()
+        if power:
+            gone.power_off()
+        else:
+            gone.kill()
         other = self.broker(1, OTHER)
         other.kill()
         gone.station, other.station = other.station, gone.station
@@ -56,11 +62,19 @@ class ReusedAddressTests(ClusterCase):
 
     def test_notices_are_not_for_one_that_has_just_begun_there(self) -> None:
         """No controller has heard it yet, and it knows of no epoch: it would obey any."""
+        self.has_just_begun(power=False)
+
+    def test_nor_after_a_loss_of_power(self) -> None:
+        """No connection has ended: who was there may be frozen, for all that the controllers know."""
+        self.has_just_begun(power=True)
+
+    def has_just_begun(self, power: bool) -> None:
+        """A notice for a slave that is gone goes where another group's broker begins."""
         self.start()
         slave = self.broker(next(number for number in self.state().in_sync if number != self.state().master))
         moves, begin = self.broker(1, OTHER), SimulatedBroker._begin_step
         self.patch(SimulatedBroker, "_begin_step", lambda broker: broker.process.host is moves or begin(broker))
-        other = self.move_in(slave)
+        other = self.move_in(slave, power)
         self.run_for(1)
         epoch = self.state().epoch
         self.broker(self.state().master).kill()

@@ -189,8 +189,8 @@ class Suspicions:
     ) -> list[Effect]:
         """What came of a :class:`Probe`."""
         suspicion = self._asked(question)
-        taken = verdict is not Verdict.REFUSED and self._liveness.taken(self._address(key), key, now_ms)
-        if suspicion is None or taken:
+        taken = reading.is_of_another(key) or self._liveness.taken(self._address(key), key, now_ms)
+        if suspicion is None or (taken and verdict is not Verdict.REFUSED):
             return []
         if verdict is Verdict.ANSWERED:
             self._starting.pop(key, None)

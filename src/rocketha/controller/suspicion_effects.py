@@ -29,11 +29,18 @@ class Reading:
     :ivar leads: whether it takes itself for the master; None where it did not say.
     :ivar read_ms: when a slave last read from its master, by its own clock.
     :ivar max_offset: end of a slave's commit log, bytes.
+    :ivar group: cluster and broker name of who answered, empty ones of who is no broker of any group; None where it
+        did not say.
     """
 
     leads: bool | None = None
     read_ms: int = -1
     max_offset: int = -1
+    group: tuple[str, str] | None = None
+
+    def is_of_another(self, replica: ReplicaKey) -> bool:
+        """Whether who answered is no broker of this one's group: it was given the address, as containers are."""
+        return self.group not in (None, replica[:2])
 
     def lacks(self, last: Heartbeat | None) -> bool:
         """Whether this slave's log is shorter than its last heartbeat said: it came back without a part of it."""
@@ -46,7 +53,7 @@ class Reading:
 
 @attrs.frozen(slots=True)
 class Probe:
-    """Ask a broker's own port (907), and report to ``Suspicions.port_answered``.
+    """Ask a broker's own port (907, and 1007 for who answers), and report to ``Suspicions.port_answered``.
 
     :ivar anew: on a connection of its own, which shows whether anybody listens; else an open one will do.
     """

@@ -238,7 +238,7 @@ class ControllerService(service.MultiService):
         self._watch = Watch(
             reactor_, self._seconds or reactor_.seconds, config, self.state, self.other_voters, self._elections.elect
         )
-        self._notices = Notices(reactor_, self._watch.probes.connections, self._elections)
+        self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()
         raft = self._raft = self._make_raft(turn)

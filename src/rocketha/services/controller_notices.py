@@ -18,15 +18,17 @@ with an answer, so that it is known who heard of it; a Java broker answers when 
    the others of the set do not have.  A link that was open at the election leads to a process that may learn the set of
    the election; before anything is said on another connection a majority confirms that this controller knows the last
    set (``barrier``).
-7. It names no group, and a Java broker obeys any, also one that has just begun where another was before.  So none is
-   written to a new connection unless its broker is heard from there, or the connection of its heartbeats is still open.
+7. It names no group, and a Java broker obeys any, also one that has just begun where another was before, which no
+   connection tells that ended without a word when a machine lost its power.  So the process at the other end is asked
+   first who it is (1007), once for each link and each new connection; and nothing is written to a new connection unless
+   its broker is heard from there, or the connection of its heartbeats is still open.
 
 Java: ``ControllerManager.notifyBrokerRoleChanged``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -38,6 +40,8 @@ from rocketha.controller.notices import RoleChanged
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.services.controller_probes import group_of
+from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 
 CONNECT_TIMEOUT_S = 3.0
@@ -88,11 +92,19 @@ class Notices:
     """Carries out the notices of one controller.
 
     :param links: whose pooled connections are used where there are any.
+    :param behind: of an address: the group that the process behind its link says it is of; None: it has not said.
     """
 
-    def __init__(self, reactor: Any, links: PeerConnections, decisions: Decisions) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        links: PeerConnections,
+        behind: Callable[[str], tuple[str, str] | None],
+        decisions: Decisions,
+    ) -> None:
         self._reactor = reactor
         self._links = links
+        self._behind = behind
         self._decisions = decisions
         self._log = make_logger()
         self._deliveries: dict[tuple[GroupKey, str], _Delivery] = {}
@@ -191,7 +203,7 @@ class Notices:
                 lambda connection: self._connected(connection, delivery),
                 lambda failure: self._not_connected(failure, delivery),
             )
-        elif delivery.prompt:
+        elif delivery.prompt and self._behind(delivery.notice.receiver_address) == delivery.notice.group:
             delivery.connection = link
             self._write(delivery)
         else:
@@ -204,6 +216,22 @@ class Notices:
                 connection.abort()
             return
         delivery.connection = connection
+        known = self._behind(delivery.notice.receiver_address) if delivery.pooled else None
+        if known is not None:
+            self._met(known, delivery)
+            return
+        left_s = delivery.until_s - self._reactor.seconds()
+        connection.request(RequestCode.GET_BROKER_EPOCH_CACHE, timeout_s=left_s).addCallbacks(
+            lambda answer: self._met(group_of(answer), delivery), lambda failure: self._broken(failure, delivery)
+        )
+
+    def _met(self, group: tuple[str, str] | None, delivery: _Delivery) -> None:
+        """Whoever lives there says of which group it is."""
+        if delivery.over:
+            return
+        if group != delivery.notice.group:
+            self._again(delivery, f"a process of {'/'.join(group) if group else 'it does not say what'} lives there")
+            return
         self._decisions.barrier().addCallbacks(
             lambda _: self._write(delivery), lambda failure: self._broken(failure, delivery)
         )

@@ -3,7 +3,8 @@
 Decides nothing; turns what came back into the values of :mod:`rocketha.controller.suspicion_effects`.
 
 Theory of operation.  A probe is a connection of its own and request 907, which every broker answers itself whatever its
-role: the kernel of a frozen process takes the connection, but nobody answers.  To the port of each master and in-sync
+role: the kernel of a frozen process takes the connection, but nobody answers.  Who answers is asked with it (1007):
+addresses are given to others, and their word is not the broker's.  To the port of each master and in-sync
 replica a connection is kept open while this controller leads (a *link*): it shows that the address can be reached, so
 that a refusal means something; replicas are asked and told of an election without making a connection first; and a
 demotion written to it is read before new client traffic when a frozen master thaws (regression A21).
@@ -26,7 +27,7 @@ from rocketha.errors import RemoteProtocolError
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 
 LINKS_MAX = 6000
@@ -55,17 +56,34 @@ def reading_of(answer: Command) -> Reading:
     return Reading(leads if isinstance(leads, bool) else None, read_ms, max_offset)
 
 
+def group_of(answer: Command) -> tuple[str, str] | None:
+    """Cluster and broker name of who answered 1007, empty ones of who is no broker under controllers; None: unknown."""
+    unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    if unknown or (answer.code == ResponseCode.SYSTEM_ERROR and "controllerMode" in (answer.remark or "")):
+        return "", ""
+    try:
+        found = json_dialect.loads(answer.body) if answer.code == 0 and answer.body else None
+    except RemoteProtocolError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    cluster, name = found.get("clusterName"), found.get("brokerName")
+    return (cluster, name) if isinstance(cluster, str) and isinstance(name, str) else None
+
+
 @attrs.define
 class _Link:
     """The connection to one broker's port.
 
-    ``refused_ms``: when it first refused while it was thought alive.
+    ``refused_ms``: when it first refused while it was thought alive.  ``group``: what its process says it is of; None
+    until it has said so.
     """
 
     address: str
     next_ms: int = 0
     attempting: bool = False
     refused_ms: int | None = None
+    group: tuple[str, str] | None = None
 
 
 class Probes:
@@ -94,9 +112,15 @@ class Probes:
         attempt = self.connections.dial(effect.address, timeout_s)
         due = self._reactor.callLater(timeout_s, attempt.cancel)
 
-        def ask(connection: RemotingProtocol) -> defer.Deferred[Command]:
-            answer = connection.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=timeout_s)
-            return answer.addBoth(_ending(connection))
+        def ask(connection: RemotingProtocol) -> defer.Deferred[Reading]:
+            asking = connection.request(RequestCode.GET_BROKER_EPOCH_CACHE, timeout_s=timeout_s)
+            who = asking.addCallbacks(group_of, lambda _: None)
+            status = connection.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=timeout_s)
+
+            def read(found: Command) -> defer.Deferred[Reading]:
+                return who.addCallback(lambda group: attrs.evolve(reading_of(found), group=group))
+
+            return status.addCallback(read).addBoth(_ending(connection))
 
         def settled(result: Any) -> None:
             if due.active():
@@ -104,7 +128,7 @@ class Probes:
             if isinstance(result, Failure):
                 report(effect, _verdict(result), Reading())
             else:
-                report(effect, Verdict.ANSWERED, reading_of(result))
+                report(effect, Verdict.ANSWERED, result)
 
         attempt.addCallback(ask).addBoth(settled)
 
@@ -119,8 +143,10 @@ class Probes:
             else:
                 report(effect, Verdict.SILENT, Reading())
 
-        asking = link.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=timeout_s)
-        asking.addCallbacks(lambda found: report(effect, Verdict.ANSWERED, reading_of(found)), broken)
+        def answered(found: Command) -> None:
+            report(effect, Verdict.ANSWERED, attrs.evolve(reading_of(found), group=self.behind(effect.address)))
+
+        link.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=timeout_s).addCallbacks(answered, broken)
 
     # -- the other controllers ------------------------------------------------------------------------------------
 
@@ -142,6 +168,11 @@ class Probes:
 
     # -- links ----------------------------------------------------------------------------------------------------
 
+    def behind(self, address: str) -> tuple[str, str] | None:
+        """What the process at the other end of an open link says it is of (see ``group_of``); None: it has not said."""
+        link = self._links.get(address)
+        return None if link is None or self.connections.open(address) is None else link.group
+
     def keep_links(self, addresses: Iterable[str], now_ms: int, age_ms: Callable[[str], int | None]) -> None:
         """Hold a link to each of these and to no other; to be called every second or so.
 
@@ -161,7 +192,7 @@ class Probes:
             opened = self.connections.open(address)
             if opened is not None:
                 link.next_ms = now_ms + KEEP_ALIVE_MS
-                _say_something(opened)
+                self._ask_who(link, opened)
             elif attempts < LINK_ATTEMPTS_MAX:
                 attempts += 1
                 self._open_link(link, now_ms, age_ms)
@@ -174,9 +205,9 @@ class Probes:
                 if link.address not in self._links:
                     self.connections.drop(link.address)
                 return
-            link.refused_ms, link.next_ms = None, now_ms + KEEP_ALIVE_MS
+            link.refused_ms, link.next_ms, link.group = None, now_ms + KEEP_ALIVE_MS, None
             self._reachable(link.address, True)
-            _say_something(connection)
+            self._ask_who(link, connection)
 
         def failed(failure: Failure) -> None:
             if failure.check(error.ConnectionRefusedError) is None:
@@ -193,10 +224,20 @@ class Probes:
 
         self.connections.connect(link.address, LINK_TIMEOUT_S).addCallbacks(opened, failed).addBoth(over)
 
+    def _ask_who(self, link: _Link, connection: RemotingProtocol) -> None:
+        """Keeps the link alive, too."""
+
+        def answered(answer: Command) -> None:
+            if self.connections.open(link.address) is connection:
+                link.group = group_of(answer)
+
+        asking = connection.request(RequestCode.GET_BROKER_EPOCH_CACHE, timeout_s=KEEP_ALIVE_MS / 1000)
+        asking.addCallback(answered).addErrback(_no_answer)
+
     def _link_ended(self, address: str) -> None:
         link = self._links.get(address)
         if link is not None:
-            link.next_ms = 0
+            link.next_ms, link.group = 0, None
 
     def drop_links(self) -> None:
         """This controller leads no more."""
@@ -216,11 +257,6 @@ def _ending(connection: RemotingProtocol) -> Callable[[Any], Any]:
         return result
 
     return end
-
-
-def _say_something(connection: RemotingProtocol) -> None:
-    """Keep a link alive; what comes back does not matter."""
-    connection.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=KEEP_ALIVE_MS / 1000).addErrback(_no_answer)
 
 
 def _no_answer(failure: Failure) -> None:

@@ -379,6 +379,8 @@ class SimulatedBroker:
             return self._fetched(command)
         if command.code == RequestCode.GET_BROKER_HA_STATUS:
             return Answer(body=self._ha_status())
+        if command.code == RequestCode.GET_BROKER_EPOCH_CACHE:
+            return Answer(body=json.dumps({"brokerName": self.group.name, "clusterName": self.group.cluster}).encode())
         return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
 
     def _fetched(self, command: Command) -> Answer:
