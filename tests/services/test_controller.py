@@ -9,8 +9,10 @@ from twisted.internet import defer, reactor
 
 from rocketha.controller.codes import PrivateCode
 from rocketha.controller.liveness import ReplicaKey
+from rocketha.controller.suspicion import Suspicions
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode as Code
+from rocketha.wire.codes import ResponseCode
 from tests.interop.harness.ports import free_ports
 from tests.services.controller_case import CLUSTER, NAME, ControllerCase, FakeBroker, pause, until
 
@@ -283,6 +285,47 @@ class ElectionTests(ControllerCase):
         new.start_beats()
         answer = yield new.elect()
         self.assertEqual((answer.code, answer.fields["masterBrokerId"], self.master()), (0, "1", (1, 3)))
+
+    @defer.inlineCallbacks
+    def test_registers_somewhere_else_while_it_leads(self) -> Any:
+        """A second process with its id, as of a copied disk: told that it leads, it would be a second master of that
+        epoch.  It waits until the first is gone.
+        """
+        new = FakeBroker(self, free_ports(1)[0])
+        self.brokers.append(new)
+        new.id = 1
+        answer = yield new.register()
+        self.assertEqual((answer.code, self.group.address(1)), (ResponseCode.CONTROLLER_INVALID_REQUEST, self.one.address))
+        self.assertNotIn("masterBrokerId", answer.fields)
+        self.assertIn(self.one.address, answer.remark)
+        self.assertEqual(self.master(), (1, 1))
+        yield self.one.kill()
+        answer = yield new.register()
+        self.assertEqual((answer.code, self.group.address(1)), (0, new.address))
+        self.assertNotEqual(answer.fields.get("masterBrokerId"), "1")
+
+    @defer.inlineCallbacks
+    def test_registers_somewhere_else_in_a_crowd(self) -> Any:
+        """Too many rounds of questions have just begun: nobody knows yet that the one before it is gone."""
+        for broker in (self.two, self.three):
+            yield broker.kill()
+        yield until("they have left", lambda: not self.alive(2) and not self.alive(3))
+        self.one.freeze()
+        yield pause(0.5)
+        suspicions, begin = self.leader()._watch.suspicions, Suspicions._begin
+
+        def queued(machine: Suspicions, suspicion: Any, now_ms: int) -> Any:
+            """A round for which there is no room."""
+            machine._rounds = 0
+            return begin(machine, suspicion, now_ms)
+
+        suspicions._open.clear()
+        self.patch(Suspicions, "_begin", queued)
+        new = FakeBroker(self, free_ports(1)[0])
+        self.brokers.append(new)
+        new.id = 1
+        answer = yield new.register()
+        self.assertNotIn("masterBrokerId", answer.fields)
 
     @defer.inlineCallbacks
     def test_registers_and_still_leads(self) -> Any:

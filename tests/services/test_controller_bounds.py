@@ -145,7 +145,8 @@ class WaitingTests(ControllerCase):
         """How many of its requests were let in; the others are answered at once."""
         before = len(asker.codes)
         for _ in range(count):
-            command = request(Code.CONTROLLER_GET_REPLICA_INFO, {"brokerName": NAME}, b"x" * size)
+            fields = {"clusterName": CLUSTER, "brokerName": NAME}
+            command = request(Code.CONTROLLER_GET_REPLICA_INFO, fields, b"x" * size)
             answer = self.leader().request(asker, command)  # type: ignore[arg-type]
             if answer is not None:
                 asker.answer(0, answer)

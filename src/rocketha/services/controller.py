@@ -421,11 +421,10 @@ class ControllerService(service.MultiService):
         if group is None or key is None:
             return None
         if registers and command.fields.get("brokerId") == str(key.broker_id):
-            waiting = self._watch.registers(key, command.fields.get("brokerAddress") != group.address(key.broker_id))
-        else:
-            what = "registers" if registers else "asks for an election"
-            waiting = self._watch.find_out(key, f"broker {command.fields.get('brokerId', '?')[:20]} {what}")
-        return None if waiting.called else waiting
+            address = group.address(key.broker_id)
+            return self._watch.registers(key, command.fields.get("brokerAddress", address) != address)
+        what = "registers" if registers else "asks for an election"
+        return self._watch.find_out(key, f"broker {command.fields.get('brokerId', '?')[:20]} {what}")
 
     def _take(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
         caller = Caller(connection.peer, self._clusters.get(connection.id, ""))

@@ -30,9 +30,11 @@ from rocketha.controller.suspicion_effects import (
     Verdict,
 )
 from rocketha.controller.watched import Times
+from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.services.config_controller import ControllerConfig
 from rocketha.services.controller_probes import Probes
+from rocketha.wire.codes import ResponseCode
 
 TICK_S = 0.05
 GAP_MS = 250
@@ -157,12 +159,21 @@ class Watch:
         return self._when_settled(key)
 
     def registers(self, key: ReplicaKey, moved: bool) -> defer.Deferred[None]:
-        """A broker registers; fires when it is known whether it is a master that was restarted.
+        """The master registers; fires when it is known whether it was restarted.
 
-        :param moved: whether at another address than before.
+        :param moved: whether at another address than before; fails with ``RequestRefused`` where it is not known to be
+            gone from there: told that it still leads, it would be a second master of that epoch.
         """
         self._carry_out(self.suspicions.registered(key, self.now_ms(), moved))
-        return self._when_settled(key)
+        settled = self._when_settled(key)
+        return settled.addCallback(lambda _: self._refuse_a_second(key)) if moved else settled
+
+    def _refuse_a_second(self, key: ReplicaKey) -> None:
+        last = self.liveness.last(key)
+        if self.suspicions.leading and self.liveness.alive(key, self.now_ms()):
+            where = last.address if last is not None else "its address"
+            remark = f"broker {key} still lives at {where}: one that registers elsewhere has to wait until it is gone"
+            raise RequestRefused(ResponseCode.CONTROLLER_INVALID_REQUEST, remark)
 
     def _when_settled(self, key: ReplicaKey) -> defer.Deferred[None]:
         waiter: defer.Deferred[None] = defer.Deferred()

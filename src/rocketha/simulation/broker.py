@@ -39,6 +39,8 @@ DEFINITE = frozenset({0, *range(2000, 2017)})
 """Answers that say what happened; others leave it open."""
 AMBIGUOUS = "is in several clusters"
 """1001 and 1004 name no cluster: before a controller heard a connection's heartbeat it can not tell whose they are."""
+WAITS = ResponseCode.CONTROLLER_INVALID_REQUEST
+"""1003 from elsewhere while the master may live where it was: nothing has happened."""
 FETCH = 29001
 """Our own code: a slave asks its master for the log."""
 TICK_S = 1.0
@@ -196,7 +198,7 @@ class SimulatedBroker:
                     self.history.drop(token)
                 if self.rules.hurried:
                     self.leader = None
-            elif token is not None and AMBIGUOUS in (answer.remark or ""):
+            elif token is not None and (AMBIGUOUS in (answer.remark or "") or answer.code == WAITS):
                 self.history.drop(token)
             elif token is not None and answer.code in DEFINITE:
                 self.history.settle(token, self._true_s(), _outcome(answer))
