@@ -225,6 +225,30 @@ MUTANTS = [
         "if False:",
     ),
     Mutant(
+        "an outsider that answers at once comes before a slow member of the set",
+        "controller/suspect.py",
+        "if answered.isdisjoint(in_sync) and not hoped.isdisjoint(in_sync):",
+        "if False:",
+    ),
+    Mutant(
+        "an outsider comes before a member of the set that is being asked",
+        "controller/suspicion.py",
+        "[number for number in here if number in group.in_sync] or here",
+        "here",
+    ),
+    Mutant(
+        "a controller that has just begun takes the mastership from a group of which it heard nobody",
+        "controller/suspicion.py",
+        "if not candidates and self._may_be_heard_yet(group, suspicion.replica, now_ms):",
+        "if False:",
+    ),
+    Mutant(
+        "a port that closes all connections is life for ever",
+        "controller/suspicion.py",
+        "            alive = self._liveness.alive(key, now_ms)\n            return",
+        "            alive = True\n            return",
+    ),
+    Mutant(
         "a second process with the master's id ends the first",
         "controller/suspicion.py",
         "self._liveness.unheard(key, self._times.silence, now_ms)",

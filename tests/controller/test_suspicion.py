@@ -371,6 +371,87 @@ class MasterMissingTests(SuspicionCase):
         self.assertEqual(getattr(elect, "alive", None), (2,))
 
 
+class UncleanTests(SuspicionCase):
+    """Outsiders may be elected, where nobody of the SyncStateSet lives."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine.unclean = True
+        self.group.in_sync = frozenset({1, 2})
+
+    def test_a_slow_member_of_the_set_comes_before_an_outsider(self) -> None:
+        """It has what was acknowledged; an outsider answered a tenth of a second before it, that is all."""
+        self.close(M)
+        self.port(T, Verdict.ANSWERED, Reading(False, 1, 100))
+        self.port(M, Verdict.REFUSED)
+        (elect,) = self.at(100)
+        self.assertEqual(getattr(elect, "alive", None), (2, 3))
+
+    def test_an_outsider_where_the_member_is_gone(self) -> None:
+        """That is what unclean elections are for."""
+        self.close(M)
+        self.port(S, Verdict.REFUSED)
+        self.port(T, Verdict.ANSWERED, Reading(False, 1, 100))
+        _died, elect = self.port(M, Verdict.REFUSED)
+        self.assertEqual(getattr(elect, "alive", None), (3,))
+
+    def test_a_member_that_is_being_asked_is_waited_for(self) -> None:
+        """Also where the set has no master."""
+        self.group.master_id = None
+        self.now_ms = 1000
+        self.beats(M, T)
+        self.assertEqual([type(each) for each in self.at(1201)], [Suspected, Probe])
+        self.liveness.died(M)
+        self.assertEqual(self.machine.scan(1201), [])
+        self.port(S, Verdict.REFUSED)
+        (elect,) = self.machine.scan(1301)
+        self.assertEqual(getattr(elect, "alive", None), (3,))
+
+
+class FreshLeaderTests(SuspicionCase):
+    """A controller that began a moment ago: of some brokers it has heard nothing yet."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for key in (S, T):
+            self.liveness.forget(key)
+        self.close(M)
+
+    def refused(self) -> list[Effect]:
+        return self.port(M, Verdict.REFUSED)
+
+    def test_who_was_never_heard_may_live(self) -> None:
+        """It has the time of a heartbeat; the group does not lose its master for nothing, and nobody waits longer."""
+        self.assertEqual([type(each) for each in self.refused()], [Died])
+        self.assertEqual(self.at(500), [])
+        self.now_ms = 550
+        self.beats(T)
+        (elect,) = self.at(600)
+        self.assertEqual((getattr(elect, "alive", None), getattr(elect, "kind", None)), ((3,), Why.PORT_REFUSED))
+
+    def test_nobody_is_heard(self) -> None:
+        """Then it has no master."""
+        self.refused()
+        self.assertEqual(self.at(1100), [])
+        (elect,) = self.at(1250)
+        self.assertEqual(getattr(elect, "alive", None), ())
+
+    def test_heard_since_it_began_to_ask(self) -> None:
+        """Whom it did not know when it asked, it knows when it chooses."""
+        self.now_ms = 50
+        self.beats(S)
+        _died, elect = self.refused()
+        self.assertEqual(getattr(elect, "alive", None), (2,))
+
+    def test_those_known_to_be_dead_are_not_waited_for(self) -> None:
+        """Of them something is known."""
+        self.beats(S, T)
+        for key in (S, T):
+            self.liveness.died(key)
+        _died, elect = self.refused()
+        self.assertEqual(getattr(elect, "alive", None), ())
+
+
 class LackingTests(SuspicionCase):
     """A member of the set came back with a shorter log than its last heartbeat spoke of."""
 
@@ -428,6 +509,16 @@ class MovedTests(SuspicionCase):
         effects = self.machine.registered(M, 1200, moved=True)
         self.assertEqual((effects[-1], self.machine.states()[M]), (AskControllers(1, M), State.ASKING))
         self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(True)), [Held(M, "its port answers")])
+
+    def test_not_heard_yet(self) -> None:
+        """By a controller that leads for a moment only: its port is asked first."""
+        self.liveness.forget(M)
+        effects = self.machine.registered(M, 1200, moved=True)
+        self.assertEqual((effects[-1], self.machine.states()[M]), (AskControllers(1, M), State.ASKING))
+        self.liveness.forget(M)
+        self.machine.deposed()
+        self.machine.led(5000)
+        self.assertIsInstance(self.machine.registered(M, 6201, moved=True)[-1], Died)
 
     def test_hung_up_where_it_was(self) -> None:
         """As the kernel does for a process that is gone."""
@@ -518,7 +609,23 @@ class AnsweredTests(SuspicionCase):
         self.close(M)
         self.assertEqual(self.port(M, Verdict.CLOSED), [probe(1, M)])
         self.assertEqual(self.port(M, Verdict.CLOSED), [probe(1, M)])
-        self.assertEqual(self.port(M, Verdict.CLOSED), [Held(M, "its port answers")])
+        why = "its port takes connections; its lease runs"
+        self.assertEqual(self.port(M, Verdict.CLOSED), [Held(M, why)])
+
+    def test_port_that_closes_for_ever(self) -> None:
+        """So does what stands before the port of a process that is gone, a balancer or a sidecar: that is no life."""
+        self.close(M)
+        for _ in range(3):
+            self.port(M, Verdict.CLOSED)
+        self.now_ms = 10_000
+        self.beats(S, T)
+        effects = self.at(10_100)
+        question = next(each.question for each in effects if isinstance(each, Probe))
+        for _ in range(3):
+            self.port(M, Verdict.CLOSED, question=question)
+        self.assertEqual(self.machine.states()[M], State.ASKING)
+        self.assertIn(Died, [type(each) for each in self.at(10_700)])
+        self.assertIsInstance(self.at(10_800)[-1], Elect)
 
     def test_closed_then_refused(self) -> None:
         """It was dying."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 
 import attrs
@@ -46,6 +47,20 @@ class Suspect:
     def unfit(self) -> set[int]:
         """Members that should not be elected, as long as there are others."""
         return self.absent | self.lacking
+
+    def candidates(self, in_sync: Collection[int], alive: Collection[int]) -> tuple[int, ...]:
+        """Who may be elected in its place: who answered, else who is thought alive, else who has less than it had.
+
+        Outsiders, where they may be elected at all, not while one of the SyncStateSet is thought alive: it may only be
+        slower than they are.
+
+        :param alive: members that are, by the table, and may be elected.
+        """
+        answered = set(self.links) - self.unfit
+        hoped = set(alive) - self.unfit - {self.replica.broker_id}
+        if answered.isdisjoint(in_sync) and not hoped.isdisjoint(in_sync):
+            answered = hoped
+        return tuple(sorted(answered or hoped or self.lacking))
 
     def seen(self) -> tuple[Seen, ...]:
         """What this round brought to light, for the log entry."""

@@ -7,25 +7,8 @@ Theory of operation.  **A closed connection or a missed heartbeat is a suspicion
 controllers elect on any closed connection, and messages are lost).  A suspicion goes in rounds.  A round begins by
 asking, all at once, the suspect's own port (a request that the broker itself must answer: a frozen process still takes
 connections), the other controllers whether they hear its heartbeats, and, when it is the master of its set, the other
-members of the set: whether their replication link to it moves, and whether they could follow it.  Then
-
-========= ================================================== =========================================================
-its port  and                                                verdict
-========= ================================================== =========================================================
-refuses   its port was reachable before                      dead, at once
-refuses   never yet reachable: a majority answers that it    dead, at once
-          does not hear it either
-answers   that it leads nothing, although it did in this     dead, at once: it was restarted.  Told that it still is
-          epoch, or registers                                the master, it would write its old epoch anew with
-                                                             another start, and its replicas would truncate
-answers   anything else                                      alive: no election; asked again until heartbeats return
-silent    a majority of the controllers hears it             alive: no election (regression B3)
-silent    another controller, or a replica, hears it         no election before its lease ran out
-silent    nobody hears it, a member of its set answers, and  dead, at the end of the round
-          a majority of the controllers answered
-silent    nobody answers anything                            that is our own deafness: no election before its lease
-                                                             ran out
-========= ================================================== =========================================================
+members of the set: whether their replication link to it moves, and whether they could follow it.  What follows from
+which answers is the table of docs/controller.rst, "Who is dead"; ``port_answered`` and ``_judge`` are its rows.
 
 ``refuses`` counts as silence where the port was found unreachable although heartbeats came: then the address that the
 broker advertises is wrong, and a refusal says nothing.  A heartbeat ends a suspicion in any state.
@@ -69,7 +52,9 @@ ROUNDS_MAX = 20
 asking everybody about all of them at once would make us so."""
 
 CLOSED_MAX = 3
-"""A port that so often in one round takes a connection and closes it unanswered belongs to a living process."""
+"""A port that so often in one round takes a connection and closes it unanswered belongs to a living process, or to what
+stands before the port of one that is gone: no election before the lease of its last heartbeat ran out.
+"""
 
 
 class Suspicions:
@@ -176,7 +161,9 @@ class Suspicions:
         suspicion = self._open.get(key)
         if suspicion is not None:
             suspicion.registers = True
-            if moved and suspicion.state is State.ASKING and self._liveness.unheard(key, self._times.silence, now_ms):
+            gone = moved and self._liveness.unheard(key, self._times.silence, now_ms)
+            known = self._liveness.last(key) is not None or not self._is_new(now_ms)
+            if gone and known and suspicion.state is State.ASKING:
                 effects += self._die(suspicion, Why.PORT_REFUSED, "it registers at another address", now_ms)
         return effects
 
@@ -202,7 +189,8 @@ class Suspicions:
             suspicion.closed += 1
             if suspicion.closed < CLOSED_MAX:
                 return self._probe(suspicion, [key.broker_id])
-            verdict = Verdict.ANSWERED
+            alive = self._liveness.alive(key, now_ms)
+            return self._hold(suspicion, "its port takes connections; its lease runs", now_ms) if alive else []
         if verdict is Verdict.ANSWERED:
             if reading.leads is False and self._had_led(suspicion):
                 why = "its port answers, but as a new process that leads nothing"
@@ -270,6 +258,7 @@ class Suspicions:
                 if suspicion is None or suspicion.state is not State.DEAD:
                     continue
             here = [number for number in self._electable(group) if self._alive(group, number, now_ms)]
+            here = [number for number in here if number in group.in_sync] or here  # no outsider before one of the set
             alive = tuple(each for each in here if self.settled(ReplicaKey(group.cluster, group.broker_name, each)))
             if alive:
                 why = f"{'the set has no master' if key is None else 'its master is dead'}, and {_text(alive)} alive"
@@ -428,14 +417,25 @@ class Suspicions:
 
     def _choose(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """The master is dead, and whoever of its set answers in time has answered."""
-        suspicion.state = State.DEAD
         group = self._led_group(suspicion.replica)
+        suspicion.state = State.DEAD
         if group is None:
             return []
-        answered = tuple(sorted(set(suspicion.links) - suspicion.unfit))
-        hoped = tuple(number for number in suspicion.asked if number not in suspicion.unfit)
-        found = suspicion.kind, suspicion.why, suspicion.seen()
-        return self._elect(group, *found, answered or hoped or tuple(sorted(suspicion.lacking)), now_ms)
+        alive = [number for number in self._electable(group) if self._alive(group, number, now_ms)]
+        candidates = suspicion.candidates(group.in_sync, alive)
+        if not candidates and self._may_be_heard_yet(group, suspicion.replica, now_ms):
+            suspicion.state, suspicion.due_ms = State.CHOOSING, now_ms + self._times.choose
+            return []
+        return self._elect(group, suspicion.kind, suspicion.why, suspicion.seen(), candidates, now_ms)
+
+    def _may_be_heard_yet(self, group: Group, dead: ReplicaKey, now_ms: int) -> bool:
+        """Whether another candidate may live of which this controller, which has just become leader, heard nothing."""
+        others = [dead._replace(broker_id=number) for number in self._electable(group)]
+        return self._is_new(now_ms) and any(self._liveness.last(key) is None for key in others if key != dead)
+
+    def _is_new(self, now_ms: int) -> bool:
+        """Whether a live broker need not have been heard since this controller leads."""
+        return self._led_ms is not None and now_ms - self._led_ms <= self._times.silence
 
     def _elect(
         self, group: Group, kind: Why, why: str, seen: tuple[Seen, ...], alive: tuple[int, ...], now_ms: int
