@@ -279,10 +279,16 @@ MUTANTS = [
         "return self._groups[keys[0]] if keys else None",
     ),
     Mutant(
+        "1004 without a cluster means the only group of that name",
+        "controller/requests.py",
+        "if isinstance(found, AskReplicaInfo) and not found.cluster:",
+        "if False:",
+    ),
+    Mutant(
         "a follower answers",
         "controller/requests.py",
-        "return found if leading or isinstance(found, Answer) else answers.NOT_LEADER",
-        "return found",
+        "return _of_no_cluster(found) or found if leading else answers.NOT_LEADER",
+        "return _of_no_cluster(found) or found",
     ),
     Mutant(
         "who is dead counts as alive",

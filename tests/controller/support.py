@@ -70,14 +70,17 @@ class Controller:
         self.heartbeats = Heartbeats()
         self.requests = Requests(self.state, self.heartbeats, options or Options())
         self.log: list[Event] = []
+        self.cluster = CLUSTER  # that the last request named, as if all came by one connection
 
     def apply(self, event: Event) -> Outcome:
         """Commit one event."""
         self.log.append(event)
         return self.state.apply(event, len(self.log))
 
-    def ask(self, command: Command, caller: Caller = Caller("10.0.0.9:1")) -> Answer:  # noqa: B008
+    def ask(self, command: Command, caller: Caller | None = None) -> Answer:
         """The answer to one request; 904 has none."""
+        self.cluster = command.fields.get("clusterName") or self.cluster
+        caller = caller or Caller("10.0.0.9:1", self.cluster)
         if command.code == 904:
             self.heartbeats.beat(command)
             return Answer()

@@ -58,7 +58,7 @@ class GoldenTests(SynchronousTestCase):
         controller, notices = Controller(), []
         for command, _ in recorded():
             if command.code == 1002:
-                found: Any = controller.requests.decode(command, Caller(), True, 1)
+                found: Any = controller.requests.decode(command, Caller("", controller.cluster), True, 1)
                 notices = list(controller.apply(found.event).notices)
             elif command.code != 1005:
                 controller.ask(command)

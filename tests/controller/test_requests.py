@@ -119,7 +119,8 @@ class DecodeTests(SynchronousTestCase):
     def test_questions(self) -> None:
         """They wait for a barrier."""
         self.assertEqual(self.decode(1004), AskReplicaInfo(CLUSTER, NAME))
-        self.assertEqual(self.decode(1004, caller=Caller()), AskReplicaInfo("", NAME))
+        self.assertEqual(self.decode(1004, caller=Caller()).code, 2008)
+        self.assertEqual(self.decode(1004, caller=Caller(), leading=False).code, 2007)
         self.assertEqual(self.decode(1006, body=b'["b","a","b"]'), AskSyncStateData(("b", "a")))
         self.assertEqual(self.decode(1012), AskNextBrokerId(CLUSTER, NAME))
         self.assertEqual(self.decode(11003, {"brokerName": NAME}), AskWhy("", NAME))
@@ -128,8 +129,10 @@ class DecodeTests(SynchronousTestCase):
         """1001, and 1002 with an empty one, mean the cluster that the connection is of."""
         self.assertEqual(self.decode(1001, caller=Caller("h:1", "d")).event.cluster, "d")
         self.assertEqual(self.decode(1002, {**GOOD[1002][0], "clusterName": ""}).event.cluster, "c")
-        event = self.decode(1001, caller=Caller()).event
-        self.assertEqual((event.cluster, len(event.evidence.alive)), ("", 2))
+        event = self.decode(1001, {**GOOD[1001][0], "clusterName": CLUSTER}, GOOD[1001][1], caller=Caller()).event
+        self.assertEqual((event.cluster, len(event.evidence.alive)), (CLUSTER, 2))
+        self.assertEqual(self.decode(1001, caller=Caller()).code, 2013)
+        self.assertEqual(self.decode(1001, caller=Caller(), leading=False).code, 2007)
 
     def test_not_leading(self) -> None:
         """2007, no header, no body; 1006 that asks nothing is answered first, as Java does."""

@@ -161,10 +161,21 @@ class ClusterTests(SynchronousTestCase):
         self.assertEqual([row.next_id for row in after], [4, 3])
 
     def test_request_without_a_cluster(self) -> None:
-        """1001 and 1004 are refused with a remark that says why, 1004 so that the broker registers and is known."""
-        answer = self.controller.ask(request(1004, {"brokerName": NAME}))
+        """1001 and 1004 are refused with a remark that says why, 1004 so that the broker registers and is known: also
+        where there is one group of that name, which may be another cluster's.
+        """
+        remark = "neither the request nor anything before it on this connection names a cluster"
+        fields, body = {"brokerName": NAME, "masterBrokerId": "1", "masterEpoch": "1"}, b'{"syncStateSet":[1]}'
+        for cleaned in ("", "d"):
+            if cleaned:
+                self.controller.apply(CleanBrokerData(cleaned, NAME, (), True))
+            for code, refused in ((1004, Code.CONTROLLER_BROKER_METADATA_NOT_EXIST), (1001, 2013)):
+                answer = self.controller.ask(request(code, fields, body), Caller("h:1"))
+                self.assertEqual((answer.code, answer.remark), (refused, remark))
+
+    def test_entry_without_a_cluster(self) -> None:
+        """Of several groups of that name it means none."""
         remark = "Broker b is in several clusters (c, d), the request names none"
-        self.assertEqual((answer.code, answer.remark), (Code.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark))
         outcome = self.controller.apply(AlterSyncStateSet("", NAME, 1, 1, 2, (1, 2), knows(1, 2, 3)))
         self.assertEqual((outcome.answer.code, outcome.answer.remark, outcome.did), (2013, remark, Did.NOTHING))
 
@@ -176,10 +187,10 @@ class ClusterTests(SynchronousTestCase):
 
     def test_cluster_that_a_request_names(self) -> None:
         """Ours: 1004 may name one; it decides where the connection said nothing."""
-        named = request(1004, {"brokerName": NAME, "clusterName": "d"})
-        self.assertTrue(self.controller.ask(named).body.startswith(b'{"syncStateSet":[1],'))
+        named, unknown = (request(1004, {"brokerName": NAME, "clusterName": cluster}) for cluster in "de")
+        self.assertTrue(self.controller.ask(named, Caller("h:1")).body.startswith(b'{"syncStateSet":[1],'))
         self.assertTrue(self.controller.ask(named, Caller("h:1", "c")).body.startswith(b'{"syncStateSet":[1,2,3],'))
-        self.assertEqual(self.controller.ask(request(1004, {"brokerName": NAME, "clusterName": "e"})).code, 2008)
+        self.assertEqual(self.controller.ask(unknown, Caller("h:1")).code, 2008)
 
     def test_both_are_shown(self) -> None:
         """1006 names groups only; two of a name are told apart."""
@@ -188,9 +199,10 @@ class ClusterTests(SynchronousTestCase):
         self.assertEqual({key: len(table[key]["inSyncReplicas"]) for key in table}, {"c:b": 3, "d:b": 1})
 
     def test_one_of_them_forgotten(self) -> None:
-        """Then the name is clear again."""
+        """Then the name is clear again, to who asks why; not to its brokers."""
         self.controller.apply(CleanBrokerData("c", NAME, (), True))
-        self.assertEqual(self.controller.ask(request(1004, {"brokerName": NAME})).code, 0)
+        self.assertEqual(self.controller.ask(request(11003, {"brokerName": NAME})).code, 0)
+        self.assertEqual(self.controller.ask(request(1004, {"brokerName": NAME}), Caller("h:1", "c")).code, 2008)
 
 
 class SnapshotTests(SynchronousTestCase):

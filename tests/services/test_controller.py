@@ -44,6 +44,34 @@ class RegistrationTests(ControllerCase):
         self.assertEqual(answer.fields["nextBrokerId"], "3")
 
     @defer.inlineCallbacks
+    def test_whose_group_is_meant(self) -> Any:
+        """1001 and 1004 name a broker only: of a connection that has not said which cluster it is of, nobody knows
+        whose.  A Java broker of another cluster, whose group is not known here, would follow this one's master.
+        """
+        one, _ = yield self.start_brokers(2)
+        connection = yield one._out.dial(self.leader().config.self_address, 5.0)
+
+        def ask(**more: str) -> Any:
+            return connection.request(Code.CONTROLLER_GET_REPLICA_INFO, {"brokerName": NAME, **more}, timeout_s=5.0)
+
+        def alter() -> Any:
+            fields = {"brokerName": NAME, "masterBrokerId": "1", "masterEpoch": "1"}
+            body = json_dialect.dumps({"syncStateSet": [1], "syncStateSetEpoch": self.group.set_epoch})
+            return connection.request(Code.CONTROLLER_ALTER_SYNC_STATE_SET, fields, body, timeout_s=5.0)
+
+        others = (ask(clusterName="D"), 2008), (ask(clusterName=CLUSTER), 0)
+        for asked, code in ((ask(), 2008), (alter(), 2013), *others):
+            answer = yield asked
+            self.assertEqual(answer.code, code)
+        self.assertEqual(self.group.in_sync, (1, 2))
+        beat = {"clusterName": CLUSTER, "brokerName": NAME, "brokerAddr": "h:1", "brokerId": "9"}
+        connection.notify(Code.BROKER_HEARTBEAT, beat)
+        for asked in (ask(), alter()):
+            answer = yield asked
+            self.assertEqual(answer.code, 0)
+        connection.abort()
+
+    @defer.inlineCallbacks
     def test_refusals_change_nothing_and_cost_no_entry(self) -> Any:
         """A broker that asks for what is so already gets its answer after a barrier."""
         yield self.start_brokers(2)

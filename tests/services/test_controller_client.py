@@ -20,7 +20,7 @@ from rocketha.wire.controller_calls import Call, get_replica_info
 from rocketha.wire.remoting import Answer, Command
 
 PORT = 9878
-QUESTION = get_replica_info("g")
+QUESTION = get_replica_info("c", "g")
 HEARTBEAT = Call(RequestCode.BROKER_HEARTBEAT, {"brokerId": "1"})
 
 

@@ -487,7 +487,7 @@ class RoleLife:
         if not self.registered:
             return joining_call(question, place, self.identity, now_ms)
         if question is Question.INFO:
-            return calls.get_replica_info(place.broker_name)
+            return calls.get_replica_info(place.cluster, place.broker_name)
         if question is Question.ELECT and standing.told is None and not self._learner:
             return calls.elect_master(place.cluster, place.broker_name, self.number, now_ms)
         if question is Question.HAND_OVER and self.departure.stage is Leaving.HANDING_OVER:

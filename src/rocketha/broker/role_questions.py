@@ -55,11 +55,11 @@ def master_call(
     """
     cluster, name, _ = place
     if question is Question.CONFIRM:
-        return calls.confirm_master(cluster, name, number, epoch) if ours else calls.get_replica_info(name)
+        return calls.confirm_master(cluster, name, number, epoch) if ours else calls.get_replica_info(cluster, name)
     if question is Question.REPLICAS:
         return get_replicas(name)
     if question is Question.ALTER and change is not None:
-        return calls.alter_sync_state_set(name, number, change.epoch, change.members, change.set_epoch, now_ms)
+        return calls.alter_sync_state_set(cluster, name, number, change.epoch, change.members, change.set_epoch, now_ms)
     return None
 
 

@@ -67,7 +67,7 @@ class Caller(NamedTuple):
     """Where a request came from.
 
     ``cluster`` is the one that heartbeats and registrations on the same connection named, empty if there were none:
-    1001 names none itself, nor does Java's 1004.
+    Java's 1001 and 1004 name none themselves.
     """
 
     address: str = ""
@@ -149,7 +149,9 @@ class Requests:
         if method is None:
             raise fields.refused(f" request type {command.code} not supported", ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         found = method(command, caller, now_ms)
-        return found if leading or isinstance(found, Answer) else answers.NOT_LEADER
+        if isinstance(found, Answer):
+            return found
+        return _of_no_cluster(found) or found if leading else answers.NOT_LEADER
 
     def answer(self, question: Question, now_ms: int) -> Answer:
         """The answer to a question, from the state as it is now (ask after a barrier)."""
@@ -208,10 +210,9 @@ class Requests:
         master_id = fields.long(command.fields, "masterBrokerId")
         master_epoch = fields.integer(command.fields, "masterEpoch")
         new_set, set_epoch = _sync_state_set(command)
-        evidence = self._evidence(
-            caller, caller.cluster, name, now_ms, Why.REQUESTED, "the master reports who is in sync"
-        )
-        return Intent(AlterSyncStateSet(caller.cluster, name, master_id, master_epoch, set_epoch, new_set, evidence))
+        cluster = caller.cluster or _optional_name(command, "clusterName")
+        evidence = self._evidence(caller, cluster, name, now_ms, Why.REQUESTED, "the master reports who is in sync")
+        return Intent(AlterSyncStateSet(cluster, name, master_id, master_epoch, set_epoch, new_set, evidence))
 
     def _elect(self, command: Command, caller: Caller, now_ms: int) -> Intent:
         cluster, name = _required_cluster(command), _name(command, "brokerName")
@@ -278,6 +279,18 @@ class Requests:
 
     def _why(self, command: Command, caller: Caller, now_ms: int) -> AskWhy:
         return AskWhy(_optional_name(command, "clusterName"), _name(command, "brokerName"))
+
+
+def _of_no_cluster(found: Intent | Question) -> Answer | None:
+    """The refusal of a 1001 or 1004 of which nobody knows the cluster: another one may have a group of that name, which
+    this controller does not know, and whose broker would follow this one's master.  A Java broker then registers.
+    """
+    remark = "neither the request nor anything before it on this connection names a cluster"
+    if isinstance(found, AskReplicaInfo) and not found.cluster:
+        return answers.refusal(ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark, {})
+    if isinstance(found, Intent) and type(found.event) is AlterSyncStateSet and not found.event.cluster:
+        return answers.not_altered(ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, remark)
+    return None
 
 
 # -- fields -------------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ class Lingering:
         self._next_question = None
         if self._controllers is not None:
             identity = self._identity
-            asking = self._controllers.ask(calls.get_replica_info(identity.broker_name, identity.cluster_name), ASK_S)
+            asking = self._controllers.ask(calls.get_replica_info(identity.cluster_name, identity.broker_name), ASK_S)
             asking.addCallback(self._heard).addErrback(self._not_heard).addCallback(lambda _: self._ask_again())
 
     def _heard(self, reply: Reply) -> None:

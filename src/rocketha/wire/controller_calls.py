@@ -113,10 +113,12 @@ def _members(found: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def alter_sync_state_set(
-    broker_name: str, master_id: int, master_epoch: int, members: Collection[int], set_epoch: int, now_ms: int
-) -> Call:
-    """1001: the master reports another set; ``set_epoch`` is that of the present one."""
+    cluster: str, broker_name: str, master_id: int, master_epoch: int, members: Collection[int], set_epoch: int,
+    now_ms: int,
+) -> Call:  # fmt: skip
+    """1001: the master reports another set; ``set_epoch`` is that of the present one, ``cluster`` a field of ours."""
     fields = {
+        "clusterName": cluster,
         "brokerName": broker_name,
         "masterBrokerId": str(master_id),
         "masterEpoch": str(master_epoch),
@@ -150,13 +152,12 @@ def register_broker(cluster: str, broker_name: str, broker_id: int, address: str
     return Call(RequestCode.CONTROLLER_REGISTER_BROKER, fields)
 
 
-def get_replica_info(broker_name: str, cluster: str = "") -> Call:
+def get_replica_info(cluster: str, broker_name: str) -> Call:
     """1004: who leads, who is in sync.
 
-    :param cluster: ours, for connections without heartbeats: what these name counts more.  Java knows no such field.
+    :param cluster: a field of ours, for connections without heartbeats: what these name counts more.
     """
-    named = {"clusterName": cluster} if cluster else {}
-    return Call(RequestCode.CONTROLLER_GET_REPLICA_INFO, {"brokerName": broker_name, **named})
+    return Call(RequestCode.CONTROLLER_GET_REPLICA_INFO, {"clusterName": cluster, "brokerName": broker_name})
 
 
 def get_metadata() -> Call:
