@@ -175,6 +175,19 @@ class NoticesTests(SynchronousTestCase):
         self.network.made[0].answer()
         self.assertEqual(self.network.log, [("h1:1", 5), ("h2:2", 5), ("h3:3", 5)])
 
+    def test_what_waited_for_a_head_start_is_confirmed(self) -> None:
+        """The election is not just now any more: another controller may lead, and links may be younger than it."""
+        self.decisions.held = []
+        for address in ADDRESSES.values():
+            self.network.link(address)
+        self.notices.send(election(2, 5), old_is_alive=True)
+        self.assertEqual((self.network.log, self.decisions.held), ([("h1:1", 5)], []))
+        self.clock.advance(0.3)
+        self.assertEqual((len(self.network.log), len(self.decisions.held)), (1, 2))
+        for each in self.decisions.held:
+            each.callback(None)
+        self.assertEqual(self.network.log, [("h1:1", 5), ("h2:2", 5), ("h3:3", 5)])
+
     def test_head_start_ends(self) -> None:
         """After 0.3 s: a set without a master is worse than one with two for a moment."""
         self.notices.send(election(2, 5), old_is_alive=True)

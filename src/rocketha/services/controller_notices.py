@@ -140,7 +140,8 @@ class Notices:
                 done.callback(None)
 
         settled.addBoth(answered)
-        done.addCallback(lambda _: self._waiting.discard(timer)).addCallback(lambda _: self._begin_all(rest, prompt))
+        done.addCallback(lambda _: self._waiting.discard(timer))
+        done.addCallback(lambda _: self._begin_all(rest, prompt=False))  # the election is not just now any more
 
     def heard(self, group: GroupKey, address: str, epoch: int) -> None:
         """A broker's heartbeat came from this address with the newest epoch of its log."""
