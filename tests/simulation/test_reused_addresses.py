@@ -135,21 +135,28 @@ class SeedTests(SynchronousTestCase):
 
     kinds = ("kill", "power", "die-at-write", "freeze", "halves", "single", "loss", "reset")
 
-    def expand(self, seed: int) -> Setup:
-        """Any faults, and two brokers at a time that die."""
+    def expand(self, seed: int, kind: str = "kill") -> Setup:
+        """Any faults, and two brokers at a time that die, or lose their power."""
         made = setup.expand(seed, 60.0, self.kinds, sizes=(1, 3, 3), clients=4)
         chance, deaths, at_s = random.Random(f"{seed}/r"), [], 13.0
         while at_s < made.heal_s - 6:
             two = tuple(chance.sample(made.clients, 2))
-            deaths.append(Fault("kill", at_s, at_s + 1.0 + 4 * chance.random(), two, 1.0))
+            deaths.append(Fault(kind, at_s, at_s + 1.0 + 4 * chance.random(), two, 1.0))
             at_s += 6 + 6 * chance.random()
         return attrs.evolve(made, faults=(*made.faults, *deaths))
 
     def test_seeds(self) -> None:
         """None is now."""
+        self.relocate("kill", 84, 148, 173, 212, 243, 262, 305)
+
+    def test_seeds_of_losses_of_power(self) -> None:
+        """No connection of theirs ends: their heartbeats' are open while others begin at their addresses."""
+        self.relocate("power", 519, 436)
+
+    def relocate(self, kind: str, *seeds: int) -> None:
         relocated = 0
-        for seed in (84, 148, 173, 212, 243, 262, 305):
-            outcome = run(Relocating, self.expand(seed))
+        for seed in seeds:
+            outcome = run(Relocating, self.expand(seed, kind))
             self.assertEqual(outcome.violations, (), seed)
             relocated += outcome.counts.get("relocated", 0)
-        self.assertGreater(relocated, 7)
+        self.assertGreater(relocated, len(seeds))

@@ -37,7 +37,7 @@ from rocketha.wire.remoting import Answer, Command
 
 DEFINITE = frozenset({0, *range(2000, 2017)})
 """Answers that say what happened; others leave it open."""
-AMBIGUOUS = "is in several clusters"
+AMBIGUOUS = "names a cluster"
 """1001 and 1004 name no cluster: before a controller heard a connection's heartbeat it can not tell whose they are."""
 WAITS = ResponseCode.CONTROLLER_INVALID_REQUEST
 """1003 from elsewhere while the master may live where it was: nothing has happened."""
