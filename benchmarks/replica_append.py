@@ -20,7 +20,8 @@ from benchmarks.store_append import HOST, NOW_MS, append_us, messages
 from rocketha.store.config import StoreConfig
 from rocketha.store.message_store import MessageStore
 from rocketha.store.posix_disk import PosixDisk
-from rocketha.store.replica_log import RawReader, ReplicaLog
+from rocketha.store.raw_reader import RawReader
+from rocketha.store.replica_log import ReplicaLog
 
 ROUNDS = 5
 COUNT = 32 * 1500

@@ -11,15 +11,19 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.replication.link import BATCH_BYTES
 from rocketha.services.log_reads import LinkReader, LogReads
+from rocketha.store import raw_reader
 from tests.services.broker_case import HeldWork
 from tests.store.replica_support import fill, memory, open_master, raw
 from tests.store.support import SMALL
 
 
-class LinkReaderTests(SynchronousTestCase):
+class LinkReaderCase(SynchronousTestCase):
     """One link's reader on a disk that has the log in memory, or has not."""
 
+    recent_bytes = 0
+
     def setUp(self) -> None:
+        self.patch(raw_reader, "RECENT_BYTES", self.recent_bytes)
         self.disk = memory()
         self.log = open_master(self.disk)
         fill(self.log, 0, 60)
@@ -36,6 +40,10 @@ class LinkReaderTests(SynchronousTestCase):
         self.work.let_go()
         result: bytes = self.successResultOf(found)
         return result
+
+
+class LinkReaderTests(LinkReaderCase):
+    """What is far from the end of the log."""
 
     def test_a_file_is_opened_in_the_thread(self) -> None:
         """Also that may wait for the disk; what follows is had at once."""
@@ -109,3 +117,38 @@ class LinkReaderTests(SynchronousTestCase):
         self.wait_for(0, 10)
         self.reader.close()
         self.assertIsNone(self.raw._file)
+
+
+class RecentTests(LinkReaderCase):
+    """A replica that keeps up needs the last bytes only: it waits for no read that is made for another one."""
+
+    recent_bytes = 400
+
+    def test_a_file_that_was_just_begun(self) -> None:
+        """The log rolls: its newest file is opened at once, though the worker is busy; an older one is not."""
+        busy: Any = self.reader.read(0, 10)
+        end = self.log.end
+        self.assertGreater(end - end % SMALL.segment_size, 0)
+        self.reader = LinkReader(self.log.reader(), self.reads)
+        found = self.reader.read(end - 300, 300)
+        assert isinstance(found, memoryview)
+        self.assertEqual(found, self.data[end - 300 :])
+        self.assertNoResult(busy)
+        found = self.reader.read(end - 500, 100)
+        assert isinstance(found, memoryview), "of the same file, and in memory"
+        self.assertEqual(found, self.data[end - 500 : end - 400])
+
+    def test_a_file_system_that_does_not_say(self) -> None:
+        """What is in memory: there the last bytes are read at once, and all others in the thread."""
+        self.disk.cached = None
+        end = self.log.end
+        found: Any = self.reader.read(end - 400, 400)
+        assert isinstance(found, memoryview)
+        self.assertEqual((found, self.work.waiting), (self.data[end - 400 :], []))
+        self.assertEqual(self.wait_for(end - 401, 401), self.data[end - 401 :])
+
+    def test_what_is_known_to_be_on_the_disk(self) -> None:
+        """Is waited for in the thread, wherever it stands."""
+        self.disk.cached = False
+        end = self.log.end
+        self.assertEqual(self.wait_for(end - 300, 300), self.data[end - 300 :])

@@ -3,8 +3,9 @@
 Theory of operation.  Most blocks were written a moment ago, or read ahead, and are in the page cache: those are read in
 the reactor's thread, into one buffer that all links share, because each is sent before the next one is read.  What is
 not there is read by a worker, so that a slow disk, or one that stands still, holds up the slaves that need it and
-nobody else.  A link asks for one block at a time, so as many reads wait as there are links; those of links that have
-ended since are not made.
+nobody else: who keeps up is served without the worker (:meth:`rocketha.store.raw_reader.RawReader.read_cached`).  A
+link asks for one block at a time, so as many reads wait as there are links; those of links that have ended since are
+not made.
 
 A log that is cut while such a read is out is no danger to anybody: who cuts it ended its links first, and what the read
 brings is thrown away.
@@ -20,7 +21,7 @@ from twisted.internet.defer import Deferred
 from rocketha.errors import DiskFailure
 from rocketha.replication.link import BATCH_BYTES
 from rocketha.services.blocking import BlockingWork
-from rocketha.store.replica_log import RawReader
+from rocketha.store.raw_reader import RawReader
 
 
 class LogReads:

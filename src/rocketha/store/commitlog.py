@@ -77,6 +77,12 @@ class CommitLog:
         """Bytes of the log below ``end``; short or empty where they are not there."""
         return self.segments.read(offset, min(size, self.end - offset)) if offset >= 0 else b""
 
+    def readable(self, offset: int) -> int:
+        """Bytes from ``offset`` to the end of its file or of the log, as far as it reads as written; 0 outside."""
+        if not self.begin <= offset < self.sound_end or not self.segments.bases:
+            return 0
+        return min(self.sound_end - offset, self._segment_size - offset % self._segment_size)
+
     # Writing
 
     def check_writable(self) -> None:

@@ -30,10 +30,10 @@ class File(Protocol):
     def read(self, offset: int, size: int) -> bytes:
         """The bytes at ``offset``; fewer than ``size`` where the file ends."""
 
-    def read_cached(self, offset: int, view: memoryview) -> bool:
+    def read_cached(self, offset: int, view: memoryview) -> bool | None:
         """Fill ``view`` with the bytes at ``offset`` if no disk has to be waited for.
 
-        :returns: False: it would have to, or nobody knows; then ``view`` holds nothing of use.
+        :returns: False: it would have to; None: nobody knows.  Then ``view`` holds nothing of use.
         """
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:

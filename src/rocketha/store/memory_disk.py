@@ -141,9 +141,11 @@ class MemoryFile:
         self._step("read")
         return self._inode.seen.read(offset, size)
 
-    def read_cached(self, offset: int, view: memoryview) -> bool:
+    def read_cached(self, offset: int, view: memoryview) -> bool | None:
         """See :meth:`rocketha.store.disk.File.read_cached`."""
-        data = self.read(offset, len(view)) if self._disk.cached else b""
+        if not self._disk.cached:
+            return self._disk.cached
+        data = self.read(offset, len(view))
         view[: len(data)] = data
         return len(data) == len(view)
 
@@ -209,7 +211,7 @@ class MemoryDisk:
     :ivar tear_bytes: size of the unit that a crash keeps or loses whole: :data:`SECTOR`, or 1 for the harshest disk.
     :ivar operations: how many operations were asked for so far.
     :ivar capacity_bytes: ENOSPC beyond this; None for no limit.
-    :ivar cached: reads need not wait.
+    :ivar cached: reads need not wait; None: nobody knows.
     :ivar ratio: used part in what :meth:`space` answers, where there is no limit.
     """
 
@@ -218,7 +220,7 @@ class MemoryDisk:
         self.tear_bytes = tear_bytes
         self.operations = 0
         self.capacity_bytes: int | None = None
-        self.cached = True
+        self.cached: bool | None = True
         self.ratio = 0.1
         self.life = 0
         self.locks: set[str] = set()

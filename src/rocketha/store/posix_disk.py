@@ -22,6 +22,8 @@ BUFFERS_MAX = 1024
 """IOV_MAX on Linux: buffers of one pwritev."""
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EINVAL)
+"""Of a file system, a kernel, a sandbox that does not know or allow RWF_NOWAIT."""
 
 T = TypeVar("T")
 
@@ -56,17 +58,19 @@ class PosixFile:
         except OSError as error:
             _fail(self.path, "read", error)
 
-    def read_cached(self, offset: int, view: memoryview) -> bool:
+    def read_cached(self, offset: int, view: memoryview) -> bool | None:
         """See :meth:`rocketha.store.disk.File.read_cached`: preadv2 with RWF_NOWAIT.  Where a system or a file system
-        has no such thing (tmpfs), nobody knows.
+        has no such thing (tmpfs, NFS, ZFS), nobody knows.
         """
         if not _NOWAIT:
-            return False
+            return None
         try:
             return os.preadv(self._fd, (view,), offset, _NOWAIT) == len(view)
         except OSError as error:
-            if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP):
+            if error.errno == errno.EAGAIN:
                 return False
+            if error.errno in _NOT_SUPPORTED:
+                return None
             _fail(self.path, "read", error)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:

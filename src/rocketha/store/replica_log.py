@@ -46,17 +46,17 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import attrs
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
 from rocketha.store import epoch_file, owed_file
-from rocketha.store.disk import Buffer, Disk, File
+from rocketha.store.disk import Buffer, Disk
 from rocketha.store.epoch_file import Epochs
 from rocketha.store.jobs import run_here
 from rocketha.store.log_walk import record_at
 from rocketha.store.message_store import MessageStore
+from rocketha.store.raw_reader import RawReader
 from rocketha.store.replica_dispatch import Damage, Dispatcher
 from rocketha.wire.ha_values import EpochEntry
 
@@ -77,14 +77,6 @@ class Promotion:
     end: int
     cut_bytes: int
     reason: str
-
-
-class FileRange(NamedTuple):
-    """Log bytes in a file, for a transport that sends files by itself."""
-
-    fileno: int
-    position: int
-    size: int
 
 
 class ReplicaLog:
@@ -145,14 +137,11 @@ class ReplicaLog:
 
     def readable(self, offset: int) -> int:
         """Bytes from ``offset`` to the end of its file or of the log, as far as it reads as written; 0 outside."""
-        log = self.store.log
-        if not log.begin <= offset < log.sound_end or not log.segments.bases:
-            return 0
-        return min(log.sound_end - offset, self.file_size - offset % self.file_size)
+        return self.store.log.readable(offset)
 
     def reader(self) -> RawReader:
         """A reader of raw bytes for one link."""
-        return RawReader(self, self._disk)
+        return RawReader(self.store.log, self._disk)
 
     @property
     def ready(self) -> bool:
@@ -432,64 +421,3 @@ class ReplicaLog:
                 run_here([job], lambda done, error: done.apply() if error is None else done.fail(error))
             elif dispatcher.position == before:
                 break
-
-
-class RawReader:
-    """Log bytes for one link: it keeps the descriptor of the file it sends from, whatever else is opened or expires.
-
-    Close it when the link is gone, and before the log is cut.
-    """
-
-    def __init__(self, log: ReplicaLog, disk: Disk) -> None:
-        self._log = log
-        self._disk = disk
-        self._file: File | None = None
-        self._base = -1
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Exactly these bytes, which lie in one file.
-
-        :raises CorruptStore: they are not there; ask :meth:`ReplicaLog.readable` first.
-        """
-        file, start = self._locate(offset, size)
-        data = file.read(start, size)
-        if len(data) != size:
-            raise CorruptStore(file.path, start, f"{len(data)} of {size} bytes are there")
-        return data
-
-    def read_cached(self, offset: int, view: memoryview) -> bool:
-        """Fill ``view`` with the log from ``offset`` on, of one file, if no disk has to be waited for.
-
-        :returns: False: then :meth:`read`, which may be called in a thread if nothing else of this object is meanwhile.
-        :raises CorruptStore: see :meth:`read`.
-        """
-        base = self._check(offset, len(view))
-        return self._file is not None and base == self._base and self._file.read_cached(offset - base, view)
-
-    def file_range(self, offset: int, size: int) -> FileRange | None:
-        """Where they lie, for sendfile; None on a disk without descriptors.  Good until the next call or
-        :meth:`close`."""
-        file, start = self._locate(offset, size)
-        number = file.fileno()
-        return None if number is None else FileRange(number, start, size)
-
-    def _check(self, offset: int, size: int) -> int:
-        segments = self._log.store.log.segments
-        base = segments.base_of(offset)
-        if not 0 < size <= self._log.readable(offset):
-            raise CorruptStore(segments.path(base), offset - base, f"{size} bytes are not in the log")
-        return base
-
-    def _locate(self, offset: int, size: int) -> tuple[File, int]:
-        base = self._check(offset, size)
-        if self._file is None or base != self._base:
-            self.close()
-            self._file = self._disk.open(self._log.store.log.segments.path(base))
-            self._base = base
-        return self._file, offset - base
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
