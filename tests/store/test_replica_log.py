@@ -482,6 +482,31 @@ class PromotionTests(unittest.TestCase):
                     break
             self.assertGreater(step, 20)
 
+    def test_a_part_of_a_record_is_not_owed(self) -> None:
+        """A master's last bytes were acknowledged by all, and were not the whole of a record: nobody was told of it.
+        If that master is gone, the others, started again, would wait for its end for ever."""
+        master = open_master(memory())
+        fill(master, 0, 30)
+        data, boundaries = raw(master), ends(raw(master))
+        for end in (*range(boundaries[10], boundaries[11], 7), boundaries[11] - 1, boundaries[11]):
+            for power_cut in (False, True):
+                disk = memory()
+                replica = open_replica(disk)
+                replica.append_raw(0, data[:end])
+                catch_up(replica)
+                flush(replica.store)
+                upkeep(replica.store, NOW_MS + 100_000)
+                upkeep(replica.store, NOW_MS + 101_000)
+                self.assertEqual(checkpoint.load(disk, f"{ROOT}/checkpoint").confirm_offset, end)
+                if power_cut:
+                    disk.crash()
+                else:
+                    disk.kill()
+                replica = open_replica(disk)
+                whole = max(each for each in boundaries if each <= end)
+                self.assertEqual((replica.end, replica.lack), (whole, ""), end)
+                self.assertEqual(replica.promote().end, whole)
+
     def test_what_was_never_synced_is_not_owed(self) -> None:
         """Under ASYNC_FLUSH a power cut takes what was acknowledged from the page cache, perhaps everywhere: a group
         that had to have it again would have no master for ever."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.segment import SegmentedFile
-from rocketha.wire.record import RECORD_BYTES_MAX, Blank, Record, decode, decode_any
+from rocketha.wire.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN, Blank, Record, decode, decode_any
 
 CHUNK = 1 << 20
 """Bytes a walk reads at a time."""
@@ -100,6 +100,19 @@ def torn(record: Record, segments: SegmentedFile, power_cut: bool) -> str | None
             if high > low and not any(data[low - at : high - at]):
                 return f"the record at {record.physical_offset} has zeros in place of a sector"
     return None
+
+
+def ended_by(segments: SegmentedFile, offset: int, limit: int) -> bool:
+    """Whether what begins at ``offset``, where a walk ended, was a whole record at or before ``limit``, a log offset up
+    to which the log was there; True too where its size can not be read any more.
+
+    False: the bytes before ``limit`` were a part of a record.
+    """
+    if limit - offset < RECORD_BYTES_MIN:
+        return False
+    total = int.from_bytes(segments.read(offset, 4), "big")
+    room = segments.file_size - offset % segments.file_size
+    return not RECORD_BYTES_MIN <= total <= min(room, RECORD_BYTES_MAX) or offset + total <= limit
 
 
 def record_at(segments: SegmentedFile, offset: int) -> Record | None:

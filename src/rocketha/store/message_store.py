@@ -110,7 +110,7 @@ class MessageStore:
                 confirm = 0  # its master has all of it; ReplicaLog makes the queues
             report = recovery.run(clean, stopped, confirm)
             census.remove(disk, self.root)
-            if epoch_path is not None and fields.confirm_offset > self.log.end:
+            if epoch_path is not None and recovery.lost_confirmed:
                 owed_file.raise_to(disk, epoch_path, fields.confirm_offset)  # before the checkpoint says less
                 notes.append(
                     f"the log was confirmed, and synced, up to {fields.confirm_offset}, and ends at {self.log.end}:"

@@ -37,7 +37,7 @@ from rocketha.store.disk import Disk
 from rocketha.store.dispatch import of_record, topic_problem
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job
-from rocketha.store.log_walk import LogWalk, record_at, torn
+from rocketha.store.log_walk import LogWalk, ended_by, record_at, torn
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.queue_table import QueueTable
 from rocketha.wire.record import Record
@@ -78,11 +78,13 @@ class Recovery:
         self._entered = -1  # newest record that has its queue entry
         self.last_record: Record | None = None
         self.dispatched_to = 0
+        self.lost_confirmed = False
 
     def run(self, clean: bool, census: Census = UNKNOWN, confirm: int | None = None) -> RecoveryReport:
         """Recover; ``log``, ``queues`` and ``index`` have found their files already.
 
-        Afterwards ``last_record`` is the newest record that was dispatched, ``dispatched_to`` the place behind it.
+        Afterwards ``last_record`` is the newest record that was dispatched, ``dispatched_to`` the place behind it;
+        ``lost_confirmed`` says whether what was cut off has a whole record before ``confirm``.
 
         :param census: what the queues were at the clean stop, see :mod:`rocketha.store.census`.
         :param confirm: dispatch records that end at or below it; None for all.
@@ -108,6 +110,7 @@ class Recovery:
                 self._dispatch(record)
             elif stopped_at is None:
                 stopped_at = record.physical_offset
+        self.lost_confirmed = confirm is not None and ended_by(log.segments, walk.position, confirm)
         truncated = self._cut(walk)
         self.dispatched_to = log.end if stopped_at is None else stopped_at
         if clean and census[0] == log.end:

@@ -21,8 +21,8 @@ nobody: the master compares with the ends of records.
 **The confirm offset** is the bound below which a consumer may read, and below which nothing is ever cut but by an
 unclean election.  Kept in the checkpoint (byte 32, as Java), saved with it about once a second and at a clean stop, as
 far as the log is synced; what is on the disk is therefore a little too low, and never too high: a cut lowers it there
-first.  A log that is found shorter has lost synced bytes: they are owed (below).  A store that has neither a confirm
-offset nor an epoch file stood alone: all of its log counts as confirmed.  It moves up only
+first.  A log that is found shorter by a whole record has lost synced bytes: they are owed (below).  A store that has
+neither a confirm offset nor an epoch file stood alone: all of its log counts as confirmed.  It moves up only
 (:meth:`ReplicaLog.confirm`), never above the end.
 
 **Queues and index** follow the confirm offset, so that a cut above it does not touch them; unless ``bounded`` is
