@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rocketha.broker.role import Role
 from rocketha.simulation.host import Host
-from rocketha.wire.codes import ResponseCode
-from tests.services.broker_case import records
+from rocketha.store import commitlog
+from rocketha.wire.codes import RequestCode, ResponseCode
+from tests.services.broker_case import pull_fields, records
 from tests.services.replication_case import ReplicationCase
 
 
@@ -115,6 +116,26 @@ class ThroughputTests(ReplicationCase):
         master.disk.cached = True
         self.until("level", lambda: self.level(master, slave))
         self.same_logs(master, slave)
+
+    def test_h3_consumers_of_what_is_on_a_slow_disk(self) -> None:
+        """Old messages, half a second a read: they are answered, and no sender waits for that."""
+        self.patch(commitlog, "RECENT_BYTES", 0)
+        master = self.broker("master", "autoCreateSubscriptionGroup=true")
+        self.send_many(master, 2000)
+        self.run_for(3.0)
+        quick = self.seconds_of(master, 10)
+        master.disk.cached, master.disk.read_s = False, 0.5
+        began = self.world.now
+        pulls = [
+            self.asking(master, RequestCode.PULL_MESSAGE, pull_fields(offset=offset)) for offset in range(0, 500, 50)
+        ]
+        while not all(map(self.answered, pulls)):
+            self.assertLess(self.seconds_of(master, 10), 2 * quick)
+            self.assertLess(self.world.now - began, 60.0)
+        self.assertGreater(self.world.now - began, 0.4, "nothing was read slowly: this shows nothing")
+        for offset, pull in zip(range(0, 500, 50), pulls, strict=True):
+            answer = self.await_(pull)
+            self.assertEqual((answer.code, records(answer)[0].queue_offset), (ResponseCode.SUCCESS, offset))
 
     def test_s1_9_a_lost_disk_takes_what_was_on_its_way(self) -> None:
         """A master's machine is lost for good, in the middle of a load: the slave, 20 ms away, has all that was

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.replication.link import BATCH_BYTES
 from rocketha.services.log_reads import LinkReader, LogReads
-from rocketha.store import raw_reader
+from rocketha.store import commitlog
 from tests.services.broker_case import HeldWork
 from tests.store.replica_support import fill, memory, open_master, raw
 from tests.store.support import SMALL
@@ -23,7 +23,7 @@ class LinkReaderCase(SynchronousTestCase):
     recent_bytes = 0
 
     def setUp(self) -> None:
-        self.patch(raw_reader, "RECENT_BYTES", self.recent_bytes)
+        self.patch(commitlog, "RECENT_BYTES", self.recent_bytes)
         self.disk = memory()
         self.log = open_master(self.disk)
         fill(self.log, 0, 60)

@@ -20,6 +20,7 @@ from rocketha.broker.state import BrokerState
 from rocketha.broker.subscription import parse_tags
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import RequestRefused
+from rocketha.store.in_memory import Wait
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import GetStatus
 from rocketha.wire.codes import ResponseCode
@@ -83,11 +84,14 @@ class Pulls:
         self._rules = rules
         self._held = held
 
-    def pull(self, connection: Any, command: Command, now_ms: int, first: bool = True) -> Answer | None:
+    def pull(
+        self, connection: Any, command: Command, now_ms: int, first: bool = True, wait: Wait = Wait.ANYTHING
+    ) -> Answer | None:
         """11 PULL_MESSAGE, 361 LITE_PULL_MESSAGE.
 
         :param first: False when a held pull runs again: then it does not wait, and its offset is not committed again.
         :return: None when the answer was written or the pull waits.
+        :raises NotInMemory: reading would take more than ``wait``; nothing was done.
         """
         fields = command.fields
         try:
@@ -127,7 +131,7 @@ class Pulls:
         accepts = self._accepts(command, pull, group)
         if isinstance(accepts, Answer):
             return accepts
-        found = self._find(pull, accepts)
+        found = self._find(pull, accepts, wait)
         if found.code == ResponseCode.PULL_OFFSET_MOVED and state.is_slave and not self._rules.offset_check_in_slave:
             # a slave may be behind its master, and its offsets are no reason to send a consumer back
             found = found._replace(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=pull.offset)
@@ -184,14 +188,14 @@ class Pulls:
             ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {kind[:64]}"
         )
 
-    def _find(self, pull: _Pull, accepts: Callable[[int], bool] | None) -> _Found:
+    def _find(self, pull: _Pull, accepts: Callable[[int], bool] | None, wait: Wait) -> _Found:
         state, store, rules = self._state, self._store, self._rules
         reset = state.offsets.take_reset(pull.group, pull.topic, pull.queue_id)
         if reset is not None:
             low, high = store.min_offset(pull.topic, pull.queue_id), store.max_offset(pull.topic, pull.queue_id)
             return _Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset, low, high)
         count = min(pull.count_max, rules.transfer_count_max)
-        result = store.get(pull.topic, pull.queue_id, pull.offset, count, rules.transfer_bytes_max, accepts)
+        result = store.get(pull.topic, pull.queue_id, pull.offset, count, rules.transfer_bytes_max, accepts, wait)
         code = _CODES.get(result.status)
         if code is None:  # NO_MESSAGE_IN_QUEUE, NO_MATCHED_LOGIC_QUEUE: an empty queue
             code = ResponseCode.PULL_NOT_FOUND if pull.offset == 0 else ResponseCode.PULL_OFFSET_MOVED

@@ -26,10 +26,9 @@ from twisted.application import service
 from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
-from rocketha.broker.hold import HeldPull
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_waits import CHANGES
-from rocketha.broker.role import NOT_AVAILABLE, Role
+from rocketha.broker.role import NOT_AVAILABLE, READS, Role
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.unsaved import NotSavedYet
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
@@ -49,6 +48,7 @@ from rocketha.services.broker_requests import RoleRequests
 from rocketha.services.broker_role import ClassicRole, RoleSource
 from rocketha.services.broker_upkeep import BrokerUpkeep
 from rocketha.services.broker_wakeups import Wakeups
+from rocketha.services.cold_pulls import ColdPulls
 from rocketha.services.config import BrokerConfig
 from rocketha.services.controller_mode import ControllerMode
 from rocketha.services.fast_port import unsupported
@@ -78,7 +78,7 @@ class BrokerService(service.MultiService):
     :param warnings: what to log at the start.
     :param reactor: the global one, taken at the start, where not given.
     :param chance: where producers leave the choice of a queue to the broker.
-    :param work: makes the four threads for blocking work (log, small files, upkeep of the store, reads for slaves).
+    :param work: makes the threads for blocking work: log, small files, the store's upkeep, reads for slaves, for pulls.
     :param wall: seconds since 1970; the reactor's clock where not given.
     :param pid: this process's number, for message ids and the abort file.
     :param role_source: who decides about the role; what the configuration says where not given.
@@ -131,9 +131,9 @@ class BrokerService(service.MultiService):
     # --- what it is made of
 
     def _build(self) -> None:
-        names = ("log", "files", "upkeep", "reads")  # the store's upkeep is long: no table waits for it
+        names = ("log", "files", "upkeep", "reads", "pulls")  # the store's upkeep is long: no table waits for it
         self._works = [self._work(self.reactor, f"rocketha-{name}") for name in names]
-        self._log_work, self.file_work, self._upkeep_work, self._read_work = self._works
+        self._log_work, self.file_work, self._upkeep_work, self._read_work, pull_work = self._works
         parts = make_parts(
             self.config, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
             lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
@@ -142,14 +142,18 @@ class BrokerService(service.MultiService):
         self.delays, self.delayed, self.held = parts.delays, parts.delayed, parts.held
         self.sends, self.pulls, self.waiting = parts.sends, parts.pulls, parts.waiting
         self.files = parts.files
-        self._served = parts.requests
         self._turn = Turn()
         self._turn.afterwards = self._settle
         self.flusher = Flusher(self.store, self.waiting, self._log_work, self.as_turn)
         self.effects = BrokerEffects(self.state, self.factories, self.files, self._topics_changed)
         self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self._upkeep_work)
-        self.wakeups = Wakeups(self.held, self.delayed, self._pull_again)
         self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
+        self.cold = ColdPulls(
+            self.pulls, self.disk, pull_work, self.reactor, self._now, self.request,
+            lambda: self._requests.read_refusal(), self.as_turn, lambda: self._changes.busy,
+        )  # fmt: skip
+        self._served = {**parts.requests, **{int(code): self.cold.pull for code in READS}}
+        self.wakeups = Wakeups(self.held, self.delayed, self.cold.again)
         self._changes.over = self._log_changed
         self.parked = ParkedRequests(self.reactor)
         self.new_topics = NewTopics(
@@ -339,6 +343,7 @@ class BrokerService(service.MultiService):
         if self.group is not None:
             self.group.disconnected(connection)
         self.held.disconnected(connection.id)
+        self.cold.disconnected(connection.id)
         self.sends.disconnected(connection.id)
         for change in self.state.clients.disconnected(connection.id):
             self.state.notify(change)
@@ -383,17 +388,6 @@ class BrokerService(service.MultiService):
             if self.waiting.sync_flush and (len(self.waiting) or self.replication.controlled):
                 self.flusher.kick()  # under controllers also what no sender waits for: consumers do
         self._clock.rearm_if_earlier()
-
-    def _pull_again(self, pull: HeldPull, now_ms: int) -> None:
-        connection, command = pull.connection, pull.command
-        if connection.closed:
-            return
-        try:
-            answer = self._requests.read_refusal() or self.pulls.pull(connection, command, now_ms, first=False)
-        except RequestRefused as refusal:
-            answer = Answer(refusal.code, refusal.remark)
-        if answer is not None:
-            connection.answer(command.opaque, answer)
 
     def _topics_changed(self, topics: Sequence[str]) -> None:
         """Tell the nameservers, and let every pull of these topics run again: it may get another answer now."""

@@ -58,9 +58,12 @@ class SimulatedDisk(MemoryDisk):
         if operation == "sync":
             self.syncs += 1
             self.spent_s += self.sync_s()
-        elif operation == "read" and not self.cached and "/commitlog/" in path:
-            self.spent_s += self.read_s * self.slow
         super().step(path, operation)
+
+    def waited_for(self, path: str) -> None:
+        """See :meth:`MemoryDisk.waited_for`."""
+        if "/commitlog/" in path:
+            self.spent_s += self.read_s * self.slow
 
     def sync_s(self) -> float:
         """How long a sync takes now."""

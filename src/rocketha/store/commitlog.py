@@ -25,6 +25,8 @@ from rocketha.store.disk import Buffer, Disk, File
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles, SegmentedFile, zero_tail
 
+RECENT_BYTES = 8 << 20
+"""Before the end of the log: taken to be in the page cache, with the files that have it."""
 RECORD_HEAD = 8
 """Bytes of a record's size and magic."""
 
@@ -76,6 +78,10 @@ class CommitLog:
     def read(self, offset: int, size: int) -> bytes:
         """Bytes of the log below ``end``; short or empty where they are not there."""
         return self.segments.read(offset, min(size, self.end - offset)) if offset >= 0 else b""
+
+    def is_recent(self, offset: int) -> bool:
+        """Whether what stands there was written a moment ago."""
+        return offset >= self.end - RECENT_BYTES
 
     def readable(self, offset: int) -> int:
         """Bytes from ``offset`` to the end of its file or of the log, as far as it reads as written; 0 outside."""

@@ -1,7 +1,7 @@
 """A disk in memory that fails, tears and forgets on purpose: for tests and the simulator.
 
 Pure; chance is an injected ``random.Random``, so a seed repeats every run.  Theory of operation: a file is what
-readers see (``_Image``) plus the last state that a sync made durable, plus the writes since.
+readers see (``Image``) plus the last state that a sync made durable, plus the writes since.
 :meth:`MemoryDisk.crash` is a power cut: each write since the last sync survives, is lost or is torn, sector by sector
 or byte by byte, whatever the order they were made in; names created, renamed or removed since their directory was
 synced survive only up to a random point.
@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 
 from rocketha.errors import DiskFailure
 from rocketha.store.disk import Buffer, DiskSpace
+from rocketha.store.memory_image import PAGE, Image, pages
 from rocketha.store.memory_lock import MemoryLock
 
-PAGE = 4096
 SECTOR = 512
 
 _MESSAGES = {
@@ -42,66 +42,18 @@ def _failure(path: str, operation: str, number: int) -> DiskFailure:
     return DiskFailure(path, operation, number, _MESSAGES.get(number, f"error {number}"))
 
 
-class _Image:
-    """Sparse bytes."""
-
-    __slots__ = ("pages", "size")
-
-    def __init__(self) -> None:
-        self.pages: dict[int, bytearray] = {}
-        self.size = 0
-
-    def copy(self) -> _Image:
-        other = _Image()
-        other.pages = {number: bytearray(page) for number, page in self.pages.items()}
-        other.size = self.size
-        return other
-
-    def read(self, offset: int, size: int) -> bytes:
-        size = max(0, min(size, self.size - offset))
-        parts = []
-        while size > 0:
-            number, start = divmod(offset, PAGE)
-            step = min(size, PAGE - start)
-            page = self.pages.get(number)
-            parts.append(bytes(step) if page is None else bytes(page[start : start + step]))
-            offset += step
-            size -= step
-        return b"".join(parts)
-
-    def write(self, offset: int, data: Buffer) -> None:
-        view = memoryview(data)
-        self.size = max(self.size, offset + len(view))
-        while view:
-            number, start = divmod(offset, PAGE)
-            step = min(len(view), PAGE - start)
-            page = self.pages.get(number)
-            if page is None:
-                page = self.pages[number] = bytearray(PAGE)
-            page[start : start + step] = view[:step]
-            view = view[step:]
-            offset += step
-
-    def truncate(self, size: int) -> None:
-        last, start = divmod(size, PAGE)
-        for number in [number for number in self.pages if number > last or (number == last and start == 0)]:
-            del self.pages[number]
-        if start and last in self.pages:
-            self.pages[last][start:] = bytes(PAGE - start)
-        self.size = size
-
-
 _Change = tuple[int, bytes | None, int]
 """(offset, bytes, 0) of a write, or (size, None, its place in the journal) of a truncation."""
 
 
 class _Inode:
-    __slots__ = ("durable", "pending", "seen")
+    __slots__ = ("cached", "durable", "pending", "seen")
 
     def __init__(self) -> None:
-        self.seen = _Image()
-        self.durable = _Image()
+        self.seen = Image()
+        self.durable = Image()
         self.pending: list[_Change] = []
+        self.cached: set[int] = set()  # pages that were read where not all are in memory
 
     def change(self, change: _Change) -> None:
         _apply(self.seen, change)
@@ -113,7 +65,7 @@ class _Inode:
         self.pending.clear()
 
 
-def _apply(image: _Image, change: _Change) -> None:
+def _apply(image: Image, change: _Change) -> None:
     at, data, _ = change
     if data is None:
         image.truncate(at)
@@ -139,11 +91,17 @@ class MemoryFile:
     def read(self, offset: int, size: int) -> bytes:
         """See :meth:`rocketha.store.disk.File.read`."""
         self._step("read")
+        if self._disk.cached is False and not self._in_memory(offset, size):
+            self._disk.waited_for(self.path)
+            self._inode.cached.update(pages(offset, size))
         return self._inode.seen.read(offset, size)
+
+    def _in_memory(self, offset: int, size: int) -> bool:
+        return self._inode.cached.issuperset(pages(offset, size))
 
     def read_cached(self, offset: int, view: memoryview) -> bool | None:
         """See :meth:`rocketha.store.disk.File.read_cached`."""
-        if not self._disk.cached:
+        if not self._disk.cached and (self._disk.cached is None or not self._in_memory(offset, len(view))):
             return self._disk.cached
         data = self.read(offset, len(view))
         view[: len(data)] = data
@@ -211,7 +169,7 @@ class MemoryDisk:
     :ivar tear_bytes: size of the unit that a crash keeps or loses whole: :data:`SECTOR`, or 1 for the harshest disk.
     :ivar operations: how many operations were asked for so far.
     :ivar capacity_bytes: ENOSPC beyond this; None for no limit.
-    :ivar cached: reads need not wait; None: nobody knows.
+    :ivar cached: reads need not wait; False: but for what was read before; None: nobody knows.
     :ivar ratio: used part in what :meth:`space` answers, where there is no limit.
     """
 
@@ -261,6 +219,9 @@ class MemoryDisk:
         if self._fail_from <= self.operations < self._fail_until:
             raise _failure(path, operation, self._fail_errno)
 
+    def waited_for(self, path: str) -> None:
+        """A read had to wait, see :attr:`cached`."""
+
     def kill(self) -> None:
         """The process dies: descriptors and locks are gone, every write stays."""
         self.life += 1
@@ -306,7 +267,7 @@ class MemoryDisk:
         inode.pending.clear()
         inode.seen = inode.durable.copy()
 
-    def _crash_write(self, image: _Image, at: int, data: bytes, whole: bool) -> None:
+    def _crash_write(self, image: Image, at: int, data: bytes, whole: bool) -> None:
         if whole:
             image.write(at, data)
             return
@@ -317,7 +278,7 @@ class MemoryDisk:
                 image.write(at + start, data[start:stop])
             start = stop
 
-    def fits(self, image: _Image, offset: int, size: int) -> bool:
+    def fits(self, image: Image, offset: int, size: int) -> bool:
         """Whether a write fits the capacity."""
         if self.capacity_bytes is None:
             return True
@@ -325,7 +286,7 @@ class MemoryDisk:
         wanted = sum(number not in image.pages for number in pages)
         return self.used_bytes() + wanted * PAGE <= self.capacity_bytes
 
-    def reserve(self, path: str, image: _Image, offset: int, size: int) -> None:
+    def reserve(self, path: str, image: Image, offset: int, size: int) -> None:
         """ENOSPC where a write does not fit."""
         if not self.fits(image, offset, size):
             raise _failure(path, "write", errno.ENOSPC)

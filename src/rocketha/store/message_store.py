@@ -17,6 +17,7 @@ from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk, DiskSpace, Lock
+from rocketha.store.in_memory import Wait
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job, run_here
 from rocketha.store.log_walk import record_at
@@ -311,13 +312,15 @@ class MessageStore:
         max_messages: int,
         max_bytes: int,
         accepts: Callable[[int], bool] | None = None,
+        wait: Wait = Wait.ANYTHING,
     ) -> GetResult:
         """Messages of a queue from ``offset`` on.
 
         :param max_bytes: the first message comes whatever its size.
         :param accepts: called with each tags code; None for all messages.
+        :raises NotInMemory: it would take more than ``wait``.
         """
-        return self._reader.get(self.queues.get(topic, queue_id), offset, max_messages, max_bytes, accepts)
+        return self._reader.get(self.queues.get(topic, queue_id), offset, max_messages, max_bytes, accepts, wait)
 
     def message_at(self, physical_offset: int) -> bytes | None:
         """The whole record at a log offset; None if there is no good one."""

@@ -11,9 +11,6 @@ from rocketha.errors import CorruptStore
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.disk import Disk, File
 
-RECENT_BYTES = 8 << 20
-"""Before the end of the log: taken to be in the page cache, with the files that have it."""
-
 
 class FileRange(NamedTuple):
     """Log bytes in a file, for a transport that sends files by itself."""
@@ -57,7 +54,7 @@ class RawReader:
         :raises DiskFailure: it cannot be opened, or read.
         """
         base = self._check(offset, len(view))
-        recent = offset >= self._log.end - RECENT_BYTES
+        recent = self._log.is_recent(offset)
         if not recent and (self._file is None or base != self._base):
             return False
         file, start = self._locate(offset, len(view))

@@ -2,7 +2,7 @@
 
 Pure.  Java: ``DefaultMessageStore.getMessage``, ``queryMessage``, ``getOffsetInQueueByTime``.  Records that lie close
 together are read with one call and cut apart in memory; only what goes out is kept.  Every body is checked against
-its CRC first.
+its CRC first.  A reader of a queue may say that it waits for no disk (:mod:`rocketha.store.in_memory`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue
 from rocketha.store.dispatch import index_keys
+from rocketha.store.in_memory import NotInMemory, Part, Wait
 from rocketha.store.index import KeyIndex
 from rocketha.store.messages import GetResult, GetStatus
 from rocketha.wire import properties as properties_wire
-from rocketha.wire.record import RECORD_BYTES_MAX, SYS_FLAG_AT, decode, take_intact
+from rocketha.wire.record import RECORD_BYTES_MAX, SYS_FLAG_AT, Buffer, decode, take_intact
 from rocketha.wire.spec.commitlog import BORN_HOST_V6
 from rocketha.wire.store_files import QUEUE_UNIT
 
@@ -47,6 +48,7 @@ class Reader:
         self._log = log
         self._index = index
         self._config = config
+        self._buffer = memoryview(bytearray(SPAN_BYTES_MAX))  # of what is read without waiting
 
     def visible_end(self, queue: ConsumeQueue) -> int:
         """The queue's max offset as consumers see it."""
@@ -74,6 +76,7 @@ class Reader:
         max_messages: int,
         max_bytes: int,
         accepts: Callable[[int], bool] | None,
+        wait: Wait = Wait.ANYTHING,
     ) -> GetResult:
         """See :meth:`rocketha.store.message_store.MessageStore.get`."""
         if queue is None:
@@ -88,14 +91,14 @@ class Reader:
         if offset > high:
             return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
         entries = max_messages if accepts is None else max(max_messages, self._config.filter_entries_max)
-        data = queue.read(offset, min(entries, high - offset))
+        data = self._entries(queue, offset, min(entries, high - offset), wait)
         if not data:
             per_file = queue.files.file_size // UNIT
             next_file = min(high, offset - offset % per_file + per_file)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, next_file, low, high)
         limit = min(max(max_bytes, 100), self._config.get_bytes_max)
         next_offset, wanted = _choose(data, offset, max_messages, limit, accepts)
-        pieces, count = self._read(wanted)
+        pieces, count = self._read(wanted, wait)
         damaged = len(wanted) - count
         if count:
             size = sum(map(len, pieces))
@@ -103,9 +106,38 @@ class Reader:
         status = GetStatus.MESSAGE_WAS_REMOVING if wanted else GetStatus.NO_MATCHED_MESSAGE
         return GetResult(status, next_offset, low, high, damaged=damaged)
 
-    def _read(self, wanted: Sequence[tuple[int, int, int]]) -> tuple[list[bytes], int]:
+    def _entries(self, queue: ConsumeQueue, offset: int, count: int, wait: Wait) -> Buffer:
+        """Packed entries, as :meth:`ConsumeQueue.read`."""
+        in_files = min(count, queue.tail_from - offset)
+        if wait is Wait.ANYTHING or in_files <= 0:
+            return queue.read(offset, count)
+        view = self._view(in_files * UNIT)
+        found = queue.files.read_cached(offset * UNIT, view, wait)
+        if found is False:
+            raise NotInMemory(queue.files.parts(offset * UNIT, len(view)))
+        if found and in_files == count:
+            return view
+        return queue.read(offset, count)
+
+    def _span(self, first: int, size: int, wait: Wait, lacks: list[Part]) -> Buffer:
+        """Bytes of the log; none, and their place in ``lacks``, if they would have to be waited for."""
+        log = self._log
+        if wait is Wait.ANYTHING or log.is_recent(first):
+            return log.read(first, size)
+        view = self._view(min(size, log.end - first))
+        found = log.segments.read_cached(first, view, wait)
+        if found is False:
+            lacks += log.segments.parts(first, len(view))
+            return b""
+        return view if found else log.read(first, size)
+
+    def _view(self, size: int) -> memoryview:
+        return self._buffer[:size] if size <= len(self._buffer) else memoryview(bytearray(size))
+
+    def _read(self, wanted: Sequence[tuple[int, int, int]], wait: Wait) -> tuple[list[bytes], int]:
         """The good ones of some records, given as queue entries: their bytes, and how many they are."""
         pieces: list[bytes] = []
+        lacks: list[Part] = []
         start = count = 0
         while start < len(wanted):
             first, size, _ = wanted[start]
@@ -128,16 +160,19 @@ class Reader:
                     break
                 end = offset + size
                 stop += 1
-            data = self._log.read(first, end - first)
+            data = self._span(first, end - first, wait, lacks)
             part = wanted[start:stop]
             if self._config.verify_on_read:
                 found, good = take_intact(data, first, part)
             else:
-                found = [data[at - first : at - first + size] for at, size, _ in part if at - first + size <= len(data)]
+                inside = [(at - first, size) for at, size, _ in part if at - first + size <= len(data)]
+                found = [bytes(data[at : at + size]) for at, size in inside]
                 good = len(found)
             pieces += found
             count += good
             start = stop
+        if lacks:
+            raise NotInMemory(lacks)
         return pieces, count
 
     def message_at(self, physical_offset: int) -> bytes | None:
@@ -207,7 +242,7 @@ class Reader:
 
 
 def _choose(
-    data: bytes, offset: int, max_messages: int, limit: int, accepts: Callable[[int], bool] | None
+    data: Buffer, offset: int, max_messages: int, limit: int, accepts: Callable[[int], bool] | None
 ) -> tuple[int, Sequence[tuple[int, int, int]]]:
     """``(next offset, records to read)``: the first record always fits, as in Java.
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from rocketha.errors import CorruptStore
 from rocketha.store.disk import Buffer, Disk, File
+from rocketha.store.in_memory import Part, Wait
 
 NAME_DIGITS = 20
 
@@ -33,6 +34,10 @@ class OpenFiles:
                 self._files.pop(next(iter(self._files))).close()
         self._files[path] = file  # now the youngest
         return file
+
+    def has(self, path: str) -> bool:
+        """Whether it is open."""
+        return path in self._files
 
     def forget(self, path: str) -> None:
         """Close a file that is about to go."""
@@ -140,6 +145,37 @@ class SegmentedFile:
             parts.append(self.file(base).read(start, step))
             base, start, size = base + self.file_size, 0, size - step
         return b"".join(parts)
+
+    def read_cached(self, offset: int, view: memoryview, wait: Wait) -> bool | None:
+        """Fill ``view`` with the bytes at ``offset`` if that takes no more than ``wait`` says.
+
+        :returns: False: it takes more; None: nobody knows, or they are not all there.  Then :meth:`read` has them.
+        """
+        while view:
+            if not self.has(offset):
+                return None
+            start = offset % self.file_size
+            path = self.path(offset - start)
+            if wait is Wait.NOTHING and not self._files.has(path):
+                return False
+            part = view[: self.file_size - start]
+            found = self._files.get(path).read_cached(start, part)
+            if not found:
+                return found
+            view = view[len(part) :]
+            offset += len(part)
+        return True
+
+    def parts(self, offset: int, size: int) -> list[Part]:
+        """Where these bytes lie, as far as there are files."""
+        found = []
+        end = min(offset + size, self.end)
+        while offset < end:
+            start = offset % self.file_size
+            step = min(end - offset, self.file_size - start)
+            found.append(Part(self.path(offset - start), start, step))
+            offset += step
+        return found
 
     def write(self, offset: int, data: Buffer) -> None:
         """Write bytes that may span files; missing files behind the last are made."""
