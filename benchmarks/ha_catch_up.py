@@ -35,6 +35,8 @@ from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.epochs import EpochEntry
 from rocketha.replication.link import BATCH_BYTES, Cause
+from rocketha.services.blocking import Worker
+from rocketha.services.log_reads import LinkReader, LogReads
 from rocketha.store.messages import PutMessage
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.ha_frames import SlaveHello
@@ -43,13 +45,22 @@ READ_BYTES = 1 << 20
 
 
 class Master:
-    """Serves its log to whoever comes."""
+    """Serves its log to whoever comes; reads as a broker does."""
 
-    def __init__(self, log: ReplicaLog) -> None:
+    def __init__(self, log: ReplicaLog, reactor: Any) -> None:
         self.log = log
+        self.work = Worker(reactor, "reads")
+        self.work.start()
+        self.reads = LogReads(self.work)
 
     def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink:
-        return OpenLink(ClassicMaster(self.log, now_ms, batch_bytes=BATCH_BYTES), self.log.reader())
+        machine = ClassicMaster(self.log, now_ms, batch_bytes=BATCH_BYTES)
+        return OpenLink(machine, LinkReader(self.log.reader(), self.reads))
+
+    def stop(self) -> None:
+        """No more links."""
+        self.work.stop()
+        self.log.store.close(NOW_MS)
 
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
         """Nobody is, on a classic link."""
@@ -142,14 +153,14 @@ def master_process(directory: str, pipe: Connection) -> None:
     from twisted.internet import reactor as installed
 
     reactor: Any = installed
-    log = open_replica(directory, "master")
-    port = reactor.listenTCP(0, MasterHaFactory(Master(log), reactor), interface="127.0.0.1")
+    master = Master(open_replica(directory, "master"), reactor)
+    port = reactor.listenTCP(0, MasterHaFactory(master, reactor), interface="127.0.0.1")
     began = time.process_time()
     pipe.send(port.getHost().port)
     reactor.addReader(_Readable(pipe, reactor.stop))
     reactor.run(installSignalHandlers=False)
     pipe.send(time.process_time() - began)
-    log.store.close(NOW_MS)
+    master.stop()
 
 
 class _Readable:
@@ -173,12 +184,12 @@ def slave_process(directory: str, port: int, slice_bytes: int, end: int, pipe: C
     from twisted.internet import reactor as installed
 
     reactor: Any = installed
-    logs = []
+    master = None
     if not port:
-        logs.append(open_replica(directory, "master"))
-        here = MasterHaFactory(Master(logs[0]), reactor)
+        master = Master(open_replica(directory, "master"), reactor)
+        here = MasterHaFactory(master, reactor)
         port = reactor.listenTCP(0, here, interface="127.0.0.1").getHost().port
-    logs.append(replica := open_replica(directory, "replica"))
+    replica = open_replica(directory, "replica")
     began, cpu = time.perf_counter(), time.process_time()
     found: list[float] = []
 
@@ -190,8 +201,9 @@ def slave_process(directory: str, port: int, slice_bytes: int, end: int, pipe: C
     TCP4ClientEndpoint(reactor, "127.0.0.1", port).connect(factory)
     reactor.run(installSignalHandlers=False)
     pipe.send(found)
-    for log in logs:
-        log.store.close(NOW_MS)
+    if master is not None:
+        master.stop()
+    replica.store.close(NOW_MS)
 
 
 def sender_process(path: str, end: int, sendfile: bool, pipe: Connection) -> None:
