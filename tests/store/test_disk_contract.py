@@ -168,6 +168,16 @@ class DiskContract:
         lock.release()
         self.disk.lock(path).release()
 
+    def test_a_directory_is_locked_likewise(self) -> None:
+        """By whatever name, and without a file in it."""
+        path = f"{self.root}/locked"
+        self.disk.make_dirs(path)
+        lock = self.disk.lock(path)
+        self.fails(errno.EAGAIN, lambda: self.disk.lock(path))
+        self.assertEqual(self.disk.list(path), [])
+        lock.release()
+        self.disk.lock(path).release()
+
     def test_space(self) -> None:
         """What is available is free, what is free is there, and the used part of it is between empty and full."""
         space = self.disk.space(self.root)
@@ -237,6 +247,28 @@ class PosixDiskContractTests(DiskContract, unittest.TestCase):
             [sys.executable, "-c", program, f"{self.root}/lock"], capture_output=True, text=True, check=True
         )
         self.assertEqual(done.stdout.strip(), "held")
+        lock.release()
+
+
+    def test_another_process_holds_a_directory(self) -> None:
+        """Through a link, too."""
+        import subprocess
+        import sys
+
+        self.disk.make_dirs(f"{self.root}/log")
+        os.symlink(f"{self.root}/log", f"{self.root}/alias")
+        program = (
+            "import fcntl, os, sys\nfd = os.open(sys.argv[1], os.O_RDONLY)\nfcntl.flock(fd, fcntl.LOCK_EX)\n"
+            "print('held', flush=True)\nsys.stdin.read()\n"
+        )
+        arguments = [sys.executable, "-c", program, f"{self.root}/alias"]
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            self.assertEqual(other.stdout.readline(), b"held\n")
+            self.fails(errno.EAGAIN, lambda: self.disk.lock(f"{self.root}/log"))
+            other.communicate()
+        lock = self.disk.lock(f"{self.root}/log")
+        self.fails(errno.EAGAIN, lambda: self.disk.lock(f"{self.root}/alias"))
         lock.release()
 
 

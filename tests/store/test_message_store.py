@@ -506,6 +506,23 @@ class UpkeepTests(unittest.TestCase):
                 self.assertFalse(store.writable(NOW_MS + 42 * HOUR))
                 self.assertEqual(store.space.used_ratio, 0.96)
 
+    def test_one_log_of_two_roots(self) -> None:
+        """storePathCommitLog of two brokers names one directory, or that of the other's root: the second is refused,
+        before it has changed anything, and may have it when the first has stopped."""
+        for configured, other in (("/log", "/log"), (None, f"{ROOT}/commitlog")):
+            disk = memory_disk()
+            store = open_store(disk, attrs.evolve(SMALL, commitlog_directory=configured))
+            store.append([[message(1)]], NOW_MS)
+            end = store.max_physical_offset
+            second = attrs.evolve(SMALL, commitlog_directory=other)
+            with self.assertRaises(DiskFailure) as refused:
+                open_store(disk, second, root="/elsewhere")
+            self.assertEqual((refused.exception.errno, refused.exception.path), (errno.EAGAIN, other))
+            store.close(NOW_MS)
+            again = open_store(disk, second, root="/elsewhere")
+            self.assertEqual(again.max_physical_offset, end)
+            again.close(NOW_MS)
+
     def test_disk_levels(self) -> None:
         """75 %: expired files go at any hour.  85 %: any file.  95 %: writes are refused (facts 13, issue 3)."""
         now_ms = NOW_MS + 40 * HOUR + 3 * 24 * HOUR  # some are older than three days, and it is not four o'clock

@@ -132,7 +132,9 @@ class Disk(Protocol):
         """The names in a directory are on the disk when this returns."""
 
     def lock(self, path: str) -> Lock:
-        """Take the exclusive lock on a file, made if need be, against other processes and this one; EAGAIN if held."""
+        """Take the exclusive lock on a file, made if need be, or on a directory, against other processes and this one;
+        EAGAIN if held.  Of a directory Java takes none, and NFS has none between machines.
+        """
 
     def space(self, path: str) -> DiskSpace:
         """Of the file system that holds ``path``."""

@@ -411,7 +411,7 @@ class MemoryDisk:
         self.step(path, "lock")
         if path in self.locks:
             raise _failure(path, "lock", errno.EAGAIN)
-        if path not in self._names:
+        if path not in self._names:  # a directory is there
             self.create(path, 0).write(0, [b"lock"])
         self.locks.add(path)
         return MemoryLock(self, path)

@@ -63,7 +63,7 @@ class MessageStore:
         self.index = KeyIndex(disk, self._files, f"{self.root}/index", config) if config.index_enable else None
         self._appender = Appender(self.log, self.queues, self.index, config, store_host)
         self._reader = Reader(self.log, self.index, config)
-        self._lock: Lock | None = None
+        self._locks: list[Lock] = []
         self._loaded = False
         self._appendable = False
         self._jobs_out = 0
@@ -87,12 +87,13 @@ class MessageStore:
         """
         disk = self._disk
         atomic_file.make_dirs(disk, self.root)
-        self._lock = disk.lock(f"{self.root}/lock")
+        self._locks.append(disk.lock(f"{self.root}/lock"))
         try:
             clean = not disk.exists(self._abort_path)
             was_replica = not clean and _REPLICA in disk.read_all(self._abort_path, ABORT_BYTES_MAX)
             for directory in (self.log.segments.directory, self.queues.directory, f"{self.root}/index"):
                 atomic_file.make_dirs(disk, directory)
+            self._locks.append(disk.lock(self.log.segments.directory))  # another root may name the same one
             batch_queues = f"{self.root}/batchconsumequeue"
             if disk.is_dir(batch_queues) and disk.list(batch_queues):
                 raise CorruptStore(batch_queues, 0, "topics with queue type BatchCQ are not supported")
@@ -189,9 +190,8 @@ class MessageStore:
         self._loaded = self._appendable = False
         self.log.close()
         self._files.close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        while self._locks:
+            self._locks.pop().release()
 
     @property
     def _abort_path(self) -> str:

@@ -282,12 +282,17 @@ class PosixDisk:
         real = _call(path, "lock", lambda: os.path.realpath(path))
         if real in _HELD:
             raise DiskFailure(path, "lock", errno.EAGAIN, "held by another store of this process")
-        fd = _call(path, "lock", lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        directory = os.path.isdir(real)
+        flags = os.O_RDONLY | os.O_DIRECTORY if directory else os.O_RDWR | os.O_CREAT
+        fd = _call(path, "lock", lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
-            if os.fstat(fd).st_size == 0:
-                os.pwrite(fd, b"lock", 0)
+            if directory:
+                _lock_directory(fd)
+            else:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+                if os.fstat(fd).st_size == 0:
+                    os.pwrite(fd, b"lock", 0)
         except OSError as error:
             os.close(fd)
             if error.errno in (errno.EACCES, errno.EAGAIN):
@@ -300,6 +305,14 @@ class PosixDisk:
         """See :meth:`rocketha.store.disk.Disk.space`."""
         found = _call(path, "statvfs", lambda: os.statvfs(path))
         return DiskSpace(*(blocks * found.f_frsize for blocks in (found.f_blocks, found.f_bfree, found.f_bavail)))
+
+
+def _lock_directory(fd: int) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno != errno.EBADF:  # NFS, where flock is a lock on bytes, which a directory has none of
+            raise
 
 
 def _call(path: str, operation: str, function: Callable[[], T]) -> T:
