@@ -161,6 +161,25 @@ class ColdPullTests(BrokerCase):
         self.let_go(2)
         self.assertEqual(self.pulled(consumer), [[b"new"]])
 
+    def test_a_pull_that_joins_as_the_turn_ends(self) -> None:
+        """Of the same connection: it is fetched once, and answered once."""
+        consumer = self.connect()
+        self.pull(consumer)
+        self.let_go()
+        ended = self.broker.turn_ended
+
+        def pull_once() -> None:
+            self.broker.turn_ended = ended  # type: ignore[method-assign]
+            self.pull(consumer, 40)
+            ended()
+
+        self.broker.turn_ended = pull_once  # type: ignore[method-assign]
+        self.let_go()
+        self.assertEqual(len(self.thread.waiting), 1)
+        self.let_go(3)
+        self.assertEqual([bodies[0] for bodies in self.pulled(consumer)], [b"000", b"080"])
+        self.assertEqual((self.broker.cold.count, self.thread.waiting), (0, []))
+
     def test_a_disk_that_fails(self) -> None:
         """It is told as where the reactor reads."""
         consumer = self.connect()

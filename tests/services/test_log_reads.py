@@ -14,7 +14,7 @@ from rocketha.services.log_reads import LinkReader, LogReads
 from rocketha.store import commitlog
 from tests.services.broker_case import HeldWork
 from tests.store.replica_support import fill, memory, open_master, raw
-from tests.store.support import SMALL
+from tests.store.support import NOW_MS, SMALL
 
 
 class LinkReaderCase(SynchronousTestCase):
@@ -152,3 +152,15 @@ class RecentTests(LinkReaderCase):
         self.disk.cached = False
         end = self.log.end
         self.assertEqual(self.wait_for(end - 300, 300), self.data[end - 300 :])
+
+    def test_what_another_process_wrote(self) -> None:
+        """Before this one was started: perhaps before the machine was; nobody says that it is in memory."""
+        self.log.store.close(NOW_MS)
+        self.log = open_master(self.disk, epoch=2)
+        self.raw, end = self.log.reader(), self.log.end
+        self.reader = LinkReader(self.raw, self.reads)
+        self.assertEqual(self.wait_for(end - 300, 300), self.data[end - 300 : end])
+        fill(self.log, 60, 1)
+        found = LinkReader(self.log.reader(), self.reads).read(end, 50)
+        assert isinstance(found, memoryview)
+        self.assertEqual(found, raw(self.log, end)[:50])

@@ -151,11 +151,6 @@ class ColdPulls:
             self._clock.callLater(UNSENT_AGAIN_MS / 1000, self._go_on, row)
             return
         self._as_turn(lambda: self._run(row))
-        if self._rows.get(connection.id) is row:
-            if row:
-                self._fetch(row)
-            else:
-                del self._rows[connection.id]
 
     def _run(self, row: deque[_Cold]) -> None:
         cold = row[0]
@@ -180,3 +175,9 @@ class ColdPulls:
             self._budget.give_back(cold.connection.id, cold.bytes)
         if answer is not None:
             cold.connection.answer(cold.command.opaque, answer)
+        if self._rows.get(cold.connection.id) is not row:
+            return
+        if row:  # before the turn ends, in which another pull of this connection may join
+            self._fetch(row)
+        else:
+            del self._rows[cold.connection.id]

@@ -26,7 +26,7 @@ from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles, SegmentedFile, zero_tail
 
 RECENT_BYTES = 8 << 20
-"""Before the end of the log: taken to be in the page cache, with the files that have it."""
+"""Before the end of the log: what this process wrote there is taken to be in the page cache."""
 RECORD_HEAD = 8
 """Bytes of a record's size and magic."""
 
@@ -44,6 +44,7 @@ class CommitLog:
     :ivar end: offset behind the last record: where the next one goes (Java's max physical offset).
     :ivar flushed: everything below is on the disk.
     :ivar sync_failed: of what lies behind ``flushed`` nobody knows whether it will be read as it was written.
+    :ivar written_from: what lies behind was written by this process.
     :ivar broken: why the log takes no more writes, for good; None while it does.
     """
 
@@ -52,6 +53,7 @@ class CommitLog:
         self.end = 0
         self.flushed = 0
         self.sync_failed = False
+        self.written_from = 0
         self.broken: str | None = None
         self._disk = disk
         self._segment_size = segment_size
@@ -80,8 +82,8 @@ class CommitLog:
         return self.segments.read(offset, min(size, self.end - offset)) if offset >= 0 else b""
 
     def is_recent(self, offset: int) -> bool:
-        """Whether what stands there was written a moment ago."""
-        return offset >= self.end - RECENT_BYTES
+        """Whether this process wrote what stands there a moment ago: then it is in memory."""
+        return offset >= self.end - RECENT_BYTES and offset >= self.written_from
 
     def readable(self, offset: int) -> int:
         """Bytes from ``offset`` to the end of its file or of the log, as far as it reads as written; 0 outside."""
@@ -264,7 +266,7 @@ class CommitLog:
             erased += zero_tail(file, end - base, self._segment_size)
             file.sync()
         self._spoiled.clear()  # it is behind the end, so it is zeros now, or its file is gone
-        self.end = self.flushed = end
+        self.end = self.flushed = self.written_from = end
         return erased
 
     def close(self) -> None:

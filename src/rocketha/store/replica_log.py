@@ -180,7 +180,7 @@ class ReplicaLog:
     def _begin_at(self, offset: int) -> None:
         """Let an empty log begin there."""
         store = self.store
-        store.log.end = store.log.flushed = store.dispatched = offset
+        store.log.end = store.log.flushed = store.log.written_from = store.dispatched = offset
         self._dispatcher.begin(offset)
         if store.confirm_offset_set is not None:
             store.confirm_offset = offset
@@ -337,7 +337,7 @@ class ReplicaLog:
         store.truncate(self.begin)
         for queue in store.queues.all():
             queue.reset()
-        store.log.end = store.log.flushed = store.dispatched = 0
+        store.log.end = store.log.flushed = store.log.written_from = store.dispatched = 0
         self._dispatcher.begin(0)
         self._dispatcher.last_record = None
         if store.confirm_offset_set is not None:
