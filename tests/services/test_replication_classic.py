@@ -791,6 +791,28 @@ class DiskFailureTests(PairCase):
 
     master_settings = SYNC
 
+    def test_a_sync_fails(self) -> None:
+        """Of what it did not sync the slave does not know whether it has it: it acknowledges no more, and is no slave
+        that somebody waits for, before it was started again."""
+        slave = self.slave()
+        self.send(self.master)
+        self.until("level", lambda: self.level(self.master, slave))
+        slave.disk.fail_at(1, times=1000, only=["sync"])
+        self.send(self.master)
+        self.until("the sync failed", lambda: self.log(slave).store.log.broken)
+        self.run_for(0.5)
+        for _ in range(50):
+            self.assertEqual(self.service(self.master).replication.links.factory.connections, {})
+            self.run_for(0.1)
+        self.assertEqual(self.send(self.master), ResponseCode.SLAVE_NOT_AVAILABLE)
+        self.assertIn("a sync failed", self.service(slave).replication.ready() or "")
+        slave.disk.heal()
+        slave.kill()
+        self.restart(slave)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+        self.assertEqual(self.send(self.master), 0)
+
     def test_writes_fail_for_a_while(self) -> None:
         """The slave reports less, tries again and catches up."""
         slave = self.slave()

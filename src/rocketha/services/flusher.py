@@ -27,6 +27,7 @@ class Flusher:
     :param as_turn: does work as one turn, so that the answers of one flush leave together.
     :ivar paused: nothing is begun: the log is about to be cut.
     :ivar synced: called when more of the log is on the disk.
+    :ivar failed: called when no more of it will be, before those who wait are told.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Flusher:
         self._log = make_logger()
         self.paused = False
         self.synced: Callable[[], None] = lambda: None
+        self.failed: Callable[[], None] = lambda: None
         self.count = 0
 
     def kick(self) -> None:
@@ -66,6 +68,7 @@ class Flusher:
                 " {end} is copied to nobody until a new start has looked at it: {why}",
                 flushed=self._store.flushed_offset, end=self._store.max_physical_offset, why=str(failure),
             )  # fmt: skip
+            self.failed()
             self._as_turn(self._fail)
         else:
             self._answer_waiting()

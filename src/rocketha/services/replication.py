@@ -97,7 +97,7 @@ class Replication:
             )  # fmt: skip
             self.elected.moved = self._moved
         self.following = Following(log, changes, flusher.kick, keys, timing, reactor, chance, self.confirm, self._grown)
-        flusher.synced = self._synced
+        flusher.synced, flusher.failed = self._synced, self.following.sync_failed
 
     # --- given by who decides about roles
 

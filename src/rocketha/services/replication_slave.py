@@ -143,6 +143,10 @@ class Following:
         if self._changes.busy:
             self._later()
             return
+        broken = self._log.store.log.broken
+        if broken is not None:
+            self._complain(f"this replica copies nothing before it is started again: {broken}")
+            return
         if not self._log.ready:  # the first report says where the transfer begins, and has to be on the disk
             self._flush()
             if not self._log.ready:
@@ -277,6 +281,12 @@ class Following:
         self._report(self.connection)
         if not self._log.ready:
             self._flush()
+
+    def sync_failed(self) -> None:
+        """Of what is not on the disk nobody knows whether this replica has it: it acknowledges no more."""
+        if self.active:
+            self._drop("a sync failed")
+            self._later()
 
     def _report(self, connection: SlaveHaProtocol) -> None:
         machine = connection.machine
