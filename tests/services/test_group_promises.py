@@ -116,6 +116,23 @@ class PromisesTests(ControlledCase):
             self.whole(60.0)
         self.all_told_is_there()
 
+    def test_d10_a_replica_whose_sync_failed(self) -> None:
+        """It leaves the SyncStateSet, and is back when it was started again: nobody elects what it may have lost."""
+        other = next(host for host in self.brokers if host is not self.first)
+        self.whole()
+        other.disk.fail_at(1, times=1000, only=["sync"])
+        self.assertEqual(self.send(self.first), 0)
+        members = self.service(self.first).replication
+        self.until("it has left", lambda: self.number(other) not in members.members, 5.0)
+        for _ in range(50):
+            self.run_for(0.1)
+            self.assertEqual(len(members.members), 2)
+        self.assertEqual(self.send(self.first), 0)
+        other.disk.heal()
+        other.kill()
+        self.restart(other)
+        self.whole()
+
     def test_a21_twenty_freezes(self) -> None:
         """Frozen with messages in its sockets, replaced, thawed: it acknowledges none of them that is then cut."""
         for round_ in range(20):
