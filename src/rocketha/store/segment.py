@@ -151,20 +151,20 @@ class SegmentedFile:
 
         :returns: False: it takes more; None: nobody knows, or they are not all there.  Then :meth:`read` has them.
         """
-        while view:
-            if not self.has(offset):
-                return None
+        while self.has(offset):
             start = offset % self.file_size
-            path = self.path(offset - start)
+            room = self.file_size - start
+            path = f"{self.directory}/{offset - start:020d}"
             if wait is Wait.NOTHING and not self._files.has(path):
                 return False
-            part = view[: self.file_size - start]
-            found = self._files.get(path).read_cached(start, part)
+            file = self._files.get(path)
+            if len(view) <= room:
+                return file.read_cached(start, view)
+            found = file.read_cached(start, view[:room])
             if not found:
                 return found
-            view = view[len(part) :]
-            offset += len(part)
-        return True
+            view, offset = view[room:], offset + room
+        return None
 
     def parts(self, offset: int, size: int) -> list[Part]:
         """Where these bytes lie, as far as there are files."""

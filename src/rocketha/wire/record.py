@@ -241,7 +241,7 @@ def is_intact(buffer: Buffer, offset: int, size: int) -> bool:
     return not body_length or zlib.crc32(buffer[body_at : body_at + body_length]) & 0x7FFFFFFF == crc
 
 
-def take_intact(data: Buffer, base: int, wanted: Sequence[tuple[int, int, int]]) -> tuple[list[bytes], int]:
+def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int, int]]) -> tuple[list[bytes], int]:
     """The records, given as queue entries (log offset, size, tags code), of bytes that begin at log offset ``base``;
     damaged ones are left out.
 
@@ -269,11 +269,11 @@ def take_intact(data: Buffer, base: int, wanted: Sequence[tuple[int, int, int]])
             count += 1
             if at != stop:
                 if stop > begin:
-                    pieces.append(bytes(data[begin:stop]))
+                    pieces.append(data[begin:stop])
                 begin = at
             stop = at + size
     if stop > begin:
-        pieces.append(bytes(data[begin:stop]))
+        pieces.append(data[begin:stop])
     return pieces, count
 
 
