@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import permutations
 
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
@@ -440,7 +441,8 @@ class FreshLeaderTests(SuspicionCase):
         """Whom it did not know when it asked, it knows when it chooses."""
         self.now_ms = 50
         self.beats(S)
-        _died, elect = self.refused()
+        self.refused()
+        (elect,) = self.at(150)
         self.assertEqual(getattr(elect, "alive", None), (2,))
 
     def test_those_known_to_be_dead_are_not_waited_for(self) -> None:
@@ -448,8 +450,188 @@ class FreshLeaderTests(SuspicionCase):
         self.beats(S, T)
         for key in (S, T):
             self.liveness.died(key)
-        _died, elect = self.refused()
+        self.refused()
+        (elect,) = self.at(100)
         self.assertEqual(getattr(elect, "alive", None), ())
+
+    def test_who_was_never_heard_is_asked(self) -> None:
+        """Its port knows sooner than its next heartbeat comes."""
+        self.refused()
+        (elect,) = self.port(S, Verdict.ANSWERED) + self.port(T, Verdict.REFUSED)
+        self.assertEqual(getattr(elect, "alive", None), (2,))
+
+
+class NeverHeardTests(SuspicionCase):
+    """A fresh leader has not heard the master: it died with the leader before, or its heartbeat is on its way."""
+
+    WHY = "not heard since this controller leads"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.liveness = Liveness()
+        self.machine = Suspicions(self.groups, self.liveness, Times())
+        self.machine.controllers = 3
+        self.assertEqual(self.machine.led(0), [])
+
+    def witness(self, question: int = 1) -> list[Effect]:
+        """Another controller has heard the master, and its connection is closed."""
+        return self.voice("n1", 300, connected=False, question=question)
+
+    def rounds(self, until_ms: int, beats: tuple[ReplicaKey, ...] = (), **port: Verdict) -> list[Effect]:
+        """All that is done until then, each round's answers being: no controller ever heard it, and these ports."""
+        found: list[Effect] = []
+        ports = {{"master": M, "two": S, "three": T}[name]: verdict for name, verdict in port.items()}
+        for now_ms in range(self.now_ms, until_ms, 50):
+            self.now_ms = now_ms
+            if self.now_ms % 1000 == 0:
+                found += self.beats(*beats)
+            effects = self.at(self.now_ms) + (self.machine.scan(self.now_ms) if self.now_ms % 1000 == 0 else [])
+            for effect in effects:
+                if isinstance(effect, Probe) and effect.replica in ports:
+                    found += self.port(effect.replica, ports[effect.replica], SAID_NOTHING, effect.question)
+                if isinstance(effect, AskControllers):
+                    for node in ("n1", "n2"):
+                        found += self.voice(node, None, False, effect.question)
+            found += effects
+        return [each for each in found if not isinstance(each, Probe | AskControllers)]
+
+    def test_is_asked_at_once(self) -> None:
+        """And so are the members of the set, of which nothing is heard either."""
+        self.assertEqual(
+            self.at(50), [Suspected(M, self.WHY), probe(1, M), probe(1, S), probe(1, T), AskControllers(1, M)]
+        )
+
+    def test_killed_with_the_leader_before(self) -> None:
+        """In the milliseconds that they all take, in whatever order they answer."""
+        answers: dict[str, Callable[[], list[Effect]]] = {
+            "port": lambda: self.port(M, Verdict.REFUSED),
+            "witness": self.witness,
+            "two": lambda: self.port(S, Verdict.ANSWERED),
+        }
+        for order in permutations(answers):
+            self.setUp()
+            self.at(50)
+            self.port(T, Verdict.REFUSED)
+            *before, last = [answers[name]() for name in order]
+            self.assertEqual(before, [[], []], order)
+            self.assertEqual([type(each) for each in last], [Died, Elect], order)
+            self.assertEqual((last[-1].alive, last[-1].kind), ((2,), Why.PORT_REFUSED))  # type: ignore[union-attr]
+
+    def test_heard_meanwhile(self) -> None:
+        """It is not asked, or no more."""
+        self.beats(M)
+        self.assertEqual(self.at(50), [])
+        self.setUp()
+        self.at(50)
+        self.assertEqual(self.beats(M), [Cleared(M, False)])
+
+    def test_a_closed_connection_is_needed(self) -> None:
+        """A controller that began a moment ago itself has not heard it either; one that was late hears it still."""
+        for heard_ms_ago, connected in ((None, False), (950, True)):
+            self.setUp()
+            self.at(50)
+            self.members_answer(None, None)
+            self.assertEqual(self.voice("n1", heard_ms_ago, connected), [])
+            self.assertEqual(self.voice("n2", heard_ms_ago, connected), [])
+            self.assertEqual(self.port(M, Verdict.REFUSED), [])
+
+    def test_d3_all_controllers_were_restarted(self) -> None:
+        """It lives, where its address refuses: Java's brokers look for controllers every 3 s only."""
+        found = self.rounds(4000, (S, T), master=Verdict.REFUSED, two=Verdict.ANSWERED, three=Verdict.ANSWERED)
+        self.assertNotIn(Died, [type(each) for each in found])
+        self.assertEqual(self.beats(M), [Cleared(M, False)])
+
+    def test_all_controllers_were_restarted_and_it_is_gone(self) -> None:
+        """Four times the silence of a broker, and what is left of a round and a pause."""
+        found = self.rounds(6000, (S, T), master=Verdict.REFUSED, two=Verdict.ANSWERED, three=Verdict.ANSWERED)
+        kinds = [each.kind for each in found if isinstance(each, Elect)]
+        self.assertEqual(kinds, [Why.PORT_REFUSED])
+
+    def test_d3_silence_has_a_lease(self) -> None:
+        """Counted from when this controller began to lead; whoever asks for an election meanwhile."""
+        self.machine.doubt(M, "broker 2 asks", 0)
+        found = self.rounds(10_000, (S, T), two=Verdict.ANSWERED, three=Verdict.ANSWERED)
+        self.assertEqual({type(each) for each in found}, {Held})
+        self.assertIn(Held(M, "never heard; its lease runs"), found)
+        found = self.rounds(11_500, (S, T), two=Verdict.ANSWERED, three=Verdict.ANSWERED)
+        self.assertEqual([each.kind for each in found if isinstance(each, Elect)], [Why.UNHEARD_SINCE_START])
+
+    def test_nobody_to_elect(self) -> None:
+        """A cluster starts, and nobody's port is open yet: no epoch is spent on taking a mastership from nobody."""
+        found = self.rounds(10_000, master=Verdict.REFUSED, two=Verdict.REFUSED, three=Verdict.REFUSED)
+        self.assertNotIn(Elect, [type(each) for each in found])
+        found = self.rounds(11_500, master=Verdict.REFUSED, two=Verdict.REFUSED, three=Verdict.REFUSED)
+        self.assertEqual([each.alive for each in found if isinstance(each, Elect)], [()])
+
+    def test_nobody_to_elect_although_heard(self) -> None:
+        """The slaves are heard, but their ports are not open yet."""
+        for order in permutations((M, S, T)):
+            self.setUp()
+            self.at(50)
+            self.beats(S, T)
+            self.witness()
+            found = [effect for key in order for effect in self.port(key, Verdict.REFUSED)]
+            found += self.at(650)
+            self.assertNotIn(Elect, [type(each) for each in found])
+            self.assertIn(Held, [type(each) for each in found])
+
+    def test_answers(self) -> None:
+        """It lives: nobody knows better."""
+        self.at(50)
+        self.witness()
+        self.members_answer(None, None)
+        self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(True)), [Held(M, "its port answers")])
+
+    def test_killed_after_it_answered(self) -> None:
+        """Before it was heard: its address is right, and it is gone."""
+        self.at(50)
+        self.port(M, Verdict.ANSWERED, Reading(True))
+        self.at(550)
+        self.members_answer(None, None, question=2)
+        self.voice("n1", None, connected=False, question=2)
+        self.assertEqual([type(each) for each in self.port(M, Verdict.REFUSED, question=2)], [Died, Elect])
+
+    def test_registers(self) -> None:
+        """A new process, which leads nothing: nothing is spared by waiting for it."""
+        self.machine.registered(M, 0)
+        self.members_answer(None, None)
+        self.voice("n1", None, connected=False)
+        self.assertEqual([type(each) for each in self.port(M, Verdict.REFUSED)], [Died, Elect])
+
+    def test_alone(self) -> None:
+        """Nobody could be elected: it is not even asked before its lease."""
+        self.group.in_sync, self.group.addresses = frozenset({1}), {1: "h1:1"}
+        self.assertEqual([self.at(50), self.machine.scan(10_000)], [[], []])
+        self.assertEqual(self.machine.scan(10_001)[0], Suspected(M, "never heard since this controller leads"))
+
+
+class ManyNeverHeardTests(SuspicionCase):
+    """Hundreds of groups, and a leader that has just begun."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.groups.all = [FakeGroup(broker_name=f"b{number:03}", in_sync=frozenset({1})) for number in range(300)]
+        self.machine.deposed()
+        self.machine.led(0)
+
+    def asked(self, *times_ms: int) -> list[int]:
+        """How many probes begin at each of these times."""
+        return [sum(isinstance(each, Probe) for each in self.at(now_ms)) for now_ms in times_ms]
+
+    def test_a_few_at_a_time(self) -> None:
+        """And no more while these are not settled: what is known of one is not kept waiting by the many."""
+        self.assertEqual(self.asked(*range(50, 550, 50)), [20] * 5 + [0] * 5)
+        key = ReplicaKey("C", "b299", 1)
+        self.liveness.heard(key, Heartbeat("h1:1"), 9, 500)
+        self.liveness.connection_lost(9)
+        self.assertIn(Probe, [type(each) for each in self.machine.connection_closed(key, 500)])
+
+    def test_the_dead_are_settled(self) -> None:
+        """A rack was lost together with the leader before: the next of its masters are asked."""
+        self.asked(50, 100, 150, 200, 250)
+        for suspect in self.machine._open.values():
+            suspect.state = State.DEAD
+        self.assertEqual(self.asked(300, 350), [20, 20])
 
 
 class LackingTests(SuspicionCase):
@@ -857,27 +1039,6 @@ class LeaderTests(SuspicionCase):
         self.machine = Suspicions(self.groups, self.liveness, Times())
         self.machine.controllers = 3
         self.machine.led(0)
-
-    def test_d3_nobody_is_falsely_dead(self) -> None:
-        """The slaves are heard first; the master's lease must pass before it is even asked."""
-        self.fresh()
-        for now_ms in range(0, 10_001, 1000):
-            self.now_ms = now_ms
-            self.beats(S, T)
-            self.assertEqual([self.at(now_ms), self.machine.scan(now_ms)], [[], []])
-        self.assertEqual(self.machine.scan(10_001)[0], Suspected(M, "never heard since this controller leads"))
-
-    def test_never_heard_and_nobody_hears_it(self) -> None:
-        """The log says that this was its only sin."""
-        self.fresh()
-        self.now_ms = 10_001
-        self.beats(S, T)
-        self.machine.scan(10_001)
-        self.members_answer(None, None)
-        self.voice("n1", None)
-        self.at(10_301)
-        _died, elect = self.at(10_601)
-        self.assertEqual(elect.kind, Why.UNHEARD_SINCE_START)
 
     def test_doubt(self) -> None:
         """A broker asks for an election while the master is not heard: find out first."""

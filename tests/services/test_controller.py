@@ -10,6 +10,7 @@ from twisted.internet import defer, reactor
 from rocketha.controller.codes import PrivateCode
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.suspicion import Suspicions
+from rocketha.raft.elections import Elections
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.codes import ResponseCode
@@ -445,6 +446,32 @@ class ThreeControllersTests(ControllerCase):
         yield defer.DeferredList([self.leader().stopService(), one.kill()])
         yield self.await_leader()
         yield self.await_master(2, 3)
+        last = yield self.last_decision()
+        self.assertEqual(last["why"], "PORT_REFUSED")
+        yield until("they are told", lambda: two.master[1] == three.master[1] == 2)
+
+    @defer.inlineCallbacks
+    def test_leader_and_master_die_together_and_the_next_leader_has_just_begun(self) -> Any:
+        """It has heard nobody yet.  Another controller has heard the master and lost its connection, its port refuses,
+        and a member of the set answers at its own: that is enough, long before its lease of 10 s.
+        """
+        one, two, three = yield self.start_brokers(3)
+        leader, fresh, witness = self.leader(), *self.followers()
+        campaign = Elections.campaign
+
+        def campaign_of_another(elections: Elections, forced: bool) -> None:
+            if elections is not witness.raft.node._elections:
+                campaign(elections, forced)
+
+        self.patch(Elections, "campaign", campaign_of_another)
+        yield fresh.stopService()
+        yield defer.DeferredList([leader.stopService(), one.kill()])
+        began = now()
+        fresh = self.start_node(fresh.config.controller_dleger_self_id)
+        yield self.await_leader()
+        self.assertIs(self.leader(), fresh)
+        yield self.await_master(2, 3)
+        self.assertLess(now() - began, 2.0)
         last = yield self.last_decision()
         self.assertEqual(last["why"], "PORT_REFUSED")
         yield until("they are told", lambda: two.master[1] == three.master[1] == 2)

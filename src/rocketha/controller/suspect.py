@@ -8,8 +8,8 @@ from enum import Enum
 import attrs
 
 from rocketha.controller.events import Saw, Seen, Why
-from rocketha.controller.liveness import ReplicaKey
-from rocketha.controller.suspicion_effects import Reading
+from rocketha.controller.liveness import Heartbeat, ReplicaKey
+from rocketha.controller.suspicion_effects import Reading, Verdict
 
 
 class State(Enum):
@@ -42,11 +42,41 @@ class Suspect:
     absent: set[int] = attrs.Factory(set)  # members whose port refused
     lacking: set[int] = attrs.Factory(set)  # members that answered, with less than they had
     asked: tuple[int, ...] = ()  # members asked in this round
+    witnessed: bool = False  # a controller has heard it, and its connection is closed
 
     @property
     def unfit(self) -> set[int]:
         """Members that should not be elected, as long as there are others."""
         return self.absent | self.lacking
+
+    def begin(self, question: int, due_ms: int, again_ms: int) -> None:
+        """A new round: what was found in the one before is forgotten."""
+        self.state, self.question, self.due_ms, self.again_ms = State.ASKING, question, due_ms, again_ms
+        self.refused, self.closed, self.asked, self.witnessed = False, 0, (), False
+        for answers in (self.voices, self.links, self.moving, self.absent, self.lacking):
+            answers.clear()
+
+    def voice(self, node: str, connected: bool, heard_ms_ago: int | None, fresh_ms: int) -> None:
+        """Another controller said whether it hears it: by a heartbeat no older than ``fresh_ms``."""
+        hears = connected and heard_ms_ago is not None and heard_ms_ago <= fresh_ms
+        self.voices[node] = self.voices.get(node, False) or hears
+        self.witnessed |= heard_ms_ago is not None and not connected
+
+    def member_answered(self, number: int, verdict: Verdict, reading: Reading, last: Heartbeat | None) -> None:
+        """A member of its set answered, or could not.
+
+        :param last: that member's last heartbeat.
+        """
+        if verdict is Verdict.ANSWERED:
+            if reading.lacks(last):
+                self.lacking.add(number)
+            before = self.links.get(number)
+            self.links[number] = reading
+            if before is not None and reading.moved(before):
+                self.moving.add(number)
+        elif verdict is Verdict.REFUSED:
+            self.absent.add(number)
+            self.links.pop(number, None)
 
     def candidates(self, in_sync: Collection[int], alive: Collection[int]) -> tuple[int, ...]:
         """Who may be elected in its place: who answered, else who is thought alive, else who has less than it had.

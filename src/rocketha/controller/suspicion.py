@@ -19,8 +19,8 @@ has answered who would win whatever the others said.  While a set has no live ma
 members is alive, the election is tried again.  Slaves are suspected too, since the dead may not be elected, but that
 elects nobody (regression B4).
 
-Only a leader suspects.  Having just become one it believes its own table, which it kept as a follower; a master that
-this process never heard is suspected only when it had a whole lease to be heard (regressions B3, D3).
+Only a leader suspects.  Having just become one it believes its own table, which it kept as a follower.  Masters never
+heard are asked at once, but not believed to be dead as soon as others (:mod:`rocketha.controller.fresh`).
 
 Java has none of this: ``BrokerHeartbeatManager`` fires, ``ControllerManager`` elects.
 """
@@ -31,6 +31,7 @@ from collections.abc import Iterable
 
 from rocketha.controller.elections import best
 from rocketha.controller.events import Alive, Seen, Why
+from rocketha.controller.fresh import OPEN_MAX, FreshLeader
 from rocketha.controller.liveness import Liveness, ReplicaKey
 from rocketha.controller.suspect import State, Suspect
 from rocketha.controller.suspicion_effects import (
@@ -45,7 +46,7 @@ from rocketha.controller.suspicion_effects import (
     Suspected,
     Verdict,
 )
-from rocketha.controller.watched import Group, Groups, Times, master_key
+from rocketha.controller.watched import Group, Groups, Times, address_of, led_group, master_key
 
 ROUNDS_MAX = 20
 """Rounds that may begin between two ticks.  When hundreds fall silent together it is more likely we who are deaf, and
@@ -71,7 +72,7 @@ class Suspicions:
         self.unclean = unclean
         self.controllers = 1
         """How many vote, this one included; kept by the service."""
-        self._led_ms: int | None = None
+        self._fresh = FreshLeader(groups, liveness, times)
         self._open: dict[ReplicaKey, Suspect] = {}
         self._by_question: dict[int, ReplicaKey] = {}
         self._question = 0
@@ -88,7 +89,7 @@ class Suspicions:
     @property
     def leading(self) -> bool:
         """Whether this controller suspects anybody."""
-        return self._led_ms is not None
+        return self._fresh.led_ms is not None
 
     def states(self) -> dict[ReplicaKey, State]:
         """Every open suspicion, for the status page."""
@@ -103,17 +104,17 @@ class Suspicions:
 
     def led(self, now_ms: int) -> list[Effect]:
         """This controller became leader: suspect every master whose connection is closed."""
-        self._led_ms = now_ms
+        self._fresh.led(now_ms)
         effects: list[Effect] = []
         for group in self._groups.groups():
             key = master_key(group)
-            if key is not None and self._liveness.last(key) is not None and not self._liveness.connected(key):
+            if key is not None and self._fresh.has_heard(key) and not self._liveness.connected(key):
                 effects += self._suspect(key, "its connection was closed when this controller became leader", now_ms)
         return effects
 
     def deposed(self) -> None:
         """It leads no more: whoever does has suspicions of its own."""
-        self._led_ms = None
+        self._fresh.deposed()
         for each in (self._open, self._by_question, self._reachable, self._starting, self._elections):
             each.clear()
 
@@ -127,13 +128,13 @@ class Suspicions:
 
     def connection_closed(self, key: ReplicaKey, now_ms: int) -> list[Effect]:
         """The connection of its heartbeats ended (the table knows already)."""
-        if self._led_ms is None:
+        if not self.leading:
             return []
         return self._suspect(key, "its connection closed", now_ms)
 
     def doubt(self, key: ReplicaKey, why: str, now_ms: int) -> list[Effect]:
         """Somebody asked for what only the death of this replica would allow: find out before acting."""
-        if self._led_ms is None or self._liveness.alive(key, now_ms):
+        if not self.leading or self._liveness.alive(key, now_ms):
             return []
         return self._suspect(key, why, now_ms)
 
@@ -145,11 +146,11 @@ class Suspicions:
 
         :param moved: from another address; if it is the master, and nothing is heard from there, that one is gone.
         """
-        if self._led_ms is None:
+        if not self.leading:
             return []
-        if self._led_group(key) is None:
+        if led_group(self._groups, key) is None:
             self._starting[key] = now_ms
-            self._reachable.pop(self._address(key) or "", None)
+            self._reachable.pop(address_of(self._groups, key) or "", None)
             return []
         suspicion = self._open.get(key)
         if suspicion is None:
@@ -162,8 +163,7 @@ class Suspicions:
         if suspicion is not None:
             suspicion.registers = True
             gone = moved and self._liveness.unheard(key, self._times.silence, now_ms)
-            known = self._liveness.last(key) is not None or not self._is_new(now_ms)
-            if gone and known and suspicion.state is State.ASKING:
+            if gone and not self._fresh.may_hear_of([key], now_ms) and suspicion.state is State.ASKING:
                 effects += self._die(suspicion, Why.PORT_REFUSED, "it registers at another address", now_ms)
         return effects
 
@@ -176,7 +176,7 @@ class Suspicions:
     ) -> list[Effect]:
         """What came of a :class:`Probe`."""
         suspicion = self._asked(question)
-        taken = reading.is_of_another(key) or self._liveness.taken(self._address(key), key, now_ms)
+        taken = reading.is_of_another(key) or self._liveness.taken(address_of(self._groups, key), key, now_ms)
         if suspicion is None or (taken and verdict is not Verdict.REFUSED):
             return []
         if verdict is Verdict.ANSWERED:
@@ -210,54 +210,55 @@ class Suspicions:
         if suspicion is None or suspicion.state is not State.ASKING:
             return []
         fresh_ms = max(self._times.hears, self._liveness.in_turn_ms(suspicion.replica))
-        hears = connected and heard_ms_ago is not None and heard_ms_ago <= fresh_ms
-        suspicion.voices[node] = suspicion.voices.get(node, False) or hears
+        suspicion.voice(node, connected, heard_ms_ago, fresh_ms)
         return self._weigh_refusal(suspicion, now_ms)
 
     def election_ended(self, cluster: str, broker_name: str, now_ms: int) -> None:
         """An :class:`Elect` was applied or failed: where there is still no live master it may be tried again."""
         group = self._groups.group(cluster, broker_name)
-        key = None if group is None else master_key(group)
-        if group is None or (key is not None and self._liveness.alive(key, now_ms)):
+        if group is None or (group.master_id is not None and self._alive(group, group.master_id, now_ms)):
             self._elections.pop((cluster, broker_name), None)
-        elif self._led_ms is not None:
+        elif self.leading:
             self._elections[cluster, broker_name] = now_ms + self._times.retry
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Begin suspicions of the silent and end rounds; to be called every 100 ms or so."""
-        if self._led_ms is None:
+        if not self.leading:
             return []
         self._rounds = ROUNDS_MAX
         effects: list[Effect] = []
         for key in self._liveness.silent(self._times.silence, now_ms):
-            if key not in self._open and self._address(key) is not None:
+            if key not in self._open and address_of(self._groups, key) is not None:
                 effects += self._suspect(key, f"nothing heard for {self._liveness.age_ms(key, now_ms)} ms", now_ms)
         for suspicion in list(self._open.values()):
             effects += self._move(suspicion, now_ms)
+        unsettled = sum(suspicion.state is not State.DEAD for suspicion in self._open.values())
+        for key in self._fresh.next_unheard(min(self._rounds, OPEN_MAX - unsettled)):
+            effects += self._suspect(key, "not heard since this controller leads", now_ms)
         return effects
 
     def scan(self, now_ms: int) -> list[Effect]:
         """Find the sets without a live master; to be called every second or so.
 
-        A master that nobody suspects because this process never heard it is suspected once it had its lease; a set
+        A master that this process never heard and does not suspect is suspected once it had its lease; a set
         whose master is known to be dead, or that has none, is given one once a member lives and is not being asked.
         """
+        if not self.leading:
+            return []
         effects: list[Effect] = []
-        if self._led_ms is None:
-            return effects
         for old in [key for key, since in self._starting.items() if now_ms - since > self._liveness.holds_ms(key)]:
             del self._starting[old]
-        for gone in [key for key in self._open if self._address(key) is None]:
+        for gone in [key for key in self._open if address_of(self._groups, key) is None]:
             self._by_question.pop(self._open.pop(gone).question, None)
         for group in self._groups.groups():
             key = master_key(group)
             if key is not None:
-                if self._liveness.last(key) is None and now_ms - self._led_ms > self._liveness.holds_ms(key):
+                if not self._fresh.has_heard(key) and not self._fresh.in_first_lease(key, now_ms):
                     effects += self._suspect(key, "never heard since this controller leads", now_ms)
                 suspicion = self._open.get(key)
                 if suspicion is None or suspicion.state is not State.DEAD:
                     continue
-            here = [number for number in self._electable(group) if self._alive(group, number, now_ms)]
+            here = self._living(group, now_ms)
             here = [number for number in here if number in group.in_sync] or here  # no outsider before one of the set
             alive = tuple(each for each in here if self.settled(ReplicaKey(group.cluster, group.broker_name, each)))
             if alive:
@@ -272,7 +273,7 @@ class Suspicions:
         suspicion = self._open.get(key)
         if suspicion is not None and suspicion.state is not State.HELD:
             return []
-        if self._address(key) is None:
+        if address_of(self._groups, key) is None:
             return []
         if suspicion is not None:
             return self._begin(suspicion, now_ms)
@@ -288,18 +289,15 @@ class Suspicions:
         self._by_question.pop(suspicion.question, None)
         self._question += 1
         self._by_question[self._question] = suspicion.replica
-        suspicion.state, suspicion.question = State.ASKING, self._question
-        suspicion.due_ms, suspicion.again_ms = now_ms + self._times.round, now_ms + self._times.round // 2
-        suspicion.refused, suspicion.closed, suspicion.asked = False, 0, ()
-        for answers in (suspicion.voices, suspicion.links, suspicion.moving, suspicion.absent, suspicion.lacking):
-            answers.clear()
+        suspicion.begin(self._question, now_ms + self._times.round, now_ms + self._times.round // 2)
         effects = self._probe(suspicion, [suspicion.replica.broker_id])
-        group = self._led_group(suspicion.replica)
+        group = led_group(self._groups, suspicion.replica)
         if group is None:
             suspicion.again_ms = None
             return effects
-        others = [number for number in self._electable(group) if number != suspicion.replica.broker_id]
-        suspicion.asked = tuple(number for number in others if self._alive(group, number, now_ms))
+        others = [suspicion.replica._replace(broker_id=number) for number in self._others(group)]
+        others = [key for key in others if self._liveness.alive(key, now_ms) or self._fresh.awaits(key, now_ms)]
+        suspicion.asked = tuple(key.broker_id for key in others)
         return effects + self._probe(suspicion, suspicion.asked) + self._ask_controllers(suspicion)
 
     def _move(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
@@ -325,22 +323,36 @@ class Suspicions:
         if not suspicion.refused:
             return []
         key = suspicion.replica
-        reached = self._reachable.get(self._address(key) or "")
+        reached = self._reachable.get(address_of(self._groups, key) or "")
         starts = now_ms - self._starting.get(key, -(10**9)) <= self._liveness.holds_ms(key)
-        if reached is False or (starts and not reached):
+        if reached is False or (starts and not reached) or self._spares(suspicion, now_ms):
             return []
         against = sum(not hears for hears in suspicion.voices.values())
-        slave = self._led_group(key) is None
+        slave = led_group(self._groups, key) is None
         if reached or slave or self._is_majority(1 + against):
             return self._die(suspicion, Why.PORT_REFUSED, "its port refuses connections", now_ms)
         return []
+
+    def _spares(self, suspicion: Suspect, now_ms: int) -> bool:
+        """Whether a master never heard is not yet dead, although its port refuses: where no other controller has heard
+        it either, it may only be late, and its address wrong (not if it had answered there); and while nobody can be
+        elected nothing is gained by its death.
+        """
+        key = suspicion.replica
+        group = led_group(self._groups, key)
+        if group is None or not self._in_first_lease(suspicion, now_ms):
+            return False
+        if self._fresh.awaits(key, now_ms) and not suspicion.witnessed and not self._liveness.alive(key, now_ms):
+            return True
+        return not suspicion.candidates(group.in_sync, self._living(group, now_ms))
 
     def _judge(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """The round is over and its port said nothing that settles the matter."""
         key = suspicion.replica
         age_ms = self._liveness.age_ms(key, now_ms)
-        ran_out = not self._liveness.alive(key, now_ms)
-        group = self._led_group(key)
+        never = self._in_first_lease(suspicion, now_ms)
+        ran_out = not self._liveness.alive(key, now_ms) and not never
+        group = led_group(self._groups, key)
         if group is None:
             if ran_out:
                 return self._die(suspicion, Why.LEASE_EXPIRED, "silent, and its lease ran out", now_ms)
@@ -352,6 +364,8 @@ class Suspicions:
         if ran_out:
             kind = Why.UNHEARD_SINCE_START if age_ms is None else Why.LEASE_EXPIRED
             return self._die(suspicion, kind, f"{silent}, and its lease ran out", now_ms)
+        if never:
+            return self._hold(suspicion, "never heard; its lease runs", now_ms)
         if hearing:
             return self._hold(suspicion, f"controller {', '.join(hearing)} hears it; its lease runs", now_ms)
         if suspicion.moving:
@@ -359,13 +373,11 @@ class Suspicions:
         if not suspicion.links or not self._is_majority(1 + len(suspicion.voices)):
             return self._hold(suspicion, "too few others answer, it may be us; its lease runs", now_ms)
         if age_ms is not None and age_ms < self._times.least:
-            return self._prolong(suspicion, self._times.least - age_ms, now_ms)
+            # The round began early, with a closed connection: its heartbeat could still come.
+            left_ms = self._times.least - age_ms
+            suspicion.due_ms, suspicion.again_ms = now_ms + left_ms, now_ms + left_ms // 2
+            return []
         return self._die(suspicion, Why.NOBODY_HEARS_IT, f"{silent}, and nobody hears it", now_ms)
-
-    def _prolong(self, suspicion: Suspect, by_ms: int, now_ms: int) -> list[Effect]:
-        """The round began early, with a closed connection: its heartbeat could still come."""
-        suspicion.due_ms, suspicion.again_ms = now_ms + by_ms, now_ms + by_ms // 2
-        return []
 
     def _hold(self, suspicion: Suspect, why: str, now_ms: int) -> list[Effect]:
         suspicion.state = State.HELD
@@ -375,9 +387,8 @@ class Suspicions:
     def _die(self, suspicion: Suspect, kind: Why, why: str, now_ms: int) -> list[Effect]:
         key = suspicion.replica
         self._liveness.died(key)
-        suspicion.kind = kind
-        suspicion.why = f"{suspicion.why}; {why}"
-        suspicion.state = State.CHOOSING if self._led_group(key) is not None else State.DEAD
+        suspicion.kind, suspicion.why = kind, f"{suspicion.why}; {why}"
+        suspicion.state = State.CHOOSING if led_group(self._groups, key) is not None else State.DEAD
         suspicion.due_ms = now_ms + self._times.choose
         effects: list[Effect] = [Died(key, suspicion.why)]
         if suspicion.state is State.CHOOSING:
@@ -388,16 +399,10 @@ class Suspicions:
         self, suspicion: Suspect, number: int, verdict: Verdict, reading: Reading, now_ms: int
     ) -> list[Effect]:
         """A member of the suspect's set answered, or could not."""
-        if verdict is Verdict.ANSWERED:
-            if reading.lacks(self._liveness.last(suspicion.replica._replace(broker_id=number))):
-                suspicion.lacking.add(number)
-            before = suspicion.links.get(number)
-            suspicion.links[number] = reading
-            if before is not None and reading.moved(before):
-                suspicion.moving.add(number)
-        elif verdict is Verdict.REFUSED:
-            suspicion.absent.add(number)
-            suspicion.links.pop(number, None)
+        last = self._liveness.last(suspicion.replica._replace(broker_id=number))
+        suspicion.member_answered(number, verdict, reading, last)
+        if suspicion.state is State.ASKING:
+            return self._weigh_refusal(suspicion, now_ms)
         return self._choose_when_clear(suspicion, now_ms)
 
     def _choose_when_clear(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
@@ -410,32 +415,29 @@ class Suspicions:
 
     def _ahead(self, dead: ReplicaKey, numbers: set[int]) -> int:
         """Whom an election would choose of these, by their heartbeats."""
-        group = self._led_group(dead)
+        group = led_group(self._groups, dead)
         found = numbers & set(group.in_sync if group is not None else ()) or numbers
         known = [(number, self._liveness.last(dead._replace(broker_id=number))) for number in found]
         return best(Alive(each, last.epoch, last.max_offset, last.priority) for each, last in known if last is not None)
 
     def _choose(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """The master is dead, and whoever of its set answers in time has answered."""
-        group = self._led_group(suspicion.replica)
+        group = led_group(self._groups, suspicion.replica)
         suspicion.state = State.DEAD
         if group is None:
             return []
-        alive = [number for number in self._electable(group) if self._alive(group, number, now_ms)]
-        candidates = suspicion.candidates(group.in_sync, alive)
-        if not candidates and self._may_be_heard_yet(group, suspicion.replica, now_ms):
+        candidates = suspicion.candidates(group.in_sync, self._living(group, now_ms))
+        others = [suspicion.replica._replace(broker_id=number) for number in self._others(group)]
+        if not candidates and self._fresh.may_hear_of(others, now_ms):
             suspicion.state, suspicion.due_ms = State.CHOOSING, now_ms + self._times.choose
             return []
+        if not candidates and self._in_first_lease(suspicion, now_ms):
+            return self._hold(suspicion, "nobody can be elected yet; its lease runs", now_ms)
         return self._elect(group, suspicion.kind, suspicion.why, suspicion.seen(), candidates, now_ms)
 
-    def _may_be_heard_yet(self, group: Group, dead: ReplicaKey, now_ms: int) -> bool:
-        """Whether another candidate may live of which this controller, which has just become leader, heard nothing."""
-        others = [dead._replace(broker_id=number) for number in self._electable(group)]
-        return self._is_new(now_ms) and any(self._liveness.last(key) is None for key in others if key != dead)
-
-    def _is_new(self, now_ms: int) -> bool:
-        """Whether a live broker need not have been heard since this controller leads."""
-        return self._led_ms is not None and now_ms - self._led_ms <= self._times.silence
+    def _in_first_lease(self, suspicion: Suspect, now_ms: int) -> bool:
+        """Whether silence says nothing of it yet, because it was never heard; who registers is a new process."""
+        return not suspicion.registers and self._fresh.in_first_lease(suspicion.replica, now_ms)
 
     def _elect(
         self, group: Group, kind: Why, why: str, seen: tuple[Seen, ...], alive: tuple[int, ...], now_ms: int
@@ -454,7 +456,7 @@ class Suspicions:
 
         It has not when it was elected a moment ago and does not know yet.
         """
-        group, last = self._led_group(suspicion.replica), self._liveness.last(suspicion.replica)
+        group, last = led_group(self._groups, suspicion.replica), self._liveness.last(suspicion.replica)
         if group is None:
             return False
         return suspicion.registers or (last is not None and last.epoch >= group.master_epoch)
@@ -464,20 +466,17 @@ class Suspicions:
         key = self._by_question.get(question)
         return None if key is None else self._open.get(key)
 
-    def _led_group(self, key: ReplicaKey) -> Group | None:
-        """The set whose master this replica is."""
-        group = self._groups.group(key.cluster, key.broker_name)
-        return group if group is not None and group.master_id == key.broker_id else None
-
-    def _address(self, key: ReplicaKey) -> str | None:
-        group = self._groups.group(key.cluster, key.broker_name)
-        return None if group is None else group.addresses.get(key.broker_id)
-
     def _electable(self, group: Group) -> list[int]:
         return sorted(group.addresses) if self.unclean else sorted(set(group.in_sync) & set(group.addresses))
 
+    def _others(self, group: Group) -> list[int]:
+        return [number for number in self._electable(group) if number != group.master_id]
+
     def _alive(self, group: Group, number: int, now_ms: int) -> bool:
         return self._liveness.alive(ReplicaKey(group.cluster, group.broker_name, number), now_ms)
+
+    def _living(self, group: Group, now_ms: int) -> list[int]:
+        return [number for number in self._electable(group) if self._alive(group, number, now_ms)]
 
     def _is_majority(self, count: int) -> bool:
         return 2 * count > self.controllers
@@ -485,7 +484,7 @@ class Suspicions:
     def _probe(self, suspicion: Suspect, numbers: Iterable[int]) -> list[Effect]:
         cluster, name, _ = suspicion.replica
         keys = [ReplicaKey(cluster, name, number) for number in numbers]
-        addresses = [(key, self._address(key)) for key in keys]
+        addresses = [(key, address_of(self._groups, key)) for key in keys]
         return [
             Probe(suspicion.question, key, address, self._times.round, key == suspicion.replica)
             for key, address in addresses

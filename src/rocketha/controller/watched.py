@@ -42,6 +42,18 @@ def master_key(group: Group) -> ReplicaKey | None:
     return None if group.master_id is None else ReplicaKey(group.cluster, group.broker_name, group.master_id)
 
 
+def led_group(groups: Groups, key: ReplicaKey) -> Group | None:
+    """The set whose master this replica is."""
+    group = groups.group(key.cluster, key.broker_name)
+    return group if group is not None and group.master_id == key.broker_id else None
+
+
+def address_of(groups: Groups, key: ReplicaKey) -> str | None:
+    """``host:port`` where this replica registered."""
+    group = groups.group(key.cluster, key.broker_name)
+    return None if group is None else group.addresses.get(key.broker_id)
+
+
 @attrs.frozen
 class Times:
     """All in milliseconds.
@@ -64,6 +76,14 @@ class Times:
     def least(self) -> int:
         """Nobody is dead earlier after a heartbeat of his for the silence of his port and of all others."""
         return self.silence + self.round
+
+    @property
+    def first(self) -> int:
+        """How long a live broker's first heartbeat to a controller may take that has just begun.
+
+        4.8 s: a Java broker looks each 3 s for controllers that it had given up, and then comes its next heartbeat.
+        """
+        return 4 * self.silence
 
     @property
     def hears(self) -> int:
