@@ -245,7 +245,7 @@ MUTANTS = [
     Mutant(
         "a master never heard has a whole lease before it is asked",
         "controller/suspicion.py",
-        "self._fresh.next_unheard(min(self._rounds, OPEN_MAX - unsettled))",
+        "self._fresh.next_unheard(min(self._rounds, OPEN_MAX - unsettled), now_ms)",
         "[]",
     ),
     Mutant(
@@ -253,6 +253,12 @@ MUTANTS = [
         "controller/suspicion.py",
         "min(self._rounds, OPEN_MAX - unsettled)",
         "10**6",
+    ),
+    Mutant(
+        "only groups known when it began to lead are looked at",
+        "controller/fresh.py",
+        "self._look_ms = now_ms + LOOK_MS",
+        "self._look_ms = now_ms + 10**6",
     ),
     Mutant(
         "the dead keep masters never heard waiting",
@@ -341,7 +347,7 @@ MUTANTS = [
     Mutant(
         "another's port answers for the dead",
         "controller/suspicion.py",
-        "self._liveness.taken(self._address(key), key, now_ms)",
+        "self._liveness.taken(address_of(self._groups, key), key, now_ms)",
         "False",
     ),
     Mutant(

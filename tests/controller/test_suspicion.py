@@ -525,6 +525,15 @@ class NeverHeardTests(SuspicionCase):
         self.at(50)
         self.assertEqual(self.beats(M), [Cleared(M, False)])
 
+    def test_groups_that_it_did_not_know_yet(self) -> None:
+        """Restarted a moment ago, it learns what is committed only when it has committed an entry of its own."""
+        self.groups.all.clear()
+        self.assertEqual(self.at(50), [])
+        self.groups.all.append(self.group)
+        self.assertEqual(self.at(200), [])
+        self.assertEqual(self.at(250)[0], Suspected(M, self.WHY))
+        self.assertEqual(self.at(450), [])
+
     def test_a_closed_connection_is_needed(self) -> None:
         """A controller that began a moment ago itself has not heard it either; one that was late hears it still."""
         for heard_ms_ago, connected in ((None, False), (950, True)):

@@ -24,9 +24,12 @@ OPEN_MAX = 100
 of whom something is known must find their turn.
 """
 
+LOOK_MS = 200
+"""Between two looks at all groups: one that was restarted may know of them only when its first entry is committed."""
+
 
 class FreshLeader:
-    """Since when this controller leads, and the masters that it had not heard then.
+    """Since when this controller leads, and the masters that it has not heard.
 
     :ivar led_ms: None while another leads.
     """
@@ -37,23 +40,30 @@ class FreshLeader:
         self._times = times
         self.led_ms: int | None = None
         self._unheard: deque[ReplicaKey] = deque()
+        self._found: set[ReplicaKey] = set()  # all that were ever in the queue
+        self._look_ms = 0
 
     def led(self, now_ms: int) -> None:
         """It leads."""
-        self.led_ms = now_ms
-        masters = [master_key(group) for group in self._groups.groups()]
-        self._unheard = deque(key for key in masters if key is not None and not self.has_heard(key))
+        self.led_ms = self._look_ms = now_ms
 
     def deposed(self) -> None:
         """It does not."""
         self.led_ms = None
         self._unheard.clear()
+        self._found.clear()
 
-    def next_unheard(self, count: int) -> list[ReplicaKey]:
+    def next_unheard(self, count: int, now_ms: int) -> list[ReplicaKey]:
         """So many more that are masters and were not heard yet; each is given once.
 
         Not those that are alone in their set: nobody could be elected, so that nothing is gained by asking.
         """
+        if now_ms >= self._look_ms and self.is_new(now_ms):
+            self._look_ms = now_ms + LOOK_MS
+            masters = [master_key(group) for group in self._groups.groups()]
+            new = [key for key in masters if key is not None and key not in self._found and not self.has_heard(key)]
+            self._unheard.extend(new)
+            self._found.update(new)
         found: list[ReplicaKey] = []
         while self._unheard and len(found) < count:
             key = self._unheard.popleft()

@@ -233,7 +233,7 @@ class Suspicions:
         for suspicion in list(self._open.values()):
             effects += self._move(suspicion, now_ms)
         unsettled = sum(suspicion.state is not State.DEAD for suspicion in self._open.values())
-        for key in self._fresh.next_unheard(min(self._rounds, OPEN_MAX - unsettled)):
+        for key in self._fresh.next_unheard(min(self._rounds, OPEN_MAX - unsettled), now_ms):
             effects += self._suspect(key, "not heard since this controller leads", now_ms)
         return effects
 
