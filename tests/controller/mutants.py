@@ -239,13 +239,13 @@ MUTANTS = [
     Mutant(
         "a controller that has just begun takes the mastership from a group of which it heard nobody",
         "controller/suspicion.py",
-        "if not candidates and self._fresh.may_hear_of(others, now_ms):",
+        "if not candidates and self.fresh.may_hear_of(others, now_ms):",
         "if False:",
     ),
     Mutant(
         "a master never heard has a whole lease before it is asked",
         "controller/suspicion.py",
-        "self._fresh.next_unheard(min(self._rounds, OPEN_MAX - unsettled), now_ms)",
+        "self.fresh.next_unheard(min(self._rounds, OPEN_MAX - unsettled), now_ms)",
         "[]",
     ),
     Mutant(
@@ -269,7 +269,7 @@ MUTANTS = [
     Mutant(
         "controllers that have all just begun are a majority that hears nobody",
         "controller/suspicion.py",
-        "if self._fresh.awaits(key, now_ms) and not suspicion.witnessed and not self._liveness.alive(key, now_ms):",
+        "if self.fresh.awaits(key, now_ms) and not suspicion.witnessed and not self._liveness.alive(key, now_ms):",
         "if False:",
     ),
     Mutant(
@@ -311,14 +311,14 @@ MUTANTS = [
     Mutant(
         "members never heard are not asked",
         "controller/suspicion.py",
-        "if self._liveness.alive(key, now_ms) or self._fresh.awaits(key, now_ms)]",
+        "if self._liveness.alive(key, now_ms) or self.fresh.awaits(key, now_ms)]",
         "if self._liveness.alive(key, now_ms)]",
     ),
     Mutant(
         "a starting process is spared as one never heard",
         "controller/suspicion.py",
-        "return not suspicion.registers and self._fresh",
-        "return self._fresh",
+        "return not suspicion.registers and self.fresh",
+        "return self.fresh",
     ),
     Mutant(
         "a port that closes all connections is life for ever",

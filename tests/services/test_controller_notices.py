@@ -340,6 +340,18 @@ class NoticesTests(SynchronousTestCase):
         self.assertEqual((self.network.log, self.notices.failed, self.network.made[0].closed), ([], 1, True))
         self.quiet()
 
+    def test_time_is_up_while_it_is_connected(self) -> None:
+        """The connection is there a moment too late: nothing is asked on it (seed 80381 of controllers)."""
+        dialled: defer.Deferred[Connection] = defer.Deferred()
+        self.patch(self.network, "dial", lambda address, timeout_s: dialled)
+        self.notices.send(election(2, 5)[1:2], old_is_alive=False)
+        self.clock.advance(31)
+        connection = Connection("h2:2", self.network.log, OURS)
+        dialled.callback(connection)
+        self.assertEqual((connection.met, self.network.log, connection.closed), ([], [], True))
+        self.assertEqual((self.notices.failed, self.notices.pending), (1, 0))
+        self.quiet()
+
     def test_another_set_at_the_same_address(self) -> None:
         """Whoever registers with a broker's address does not keep its demotion from it."""
         self.network.fate["h1:1"] = error.TimeoutError()
@@ -442,7 +454,12 @@ class LivesThereTests(SynchronousTestCase):
         self.liveness, self.now_ms = Liveness(), 0
         unused: Any = None
         self.elections = Elections(unused, unused, unused, unused, unused)
-        self.elections.watch = cast(Any, SimpleNamespace(liveness=self.liveness, now_ms=lambda: self.now_ms))
+        self.awaited = False
+        fresh = SimpleNamespace(awaits=lambda key, now_ms: self.awaited and self.liveness.last(key) is None)
+        watch = SimpleNamespace(
+            liveness=self.liveness, now_ms=lambda: self.now_ms, suspicions=SimpleNamespace(fresh=fresh)
+        )
+        self.elections.watch = cast(Any, watch)
 
     def heard(self, name: str, number: int, address: str = "h2:2", connection: int = 7) -> None:
         self.liveness.heard(ReplicaKey("C", name, number), Heartbeat(address), connection, self.now_ms)
@@ -469,6 +486,18 @@ class LivesThereTests(SynchronousTestCase):
         self.heard("broker-a", 2)
         self.liveness.connection_lost(7)
         self.assertEqual(self.lives(), (False, True))
+
+    def test_never_heard(self) -> None:
+        """By a leader that has just begun itself: it will be, and until then whoever says that it is of the group, is
+        it.  But not who was heard and is gone, nor where one of another group is heard.
+        """
+        self.awaited = True
+        self.assertEqual(self.lives(), (True, True))
+        self.heard("broker-a", 2)
+        self.liveness.connection_lost(7)
+        self.assertEqual(self.lives(), (False, True))
+        self.heard("broker-b", 2, connection=8)
+        self.assertEqual(self.lives(), (False, False))
 
     def test_elsewhere(self) -> None:
         """It has moved."""

@@ -72,7 +72,7 @@ class Suspicions:
         self.unclean = unclean
         self.controllers = 1
         """How many vote, this one included; kept by the service."""
-        self._fresh = FreshLeader(groups, liveness, times)
+        self.fresh = FreshLeader(groups, liveness, times)
         self._open: dict[ReplicaKey, Suspect] = {}
         self._by_question: dict[int, ReplicaKey] = {}
         self._question = 0
@@ -89,7 +89,7 @@ class Suspicions:
     @property
     def leading(self) -> bool:
         """Whether this controller suspects anybody."""
-        return self._fresh.led_ms is not None
+        return self.fresh.led_ms is not None
 
     def states(self) -> dict[ReplicaKey, State]:
         """Every open suspicion, for the status page."""
@@ -104,17 +104,17 @@ class Suspicions:
 
     def led(self, now_ms: int) -> list[Effect]:
         """This controller became leader: suspect every master whose connection is closed."""
-        self._fresh.led(now_ms)
+        self.fresh.led(now_ms)
         effects: list[Effect] = []
         for group in self._groups.groups():
             key = master_key(group)
-            if key is not None and self._fresh.has_heard(key) and not self._liveness.connected(key):
+            if key is not None and self.fresh.has_heard(key) and not self._liveness.connected(key):
                 effects += self._suspect(key, "its connection was closed when this controller became leader", now_ms)
         return effects
 
     def deposed(self) -> None:
         """It leads no more: whoever does has suspicions of its own."""
-        self._fresh.deposed()
+        self.fresh.deposed()
         for each in (self._open, self._by_question, self._reachable, self._starting, self._elections):
             each.clear()
 
@@ -163,7 +163,7 @@ class Suspicions:
         if suspicion is not None:
             suspicion.registers = True
             gone = moved and self._liveness.unheard(key, self._times.silence, now_ms)
-            if gone and not self._fresh.may_hear_of([key], now_ms) and suspicion.state is State.ASKING:
+            if gone and not self.fresh.may_hear_of([key], now_ms) and suspicion.state is State.ASKING:
                 effects += self._die(suspicion, Why.PORT_REFUSED, "it registers at another address", now_ms)
         return effects
 
@@ -233,7 +233,7 @@ class Suspicions:
         for suspicion in list(self._open.values()):
             effects += self._move(suspicion, now_ms)
         unsettled = sum(suspicion.state is not State.DEAD for suspicion in self._open.values())
-        for key in self._fresh.next_unheard(min(self._rounds, OPEN_MAX - unsettled), now_ms):
+        for key in self.fresh.next_unheard(min(self._rounds, OPEN_MAX - unsettled), now_ms):
             effects += self._suspect(key, "not heard since this controller leads", now_ms)
         return effects
 
@@ -253,7 +253,7 @@ class Suspicions:
         for group in self._groups.groups():
             key = master_key(group)
             if key is not None:
-                if not self._fresh.has_heard(key) and not self._fresh.in_first_lease(key, now_ms):
+                if not self.fresh.has_heard(key) and not self.fresh.in_first_lease(key, now_ms):
                     effects += self._suspect(key, "never heard since this controller leads", now_ms)
                 suspicion = self._open.get(key)
                 if suspicion is None or suspicion.state is not State.DEAD:
@@ -296,7 +296,7 @@ class Suspicions:
             suspicion.again_ms = None
             return effects
         others = [suspicion.replica._replace(broker_id=number) for number in self._others(group)]
-        others = [key for key in others if self._liveness.alive(key, now_ms) or self._fresh.awaits(key, now_ms)]
+        others = [key for key in others if self._liveness.alive(key, now_ms) or self.fresh.awaits(key, now_ms)]
         suspicion.asked = tuple(key.broker_id for key in others)
         return effects + self._probe(suspicion, suspicion.asked) + self._ask_controllers(suspicion)
 
@@ -342,7 +342,7 @@ class Suspicions:
         group = led_group(self._groups, key)
         if group is None or not self._in_first_lease(suspicion, now_ms):
             return False
-        if self._fresh.awaits(key, now_ms) and not suspicion.witnessed and not self._liveness.alive(key, now_ms):
+        if self.fresh.awaits(key, now_ms) and not suspicion.witnessed and not self._liveness.alive(key, now_ms):
             return True
         return not suspicion.candidates(group.in_sync, self._living(group, now_ms))
 
@@ -428,7 +428,7 @@ class Suspicions:
             return []
         candidates = suspicion.candidates(group.in_sync, self._living(group, now_ms))
         others = [suspicion.replica._replace(broker_id=number) for number in self._others(group)]
-        if not candidates and self._fresh.may_hear_of(others, now_ms):
+        if not candidates and self.fresh.may_hear_of(others, now_ms):
             suspicion.state, suspicion.due_ms = State.CHOOSING, now_ms + self._times.choose
             return []
         if not candidates and self._in_first_lease(suspicion, now_ms):
@@ -437,7 +437,7 @@ class Suspicions:
 
     def _in_first_lease(self, suspicion: Suspect, now_ms: int) -> bool:
         """Whether silence says nothing of it yet, because it was never heard; who registers is a new process."""
-        return not suspicion.registers and self._fresh.in_first_lease(suspicion.replica, now_ms)
+        return not suspicion.registers and self.fresh.in_first_lease(suspicion.replica, now_ms)
 
     def _elect(
         self, group: Group, kind: Why, why: str, seen: tuple[Seen, ...], alive: tuple[int, ...], now_ms: int

@@ -184,17 +184,21 @@ class Elections:
     def lives_there(self, notice: RoleChanged, by_link: bool) -> bool:
         """Whether a connection to its address leads to a broker of its group, as far as heartbeats tell.
 
-        Of one that is frozen or cut off they come no more; but the connection that they came by is still open.
+        Of one that is frozen or cut off they come no more; but the connection that they came by is still open.  And a
+        leader that was just restarted has heard nobody yet: whoever says at a member's address that it is of the group
+        is that member, unless it began within those few seconds.
 
         :param by_link: the connection was made when a broker of an address was heard, and ends with its process.
         """
-        liveness, address = self.watch.liveness, notice.receiver_address
-        heard = liveness.at(address, self.watch.now_ms())
+        liveness, address, now_ms = self.watch.liveness, notice.receiver_address, self.watch.now_ms()
+        heard = liveness.at(address, now_ms)
         if heard is not None and heard[:2] != notice.group:
             return False
         key = heard or ReplicaKey(*notice.group, notice.receiver_id)
         last = liveness.last(key)
-        return by_link or (last is not None and last.address == address and liveness.connected(key))
+        if last is None:
+            return by_link or self.watch.suspicions.fresh.awaits(key, now_ms)
+        return by_link or (last.address == address and liveness.connected(key))
 
     def told(self, notice: RoleChanged) -> None:
         """A notice was written to its broker."""

@@ -217,6 +217,8 @@ class Notices:
                 connection.abort()
             return
         delivery.connection = connection
+        if self._is_late(delivery):
+            return
         known = self._behind(delivery.notice.receiver_address) if delivery.pooled else None
         if known is not None:
             self._met(known, delivery)
