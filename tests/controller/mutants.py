@@ -359,14 +359,20 @@ MUTANTS = [
     Mutant(
         "1004 without a cluster means the only group of that name",
         "controller/requests.py",
-        "if isinstance(found, AskReplicaInfo) and not found.cluster:",
+        "if not question.cluster and state.clusters_of(question.broker_name):",
         "if False:",
+    ),
+    Mutant(
+        "1004 without a cluster makes a Java broker register",
+        "controller/requests.py",
+        "return answers.refusal(ResponseCode.CONTROLLER_INVALID_REQUEST, _OF_NO_CLUSTER, {})",
+        "return answers.refusal(ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, _OF_NO_CLUSTER, {})",
     ),
     Mutant(
         "a follower answers",
         "controller/requests.py",
-        "return _of_no_cluster(found) or found if leading else answers.NOT_LEADER",
-        "return _of_no_cluster(found) or found",
+        "        if not leading:\n            return answers.NOT_LEADER\n",
+        "",
     ),
     Mutant(
         "who is dead counts as alive",

@@ -119,7 +119,7 @@ class DecodeTests(SynchronousTestCase):
     def test_questions(self) -> None:
         """They wait for a barrier."""
         self.assertEqual(self.decode(1004), AskReplicaInfo(CLUSTER, NAME))
-        self.assertEqual(self.decode(1004, caller=Caller()).code, 2008)
+        self.assertEqual(self.decode(1004, caller=Caller()), AskReplicaInfo("", NAME))
         self.assertEqual(self.decode(1004, caller=Caller(), leading=False).code, 2007)
         self.assertEqual(self.decode(1006, body=b'["b","a","b"]'), AskSyncStateData(("b", "a")))
         self.assertEqual(self.decode(1012), AskNextBrokerId(CLUSTER, NAME))

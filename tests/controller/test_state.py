@@ -161,17 +161,19 @@ class ClusterTests(SynchronousTestCase):
         self.assertEqual([row.next_id for row in after], [4, 3])
 
     def test_request_without_a_cluster(self) -> None:
-        """1001 and 1004 are refused with a remark that says why, 1004 so that the broker registers and is known: also
-        where there is one group of that name, which may be another cluster's.
+        """1001 and 1004 are refused with a remark that says why, also where there is one group of that name: it may be
+        another cluster's.  1004 not so that a Java broker registers, which would pass for one that was restarted; only
+        where there is no group of that name.
         """
         remark = "neither the request nor anything before it on this connection names a cluster"
         fields, body = {"brokerName": NAME, "masterBrokerId": "1", "masterEpoch": "1"}, b'{"syncStateSet":[1]}'
         for cleaned in ("", "d"):
             if cleaned:
                 self.controller.apply(CleanBrokerData(cleaned, NAME, (), True))
-            for code, refused in ((1004, Code.CONTROLLER_BROKER_METADATA_NOT_EXIST), (1001, 2013)):
+            for code, refused in ((1004, 2005), (1001, 2013)):
                 answer = self.controller.ask(request(code, fields, body), Caller("h:1"))
                 self.assertEqual((answer.code, answer.remark), (refused, remark))
+        self.assertEqual(self.controller.ask(request(1004, {"brokerName": "x"}), Caller("h:1")).code, 2008)
 
     def test_entry_without_a_cluster(self) -> None:
         """Of several groups of that name it means none."""

@@ -43,6 +43,10 @@ CHECK_CODE_CHARACTERS_MAX = 512
 NAMES_MAX = 1000
 """Broker names in one 1006."""
 
+_OF_NO_CLUSTER = "neither the request nor anything before it on this connection names a cluster"
+"""1001 and 1004: another cluster may have a group of that name, which this controller does not know, and whose broker
+would follow this one's master.
+"""
 _ADDRESS = re.compile(r"(\[[0-9a-zA-Z:.%]{2,60}\]|[^\s\[\]\x00-\x1f]{1,253}):([0-9]{1,5})")
 _JAVA_LONG = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
@@ -151,12 +155,20 @@ class Requests:
         found = method(command, caller, now_ms)
         if isinstance(found, Answer):
             return found
-        return _of_no_cluster(found) or found if leading else answers.NOT_LEADER
+        if not leading:
+            return answers.NOT_LEADER
+        if isinstance(found, Intent) and type(found.event) is AlterSyncStateSet and not found.event.cluster:
+            return answers.not_altered(ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, _OF_NO_CLUSTER)
+        return found
 
     def answer(self, question: Question, now_ms: int) -> Answer:
         """The answer to a question, from the state as it is now (ask after a barrier)."""
         state = self._state
         if isinstance(question, AskReplicaInfo):
+            if not question.cluster and state.clusters_of(question.broker_name):
+                # Not 2008: a Java broker that hears it registers, and would pass for one that was restarted.  After any
+                # other code it asks again, and by then its heartbeats have named its cluster.
+                return answers.refusal(ResponseCode.CONTROLLER_INVALID_REQUEST, _OF_NO_CLUSTER, {})
             group = state.find(question.cluster, question.broker_name)
             return answers.replica_info(group) if group is not None else self._unknown(question)
         if isinstance(question, AskNextBrokerId):
@@ -279,18 +291,6 @@ class Requests:
 
     def _why(self, command: Command, caller: Caller, now_ms: int) -> AskWhy:
         return AskWhy(_optional_name(command, "clusterName"), _name(command, "brokerName"))
-
-
-def _of_no_cluster(found: Intent | Question) -> Answer | None:
-    """The refusal of a 1001 or 1004 of which nobody knows the cluster: another one may have a group of that name, which
-    this controller does not know, and whose broker would follow this one's master.  A Java broker then registers.
-    """
-    remark = "neither the request nor anything before it on this connection names a cluster"
-    if isinstance(found, AskReplicaInfo) and not found.cluster:
-        return answers.refusal(ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark, {})
-    if isinstance(found, Intent) and type(found.event) is AlterSyncStateSet and not found.event.cluster:
-        return answers.not_altered(ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, remark)
-    return None
 
 
 # -- fields -------------------------------------------------------------------------------------------------------
