@@ -238,6 +238,24 @@ class GetTests(unittest.TestCase):
         result = self.store.get("T", 0, 0, 32, 1 << 20, lambda code: False)
         self.assertEqual((result.status, result.next_offset), (GetStatus.NO_MATCHED_MESSAGE, 40))
 
+    def test_how_far_behind(self) -> None:
+        """From the last message that was looked at to the end of the log, be it given, filtered or too much; what
+        found none is nowhere (DefaultMessageStore.getMessage: maxPhyOffsetPulling)."""
+        queue, end = self.store.queues.get("T", 0), self.store.max_physical_offset
+        assert queue is not None
+        for last, args in (
+            (4, (0, 5, 1 << 20)),
+            (0, (0, 32, 1)),
+            (39, (35, 32, 1 << 20)),
+            (39, (3, 32, 1 << 20, lambda code: False)),
+        ):
+            result = self.store.get("T", 0, *args)  # type: ignore[arg-type]
+            self.assertEqual(result.behind, end - queue.unit(last).physical_offset, args)
+            self.assertEqual(result.next_offset, last + 1)
+        for offset in (-1, 40, 41):
+            self.assertEqual(self.store.get("T", 0, offset, 32, 1 << 20).behind, 0)
+        self.assertEqual(self.store.get("T", 9, 0, 32, 1 << 20).behind, 0)
+
     def test_confirm_offset_bounds_what_is_seen(self) -> None:
         """Messages that end behind it are not there yet: for get, max offset, and by place."""
         for number in (0, 1, 20, 79, 80):

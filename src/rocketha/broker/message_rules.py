@@ -26,6 +26,8 @@ class MessageRules:
     transfer_count_max: int = 32  # maxTransferCountOnMessageInMemory
     query_max: int = 32  # defaultQueryMaxNum
     offset_check_in_slave: bool = False  # offsetCheckInSlave
+    slave_read_enable: bool = False  # slaveReadEnable
+    recent_bytes: int = 0  # accessMessageInMemoryMaxRatio of the memory: the end of the log that counts as recent
 
     @property
     def writeable(self) -> bool:

@@ -3,6 +3,10 @@
 Pure.  Checks, codes and offsets are Java's (facts: broker-requests 4); remarks name the store's status as Java does.
 An answer with messages is laid out by hand: header, then the records as they lie in the log.
 
+Each answer says which broker of the group to ask next, 0 being the master.  Where slaves are read, a consumer so far
+behind that the memory of a master would not hold what it asks for is sent to a slave, and a slave sends it back when it
+is no further behind than that.  A consumer crosses that distance once, so it does not go to and fro.
+
 Java: ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
 """
 
@@ -31,6 +35,7 @@ COMMIT_OFFSET, SUSPEND, SUBSCRIPTION, CLASS_FILTER = 0x1, 0x2, 0x4, 0x8
 BROKER_FORBIDDEN, GROUP_FORBIDDEN, TOPIC_FORBIDDEN, BROADCASTING_FORBIDDEN, SUBSCRIPTION_FORBIDDEN = 1, 2, 3, 4, 5
 """``ForbiddenType``: why a pull is not permitted (header field forbiddenType)."""
 
+MASTER_ID = 0
 SUSPEND_MAX_MS = 120_000
 READ_BIT = 0
 
@@ -69,6 +74,7 @@ class _Found(NamedTuple):
     buffers: Sequence[Any] = ()
     size: int = 0
     messages: int = 0
+    behind: int = 0
 
 
 def _forbidden(kind: int, remark: str) -> Answer:
@@ -144,7 +150,7 @@ class Pulls:
                 return None
         elif found.code == ResponseCode.SUCCESS:
             self._count(pull, found)
-        self._write(connection, command.opaque, topic, group, found)
+        self._write(connection, command.opaque, topic, group, found, self._asked_next(group, found))
         return None
 
     def _accepts(
@@ -208,7 +214,16 @@ class Pulls:
             result.buffers,
             result.size,
             result.count,
+            result.behind,
         )
+
+    def _asked_next(self, group: SubscriptionGroupConfig, found: _Found) -> int:
+        """The id of the broker that the consumer should ask next (suggestWhichBrokerId)."""
+        if not self._rules.slave_read_enable:
+            return MASTER_ID
+        if found.behind > self._rules.recent_bytes:
+            return group.which_broker_when_consume_slowly
+        return MASTER_ID if self._state.is_slave else group.broker_id
 
     @staticmethod
     def _commit_offset(command: Command) -> int:
@@ -235,10 +250,12 @@ class Pulls:
         return self._held.hold(held)
 
     @staticmethod
-    def _write(connection: Any, opaque: int, topic: TopicConfig, group: SubscriptionGroupConfig, found: _Found) -> None:
+    def _write(
+        connection: Any, opaque: int, topic: TopicConfig, group: SubscriptionGroupConfig, found: _Found, ask_next: int
+    ) -> None:
         header = (
             b'{"code":%d,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
-            b'"suggestWhichBrokerId":"0","topicSysFlag":"%d"},"flag":1,"language":"PYTHON","opaque":%d,"remark":"%b",'
+            b'"suggestWhichBrokerId":"%d","topicSysFlag":"%d"},"flag":1,"language":"PYTHON","opaque":%d,"remark":"%b",'
             b'"serializeTypeCurrentRPC":"JSON","version":%d}'
         ) % (
             found.code,
@@ -246,6 +263,7 @@ class Pulls:
             found.max_offset,
             found.min_offset,
             found.next_offset,
+            ask_next,
             topic.topic_sys_flag,
             opaque,
             found.remark.encode(),

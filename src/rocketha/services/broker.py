@@ -57,6 +57,7 @@ from rocketha.services.flusher import Flusher
 from rocketha.services.lingering import Lingering
 from rocketha.services.log_reads import LogReads
 from rocketha.services.parked_requests import ParkedRequests
+from rocketha.services.physical_memory import physical_memory_bytes
 from rocketha.services.registration import Registration
 from rocketha.services.replication import Replication
 from rocketha.services.replication_jobs import LogChanges
@@ -81,6 +82,7 @@ class BrokerService(service.MultiService):
     :param work: makes the threads for blocking work: log, small files, the store's upkeep, reads for slaves, for pulls.
     :param wall: seconds since 1970; the reactor's clock where not given.
     :param pid: this process's number, for message ids and the abort file.
+    :param memory: the machine's memory, bytes.
     :param role_source: who decides about the role; what the configuration says where not given.
     """
 
@@ -95,6 +97,7 @@ class BrokerService(service.MultiService):
         work: Callable[[Any, str], BlockingWork] = Worker,
         wall: Callable[[], float] | None = None,
         pid: Callable[[], int] = os.getpid,
+        memory: Callable[[], int] = physical_memory_bytes,
         role_source: Callable[[BrokerService], RoleSource] | None = None,
     ) -> None:
         super().__init__()
@@ -118,7 +121,7 @@ class BrokerService(service.MultiService):
         self.reactor = reactor
         self.chance, self._pid = chance or random.Random(), pid
         self._work = work
-        self._wall = wall
+        self._wall, self._memory = wall, memory
         self._role_source = role_source
         self._failed: str | None = None
         self._starting: defer.Deferred[Any] | None = None
@@ -137,6 +140,7 @@ class BrokerService(service.MultiService):
         parts = make_parts(
             self.config, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
             lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
+            self._memory(),
         )  # fmt: skip
         self.store, self.stats, self.state, self.rules = parts.store, parts.stats, parts.state, parts.rules
         self.delays, self.delayed, self.held = parts.delays, parts.delayed, parts.held

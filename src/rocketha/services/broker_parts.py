@@ -63,11 +63,13 @@ class BrokerParts:
 def make_parts(
     config: BrokerConfig, identity: BrokerIdentity, disk: Disk, file_work: BlockingWork, now_ms: int,
     chance: random.Random, pid: int, runtime_facts: Callable[[int], Mapping[str, str]],
+    memory_bytes: int,
 ) -> BrokerParts:  # fmt: skip
     """A broker's parts, new.
 
     :param file_work: where tables are written.
     :param runtime_facts: see :class:`BrokerState`.
+    :param memory_bytes: the machine's.
     """
     keys = config.store
     root = keys.store_path_root_dir
@@ -87,11 +89,11 @@ def make_parts(
         store=store,
         stats=stats,
         rules=obeyed,
-        config=LiveConfig(config, lambda: apply_config(config, obeyed, rules, waiting)),
+        config=LiveConfig(config, lambda: apply_config(config, obeyed, rules, waiting, memory_bytes)),
         runtime_facts=runtime_facts,
         delay_offsets=delays.dump,
     )
-    apply_config(config, obeyed, rules, waiting)
+    apply_config(config, obeyed, rules, waiting, memory_bytes)
     ids = UniqueIds(store_host[:-4], pid, chance.getrandbits(32))
     sends = Sends(
         state, store, rules, delays, waiting, store_host, lambda ms: ids.next(ms - month_start_ms(ms)), chance

@@ -126,11 +126,12 @@ class StoreSettings(Section):
     )
     access_message_in_memory_max_ratio: int = number(
         40,
-        "Share of physical memory up to which the end of the log counts as recent.",
+        "Share of the machine's memory up to which the end of the log counts as recent. With slaveReadEnable a "
+        "consumer further behind is sent to a slave.",
         low=0,
         high=100,
         unit="percent",
-        no_effect=_ALL_RECENT,
+        live=True,
     )
     default_query_max_num: int = number(
         32, "Most messages one query by key may ask for.", low=1, high=10_000, live=True

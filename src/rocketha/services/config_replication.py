@@ -120,7 +120,12 @@ class ReplicationConfig(Section):
     slave_timeout: int = number(
         3000, "How long a sender waits for replicas before FLUSH_SLAVE_TIMEOUT.", low=1, unit="ms", live=True
     )
-    slave_read_enable: bool = flag(False, "Whether a SLAVE answers pulls.", live=True)
+    slave_read_enable: bool = flag(
+        False,
+        "Whether a SLAVE answers pulls, and a master sends a consumer there that is further behind than "
+        "accessMessageInMemoryMaxRatio. It should be the same in all brokers of a group.",
+        live=True,
+    )
     offset_check_in_slave: bool = flag(
         False, "Whether a SLAVE corrects the offset of a pull that is out of its range.", live=True
     )

@@ -47,8 +47,13 @@ class LiveConfig:
             raise ConfigError(refusal.remark) from None
 
 
-def apply_config(config: BrokerConfig, rules: BrokerRules, own: MessageRules, waiting: Acknowledgements) -> None:
-    """What handlers obey follows the configuration: at the start, and when a live key changed."""
+def apply_config(
+    config: BrokerConfig, rules: BrokerRules, own: MessageRules, waiting: Acknowledgements, memory_bytes: int
+) -> None:
+    """What handlers obey follows the configuration: at the start, and when a live key changed.
+
+    :param memory_bytes: the machine's memory.
+    """
     keys = config.store
     rules.auto_create_topic = config.auto_create_topic_enable
     rules.auto_create_group = config.auto_create_subscription_group
@@ -68,6 +73,8 @@ def apply_config(config: BrokerConfig, rules: BrokerRules, own: MessageRules, wa
     waiting.flush_timeout_ms = keys.sync_flush_timeout
     waiting.slave_timeout_ms = config.replication.slave_timeout
     own.offset_check_in_slave = config.replication.offset_check_in_slave
+    own.slave_read_enable = config.replication.slave_read_enable
+    own.recent_bytes = memory_bytes * keys.access_message_in_memory_max_ratio // 100
     own.long_polling = config.long_polling_enable
     own.short_polling_ms = config.short_polling_time_mills
     own.transfer_bytes_max = keys.max_transfer_bytes_on_message_in_memory

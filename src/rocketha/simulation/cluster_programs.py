@@ -21,6 +21,9 @@ from rocketha.simulation.cluster_setup import (
 from rocketha.simulation.host import Process
 from rocketha.simulation.raft_scenario import raft_options
 
+MEMORY_BYTES = 1 << 30
+"""Of each host: with its small log no consumer is far behind."""
+
 _BROKER = """
 brokerClusterName=c
 brokerName={group}
@@ -69,7 +72,7 @@ def broker(setup: ClusterSetup, place: BrokerPlace, process: Process) -> BrokerS
     loaded = load_broker(text, "simulated broker.conf", {}, {}, place.host)
     service = BrokerService(
         loaded.config, process.disk, reactor=process.reactor, chance=process.host.random, work=process.work,
-        wall=process.reactor.wall, pid=lambda: 1000 + process.number,
+        wall=process.reactor.wall, pid=lambda: 1000 + process.number, memory=lambda: MEMORY_BYTES,
     )  # fmt: skip
     service.startService()
     return service

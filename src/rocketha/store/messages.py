@@ -100,6 +100,8 @@ class GetResult:
     :ivar count: messages in ``buffers``.
     :ivar size: bytes in ``buffers``.
     :ivar damaged: records that were skipped because their bytes on disk are not what was written.
+    :ivar behind: bytes of the log from the last message that was looked at, be it given or filtered, to the log's end;
+        0 where none was.
     """
 
     status: GetStatus
@@ -110,6 +112,7 @@ class GetResult:
     count: int = 0
     size: int = 0
     damaged: int = 0
+    behind: int = 0
 
 
 @attrs.frozen

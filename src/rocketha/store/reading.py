@@ -98,13 +98,14 @@ class Reader:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, next_file, low, high)
         limit = min(max(max_bytes, 100), self._config.get_bytes_max)
         next_offset, wanted = _choose(data, offset, max_messages, limit, accepts)
+        behind = self._log.end - _physical_offset(data, next_offset - offset - 1)  # before the buffer has other bytes
         pieces, count = self._read(wanted, wait)
         damaged = len(wanted) - count
         if count:
             size = sum(map(len, pieces))
-            return GetResult(GetStatus.FOUND, next_offset, low, high, tuple(pieces), count, size, damaged)
+            return GetResult(GetStatus.FOUND, next_offset, low, high, tuple(pieces), count, size, damaged, behind)
         status = GetStatus.MESSAGE_WAS_REMOVING if wanted else GetStatus.NO_MATCHED_MESSAGE
-        return GetResult(status, next_offset, low, high, damaged=damaged)
+        return GetResult(status, next_offset, low, high, damaged=damaged, behind=behind)
 
     def _entries(self, queue: ConsumeQueue, offset: int, count: int, wait: Wait) -> Buffer:
         """Packed entries, as :meth:`ConsumeQueue.read`."""
@@ -238,6 +239,11 @@ class Reader:
             after = queue.find_first(lambda unit: self.store_time(unit.physical_offset) > timestamp_ms, low, high)
             return max(low, after - 1)
         return queue.find_first(lambda unit: self.store_time(unit.physical_offset) >= timestamp_ms, low, high)
+
+
+def _physical_offset(data: Buffer, index: int) -> int:
+    """Of one of some packed entries."""
+    return int.from_bytes(data[index * UNIT : index * UNIT + 8], "big", signed=True)
 
 
 def _choose(
