@@ -22,6 +22,7 @@ import platform
 import pstats
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ from tests.interop.harness.processes import end_all
 from tests.interop.harness.roles import twistd
 
 from . import report, rows
-from .machine import cpu_seconds, rss_bytes
+from .machine import cpu_seconds, disk_percent, rss_bytes
 
 # RocketMQ's defaults where the test harness has others
 SETTINGS: dict[str, object] = {
@@ -47,6 +48,11 @@ SETTINGS: dict[str, object] = {
     "osPageCacheBusyTimeOutMills": 1000,
     "brokerFastFailureEnable": True,
 }
+
+
+DISK_PERCENT_MAX = 75
+"""diskMaxUsedSpaceRatio: on a fuller disk Java deletes its oldest files while it is measured, and from 90 on refuses
+messages; we from 95 on."""
 
 
 class BenchJava(JavaBroker):
@@ -226,8 +232,22 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
     return 0
 
 
+def refuse_a_full_disk(folder: Path) -> None:
+    """Nothing is measured where a broker would be busy with making room.
+
+    :raises SystemExit: with what to do about it.
+    """
+    percent = disk_percent(folder)
+    if percent > DISK_PERCENT_MAX:
+        raise SystemExit(
+            f"The disk of {folder} is {percent} % full. Over {DISK_PERCENT_MAX} % Java's broker deletes its oldest "
+            "files while it is measured. Make room, or name a folder on another disk with --dir."
+        )
+
+
 def main(argv: list[str]) -> int:
     given = options(argv)
+    refuse_a_full_disk(given.dir or Path(tempfile.gettempdir()))
     jars.classes(rows.JAVA)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended as well
     folder = scratch("bench") if given.dir is None else given.dir / time.strftime("bench-%H%M%S")

@@ -1,4 +1,4 @@
-"""What processes cost and what else the machine did meanwhile, read from /proc ten times a second."""
+"""What processes cost and what the machine did meanwhile, read from /proc ten times a second; how full a disk is."""
 
 from __future__ import annotations
 
@@ -32,6 +32,18 @@ def busy_seconds() -> float:
     """CPU time that the whole machine has spent on anything but idling and waiting for disks."""
     fields = [int(x) for x in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / TICK
+
+
+def disk_percent(path: Path) -> int:
+    """How full the disk is that a file would lie on, rounded up as by df: of what others than root may have.
+
+    Java: ``UtilAll.getDiskPartitionSpaceUsedPercent``.
+    """
+    path = path.absolute()
+    there = next(folder for folder in (path, *path.parents) if folder.exists())
+    found = os.statvfs(there)
+    used = found.f_blocks - found.f_bfree
+    return -(-100 * used // max(1, used + found.f_bavail))
 
 
 class Sample(NamedTuple):
