@@ -218,10 +218,10 @@ class Watch:
     def master_at(self, at_ms: int) -> str:
         """The master's address as of a time; "" before anything was seen."""
         address = ""
-        for since, _epoch, master in self.masters():
+        for since, _epoch, master in self.elections():
             if since > at_ms:
                 break
-            address = master or address
+            address = master
         return address
 
 
