@@ -54,10 +54,6 @@ class File(Protocol):
         May answer too early (``offset`` itself), never too late: lets a reader skip the holes of a sparse file.
         """
 
-    def fileno(self) -> int | None:
-        """The descriptor, for a transport that sends files by itself; None where there is none.  Good until
-        :meth:`close`."""
-
     def close(self) -> None:
         """Give the descriptor back; a second call does nothing."""
 

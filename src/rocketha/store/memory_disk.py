@@ -149,10 +149,6 @@ class MemoryFile:
             return None
         return max(offset, min(numbers) * PAGE)
 
-    def fileno(self) -> int | None:
-        """See :meth:`rocketha.store.disk.File.fileno`: memory has none."""
-        return None
-
     def close(self) -> None:
         """See :meth:`rocketha.store.disk.File.close`."""
         self._open = False

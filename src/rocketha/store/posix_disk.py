@@ -134,10 +134,6 @@ class PosixFile:
                 return offset
             _fail(self.path, "seek", error)
 
-    def fileno(self) -> int | None:
-        """See :meth:`rocketha.store.disk.File.fileno`."""
-        return self._fd
-
     def close(self) -> None:
         """See :meth:`rocketha.store.disk.File.close`."""
         if self._fd >= 0:

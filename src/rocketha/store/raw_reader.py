@@ -5,19 +5,9 @@ Pure.  It knows offsets and files, not what the bytes mean.  Java: ``CommitLog.g
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from rocketha.errors import CorruptStore
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.disk import Disk, File
-
-
-class FileRange(NamedTuple):
-    """Log bytes in a file, for a transport that sends files by itself."""
-
-    fileno: int
-    position: int
-    size: int
 
 
 class RawReader:
@@ -63,13 +53,6 @@ class RawReader:
             view[:] = self.read(offset, len(view))
             return True
         return bool(cached)
-
-    def file_range(self, offset: int, size: int) -> FileRange | None:
-        """Where they lie, for sendfile; None on a disk without descriptors.  Good until the next call or
-        :meth:`close`."""
-        file, start = self._locate(offset, size)
-        number = file.fileno()
-        return None if number is None else FileRange(number, start, size)
 
     def _check(self, offset: int, size: int) -> int:
         segments = self._log.segments
