@@ -220,6 +220,7 @@ class Replica:
         self.refusal = ""
         self.fails: DiskFailure | CorruptStore | RemoteProtocolError | None = None
         self.cut_later: Deferred[None] | None = None
+        self.save_later: Deferred[None] | None = None
         self.events: list[Any] = []
 
     def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave | AutoswitchSlave | str:
@@ -242,10 +243,14 @@ class Replica:
         self.log.append(offset, bytes(data))
         self.events.append(("append", offset, len(data)))
 
-    def save_epochs(self, epochs: Sequence[EpochEntry]) -> None:
-        if self.fails is not None:
-            raise self.fails
-        self.epochs = tuple(epochs)
+    def save_epochs(self, epochs: Sequence[EpochEntry]) -> Deferred[None]:
+        def save(_: None) -> None:
+            if self.fails is not None:
+                raise self.fails
+            self.epochs = tuple(epochs)
+            self.events.append(("epochs", self.log.end, self.epochs[-1].epoch))
+
+        return (self.save_later or succeed(None)).addCallback(save)
 
     def align(self, offset: int, epochs: Sequence[EpochEntry]) -> Deferred[tuple[int, Sequence[EpochEntry]]]:
         self.events.append(("align", offset))

@@ -157,6 +157,84 @@ class TransferTests(HaCase):
         self.assertEqual((transport.reading, transport.waiting), (True, encode_report(50)))
 
 
+class EpochTests(HaCase):
+    """A master that is elected again sends bytes of another epoch on the same link; the slave's disk is slow."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.replica = Replica(Log(text(10)), entries((1, 0)))
+        self.protocol, self.transport = self.dial(self.replica)
+        self.protocol.dataReceived(encode_master_hello(MasterHello(10, 1, entries((1, 0)))))
+        self.saved: Deferred[None] = Deferred()
+        self.replica.save_later = self.saved
+        self.replica.events.clear()
+        self.transport.waiting = b""
+
+    @staticmethod
+    def frame(offset: int, epoch: int, start: int) -> bytes:
+        """Ten bytes."""
+        return encode_log_head(offset, 10, epoch, start, 0) + text(10, offset)
+
+    def test_bytes_wait_for_their_epoch(self) -> None:
+        """Those before it are appended; those of it when it is in the file, and only then all of the read is reported;
+        nothing more is read meanwhile, however long that takes."""
+        self.protocol.dataReceived(self.frame(10, 1, 0) + self.frame(20, 2, 20))
+        self.assertEqual((self.replica.events, self.transport.reading), ([("append", 10, 10)], False))
+        self.wait(60)
+        self.assertEqual((self.protocol.over, self.transport.waiting, self.replica.log.end), ("", b"", 20))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.saved.callback(None)
+        epoch, append, turn = ("epochs", 20, 2), ("append", 20, 10), ("turn ended", 30)
+        self.assertEqual(self.replica.events, [("append", 10, 10), epoch, append, turn])
+        heard = encode_report(10) + encode_report(30)  # the first is a heartbeat that was due
+        self.assertEqual((self.transport.waiting, self.transport.reading), (heard, True))
+        self.wait(0.1)
+        self.assertEqual(self.protocol.over, "")
+        self.protocol.dataReceived(self.frame(30, 2, 20))
+        self.assertEqual(self.transport.waiting, heard + encode_report(40))
+
+    def test_what_comes_meanwhile(self) -> None:
+        """A transport may hand over what it had read already, and a flush from before may end: both come after."""
+        self.protocol.dataReceived(self.frame(10, 2, 10))
+        self.protocol.dataReceived(self.frame(20, 2, 10) + self.frame(30, 3, 30))
+        self.protocol.appended(10)
+        self.assertEqual((self.replica.events, self.transport.waiting), ([], b""))
+        again: Deferred[None] = Deferred()
+        self.replica.save_later = again
+        self.saved.callback(None)
+        self.assertEqual(self.replica.events, [("epochs", 10, 2), ("append", 10, 10), ("append", 20, 10)])
+        self.assertEqual((self.transport.waiting, self.transport.reading), (b"", False))
+        again.callback(None)
+        self.assertEqual(self.replica.events[3:], [("epochs", 30, 3), ("append", 30, 10), ("turn ended", 40)])
+        self.assertEqual((self.transport.waiting[-8:], self.transport.reading), (encode_report(40)[-8:], True))
+
+    def test_an_epoch_that_cannot_be_written(self) -> None:
+        """Its bytes are not appended: the link ends, and nothing of the read is reported."""
+        failure = DiskFailure("/store/epoch", "write", errno.ENOSPC, "No space left on device")
+        for error, told in ((failure, 1), (RemoteProtocolError("no list"), 0), (ZeroDivisionError("our mistake"), 0)):
+            self.setUp()
+            self.protocol.dataReceived(self.frame(10, 2, 10))
+            self.saved.errback(error)
+            self.assertEqual((self.replica.log.end, self.transport.waiting), (10, b""))
+            self.assertEqual(len(self.replica.of("disk failed")), told)
+            self.assertIn(str(error), self.replica.of("closed")[0][1])
+            self.assertTrue(self.transport.disconnecting)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_a_link_that_ended_meanwhile(self) -> None:
+        """What comes of the write concerns nobody, and nothing is appended."""
+        for error in (None, DiskFailure("/store/epoch", "write", errno.EIO, "Input/output error")):
+            self.setUp()
+            self.protocol.dataReceived(self.frame(10, 2, 10))
+            self.protocol.abort("fenced")
+            self.transport.lose()
+            self.saved.callback(None) if error is None else self.saved.errback(error)
+            self.assertEqual(self.replica.log.end, 10)
+            self.assertEqual(self.replica.of("append") + self.replica.of("turn ended"), [])
+            self.assertEqual(self.replica.of("disk failed"), [])
+            self.assertEqual(self.replica.of("closed"), [("closed", "fenced", None)])
+
+
 class BackpressureTests(HaCase):
     """What a peer that does not read costs."""
 

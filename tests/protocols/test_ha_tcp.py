@@ -81,8 +81,9 @@ class StoreReplica(Replica):
     def append_raw(self, offset: int, data: bytes | memoryview) -> None:
         self.store.append_raw(offset, data)
 
-    def save_epochs(self, epochs: Sequence[EpochEntry]) -> None:
+    def save_epochs(self, epochs: Sequence[EpochEntry]) -> Deferred[None]:
         self.store.save_epochs(epochs)
+        return succeed(None)
 
     def align(self, offset: int, epochs: Sequence[EpochEntry]) -> Deferred[tuple[int, Sequence[EpochEntry]]]:
         end = self.store.truncate(offset, epochs)

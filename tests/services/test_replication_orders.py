@@ -307,6 +307,32 @@ class OrderTests(Case):
         self.assertEqual(self.log(one).epochs, self.log(two).epochs)
         self.assertEqual(self.service(one).store.max_offset("T", 0), 101)
 
+    def test_h3_an_epoch_on_a_slow_disk(self) -> None:
+        """The slave has to write down the new epoch before its first byte, which takes seconds: it answers whoever asks
+        meanwhile, acknowledges nothing of that epoch, and its link goes on."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.assertEqual(self.send(one), 0)
+        self.all_level()
+        connection, behind = self.replication(2).following.connection, self.log(two).end
+        two.disk.slow = 4000.0
+        self.epoch += 1
+        self.set_epoch += 1
+        self.await_(self.replication(1).reelected(self.epoch, self.members, self.set_epoch, self.now_ms(1)))
+        sent, began = self.sending(one), self.world.now
+        while self.log(two).end == behind:
+            asked = self.world.now
+            self.ask(two, RequestCode.GET_BROKER_RUNTIME_INFO)
+            self.assertLess(self.world.now - asked, 0.1)
+            self.assertLessEqual(self.log(one).store.confirm_offset, self.log(two).end)
+        self.assertGreater(self.world.now - began, 1.0, "nothing was written slowly: this shows nothing")
+        self.assertEqual(self.log(two).epochs[-1], (self.epoch, behind))
+        two.disk.slow = 1.0
+        self.await_(sent)
+        self.all_level()
+        self.assertIs(self.replication(2).following.connection, connection)
+
     def test_elected_again_while_a_slave_aligns(self) -> None:
         """It was told the epochs before, and reports after: its acknowledgements count, and it becomes a member."""
         one = self.replica(1)

@@ -3,8 +3,9 @@
 Theory of operation.  A link machine (:mod:`rocketha.replication.link`) decides, this carries out: bytes, times and news
 become events of the machine, its effects are carried out in order, and only then it is told of the next event.  An
 effect's callback may itself have news for the same link (an acknowledgement lets the log grow, an append is durable at
-once): these are queued, not nested.  One timer stands at the machine's next time or before it; one that fires early
-finds that out and is set anew, so that a read moves no timer.
+once): these are queued, not nested.  An effect that takes a disk some time is waited for (:meth:`HaConnection._wait`):
+the effects behind it, and all events, keep their order and come after it.  One timer stands at the machine's next time
+or before it; one that fires early finds that out and is set anew, so that a read moves no timer.
 
 A link is *over* at the moment its machine, its owner or its transport ends it.  From then on nothing reaches the
 machine or the owner; the transport has up to :data:`CLOSE_S` seconds to say what was written, since the last frame may
@@ -21,8 +22,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python import log
 from twisted.python.failure import Failure
 
 from rocketha.errors import RemoteProtocolError
@@ -59,7 +62,8 @@ class HaConnection(Protocol, Generic[Machine]):
         self._clock = clock
         self._machine: Machine | None = None
         self._events: deque[Event] = deque()
-        self._telling = False
+        self._effects: deque[Effect] = deque()  # of the event that is being told, not yet carried out
+        self._telling = self._waiting = False
         self._lost = False  # the transport
         self._timer: IDelayedCall | None = None  # of the machine; when the link is over, of the transport
         self._timer_ms = 0
@@ -137,6 +141,7 @@ class HaConnection(Protocol, Generic[Machine]):
             return
         self.over = reason or "closed"
         self._events.clear()
+        self._effects.clear()
         self._stop_timer()
         if not self._lost:
             self.transport.unregisterProducer()
@@ -155,21 +160,49 @@ class HaConnection(Protocol, Generic[Machine]):
         """Tell the machine, after what it is being told already, and carry out what it wants."""
         if not self.over:
             self._events.append(event)
+        self._carry_on()
+
+    def _carry_on(self) -> None:
         if self._telling:
             return
         self._telling = True
         try:
-            while self._events:  # none when the link is over
-                for effect in self._events.popleft()(self._now_ms()):
-                    self._carry_out(effect)
-                    if self.over:
-                        break
+            while not self._waiting and (self._effects or self._events):  # none when the link is over
+                if self._effects:
+                    self._carry_out(self._effects.popleft())
+                else:
+                    self._effects.extend(self._events.popleft()(self._now_ms()))
         except BaseException:
             self.abort("effects of the link could not be carried out")  # the machine is no longer in step
             raise
         finally:
             self._telling = False
         self._arm()
+
+    def _wait(self, done: Deferred[None], failed: Callable[[Failure], None]) -> None:
+        """The effect that is being carried out is not, before this fires: until then nothing is read, and the machine
+        is told of nothing.
+
+        :param failed: is given what went wrong; it ends the link.
+        """
+        self._waiting = True
+        done.addCallbacks(self._waited, failed)
+        done.addErrback(lambda failure: log.err(failure, "a link could not go on"))
+        if self._waiting and not self.over:
+            self.transport.pauseProducing()
+
+    def _waited(self, _: None) -> None:
+        self._waiting = False
+        if self._telling:  # it fired at once
+            return
+        self._carry_on()
+        if not self.over and not self._waiting:
+            self._caught_up()
+            if not self.over:
+                self.transport.resumeProducing()
+
+    def _caught_up(self) -> None:
+        """All effects that were held up are carried out."""
 
     def _refuse(self, error: RemoteProtocolError) -> None:
         """An effect was not accepted."""
@@ -181,7 +214,7 @@ class HaConnection(Protocol, Generic[Machine]):
         return int(self._clock.seconds() * 1000)
 
     def _arm(self) -> None:
-        due_ms = None if self.over else self.machine.next_due_ms()
+        due_ms = None if self.over or self._waiting else self.machine.next_due_ms()
         if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
             return
         self._stop_timer()

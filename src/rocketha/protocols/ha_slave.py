@@ -2,8 +2,9 @@
 
 Theory of operation.  What one read brings is given to the :class:`Follower` in order, bytes of the log as they are;
 then the follower is told that the turn ended, makes what came as durable as it promises, and says how far that is
-(:meth:`SlaveHaProtocol.appended`), at once or when its disk is done.  Cutting the log takes a thread and some time:
-until then nothing is read, the master waits.
+(:meth:`SlaveHaProtocol.appended`), at once or when its disk is done.  Cutting the log takes a thread and some time, and
+so does writing down an epoch: until then nothing is read, the master waits; bytes of that epoch that came with the same
+read are appended afterwards.
 
 A follower that fails ends the link: the bytes that it did not take are not reported, so the master sends them again on
 the next one.
@@ -72,8 +73,8 @@ class Follower(Interface):
         :raises RemoteProtocolError: they do not belong there; the link ends.
         """
 
-    def save_epochs(self, epochs: Sequence[EpochEntry]) -> None:
-        """Have these in the file, before the bytes that follow."""
+    def save_epochs(self, epochs: Sequence[EpochEntry]) -> Deferred[None]:
+        """Have these in the file; fires when they are: bytes that follow are not given before."""
 
     def align(self, offset: int, epochs: Sequence[EpochEntry]) -> Deferred[tuple[int, Sequence[EpochEntry]]]:
         """Cut the log there or where a record begins before it, with these epochs; the result is where it ends and the
@@ -140,7 +141,11 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
         """Twisted: one read."""
         self.bytes_received += len(data)
         super().dataReceived(data)
-        if not self.over and not self._aligning:
+        if not self.over and not self._waiting:
+            self._caught_up()
+
+    def _caught_up(self) -> None:
+        if not self._aligning:
             self._follower.turn_ended(self)
 
     def _carry_out(self, effect: Effect) -> None:
@@ -160,7 +165,7 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
         elif isinstance(effect, Confirm):
             follower.confirm(effect.offset)
         elif isinstance(effect, SaveEpochs):
-            follower.save_epochs(effect.epochs)
+            self._wait(follower.save_epochs(effect.epochs), lambda why: self._not_done(why, "no epoch was written"))
         elif isinstance(effect, Compare):
             follower.compare(effect.offset, effect.data)
         elif isinstance(effect, Compared):
@@ -169,7 +174,7 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
             self._aligning = True
             self.transport.pauseProducing()
             done = follower.align(effect.offset, effect.epochs)
-            done.addCallback(self._aligned).addErrback(self._not_aligned)
+            done.addCallback(self._aligned).addErrback(self._not_done, "the log was not cut")
         elif isinstance(effect, Close):
             self._end(effect.reason, effect.cause)
         else:
@@ -183,7 +188,7 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
         if not self.over:
             self.transport.resumeProducing()
 
-    def _not_aligned(self, failure: Failure) -> None:
+    def _not_done(self, failure: Failure, what: str) -> None:
         error = failure.value
         if isinstance(error, DiskFailure | CorruptStore):
             self._disk_failed(error)
@@ -191,8 +196,8 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
             self._refuse(error)
         else:
             if not self.over:
-                self._log.failure("the log was not cut: {log_failure.value}", failure=failure)
-            self._end(f"the log was not cut: {failure.getErrorMessage()}", None)
+                self._log.failure("{what}: {log_failure.value}", failure=failure, what=what)
+            self._end(f"{what}: {failure.getErrorMessage()}", None)
 
     def _disk_failed(self, error: DiskFailure | CorruptStore) -> None:
         if not self.over:

@@ -1,9 +1,12 @@
-"""Changes of the log that nobody may see half done: cuts, promotions, epochs.
+"""Changes of the log that nobody may see half done: cuts, promotions, epochs of a master.
 
 Theory of operation.  Such a change blocks on the disk, so it runs in the log's thread; and it turns over what the
 reactor's thread reads, so meanwhile nobody else touches the store: no flush and no upkeep is under way when it begins,
 none begins before it is over, and the broker parks its requests.  What follows from the change in memory is done before
 they go on.  One at a time, in the order they were asked for.
+
+An epoch that a slave learns of changes only the epoch file, and a list that is replaced as a whole: it is written in
+the same thread and the same order, and nobody else stops for it (:meth:`LogChanges.beside`).
 """
 
 from __future__ import annotations
@@ -41,6 +44,10 @@ class LogChanges:
         :param then: given the result in the reactor's thread, before anybody else touches the store.
         """
         return self._lock.run(self._alone, call, then)
+
+    def beside(self, call: Callable[[], T]) -> defer.Deferred[T]:
+        """The result of a blocking call that touches nothing of the store's: all but other changes go on meanwhile."""
+        return self._lock.run(self._work.run, call)
 
     def idle(self) -> defer.Deferred[None]:
         """Fires when none is under way or waits."""

@@ -236,9 +236,15 @@ class Following:
         self._log.append_raw(offset, data)
         self._pause_s = PAUSE_FIRST_S
 
-    def save_epochs(self, epochs: Sequence[EpochEntry]) -> None:
+    def save_epochs(self, epochs: Sequence[EpochEntry]) -> defer.Deferred[None]:
         """See :class:`Follower`."""
-        self._log.save_epochs(epochs)
+        log, connection = self._log, self.connection
+
+        def save() -> None:
+            if connection is self.connection:  # else they would be of a master that is not followed any more
+                log.save_epochs(epochs)
+
+        return self._changes.beside(save)
 
     def align(self, offset: int, epochs: Sequence[EpochEntry]) -> defer.Deferred[tuple[int, Sequence[EpochEntry]]]:
         """See :class:`Follower`."""
