@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from rocketha.namesrv.effects import BrokerAppeared, ConfigChanged, SaveKvConfig
+from rocketha.namesrv.kv_config import KvConfig
 from rocketha.namesrv.requests import NameServer
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.remoting import Answer
@@ -382,15 +383,24 @@ class ConfigurationRequestTests(unittest.TestCase):
         self.server = name_server()
 
     def test_kv(self) -> None:
-        """Each change asks for the file to be saved; a deletion of nothing does not."""
+        """Each change asks for the file to be saved, and is shown when it is; a deletion of nothing does not, but where
+        what it finds is not there yet."""
         key = {"namespace": "NS", "key": "k"}
         self.assertEqual(ask(self.server, command(Code.PUT_KV_CONFIG, **key, value="v")), Answer())
-        self.assertEqual(self.server.take_effects(), [SaveKvConfig(b'{"configTable":{"NS":{"k":"v"}}}')])
+        self.assertEqual(self.server.take_effects(), [SaveKvConfig(KvConfig({"NS": {"k": "v"}}))])
+        self.assertEqual(ask(self.server, command(Code.GET_KV_CONFIG, **key)).code, 22)
+        self.server.kv_saved(self.server.kv_wanted, 1)
         self.assertEqual(ask(self.server, command(Code.GET_KV_CONFIG, **key)), Answer(fields={"value": "v"}))
         answer = ask(self.server, command(Code.GET_KVLIST_BY_NAMESPACE, namespace="NS"))
         self.assertEqual(answer, Answer(body=b'{"table":{"k":"v"}}'))
+        for _ in range(2):
+            self.assertEqual(ask(self.server, command(Code.DELETE_KV_CONFIG, **key)), Answer())
+            self.assertEqual(self.server.take_effects(), [SaveKvConfig(KvConfig({"NS": {}}))])
+        self.server.kv_not_saved()
+        self.assertEqual(ask(self.server, command(Code.GET_KV_CONFIG, **key)), Answer(fields={"value": "v"}))
         self.assertEqual(ask(self.server, command(Code.DELETE_KV_CONFIG, **key)), Answer())
-        self.assertEqual(self.server.take_effects(), [SaveKvConfig(b'{"configTable":{"NS":{}}}')])
+        self.server.kv_saved(self.server.kv_wanted, 2)
+        self.server.take_effects()
         self.assertEqual(ask(self.server, command(Code.DELETE_KV_CONFIG, **key)), Answer())
         self.assertEqual(self.server.take_effects(), [])
 

@@ -75,7 +75,7 @@ class ReplicationCase(SynchronousTestCase):
         def program(process: Process) -> NameServerService:
             text = f"listenPort={NAMESERVER_PORT}\nbindAddress={process.host.address}\nkvConfigPath=/kvConfig.json\n"
             loaded = load_namesrv(text.encode(), "namesrv.conf", {}, {"HOME": "/home"})
-            service = NameServerService(loaded.config, process.disk, reactor=process.reactor)
+            service = NameServerService(loaded.config, process.disk, reactor=process.reactor, work=process.work)
             service.startService()
             return service
 

@@ -18,15 +18,18 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from rocketha.errors import CorruptStore
+from rocketha.namesrv import requests
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.services import namesrv_tap
 from rocketha.services.config import NamesrvConfig
 from rocketha.services.namesrv import NameServerService
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
+from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FrameBuffer
 from rocketha.wire.remoting import Command, decode, encode
 from tests.namesrv.helpers import command, register_command
+from tests.services.broker_case import HeldWork
 
 KV_PATH = "/ns/kvConfig.json"
 BROKER = "10.0.0.1"
@@ -66,13 +69,22 @@ class Peer:
         self._buffer = FrameBuffer()
         self._opaque = 0
 
-    def ask(self, request: Command) -> Command:
-        """Send a request and take its answer."""
+    def say(self, request: Command) -> None:
+        """Send a request."""
         self._opaque += 1
         request.opaque = self._opaque
         self.protocol.dataReceived(encode(request))
-        (answer,) = [decode(frame) for frame in self._buffer.feed(self.transport.value())]
+
+    def heard(self) -> list[Command]:
+        """Every answer since the last look."""
+        answers = [decode(frame) for frame in self._buffer.feed(self.transport.value())]
         self.transport.clear()
+        return answers
+
+    def ask(self, request: Command) -> Command:
+        """Send a request and take its answer."""
+        self.say(request)
+        (answer,) = self.heard()
         assert answer.opaque == self._opaque
         return answer
 
@@ -88,12 +100,17 @@ class NameServerCase(SynchronousTestCase):
         self.reactor = NamedReactor()
         self.disk = MemoryDisk(random.Random(0))
         self.config = NamesrvConfig(kv_config_path=KV_PATH)
+        self.works: list[HeldWork] = []
+
+    def work(self, reactor: Any, name: str) -> HeldWork:
+        self.works.append(HeldWork(reactor, name))
+        return self.works[-1]
 
     def start(self, **keys: Any) -> NameServerService:
         """The service, listening."""
         for name, value in keys.items():
             setattr(self.config, name, value)
-        self.service = NameServerService(self.config, self.disk, reactor=self.reactor)
+        self.service = NameServerService(self.config, self.disk, reactor=self.reactor, work=self.work)
         self.service.privilegedStartService()
         self.service.startService()
         self.addCleanup(lambda: self.service.running and self.service.stopService())
@@ -125,7 +142,7 @@ class LifeTests(NameServerCase):
 
     def test_opens_nothing_before_the_start(self) -> None:
         """Neither a port nor a file nor a timer."""
-        NameServerService(self.config, self.disk, reactor=self.reactor)
+        NameServerService(self.config, self.disk, reactor=self.reactor, work=self.work)
         self.assertEqual((self.reactor.tcpServers, self.reactor.getDelayedCalls()), ([], []))
 
     def test_listens_on_loopback(self) -> None:
@@ -146,7 +163,7 @@ class LifeTests(NameServerCase):
     def test_taken_port_is_an_error(self) -> None:
         """Not a name server that runs on, deaf."""
         self.reactor.listenTCP = self.refuse
-        made = NameServerService(self.config, self.disk, reactor=self.reactor)
+        made = NameServerService(self.config, self.disk, reactor=self.reactor, work=self.work)
         self.assertRaises(CannotListenError, made.startService)
 
     def refuse(self, *_args: Any, **_keys: Any) -> None:
@@ -167,7 +184,7 @@ class LifeTests(NameServerCase):
 
     def test_ready(self) -> None:
         """From the start; with needWaitForService after its time (regression D11)."""
-        made = NameServerService(self.config, self.disk, reactor=self.reactor)
+        made = NameServerService(self.config, self.disk, reactor=self.reactor, work=self.work)
         self.assertFalse(made.ready)
         self.assertTrue(self.start().ready)
         self.successResultOf(self.service.stopService())
@@ -381,6 +398,107 @@ class KvConfigFileTests(NameServerCase):
         self.start(kv_config_path="")
         self.assertEqual(self.put("1").code, 0)
         self.assertEqual(self.get().fields, {"value": "1"})
+
+    def say(self, key: str, value: str | None) -> Peer:
+        """Put, or delete where ``value`` is None; without waiting for the answer."""
+        peer, fields = Peer(self), {"namespace": "NS", "key": key}
+        if value is None:
+            peer.say(command(Code.DELETE_KV_CONFIG, **fields))
+        else:
+            peer.say(command(Code.PUT_KV_CONFIG, **fields, value=value))
+        return peer
+
+    def test_h3_a_slow_disk_holds_up_the_maker_and_nobody_else(self) -> None:
+        """The answer follows the write; meanwhile others are answered, from the table that is on the disk."""
+        self.start()
+        self.put("old")
+        self.works[-1].held = True
+        before = self.disk.operations
+        maker = self.say("k", "new")
+        self.assertEqual((maker.heard(), self.disk.operations), ([], before))
+        self.assertEqual(Peer(self).ask(register_command()).code, 0)
+        self.assertTrue(self.knows_topic())
+        self.assertEqual(self.get().fields, {"value": "old"})
+        self.works[-1].let_go()
+        self.assertEqual([answer.code for answer in maker.heard()], [0])
+        self.assertEqual(self.get().fields, {"value": "new"})
+
+    def test_changes_that_come_while_one_is_written(self) -> None:
+        """Are written together, once, each made from the one before; what is there already waits for it too."""
+        self.start()
+        self.works[-1].held = True
+        first, again = self.say("k", "1"), self.say("absent", None)
+        more = [self.say("k", "2"), self.say("other", "3"), self.say("k", None), self.say("k", None)]
+        self.assertEqual(len(self.works[-1].waiting), 1)
+        self.works[-1].let_go()
+        self.assertEqual([len(peer.heard()) for peer in (first, again, *more)], [1, 1, 0, 0, 0, 0])
+        self.assertEqual(self.get().fields, {"value": "1"})
+        self.assertEqual(len(self.works[-1].waiting), 1)
+        self.works[-1].let_go()
+        self.assertEqual([[answer.code for answer in peer.heard()] for peer in more], [[0]] * 4)
+        self.assertEqual((self.get().code, self.works[-1].waiting), (ResponseCode.QUERY_NOT_FOUND, []))
+        self.disk.crash()
+        self.start()
+        self.assertEqual(self.service.server.kv.tables, {"NS": {"other": "3"}})
+
+    def test_a_failure_takes_what_was_made_from_it(self) -> None:
+        """All who wait are told, and the table is as on the disk; what comes afterwards is made from that."""
+        self.start()
+        self.put("old")
+        self.works[-1].held = True
+        peers = [self.say("k", "1"), self.say("other", "2"), self.say("third", "3")]
+        self.disk.fail_at(1, errno.ENOSPC, only=["write"])
+        self.works[-1].let_go()
+        for peer in peers:
+            (answer,) = peer.heard()
+            self.assertEqual(answer.code, 1)
+            self.assertIn("could not be saved", answer.remark or "")
+        self.assertEqual((self.get().fields, self.works[-1].waiting), ({"value": "old"}, []))
+        self.works[-1].held = False
+        self.say("other", "4")
+        self.disk.crash()
+        self.start()
+        self.assertEqual(self.service.server.kv.tables, {"NS": {"k": "old", "other": "4"}})
+
+    def test_too_many_changes(self) -> None:
+        """Only so many may wait; they are counted out again, whether they were written or not."""
+        self.patch(requests, "KV_UNSAVED_MAX", 3)
+        self.start()
+        for fails in (False, True, False):
+            self.works[-1].held = True
+            peers = [self.say(f"k{number}", "v") for number in range(4)]
+            self.assertEqual([answer.code for answer in peers[3].heard()], [2])
+            if fails:
+                self.disk.fail_at(1, errno.ENOSPC, only=["write"])
+            self.works[-1].let_go()
+            self.works[-1].let_go()
+            self.assertEqual([len(peer.heard()) for peer in peers], [1, 1, 1, 0])
+            self.works[-1].held = False
+            self.assertEqual(self.put("1").code, 0)
+
+    def test_a_stop_waits_for_what_is_written(self) -> None:
+        """The maker hears of it before its connection ends; no change is taken any more."""
+        self.start()
+        self.works[-1].held = True
+        maker = self.say("k", "1")
+        stopped = self.service.stopService()
+        self.assertNoResult(stopped)
+        self.assertEqual([answer.code for answer in self.say("k", "2").heard()], [1])
+        self.works[-1].let_go()
+        self.assertEqual([answer.code for answer in maker.heard()], [0])
+        self.successResultOf(stopped)
+        self.assertTrue(maker.transport.disconnecting)
+        self.start()
+        self.assertEqual(self.get().fields, {"value": "1"})
+
+    def test_a_maker_that_is_gone(self) -> None:
+        """Its change stays, and nobody is told."""
+        self.start()
+        self.works[-1].held = True
+        maker = self.say("k", "1")
+        maker.lose()
+        self.works[-1].let_go()
+        self.assertEqual((maker.heard(), self.get().fields), ([], {"value": "1"}))
 
     def test_refused_update_is_audited(self) -> None:
         """security.md: audit every refusal."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import attrs
 
+from rocketha.namesrv.kv_config import KvConfig
+
 
 @attrs.frozen(slots=True)
 class Address:
@@ -56,9 +58,12 @@ class NotifyMinBrokerId:
 
 @attrs.frozen(slots=True)
 class SaveKvConfig:
-    """Replace kvConfig.json by ``data`` before the request is answered; on failure call ``undo``'s table back."""
+    """Replace kvConfig.json by ``table``; the request is answered when that is on the disk.
 
-    data: bytes
+    Then ``NameServer.kv_saved``, or ``NameServer.kv_not_saved``.
+    """
+
+    table: KvConfig
 
 
 @attrs.frozen(slots=True)

@@ -3,7 +3,13 @@
 Knows header fields and rules; no socket, clock or file.  Theory of operation: ``answer`` looks the code up in a table,
 the method checks every header field it needs, asks or changes the :class:`~rocketha.namesrv.route_table.RouteTable`,
 and leaves in ``effects`` what the service must do before the answer goes out.  A refusal is a ``RequestRefused``; it
-changes nothing. Java classes: ``DefaultRequestProcessor``, ``ClientRequestProcessor``.
+changes nothing.
+
+The KV configuration takes time to reach the disk, and nobody is shown what may not outlive a crash: questions are
+answered from the table that is there (``kv``), changes are made to the newest one (``kv_wanted``), which takes its
+place when it is there, too.
+
+Java classes: ``DefaultRequestProcessor``, ``ClientRequestProcessor``.
 """
 
 from __future__ import annotations
@@ -33,6 +39,8 @@ from rocketha.wire.remoting import Answer, Command
 
 VERSION_QUOTED_KEYS = 401
 """``MQVersion`` V4_9_4: from it on clients are given routes in standard JSON."""
+KV_UNSAVED_MAX = 10_000
+"""Changes of the KV configuration that may wait for the disk."""
 HEARTBEAT_TIMEOUT_MS_MAX = 24 * 3600 * 1000
 FAQ = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
@@ -84,13 +92,19 @@ class NameServer:
     """All state of one name server and its answers.
 
     ``effects`` collects what the service has to do; it takes the list with :meth:`take_effects` after every call.
+
+    :ivar kv: the KV configuration as it is on the disk.
+    :ivar kv_wanted: with the changes that are not there yet.
+    :ivar kv_fixed: why it takes no changes; empty: it does.
     """
 
     def __init__(self, options: Options, settings: Settings, kv: KvConfig, started_ms: int) -> None:
         self._options = options
         self._settings = settings
         self.started_ms = started_ms
-        self.kv = kv
+        self.kv = self.kv_wanted = kv
+        self.kv_fixed = ""
+        self._kv_unsaved = 0
         self.table = RouteTable(options)
         self.liveness = Liveness(self.table, options)
         self._effects: list[Effect] = []
@@ -264,7 +278,7 @@ class NameServer:
     def _put_kv(self, command: Command, connection: int, now_ms: int) -> Answer:
         if "namespace" not in command.fields or "key" not in command.fields:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
-        self._change_kv(self.kv.put(command.fields["namespace"], command.fields["key"], _text(command, "value")))
+        self._change_kv(self.kv_wanted.put(command.fields["namespace"], command.fields["key"], _text(command, "value")))
         return Answer()
 
     def _get_kv(self, command: Command, connection: int, now_ms: int) -> Answer:
@@ -277,13 +291,29 @@ class NameServer:
         return Answer(fields={"value": value})
 
     def _delete_kv(self, command: Command, connection: int, now_ms: int) -> Answer:
-        self._change_kv(self.kv.delete(_text(command, "namespace"), _text(command, "key")))
+        self._change_kv(self.kv_wanted.delete(_text(command, "namespace"), _text(command, "key")))
         return Answer()
 
     def _change_kv(self, table: KvConfig) -> None:
-        if table is not self.kv:
-            self.kv = table
-            self._effects.append(SaveKvConfig(table.encode()))
+        if table is self.kv:
+            return
+        if self.kv_fixed:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, self.kv_fixed)
+        if self._kv_unsaved >= KV_UNSAVED_MAX:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"{KV_UNSAVED_MAX} changes wait for the disk")
+        self._kv_unsaved += 1
+        self.kv_wanted = table
+        self._effects.append(SaveKvConfig(table))
+
+    def kv_saved(self, table: KvConfig, changes: int) -> None:
+        """So many effects more are carried out: ``table`` is on the disk."""
+        self.kv = table
+        self._kv_unsaved -= changes
+
+    def kv_not_saved(self) -> None:
+        """All effects that are not carried out are given up: their changes are undone."""
+        self.kv_wanted = self.kv
+        self._kv_unsaved = 0
 
     def _get_kv_list(self, command: Command, connection: int, now_ms: int) -> Answer:
         namespace = _text(command, "namespace")

@@ -5,7 +5,8 @@ out the effects that come back. Must not know a route or a request code other th
 opened before ``startService``; the reactor enters there, or is given by a test.
 
 Theory of operation: one request is one call of ``NameServer.answer``; its effects are carried out before the answer
-goes out, so that a KV change is on the disk when it is acknowledged. One looping call ticks every quarter of a
+goes out, so that a KV change is on the disk when it is acknowledged: a thread writes it, and the answer follows
+(:mod:`rocketha.services.kv_file`). One looping call ticks every quarter of a
 second: it ends graces, scans for expired brokers when that is due, and survives any exception. A tick that comes
 late means that *we* stood still (suspended, stopped): brokers are not blamed for that time. Java classes:
 ``NamesrvController``, ``BrokerHousekeepingService``, ``BatchUnregistrationService``.
@@ -13,8 +14,7 @@ late means that *we* stood still (suspended, stopped): brokers are not blamed fo
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -25,7 +25,7 @@ from twisted.internet.protocol import Protocol
 from twisted.python import log
 from twisted.python.failure import Failure
 
-from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, RequestRefused
+from rocketha.errors import RequestRefused
 from rocketha.namesrv.effects import (
     BrokerRejected,
     CloseConnection,
@@ -43,8 +43,9 @@ from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services import config_views
+from rocketha.services.blocking import BlockingWork, Worker
 from rocketha.services.config import NamesrvConfig, describe, update
-from rocketha.store import atomic_file
+from rocketha.services.kv_file import KvConfigFile
 from rocketha.store.disk import Disk
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
@@ -79,6 +80,7 @@ class NameServerService(service.MultiService):
     :param warnings: what to log at the start.
     :param reactor: the global one, taken at the start, where not given.
     :param seconds: a clock that never goes back; the reactor's where not given.
+    :param work: makes the thread that writes kvConfig.json.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class NameServerService(service.MultiService):
         warnings: Sequence[str] = (),
         reactor: Any = None,
         seconds: Callable[[], float] | None = None,
+        work: Callable[[Any, str], BlockingWork] = Worker,
     ) -> None:
         super().__init__()
         self.setName("namesrv")
@@ -101,6 +104,8 @@ class NameServerService(service.MultiService):
         self._warnings = tuple(warnings)
         self._reactor = reactor
         self._seconds = seconds
+        self._make_work = work
+        self._kv_work: BlockingWork | None = None  # it runs
         self._server: NameServer | None = None
         self.factory: RemotingFactory | None = None
         self._client: RemotingClient | None = None
@@ -139,6 +144,8 @@ class NameServerService(service.MultiService):
         """Twisted: serve.  A port that is taken is an error, not a server without a port."""
         self._prepare()
         super().startService()
+        self._kv_work = self._work
+        self._kv_work.start()
         now_ms = self._now_ms()
         self._last_tick_ms, self._next_scan_ms = now_ms, now_ms + self.config.scan_not_active_broker_interval
         self._ticker = task.LoopingCall(self._tick)
@@ -148,13 +155,22 @@ class NameServerService(service.MultiService):
             self.log.warn("{warning}", warning=warning)
         self.log.info("name server listens on {listen}", listen=", ".join(self._listen))
 
-    def stopService(self) -> defer.Deferred[Any]:
-        """Twisted: close the ports and end every connection; fires when the ports are closed."""
+    @defer.inlineCallbacks
+    def stopService(self) -> Generator[Any, Any, None]:
+        """Twisted: close the ports and end every connection; fires when the ports are closed.
+
+        Whoever changed the KV configuration hears first what became of it; no change is taken any more.
+        """
         if self._ticker is not None and self._ticker.running:
             self._ticker.stop()
         for probe in list(self._probes):
             probe.cancel()
         stopped = defer.maybeDeferred(super().stopService)
+        if self._kv_work is not None:
+            self.server.kv_fixed = "the name server stops"
+            yield self._kv_file.idle()
+            self._kv_work.stop()
+            self._kv_work = None
         if self.factory is not None:
             self.factory.close_all()
         if self._client is not None:
@@ -165,7 +181,7 @@ class NameServerService(service.MultiService):
         self._ports = []
         self._server = None
         self.log.info("name server stopped")
-        return stopped
+        yield stopped
 
     def _prepare(self) -> None:
         if self._server is not None:
@@ -175,7 +191,11 @@ class NameServerService(service.MultiService):
 
             self._reactor = reactor
         self._seconds = self._seconds or self._reactor.seconds
-        self._server = NameServer(self.config, _Settings(self.config), self._load_kv(), self._now_ms())
+        self._work = self._make_work(self._reactor, "rocketha-kv")
+        self._kv_file = KvConfigFile(
+            self._disk, self.config.kv_config_path, self._work, self._kv_saved, self._kv_not_saved
+        )
+        self._server = NameServer(self.config, _Settings(self.config), self._kv_file.load(), self._now_ms())
         self.factory = RemotingFactory(self, self._reactor, config_views.limits(self.config.remoting))
         for description in self._listen:
             port = strports.service(description, self.factory, self._reactor)
@@ -187,28 +207,23 @@ class NameServerService(service.MultiService):
 
     # -- kvConfig.json --------------------------------------------------------------------------------------------
 
-    def _load_kv(self) -> KvConfig:
-        path = self.config.kv_config_path
-        found = atomic_file.candidates(self._disk, path) if path else []
-        problems = []
-        for data in found:
-            try:
-                kv = KvConfig.decode(data)
-            except RemoteProtocolError as damage:
-                problems.append(str(damage))
-                continue
-            for problem in problems:
-                self.log.warn("{path} is damaged ({problem}): its backup is used", path=path, problem=problem)
-            return kv
-        if problems:
-            raise CorruptStore(path, 0, f"neither the file nor its backup can be read: {problems[0]}")
-        return KvConfig()
+    def _kv_saved(self, table: KvConfig, changes: int) -> None:
+        self.server.kv_saved(table, changes)
 
-    def _save_kv(self, data: bytes) -> None:
-        path = self.config.kv_config_path
-        if path:
-            atomic_file.make_dirs(self._disk, posixpath.dirname(path))
-            atomic_file.save(self._disk, path, data)
+    def _kv_not_saved(self) -> None:
+        self.server.kv_not_saved()
+
+    def _save_kv(self, table: KvConfig, connection: RemotingProtocol, command: Command, answer: Answer) -> None:
+        """Answer when it is on the disk."""
+
+        def settled(failure: Exception | None) -> None:
+            told = answer
+            if failure is not None:
+                told = Answer(ResponseCode.SYSTEM_ERROR, f"the change could not be saved: {failure}")
+            if not command.is_oneway:
+                connection.answer(command.opaque, told)
+
+        self._kv_file.save(table, settled)
 
     # -- what connections say -------------------------------------------------------------------------------------
 
@@ -226,7 +241,6 @@ class NameServerService(service.MultiService):
         :raises RequestRefused: answered by the protocol.
         """
         server = self.server
-        kv = server.kv
         try:
             answer = server.answer(command, connection.id, self._now_ms())
         except RequestRefused as refusal:
@@ -236,12 +250,11 @@ class NameServerService(service.MultiService):
                     code=command.code, peer=connection.peer, reason=refusal.remark,
                 )  # fmt: skip
             raise
-        try:
-            self._carry_out(server.take_effects())
-        except DiskFailure as failure:
-            server.kv = kv
-            self.log.error("{problem}", problem=str(failure))
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the change could not be saved: {failure}") from None
+        effects = server.take_effects()
+        if len(effects) == 1 and isinstance(effects[0], SaveKvConfig):  # the only one of its request
+            self._save_kv(effects[0].table, connection, command, answer)
+            return None
+        self._carry_out(effects)
         return answer
 
     def turn_ended(self) -> None:
@@ -251,9 +264,7 @@ class NameServerService(service.MultiService):
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, SaveKvConfig):
-                self._save_kv(effect.data)
-            elif isinstance(effect, ProbePort):
+            if isinstance(effect, ProbePort):
                 self._probe(effect)
             elif isinstance(effect, CloseConnection):
                 self._close(effect)

@@ -101,6 +101,6 @@ def nameserver(process: Process) -> NameServerService:
     address = process.host.address
     text = f"listenPort={NAMESERVER_PORT}\nbindAddress={address}\nkvConfigPath=/namesrv/kvConfig.json\n"
     loaded = load_namesrv(text.encode(), "simulated namesrv.conf", {}, {})
-    service = NameServerService(loaded.config, process.disk, reactor=process.reactor)
+    service = NameServerService(loaded.config, process.disk, reactor=process.reactor, work=process.work)
     service.startService()
     return service
