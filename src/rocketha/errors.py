@@ -65,6 +65,10 @@ class DiskFailure(RockethaError):
         self.message = message
 
 
+class WriteInDoubt(DiskFailure):
+    """A write failed half way: nobody knows how much of it a restart will find, none, a part or all."""
+
+
 class InvariantBroken(RockethaError):
     """Our own mistake: a rule that protects data does not hold.  Never caught; the process ends."""
 

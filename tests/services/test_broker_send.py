@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 
 from rocketha.broker.java_map import iteration_order
+from rocketha.broker.send_answer import MAYBE_STORED
 from rocketha.store.messages import GetStatus
 from rocketha.wire import batch, properties, record
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -186,14 +187,27 @@ class RefusalTests(BrokerCase):
         self.assertEqual(self.refused(client, properties="DELAY\x01many\x02"), ResponseCode.SYSTEM_ERROR)
 
     def test_disk_failure(self) -> None:
-        """A write that fails: 14, nothing readable, and the next send goes where it would have gone."""
+        """A write that fails: 1 and that it may be stored, as a crash may leave it; nothing is readable, and the next
+        send goes where it would have gone."""
         client = self.connect()
         self.send(client)
         self.disk.fail_at(1, errno.ENOSPC, only=["write"])
-        self.assertEqual(self.refused(client), ResponseCode.SERVICE_NOT_AVAILABLE)
+        answer = self.send(client)
+        self.assertEqual(answer.code, ResponseCode.SYSTEM_ERROR)
+        self.assertTrue(answer.remark.endswith(MAYBE_STORED), answer.remark)
         self.disk.heal()
         self.assertEqual(self.send(client).fields["queueOffset"], "1")
         self.assertEqual([r.queue_offset for r in records(client.ask(11, pull_fields()))], [0, 1])
+
+    def test_disk_that_takes_nothing_for_a_while(self) -> None:
+        """What was being written when it failed is in doubt; what comes before that is undone is refused: 14."""
+        client = self.connect()
+        self.send(client)
+        self.disk.fail_at(1, errno.EIO, times=10, only=["write"])
+        self.assertEqual(self.send(client).code, ResponseCode.SYSTEM_ERROR)
+        self.assertEqual(self.refused(client), ResponseCode.SERVICE_NOT_AVAILABLE)
+        self.disk.heal()
+        self.assertEqual(self.send(client).fields["queueOffset"], "1")
 
     def test_topic_that_cannot_be_saved(self) -> None:
         """A send that creates its topic is refused when the topic's configuration does not reach the disk."""

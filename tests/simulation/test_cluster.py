@@ -40,6 +40,8 @@ DISKS = (
     "disk-error",
 )
 
+FAILING = ("sync-error", "disk-error", "kill", "slow-disk")
+
 # A seed that once found something stays here, with what it found.
 SEEDS: tuple[tuple[str, int, Sequence[str], str], ...] = (
     (ALONE, 34, ALL_KINDS, "after a failed sync and a restart the page cache was taken for the disk"),
@@ -48,6 +50,7 @@ SEEDS: tuple[tuple[str, int, Sequence[str], str], ...] = (
     (CLASSIC, 14, ALL_KINDS, "a queue that began with padding seemed to begin within it once a power cut had torn it"),
     (CLASSIC, 15, ALL_KINDS, "a slave that had registered 18 ms before its master followed nobody for a whole period"),
     (CLASSIC, 45, ALL_KINDS, "registrations went on over a connection to the nameserver that had been cut for long"),
+    (CLASSIC, 7404, FAILING, "an append that was refused was whole on the disk when the process was killed"),
     (CONTROLLER, 8, ALL_KINDS, "a send that was passed on and stored was refused by a broker that stopped"),
     (CONTROLLER, 19, ALL_KINDS, "a connection to a controller that was given up at a stop failed unseen"),
     (CONTROLLER, 42, ALL_KINDS, "a broker that did not lead any more said that it had made a topic"),

@@ -21,12 +21,12 @@ from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.message_keys import batch_keys
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.plain_send import PlainSends
-from rocketha.broker.send_answer import SendAnswers
+from rocketha.broker.send_answer import MAYBE_STORED, SendAnswers
 from rocketha.broker.send_header import SendHeader, parse
 from rocketha.broker.state import BrokerState
 from rocketha.broker.stored_properties import StoredProperties, in_java_order
 from rocketha.broker.topics import TopicConfig
-from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
+from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused, WriteInDoubt
 from rocketha.store.append import Group
 from rocketha.store.dispatch import index_keys, tags_code
 from rocketha.store.message_store import MessageStore
@@ -453,9 +453,11 @@ class Sends:
         self._refuse(staged, self.disk_failed(failure))
 
     def disk_failed(self, failure: Exception) -> Answer:
-        """To a send that the disk did not let in."""
-        remark = f"service not available now: the broker's disk failed: {failure}"
-        return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark, self._region_fields)
+        """To a send that the disk did not let in, or perhaps half."""
+        remark = f"the broker's disk failed: {failure}"
+        if isinstance(failure, WriteInDoubt):
+            return Answer(ResponseCode.SYSTEM_ERROR, f"{remark}: {MAYBE_STORED}", self._region_fields)
+        return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {remark}", self._region_fields)
 
     @staticmethod
     def _refuse(staged: list[_Staged], answer: Answer) -> None:

@@ -16,6 +16,10 @@ import orjson
 from rocketha.broker.acknowledgements import Acknowledgements, Replicas, Writer
 from rocketha.wire.remoting import VERSION
 
+MAYBE_STORED = "it may have stored the message, or not"
+"""How a remark ends, under code 1, where nobody knows.  Java's broker says as much with a bare UNKNOWN_ERROR; its
+producer sends the message again, to another broker if there is one, as after a refusal."""
+
 _PREFIX = struct.Struct(">iI")
 
 

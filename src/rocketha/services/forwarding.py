@@ -39,6 +39,7 @@ from rocketha.broker import forward_rules
 from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, REFUSALS, Course, epoch_in
 from rocketha.broker.master_watch import Mastership, MasterWatch
+from rocketha.broker.send_answer import MAYBE_STORED
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.remoting import OPAQUE_MAX, RemotingProtocol
@@ -47,9 +48,7 @@ from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FRAME_LIMIT
 from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, encode
 
-IN_DOUBT = Answer(
-    ResponseCode.SYSTEM_ERROR, "passed on to the master, which did not answer: it may have stored the message, or not"
-)
+IN_DOUBT = Answer(ResponseCode.SYSTEM_ERROR, f"passed on to the master, which did not answer: {MAYBE_STORED}")
 RETRY_S = 0.1
 """Between two attempts to connect to a master that is known and cannot be reached."""
 CONNECT_S = forward_rules.HOLD_MS / 1000

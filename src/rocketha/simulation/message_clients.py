@@ -16,8 +16,8 @@ from typing import Any
 
 from twisted.internet import defer, error, task
 
+from rocketha.broker.send_answer import MAYBE_STORED
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.forwarding import IN_DOUBT
 from rocketha.simulation.host import Process
 from rocketha.simulation.message_oracle import SEPARATOR, Attempt, MessageOracle, QueueName
 from rocketha.wire import batch, json_dialect, properties
@@ -204,9 +204,9 @@ class Producer:
             self._oracle.acknowledged(attempt, int(answer.fields["queueOffset"]))
         elif answer.code in OPEN:
             self._oracle.left_open(answer.code)
-        elif answer.remark == IN_DOUBT.remark:  # Java's producer sends it again
+        elif answer.code == ResponseCode.SYSTEM_ERROR and (answer.remark or "").endswith(MAYBE_STORED):
             self._oracle.left_open(answer.code)
-            return False
+            return False  # Java's producer sends it again
         else:
             self._oracle.refused(attempt, answer.code)
             return False

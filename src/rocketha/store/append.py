@@ -63,6 +63,7 @@ class Appender:
     def append(self, groups: Sequence[Group], now_ms: int) -> list[list[PutResult] | PlacedBatch]:
         """Store a turn; each group lies in one file.
 
+        :raises WriteInDoubt: nothing is stored, but the next start may find it.
         :raises DiskFailure: nothing was stored.
         :raises InvariantBroken: a message that no caller should have let through.
         """

@@ -10,17 +10,21 @@ the log takes nothing more until the process has started again and looked at wha
 sent what lies behind ``flushed``: a page that was dropped is read as it was before, and raw bytes are checked by
 nobody.  Consumers are shown it, record by record with its CRC, because they may have read it before.
 
-A failed write leaves unknown bytes behind ``end``.  They are zeroed before anything else is appended; as long as that
-fails too, every append is refused.  So what lies behind ``end`` is always zeros, and no crash can bring a refused
-message back.
+A failed write leaves unknown bytes behind ``end``, perhaps all of them.  They are zeroed at once, or, where the disk
+does not take that either, before anything else is appended; until then every append is refused before it begins.  While
+the process lives nothing reads them.  A process that dies before they are zeroed, or a machine whose power fails before
+the zeros are synced, may leave a whole record, and recovery takes it for one: it cannot know what was answered.  So the
+outcome of a write that failed half way is unknown (:class:`WriteInDoubt`), and whoever is told of it must be told so.
+Everything else that is refused has left no byte.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from typing import NamedTuple
 
-from rocketha.errors import DiskFailure, ensure
+from rocketha.errors import DiskFailure, WriteInDoubt, ensure
 from rocketha.store.disk import Buffer, Disk, File
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles, SegmentedFile, zero_tail
@@ -100,6 +104,9 @@ class CommitLog:
         """
         if self.broken is not None:
             raise DiskFailure(self.segments.directory, "write", errno.EIO, self.broken)
+        self._take_back()
+
+    def _take_back(self) -> None:
         while self._spoiled:
             offset, size = self._spoiled[-1]
             base = self.segments.base_of(offset)
@@ -109,7 +116,8 @@ class CommitLog:
     def write(self, runs: list[Run]) -> None:
         """Write a turn; ``end`` moves only when all of it is written.
 
-        :raises DiskFailure: nothing of it counts.
+        :raises WriteInDoubt: nothing of it counts, but the next start may find it.
+        :raises DiskFailure: nothing of it was written.
         """
         begun: list[tuple[int, int]] = []
         end = self.end
@@ -123,8 +131,8 @@ class CommitLog:
                 begun.append((position, len(data)))
                 file.write(position - base, (data,))
                 end = position + len(data)
-        except DiskFailure:
-            self._spoiled.extend(begun)
+        except DiskFailure as failure:
+            self._undo(begun, failure)
             raise
         self.end = end
 
@@ -133,7 +141,8 @@ class CommitLog:
 
         Nothing is copied.  An empty log takes its first file from ``end``.
 
-        :raises DiskFailure: nothing of it counts.
+        :raises WriteInDoubt: nothing of it counts, but the next start may find it.
+        :raises DiskFailure: nothing of it was written.
         """
         view = memoryview(data)
         begun: list[tuple[int, int]] = []
@@ -150,10 +159,19 @@ class CommitLog:
                 file.write(start, (part,))
                 position += len(part)
                 view = view[len(part) :]
-        except DiskFailure:
-            self._spoiled.extend(begun)
+        except DiskFailure as failure:
+            self._undo(begun, failure)
             raise
         self.end = position
+
+    def _undo(self, begun: list[tuple[int, int]], failure: DiskFailure) -> None:
+        """Take back what a failed write may have written; :class:`WriteInDoubt` where there may be something."""
+        if not begun:
+            return
+        self._spoiled.extend(begun)
+        with contextlib.suppress(DiskFailure):
+            self._take_back()
+        raise WriteInDoubt(failure.path, failure.operation, failure.errno, failure.message) from failure
 
     def _writer(self, base: int) -> File:
         file = self._writers.get(base)

@@ -204,6 +204,8 @@ class MessageStore:
 
         Readable at once; durable when :attr:`flushed_offset` has passed them.
 
+        :raises WriteInDoubt: none of them is stored, and none is seen while this process lives; the next one may find
+            some of them, the first ones, if this one dies before a later append is on the disk.
         :raises DiskFailure: none of them is stored, and none will ever be seen.
         :raises InvariantBroken: a message beyond the limits of the configuration, or a topic that is no directory name.
         """

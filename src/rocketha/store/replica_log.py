@@ -159,7 +159,7 @@ class ReplicaLog:
         """Write bytes of the master's log at its end.  An empty log begins at any file's beginning.
 
         :raises RemoteProtocolError: they do not follow what is there.  Nothing was written.
-        :raises DiskFailure: nothing of them counts.
+        :raises DiskFailure: nothing of them counts; the next start may find some of them.
         """
         store = self.store
         log = store.log
