@@ -10,7 +10,7 @@ from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.controller.codes import PrivateCode
-from rocketha.controller.events import AlterSyncStateSet, ElectMaster, Evidence
+from rocketha.controller.events import Alive, AlterSyncStateSet, ElectMaster, Evidence
 from rocketha.controller.group import GroupKey
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.requests import Caller
@@ -254,6 +254,42 @@ class _NoDisk:
             raise DiskFailure("/store", "open", 5, "no disk is there")
 
         return fail
+
+
+class BehindABarrierTests(ControllerCase):
+    """One controller, of which it is not yet known that it has applied what was decided before."""
+
+    @defer.inlineCallbacks
+    def test_a_refusal_does_not_overtake_what_became_a_change(self) -> Any:
+        """When they came, neither request would have changed anything; the first would now.  Were the second refused
+        from the state before that, its master would take the first for undone, which is done after it.
+        """
+        yield self.start_brokers(2)
+        leader = self.leader()
+        alive = tuple(Alive(each) for each in (1, 2))
+
+        def alter(set_epoch: int, *members: int) -> AlterSyncStateSet:
+            evidence = Evidence(alive=alive)
+            return AlterSyncStateSet(CLUSTER, NAME, 1, self.group.master_epoch, set_epoch, members, evidence)
+
+        self.assertEqual(sorted(self.group.in_sync), [1, 2])
+        epoch, barriers = self.group.set_epoch, list[defer.Deferred[None]]()
+
+        def barrier() -> defer.Deferred[None]:
+            barriers.append(defer.Deferred())
+            return barriers[-1]
+
+        self.patch(leader.raft, "barrier", barrier)
+        codes: list[int] = []
+        first = leader._decide(alter(epoch + 1, 1, 2)).addCallback(lambda answer: codes.append(answer.code))
+        between = yield leader._propose(alter(epoch, 1))
+        self.assertEqual((between.code, self.group.set_epoch), (0, epoch + 1))
+        second = leader._decide(alter(epoch + 1, 1, 2, 9)).addCallback(lambda answer: codes.append(answer.code))
+        self.assertEqual(len(barriers), 2)
+        for each in barriers:
+            each.callback(None)
+        yield defer.DeferredList([first, second])
+        self.assertEqual(codes, [0, ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH])
 
 
 class UndecidedTests(ControllerCase):

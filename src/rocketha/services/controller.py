@@ -445,15 +445,18 @@ class ControllerService(service.MultiService):
         )
 
     def _decide(self, event: Event) -> defer.Deferred[Any]:
-        undecided = self._undecided.has(event.broker_name, self.raft.node.applied)
-        if undecided or self.state.preview(event).did is not Did.NOTHING:
+        if self._unchanging(event) is None:
             return self._propose(event)
 
-        def confirmed(_: None) -> Answer | defer.Deferred[Any]:
-            again = self.state.preview(event)
-            return again.answer if again.did is Did.NOTHING else self._propose(event)
+        # Again behind the barrier: what came before it and waited for the same one may be on its way now.
+        return self.raft.barrier().addCallback(lambda _: self._unchanging(event) or self._propose(event))
 
-        return self.raft.barrier().addCallback(confirmed)
+    def _unchanging(self, event: Event) -> Answer | None:
+        """The answer, if it would change nothing and nothing that is on its way could make that otherwise."""
+        if self._undecided.has(event.broker_name, self.raft.node.applied):
+            return None
+        preview = self.state.preview(event)
+        return preview.answer if preview.did is Did.NOTHING else None
 
     def _propose(self, event: Event) -> defer.Deferred[Any]:
         name, raft = event.broker_name, self.raft
