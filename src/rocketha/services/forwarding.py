@@ -25,8 +25,6 @@ The master sees this broker as the client: a message's born host is ours.
 
 from __future__ import annotations
 
-import bisect
-from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
@@ -44,6 +42,7 @@ from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.remoting import OPAQUE_MAX, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.deadline_line import DeadlineLine
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FRAME_LIMIT
 from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, encode
@@ -81,10 +80,6 @@ class _Request:
     answer_until_s: float
     under: Mastership | None = None
     from_epoch: int = 0
-
-
-def _deadline_s(request: _Request) -> float:
-    return request.hold_until_s
 
 
 @attrs.define(eq=False)
@@ -157,9 +152,11 @@ class Forwarding:
         self._client = RemotingClient(clock)
         self._enabled = enabled
         # By whether they are pulls, and whether another broker passed them on to us.
-        # Invariant: each line is in the order of its deadlines, which but for pulls is that in which they came.
-        self._kept: dict[tuple[bool, bool], deque[_Request]] = {
-            (pulls, passed_on): deque() for pulls in (False, True) for passed_on in (False, True)
+        # But for pulls the order of their deadlines is that in which they came.
+        self._kept: dict[tuple[bool, bool], DeadlineLine[_Request]] = {
+            (pulls, passed_on): DeadlineLine(lambda request: request.hold_until_s)
+            for pulls in (False, True)
+            for passed_on in (False, True)
         }
         self.budgets = {
             False: FairBudget(forward_rules.REQUESTS_MAX, forward_rules.BYTES_MAX),
@@ -252,11 +249,11 @@ class Forwarding:
 
     # --- kept
 
-    def _line(self, request: _Request) -> deque[_Request]:
+    def _line(self, request: _Request) -> DeadlineLine[_Request]:
         return self._kept[request.command.code in forward_rules.PULLS, MARK in request.command.fields]
 
     def _keep(self, request: _Request) -> None:
-        bisect.insort(self._line(request), request, key=_deadline_s)  # mostly the last; what came back is older
+        self._line(request).add(request)
         self._arm()
         if self._watch.leads:  # nobody says when it may serve again
             self._try_again()
@@ -270,7 +267,7 @@ class Forwarding:
         return self._retry is not None and self._retry.active()
 
     def _arm(self) -> None:
-        due = min((line[0].hold_until_s for line in self._kept.values() if line), default=None)
+        due = min((line.due_s for line in self._kept.values() if line.due_s is not None), default=None)
         if self._timer is not None and self._timer.active():
             if due is not None and self._timer.getTime() <= due:
                 return
@@ -290,10 +287,10 @@ class Forwarding:
         now_s, epoch, freed = self._clock.seconds(), self._watch.epoch, False
         for line in self._kept.values():
             waited = False
-            while line and line[0].hold_until_s <= now_s:
-                waited |= line[0].from_epoch > epoch
-                self._refuse(line.popleft())
-            freed |= waited and bool(line) and line[0].from_epoch <= epoch
+            for request in line.overdue(now_s):
+                waited |= request.from_epoch > epoch
+                self._refuse(request)
+            freed |= waited and line.first is not None and line.first.from_epoch <= epoch
         return freed
 
     def go_on(self) -> None:
@@ -309,27 +306,32 @@ class Forwarding:
             return
         link = self._master()
         for line in self._kept.values():
-            way, requests = link, list(line)
-            line.clear()
-            for request in requests:
-                if way is not None and (way.connection.closed or request.from_epoch > self._watch.epoch):
-                    way = None  # for those behind it, too
-                course = forward_rules.course(request.command, self._watch.address, self._watch.epoch)
-                if course is Course.REFUSE:
-                    self._refuse(request)
-                elif course is Course.HOLD or way is None:
-                    line.append(request)
-                elif not self._pass_on(way, request):
-                    way = None
-                    line.append(request)
+            self._pass_on_line(line, link)
         self._arm()
         if link is not None and link.connection.closed:  # by what was written to it
             self._try_again()
 
+    def _pass_on_line(self, line: DeadlineLine[_Request], link: _Link | None) -> None:
+        way = link
+
+        def stays(request: _Request) -> bool:
+            nonlocal way
+            if way is not None and (way.connection.closed or request.from_epoch > self._watch.epoch):
+                way = None  # for those behind it, too
+            course = forward_rules.course(request.command, self._watch.address, self._watch.epoch)
+            if course is Course.REFUSE:
+                self._refuse(request)
+                return False
+            if course is not Course.HOLD and way is not None:
+                if self._pass_on(way, request):
+                    return False
+                way = None
+            return True
+
+        line.sift(stays)
+
     def _serve_kept(self) -> None:
-        requests = [request for line in self._kept.values() for request in line]
-        for line in self._kept.values():
-            line.clear()
+        requests = [request for line in self._kept.values() for request in line.all()]
         self._as_turn(lambda: self._serve_all(requests))
 
     def _serve_all(self, requests: Iterable[_Request]) -> None:
@@ -438,14 +440,9 @@ class Forwarding:
         """A client is gone: nobody waits for its answers; what wants none is still passed on."""
         waited = False
         for line in self._kept.values():
-            requests = list(line)
-            line.clear()
-            for request in requests:
-                if request.connection is connection and not request.command.is_oneway:
-                    waited |= request.from_epoch > self._watch.epoch
-                    self._done(request)
-                else:
-                    line.append(request)
+            for request in line.sift(lambda each: each.connection is not connection or each.command.is_oneway):
+                waited |= request.from_epoch > self._watch.epoch
+                self._done(request)
         for asked in list(self._pulling.get(connection.id, {}).values()):
             asked.cancel()
         if waited:  # and those behind it with it
@@ -455,8 +452,8 @@ class Forwarding:
         """Refuse what is kept and what comes; what is on its way may still be answered."""
         self._enabled = False
         for line in self._kept.values():
-            while line:
-                self._refuse(line.popleft())
+            for request in line.all():
+                self._refuse(request)
 
     def stop(self) -> None:
         """Refuse what is kept; what is on its way is in doubt."""

@@ -8,8 +8,6 @@ the same or for something else, is still refused when its first time is over; so
 
 from __future__ import annotations
 
-import bisect
-from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +17,7 @@ from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.broker.role import BUSY
 from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
+from rocketha.services.deadline_line import DeadlineLine
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
@@ -36,10 +35,6 @@ class _Parked(NamedTuple):
     needs: str
 
 
-def _deadline_s(parked: _Parked) -> float:
-    return parked.until_s
-
-
 class ParkedRequests:
     """Those of one broker.
 
@@ -48,7 +43,7 @@ class ParkedRequests:
 
     def __init__(self, clock: Any) -> None:
         self._clock = clock
-        self._parked: deque[_Parked] = deque()  # in the order of their deadlines, and so of their arrival
+        self._parked: DeadlineLine[_Parked] = DeadlineLine(lambda parked: parked.until_s)
         self._serving: _Parked | None = None  # it comes back here if it has to wait once more
         self._budget = FairBudget(PARKED_MAX, PARKED_BYTES_MAX)
         self._timer: Any = None
@@ -67,7 +62,7 @@ class ParkedRequests:
             return BUSY
         if self._serving is not None and self._serving.command is command:
             until_s = min(until_s, self._serving.until_s)
-        bisect.insort(self._parked, _Parked(connection, command, size, until_s, needs), key=_deadline_s)
+        self._parked.add(_Parked(connection, command, size, until_s, needs))
         self._arm()
         return None
 
@@ -111,20 +106,18 @@ class ParkedRequests:
         return len(taken)
 
     def _take(self, which: Callable[[str], bool]) -> list[_Parked]:
-        taken: list[_Parked] = []
-        kept: deque[_Parked] = deque()
-        for each in self._parked:
-            (taken if which(each.needs) else kept).append(each)
-        self._parked = kept
+        taken = self._parked.sift(lambda each: not which(each.needs))
         for each in taken:
             self._budget.give_back(each.connection.id, each.bytes)
-        if not kept and self._timer is not None:
+        if not self._parked and self._timer is not None:
             self._timer.cancel()
             self._timer = None
         return taken
 
     def _arm(self) -> None:
-        due_s = self._parked[0].until_s
+        due_s = self._parked.due_s
+        if due_s is None:
+            return
         if self._timer is not None:
             if self._timer.getTime() <= due_s:
                 return
@@ -134,13 +127,10 @@ class ParkedRequests:
     def _time_over(self) -> None:
         self._timer = None
         self._refuse_overdue()
-        if self._parked:
-            self._arm()
+        self._arm()
 
     def _refuse_overdue(self) -> None:
-        now_s = self._clock.seconds()
-        while self._parked and self._parked[0].until_s <= now_s:
-            overdue = self._parked.popleft()
+        for overdue in self._parked.overdue(self._clock.seconds()):
             self._budget.give_back(overdue.connection.id, overdue.bytes)
             self._answer(overdue, BUSY)
 
