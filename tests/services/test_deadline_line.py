@@ -53,3 +53,15 @@ class DeadlineLineTests(unittest.TestCase):
         self.assertEqual(self.line.sift(stays), [(1.0, ""), (3.0, ""), (5.0, "")])
         self.assertEqual(len(seen), 6)
         self.assertEqual(list(self.line.all()), [(0.0, ""), (2.0, ""), (4.0, ""), (9.0, "new")])
+
+    def test_one_that_comes_while_sifting(self) -> None:
+        """Those that stay and were not looked at yet do not get behind it."""
+        self.add((1.0, "goes"), (2.0, "stays"))
+
+        def stays(pair: Pair) -> bool:
+            if pair[1] == "goes":
+                self.add((3.0, "new"))
+            return pair[1] != "goes"
+
+        self.line.sift(stays)
+        self.assertEqual(list(self.line.all()), [(2.0, "stays"), (3.0, "new")])

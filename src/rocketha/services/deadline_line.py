@@ -57,7 +57,7 @@ class DeadlineLine(Generic[_Request]):
         self._requests.clear()
         for request in requests:
             if stays(request):
-                self._requests.append(request)
+                self.add(request)
             else:
                 gone.append(request)
         return gone
