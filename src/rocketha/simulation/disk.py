@@ -35,6 +35,7 @@ class SimulatedDisk(MemoryDisk):
     :ivar spent_s: time taken by the operations since somebody looked.
     :ivar die_at: the process dies at the so-maniest operation from now; 0 for never.
     :ivar died: called then.
+    :ivar gone: whoever asks for something is dead: what a Deferred, which stops any exception, has gone on with.
     :ivar syncs: how many were asked for.
     """
 
@@ -44,12 +45,15 @@ class SimulatedDisk(MemoryDisk):
         self.read_s = 0.0
         self.spent_s = 0.0
         self.die_at = 0
+        self.gone = False
         self.syncs = 0
         self.broken = False
         self.died: Callable[[], None] = lambda: None
 
     def step(self, path: str, operation: str) -> None:
         """See :meth:`MemoryDisk.step`; dies here, before the operation takes effect."""
+        if self.gone:
+            raise ProcessDied(f"before {operation} of {path}")
         if self.die_at:
             self.die_at -= 1
             if not self.die_at:

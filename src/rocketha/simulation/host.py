@@ -71,7 +71,7 @@ class Host:
         self.random = chance
         self.station: Station = network.add(name, address)
         self.disk = SimulatedDisk(chance)
-        self.disk.died = self.kill
+        self.disk.died = self._dies
         self.process: Process | None = None
         self.program: Program | None = None
         self.starts = 0
@@ -115,6 +115,12 @@ class Host:
         """The process dies; what it wrote stays in the kernel's memory."""
         if self._end_process("is killed"):
             self.disk.kill()
+
+    def _dies(self) -> None:
+        """In the middle of an event, of which nothing may be written any more."""
+        self.kill()
+        self.disk.gone = True
+        self.scheduler.after(0.0, None, setattr, self.disk, "gone", False)
 
     def exited(self, why: str = "") -> None:
         """The process ended itself."""
