@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unittest
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,22 +10,25 @@ from twisted.internet import defer
 
 from rocketha.broker.delay_levels import DelayLevels, parse_levels
 from rocketha.broker.effects import SaveConfig
+from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.requests import request_table
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
+from rocketha.broker.topics import TopicConfig
 from rocketha.errors import DiskFailure
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.broker_files import BrokerFiles, Saved
 from rocketha.services.metadata_sync import MetadataSync
 from rocketha.services.table_waits import SavedAnswers
-from rocketha.simulation.host import Host, Process
+from rocketha.simulation.host import Process
 from rocketha.simulation.world import World
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.store_files import QueueUnit
 from tests.broker.support import ListStore
+from tests.services.world_case import WorldCase
 
 PORT = 10911
 WALL_S = 1_700_000_000
@@ -171,7 +173,7 @@ class Node:
         """Nothing is staged."""
 
 
-class TablesCase(unittest.TestCase):
+class TablesCase(WorldCase):
     """A world of such brokers and one administrator."""
 
     ack_timeout_ms = 1000
@@ -189,14 +191,9 @@ class TablesCase(unittest.TestCase):
         self.world.run(0.01)
         return self.node(name)
 
-    def host(self, name: str) -> Host:
-        return self.world.hosts[name]
-
     def node(self, name: str) -> Node:
         """The present incarnation of a broker."""
-        process = self.host(name).process
-        assert process is not None
-        found: Node = process.service
+        found: Node = self.running(name)
         return found
 
     def lead(self, node: Node, *slaves: Node, epoch: int = 1, members: frozenset[int] | None = None) -> None:
@@ -227,3 +224,36 @@ class TablesCase(unittest.TestCase):
         assert process is not None
         process.reactor.callLater(0, now)
         return answers
+
+
+def fill(node: Node) -> None:
+    """Something in every table."""
+    now_ms = node.now_ms()
+    node.state.topics.put(TopicConfig("T", 3, 3, attributes={"message.type": "FIFO"}), now_ms)
+    node.state.groups.update(SubscriptionGroupConfig("G", retry_max_times=3), now_ms)
+    node.state.groups.forbid("G", "T", 4, True, now_ms)
+    for _ in range(20):
+        node.store.put("T", 0, now_ms)
+        node.store.put("T", 1, now_ms)
+    node.state.offsets.commit("G", "T", 1, 17, now_ms)
+    node.delays.advance(2, 5, now_ms)
+    node.state.modes.replace({"T": {"G": {"mode": "POP"}}})
+
+
+class FilledPairCase(TablesCase):
+    """Two, the first of which has something in every table; nobody has said who is master."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.master, self.slave = self.add("a", 1), self.add("b", 2)
+        fill(self.master)
+
+
+class LedTrioCase(TablesCase):
+    """A master and two slaves, level."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.master, self.one, self.two = self.add("a", 1), self.add("b", 2), self.add("c", 3)
+        self.lead(self.master, self.one, self.two)
+        self.world.run(0.5)

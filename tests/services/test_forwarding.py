@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import unittest
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -19,10 +18,11 @@ from rocketha.errors import RequestRefused
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.forwarding import IN_DOUBT, UNSENT_MAX, Forwarding
-from rocketha.simulation.host import Host, Process
+from rocketha.simulation.host import Process
 from rocketha.simulation.world import World
 from rocketha.wire.framing import FRAME_LIMIT
 from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, encode
+from tests.services.world_case import WorldCase
 
 PORT = 10911
 SEND, PULL, OFFSET, HEARTBEAT = 310, 11, 15, 34
@@ -119,26 +119,26 @@ class Producer:
         (self.unanswered if failure.check(error.TimeoutError) else self.failed).append(body)
 
 
-class ForwardingCase(unittest.TestCase):
+class ForwardingCase(WorldCase):
     enabled = True
 
     def setUp(self) -> None:
         self.world = World(3)
         for name in ("a", "b", "c"):
             self.world.add_host(name, lambda process: Node(process, self.enabled))
-        self.world.add_host("producer", Producer)
-        self.world.run(0.01)
+        self.producer = self.add_producer("producer")
         self.a, self.b, self.c = (self.node(name) for name in ("a", "b", "c"))
-        self.producer: Producer = self.host("producer").process.service  # type: ignore[union-attr]
         self.stopped_s = 0.0
 
-    def host(self, name: str) -> Host:
-        return self.world.hosts[name]
-
     def node(self, name: str) -> Node:
-        process = self.host(name).process
-        assert process is not None
-        found: Node = process.service
+        found: Node = self.running(name)
+        return found
+
+    def add_producer(self, name: str) -> Producer:
+        """One more client."""
+        self.world.add_host(name, Producer)
+        self.world.run(0.01)
+        found: Producer = self.running(name)
         return found
 
     def say(self, node: Node, what: Callable[..., Any], *args: Any) -> None:
@@ -557,9 +557,7 @@ class FailureTests(ForwardingCase):
 
     def test_another_client_stays(self) -> None:
         """What it asked is still kept when somebody else goes."""
-        self.world.add_host("other", Producer)
-        self.world.run(0.01)
-        other: Producer = self.host("other").process.service  # type: ignore[union-attr]
+        other = self.add_producer("other")
         self.producer.send(self.a, b"one")
         other.send(self.a, b"two")
         self.world.run(0.2)
@@ -597,9 +595,7 @@ class FailureTests(ForwardingCase):
 class BoundTests(ForwardingCase):
     def setUp(self) -> None:
         super().setUp()
-        self.world.add_host("other", Producer)
-        self.world.run(0.01)
-        self.other: Producer = self.host("other").process.service  # type: ignore[union-attr]
+        self.other = self.add_producer("other")
 
     def test_requests(self) -> None:
         """What one client has beyond its part is refused at once; there is a part for another one."""

@@ -16,7 +16,7 @@ from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.forwarding import IN_DOUBT, RETRY_S, UNSENT_MAX
 from rocketha.simulation import stream
 from rocketha.wire.remoting import Answer, Command
-from tests.services.test_forwarding import OFFSET, PULL, ForwardingCase, Producer
+from tests.services.test_forwarding import OFFSET, PULL, ForwardingCase
 
 HOLD_S = forward_rules.HOLD_MS / 1000
 
@@ -183,9 +183,7 @@ class LineTests(ForwardingCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.world.add_host("other", Producer)
-        self.world.run(0.01)
-        self.other: Producer = self.host("other").process.service  # type: ignore[union-attr]
+        self.other = self.add_producer("other")
 
     def test_what_is_kept_for_a_forwarder_is_in_nobodys_way(self) -> None:
         """It says that we will be master; for all we know another one is, and our clients' requests go there."""
@@ -369,9 +367,7 @@ class NewerMasterTests(ForwardingCase):
         """They are passed on then, if nothing else is in their way; whoever erred in this is a master that serves."""
         answers = [Answer(BUSY.code, "", {forward_rules.NEWER_MARK: "9"})]
         self.say(self.b, self.b.watch.own, 4)
-        self.world.add_host("other", Producer)
-        self.world.run(0.1)
-        other: Producer = self.host("other").process.service  # type: ignore[union-attr]
+        other = self.add_producer("other")
         serve = self.b.serve
         self.b.serve = lambda *what: answers.pop() if answers else serve(*what)  # type: ignore[method-assign]
         self.producer.send(self.a, b"one")
@@ -385,13 +381,18 @@ class NewerMasterTests(ForwardingCase):
         self.assertEqual({body: code for body, (code, _) in other.answers.items()}, {b"two": 0, b"three": 0})
         self.nothing_left()
 
-    def test_it_refuses_many_and_the_newer_one_cannot_be_reached(self) -> None:
-        """Each waits for the connection, and costs about what one costs: nobody goes through all of them for each."""
+    def many_kept(self) -> list[bytes]:
+        """What b has got from a and keeps, as it knows of no master."""
         self.say(self.b, self.b.watch.unknown)
         bodies = [b"%03d" % number for number in range(300)]
         self.producer.send(self.a, *bodies)
         self.world.run(0.3)
         self.assertEqual(self.b.forwarding.kept, len(bodies))
+        return bodies
+
+    def test_it_refuses_many_and_the_newer_one_cannot_be_reached(self) -> None:
+        """Each waits for the connection, and costs about what one costs: nobody goes through all of them for each."""
+        bodies = self.many_kept()
         self.world.partition("cut", [self.host("a")], [self.host("c")])
         self.say(self.a, self.a.watch.other, self.c.address, 4)
         self.say(self.b, self.b.watch.other, self.c.address, 4)
@@ -407,10 +408,7 @@ class NewerMasterTests(ForwardingCase):
 
     def test_it_refuses_many_and_the_newer_one_does_not_read(self) -> None:
         """The same: what does not fit into our buffer for it waits for the next attempt."""
-        self.say(self.b, self.b.watch.unknown)
-        bodies = [b"%03d" % number for number in range(300)]
-        self.producer.send(self.a, *bodies)
-        self.world.run(0.3)
+        bodies = self.many_kept()
         self.master_is(self.c, self.a, epoch=4)
         self.producer.send(self.a, b"before")
         self.world.run(0.1)

@@ -8,7 +8,6 @@ from typing import Any
 
 from twisted.logger import capturedLogs
 
-from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.metadata_waits import STRANGER_MS
 from rocketha.broker.state import BrokerRules
 from rocketha.broker.topics import TopicConfig
@@ -16,7 +15,7 @@ from rocketha.services.metadata_master import AWAIT_METADATA, version_text
 from rocketha.wire import json_dialect
 from rocketha.wire.remoting import Answer, Command
 from tests.broker.support import topic_fields
-from tests.services.tables_case import Node, TablesCase
+from tests.services.tables_case import FilledPairCase, LedTrioCase, Node, TablesCase, fill
 
 UPDATE_TOPIC, DELETE_TOPIC, UPDATE_GROUP, UPDATE_OFFSET = 17, 215, 200, 15
 ALL_TOPICS, ALL_OFFSETS, ALL_DELAYS, ALL_GROUPS, ALL_MODES = 21, 43, 45, 201, 402
@@ -35,25 +34,9 @@ def same_tables(one: Node, other: Node) -> bool:
     )
 
 
-def fill(node: Node) -> None:
-    """Something in every table."""
-    now_ms = node.now_ms()
-    node.state.topics.put(TopicConfig("T", 3, 3, attributes={"message.type": "FIFO"}), now_ms)
-    node.state.groups.update(SubscriptionGroupConfig("G", retry_max_times=3), now_ms)
-    node.state.groups.forbid("G", "T", 4, True, now_ms)
-    for _ in range(20):
-        node.store.put("T", 0, now_ms)
-        node.store.put("T", 1, now_ms)
-    node.state.offsets.commit("G", "T", 1, 17, now_ms)
-    node.delays.advance(2, 5, now_ms)
-    node.state.modes.replace({"T": {"G": {"mode": "POP"}}})
-
-
-class OurMasterTests(TablesCase):
+class OurMasterTests(FilledPairCase):
     def setUp(self) -> None:
         super().setUp()
-        self.master, self.slave = self.add("a", 1), self.add("b", 2)
-        fill(self.master)
         self.lead(self.master, self.slave)
 
     def test_all_tables_at_once(self) -> None:
@@ -290,13 +273,11 @@ class OurMasterTests(TablesCase):
         self.assertEqual(self.master.asked, [])
 
 
-class FaultTests(TablesCase):
+class FaultTests(FilledPairCase):
     """Exceptions that nobody reckoned with, on the slave."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.master, self.slave = self.add("a", 1), self.add("b", 2)
-        fill(self.master)
         self.raised: list[float] = []
 
     def wrong(self, *_: Any) -> None:
@@ -451,17 +432,18 @@ class JavaMasterTests(TablesCase):
         self.assertIn("T", self.slave.state.topics)
 
 
-class AcknowledgedTests(TablesCase):
+class AcknowledgedTests(LedTrioCase):
     """What is acknowledged is at every member of the SyncStateSet (regression F2)."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.master, self.one, self.two = self.add("a", 1), self.add("b", 2), self.add("c", 3)
-        self.lead(self.master, self.one, self.two)
-        self.world.run(0.5)
 
     def make(self, topic: str = "New") -> list[Command]:
         return self.ask(self.master, UPDATE_TOPIC, topic_fields(topic))
+
+    def thaw_brings(self, answers: list[Command]) -> None:
+        """The member that stood still was waited for, and when it goes on there is success."""
+        self.assertEqual(answers, [])
+        self.host("c").thaw()
+        self.world.run(0.1)
+        self.assertEqual([answer.code for answer in answers], [0])
 
     def test_f2_an_acknowledged_topic_outlives_its_master(self) -> None:
         """The master dies in the moment of the answer: each replica has the topic on its disk."""
@@ -523,10 +505,7 @@ class AcknowledgedTests(TablesCase):
         self.world.run(0.1)
         answers = self.make()
         self.world.run(0.5)
-        self.assertEqual(answers, [])
-        self.host("c").thaw()
-        self.world.run(0.1)
-        self.assertEqual([answer.code for answer in answers], [0])
+        self.thaw_brings(answers)
         self.assertIn("New", self.two.saved("topics"))
 
     def test_a_member_that_is_cut_off_from_the_beginning(self) -> None:
@@ -605,10 +584,7 @@ class AcknowledgedTests(TablesCase):
         self.world.run(0.1)
         self.master.watch.own(2, frozenset({1, 2, 3}))
         self.world.run(0.1)
-        self.assertEqual(answers, [])
-        self.host("c").thaw()
-        self.world.run(0.1)
-        self.assertEqual([answer.code for answer in answers], [0])
+        self.thaw_brings(answers)
 
     def test_who_asked_is_gone(self) -> None:
         """Its answer is dropped without noise."""

@@ -16,8 +16,8 @@ from rocketha.wire.remoting import Answer, Command
 from tests.broker.support import topic_fields
 from tests.services.controlled_case import ControlledCase
 from tests.services.replication_case import NAMESERVER_PORT, ReplicationCase
-from tests.services.tables_case import TablesCase
-from tests.services.test_metadata_sync import ALL_OFFSETS, ALL_TOPICS, DELETE_TOPIC, fill
+from tests.services.tables_case import FilledPairCase
+from tests.services.test_metadata_sync import ALL_OFFSETS, ALL_TOPICS, DELETE_TOPIC
 
 
 def tables_of(broker: Any) -> tuple[Any, ...]:
@@ -184,13 +184,8 @@ class ClassicTests(ReplicationCase):
         self.until("it is taken", lambda: "New" in self.service(self.slave).state.topics, 12)
 
 
-class LinkTests(TablesCase):
+class LinkTests(FilledPairCase):
     """When the log follows and when not."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.master, self.slave = self.add("a", 1), self.add("b", 2)
-        fill(self.master)
 
     def test_nothing_is_asked_without_a_link(self) -> None:
         """And all of it as soon as there is one."""

@@ -15,7 +15,7 @@ from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 from tests.broker.support import topic_fields
 from tests.services.broker_case import BrokerCase, Client, HeldWork, heartbeat, pull_fields, records, send_fields
-from tests.services.tables_case import TablesCase
+from tests.services.tables_case import LedTrioCase
 
 UPDATE_TOPIC = RequestCode.UPDATE_AND_CREATE_TOPIC
 DISK_FAILED = ResponseCode.SERVICE_NOT_AVAILABLE
@@ -534,14 +534,11 @@ class CrashTests(SlowTableCase):
         self.assertGreater(whole, 2)
 
 
-class TermTests(TablesCase):
+class TermTests(LedTrioCase):
     """A master of three whose disk takes seconds for a table."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.master, self.one, self.two = self.add("a", 1), self.add("b", 2), self.add("c", 3)
-        self.lead(self.master, self.one, self.two)
-        self.world.run(0.5)
         self.host("a").disk.slow = 3000.0
 
     def make(self) -> list[Command]:
