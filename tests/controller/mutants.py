@@ -299,7 +299,7 @@ MUTANTS = [
     Mutant(
         "a mastership is taken from one never heard, for nobody",
         "controller/suspicion.py",
-        "return not suspicion.candidates(group.in_sync, self._living(group, now_ms))",
+        "return not suspicion.candidates(group.in_sync, self._succession.living(group, now_ms))",
         "return False",
     ),
     Mutant(

@@ -13,11 +13,11 @@ which answers is the table of docs/controller.rst, "Who is dead"; ``port_answere
 ``refuses`` counts as silence where the port was found unreachable although heartbeats came: then the address that the
 broker advertises is wrong, and a refusal says nothing.  A heartbeat ends a suspicion in any state.
 
-A dead master is followed by one :class:`Elect`, with the members that answered in this round as its evidence: a replica
-that is itself dead or frozen but not yet missed must not be chosen.  It waits a moment for them, but not once that one
-has answered who would win whatever the others said.  While a set has no live master and one of its
-members is alive, the election is tried again.  Slaves are suspected too, since the dead may not be elected, but that
-elects nobody (regression B4).
+A dead master is followed by one election (:mod:`rocketha.controller.succession`), with the members that answered in
+this round as its evidence: a replica that is itself dead or frozen but not yet missed must not be chosen.  It waits a
+moment for them, but not once that one has answered who would win whatever the others said.  While a set has no live
+master and one of its members is alive, the election is tried again.  Slaves are suspected too, since the dead may not
+be elected, but that elects nobody (regression B4).
 
 Only a leader suspects.  Having just become one it believes its own table, which it kept as a follower.  Masters never
 heard are asked at once, but not believed to be dead as soon as others (:mod:`rocketha.controller.fresh`).
@@ -29,24 +29,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rocketha.controller.elections import best
-from rocketha.controller.events import Alive, Seen, Why
+from rocketha.controller.events import Why
 from rocketha.controller.fresh import OPEN_MAX, FreshLeader
 from rocketha.controller.liveness import Liveness, ReplicaKey
+from rocketha.controller.succession import Succession
 from rocketha.controller.suspect import State, Suspect
 from rocketha.controller.suspicion_effects import (
     AskControllers,
     Cleared,
     Died,
     Effect,
-    Elect,
     Held,
     Probe,
     Reading,
     Suspected,
     Verdict,
 )
-from rocketha.controller.watched import Group, Groups, Times, address_of, led_group, master_key
+from rocketha.controller.watched import Groups, Times, address_of, led_group, master_key
 
 ROUNDS_MAX = 20
 """Rounds that may begin between two ticks.  When hundreds fall silent together it is more likely we who are deaf, and
@@ -69,10 +68,10 @@ class Suspicions:
         self._groups = groups
         self._liveness = liveness
         self._times = times
-        self.unclean = unclean
         self.controllers = 1
         """How many vote, this one included; kept by the service."""
         self.fresh = FreshLeader(groups, liveness, times)
+        self._succession = Succession(groups, liveness, times, unclean)
         self._open: dict[ReplicaKey, Suspect] = {}
         self._by_question: dict[int, ReplicaKey] = {}
         self._question = 0
@@ -81,10 +80,17 @@ class Suspicions:
         self._reachable: dict[str, bool] = {}
         # When a replica registered that was not the master.
         self._starting: dict[ReplicaKey, int] = {}
-        # (cluster, broker name) -> when its next election may be tried.
-        self._elections: dict[tuple[str, str], int] = {}
 
     # -- what the service asks ------------------------------------------------------------------------------------
+
+    @property
+    def unclean(self) -> bool:
+        """Whether a replica outside the in-sync set may be elected."""
+        return self._succession.unclean
+
+    @unclean.setter
+    def unclean(self, may: bool) -> None:
+        self._succession.unclean = may
 
     @property
     def leading(self) -> bool:
@@ -115,7 +121,8 @@ class Suspicions:
     def deposed(self) -> None:
         """It leads no more: whoever does has suspicions of its own."""
         self.fresh.deposed()
-        for each in (self._open, self._by_question, self._reachable, self._starting, self._elections):
+        self._succession.deposed()
+        for each in (self._open, self._by_question, self._reachable, self._starting):
             each.clear()
 
     def heard(self, key: ReplicaKey) -> list[Effect]:
@@ -214,12 +221,8 @@ class Suspicions:
         return self._weigh_refusal(suspicion, now_ms)
 
     def election_ended(self, cluster: str, broker_name: str, now_ms: int) -> None:
-        """An :class:`Elect` was applied or failed: where there is still no live master it may be tried again."""
-        group = self._groups.group(cluster, broker_name)
-        if group is None or (group.master_id is not None and self._alive(group, group.master_id, now_ms)):
-            self._elections.pop((cluster, broker_name), None)
-        elif self.leading:
-            self._elections[cluster, broker_name] = now_ms + self._times.retry
+        """An election was applied or failed: where there is still no live master it may be tried again."""
+        self._succession.ended(cluster, broker_name, self.leading, now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Begin suspicions of the silent and end rounds; to be called every 100 ms or so."""
@@ -258,12 +261,12 @@ class Suspicions:
                 suspicion = self._open.get(key)
                 if suspicion is None or suspicion.state is not State.DEAD:
                     continue
-            here = self._living(group, now_ms)
+            here = self._succession.living(group, now_ms)
             here = [number for number in here if number in group.in_sync] or here  # no outsider before one of the set
             alive = tuple(each for each in here if self.settled(ReplicaKey(group.cluster, group.broker_name, each)))
             if alive:
                 why = f"{'the set has no master' if key is None else 'its master is dead'}, and {_text(alive)} alive"
-                effects += self._elect(group, Why.MASTER_MISSING, why, (), alive, now_ms)
+                effects += self._succession.elect(group, Why.MASTER_MISSING, why, (), alive, now_ms)
         return effects
 
     # -- the machine ----------------------------------------------------------------------------------------------
@@ -295,7 +298,7 @@ class Suspicions:
         if group is None:
             suspicion.again_ms = None
             return effects
-        others = [suspicion.replica._replace(broker_id=number) for number in self._others(group)]
+        others = [suspicion.replica._replace(broker_id=number) for number in self._succession.others(group)]
         others = [key for key in others if self._liveness.alive(key, now_ms) or self.fresh.awaits(key, now_ms)]
         suspicion.asked = tuple(key.broker_id for key in others)
         return effects + self._probe(suspicion, suspicion.asked) + self._ask_controllers(suspicion)
@@ -344,7 +347,7 @@ class Suspicions:
             return False
         if self.fresh.awaits(key, now_ms) and not suspicion.witnessed and not self._liveness.alive(key, now_ms):
             return True
-        return not suspicion.candidates(group.in_sync, self._living(group, now_ms))
+        return not suspicion.candidates(group.in_sync, self._succession.living(group, now_ms))
 
     def _judge(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """The round is over and its port said nothing that settles the matter."""
@@ -410,15 +413,8 @@ class Suspicions:
         if suspicion.state is not State.CHOOSING:
             return []
         hoped = set(suspicion.asked) - suspicion.unfit
-        clear = hoped <= suspicion.links.keys() or self._ahead(suspicion.replica, hoped) in suspicion.links
+        clear = hoped <= suspicion.links.keys() or self._succession.ahead(suspicion.replica, hoped) in suspicion.links
         return self._choose(suspicion, now_ms) if clear else []
-
-    def _ahead(self, dead: ReplicaKey, numbers: set[int]) -> int:
-        """Whom an election would choose of these, by their heartbeats."""
-        group = led_group(self._groups, dead)
-        found = numbers & set(group.in_sync if group is not None else ()) or numbers
-        known = [(number, self._liveness.last(dead._replace(broker_id=number))) for number in found]
-        return best(Alive(each, last.epoch, last.max_offset, last.priority) for each, last in known if last is not None)
 
     def _choose(self, suspicion: Suspect, now_ms: int) -> list[Effect]:
         """The master is dead, and whoever of its set answers in time has answered."""
@@ -426,28 +422,18 @@ class Suspicions:
         suspicion.state = State.DEAD
         if group is None:
             return []
-        candidates = suspicion.candidates(group.in_sync, self._living(group, now_ms))
-        others = [suspicion.replica._replace(broker_id=number) for number in self._others(group)]
+        candidates = suspicion.candidates(group.in_sync, self._succession.living(group, now_ms))
+        others = [suspicion.replica._replace(broker_id=number) for number in self._succession.others(group)]
         if not candidates and self.fresh.may_hear_of(others, now_ms):
             suspicion.state, suspicion.due_ms = State.CHOOSING, now_ms + self._times.choose
             return []
         if not candidates and self._in_first_lease(suspicion, now_ms):
             return self._hold(suspicion, "nobody can be elected yet; its lease runs", now_ms)
-        return self._elect(group, suspicion.kind, suspicion.why, suspicion.seen(), candidates, now_ms)
+        return self._succession.elect(group, suspicion.kind, suspicion.why, suspicion.seen(), candidates, now_ms)
 
     def _in_first_lease(self, suspicion: Suspect, now_ms: int) -> bool:
         """Whether silence says nothing of it yet, because it was never heard; who registers is a new process."""
         return not suspicion.registers and self.fresh.in_first_lease(suspicion.replica, now_ms)
-
-    def _elect(
-        self, group: Group, kind: Why, why: str, seen: tuple[Seen, ...], alive: tuple[int, ...], now_ms: int
-    ) -> list[Effect]:
-        name = (group.cluster, group.broker_name)
-        if now_ms < self._elections.get(name, now_ms):
-            return []
-        # The service says when it ended; should it never do so, the scan tries again.
-        self._elections[name] = now_ms + 5 * self._times.retry
-        return [Elect(group.cluster, group.broker_name, group.master_id, group.master_epoch, alive, kind, why, seen)]
 
     # -- within ---------------------------------------------------------------------------------------------------
 
@@ -465,18 +451,6 @@ class Suspicions:
         """The suspicion whose present round asked this; an answer to an older one is void."""
         key = self._by_question.get(question)
         return None if key is None else self._open.get(key)
-
-    def _electable(self, group: Group) -> list[int]:
-        return sorted(group.addresses) if self.unclean else sorted(set(group.in_sync) & set(group.addresses))
-
-    def _others(self, group: Group) -> list[int]:
-        return [number for number in self._electable(group) if number != group.master_id]
-
-    def _alive(self, group: Group, number: int, now_ms: int) -> bool:
-        return self._liveness.alive(ReplicaKey(group.cluster, group.broker_name, number), now_ms)
-
-    def _living(self, group: Group, now_ms: int) -> list[int]:
-        return [number for number in self._electable(group) if self._alive(group, number, now_ms)]
 
     def _is_majority(self, count: int) -> bool:
         return 2 * count > self.controllers
