@@ -181,7 +181,7 @@ class CrashTests(unittest.TestCase):
         return now
 
     def test_every_operation(self) -> None:
-        """In turn, so that none is left out; and that a run has as many as the sweep covers."""
+        """In turn, so that none is left out; and that a run has as many as the sweep covers.  A kill wastes no id."""
         died = 0
         for operation in range(1, 40):
             for how in ("crash", "kill"):
@@ -196,8 +196,11 @@ class CrashTests(unittest.TestCase):
                 getattr(broker.disk, how)()
                 number = broker.run()
                 self.assertEqual(broker.run(), number)
-                other = Broker(1000, controllers)
-                self.assertNotEqual(other.run(), number)
+                other = Broker(1000, controllers).run()
+                self.assertNotEqual(other, number)
+                group = controllers.state.group(CLUSTER, NAME)
+                if how == "kill" and group is not None:
+                    self.assertEqual(sorted(group.members), sorted((number, other)), f"operation {operation}")
         self.assertGreater(died, 20)
 
 

@@ -93,8 +93,11 @@ class TransferTests(HaCase):
 
         def write() -> None:
             if self.owner.log.end < 60:
+                (link,) = self.port.connections.values()
+                sent = link.bytes_sent
                 self.owner.log.append(self.owner.log.end, text(10, self.owner.log.end))
                 self.port.log_grew()
+                self.assertEqual(link.bytes_sent, sent)
 
         self.owner.on_ack = write
         self.join(replica)
