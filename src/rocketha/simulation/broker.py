@@ -374,7 +374,7 @@ class SimulatedBroker:
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         """A notice of the controllers, a slave's fetch, or somebody who wants to know whether we live."""
         if command.code == RequestCode.NOTIFY_BROKER_ROLE_CHANGED:
-            if self.rules.heeds_notices:
+            if self.rules.heeds_notices and self.number is not None:  # else the answer that gave it its id was lost
                 self._take_role(command)
             return Answer()
         if command.code == FETCH:
