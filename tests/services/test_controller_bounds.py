@@ -69,9 +69,9 @@ class BoundsTests(ControllerCase):
         yield self.start_brokers(1)
         leader = self.leader()
         evidence = Evidence(reason="x" * (LONG + 10_000))
-        failing = leader._propose(ElectMaster(CLUSTER, NAME, evidence=evidence))
+        failing = leader._sequencer.propose(ElectMaster(CLUSTER, NAME, evidence=evidence))
         self.assertIsInstance(self.failureResultOf(failing, RemoteProtocolError), Failure)
-        self.assertFalse(leader._undecided.has(NAME, leader.raft.node.applied))
+        self.assertFalse(leader._sequencer._undecided.has(NAME, leader.raft.node.applied))
         before = leader.state.index
         answer = yield self.brokers[0].elect()
         self.assertEqual((answer.code, leader.state.index), (2011, before))
@@ -256,7 +256,26 @@ class _NoDisk:
         return fail
 
 
-class BehindABarrierTests(ControllerCase):
+class _HeldBarriers(ControllerCase):
+    """Changes of the SyncStateSet of brokers 1 and 2, and barriers that fire when the test says so."""
+
+    def hold_barriers(self) -> list[defer.Deferred[None]]:
+        """Those that the leader is asked for from now on."""
+        barriers: list[defer.Deferred[None]] = []
+
+        def barrier() -> defer.Deferred[None]:
+            barriers.append(defer.Deferred())
+            return barriers[-1]
+
+        self.patch(self.leader().raft, "barrier", barrier)
+        return barriers
+
+    def change(self, set_epoch: int, *members: int) -> AlterSyncStateSet:
+        evidence = Evidence(alive=tuple(Alive(each) for each in (1, 2)))
+        return AlterSyncStateSet(CLUSTER, NAME, 1, self.group.master_epoch, set_epoch, members, evidence)
+
+
+class BehindABarrierTests(_HeldBarriers):
     """One controller, of which it is not yet known that it has applied what was decided before."""
 
     @defer.inlineCallbacks
@@ -265,31 +284,86 @@ class BehindABarrierTests(ControllerCase):
         from the state before that, its master would take the first for undone, which is done after it.
         """
         yield self.start_brokers(2)
-        leader = self.leader()
-        alive = tuple(Alive(each) for each in (1, 2))
-
-        def alter(set_epoch: int, *members: int) -> AlterSyncStateSet:
-            evidence = Evidence(alive=alive)
-            return AlterSyncStateSet(CLUSTER, NAME, 1, self.group.master_epoch, set_epoch, members, evidence)
-
+        decide, propose, alter = self.leader()._sequencer.decide, self.leader()._sequencer.propose, self.change
         self.assertEqual(sorted(self.group.in_sync), [1, 2])
-        epoch, barriers = self.group.set_epoch, list[defer.Deferred[None]]()
-
-        def barrier() -> defer.Deferred[None]:
-            barriers.append(defer.Deferred())
-            return barriers[-1]
-
-        self.patch(leader.raft, "barrier", barrier)
+        epoch, barriers = self.group.set_epoch, self.hold_barriers()
         codes: list[int] = []
-        first = leader._decide(alter(epoch + 1, 1, 2)).addCallback(lambda answer: codes.append(answer.code))
-        between = yield leader._propose(alter(epoch, 1))
+        first = decide(alter(epoch + 1, 1, 2)).addCallback(lambda answer: codes.append(answer.code))
+        between = yield propose(alter(epoch, 1))
         self.assertEqual((between.code, self.group.set_epoch), (0, epoch + 1))
-        second = leader._decide(alter(epoch + 1, 1, 2, 9)).addCallback(lambda answer: codes.append(answer.code))
+        second = decide(alter(epoch + 1, 1, 2, 9)).addCallback(lambda answer: codes.append(answer.code))
         self.assertEqual(len(barriers), 2)
         for each in barriers:
             each.callback(None)
         yield defer.DeferredList([first, second])
         self.assertEqual(codes, [0, ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH])
+
+
+    @defer.inlineCallbacks
+    def test_no_change_overtakes_one_that_waits(self) -> Any:
+        """The first change waits, and would be granted behind its barrier.  The second has to follow the log at once,
+        as something of its set is on its way, and names a broker that nobody knows.  Were it refused for that before
+        the first is made, the master would take the first for undone, and acknowledge without broker 2.
+        """
+        yield self.start_brokers(2)
+        sequencer, barriers = self.leader()._sequencer, self.hold_barriers()
+        epoch, codes = self.group.set_epoch, dict[str, int]()
+
+        def ask(name: str, change: AlterSyncStateSet) -> defer.Deferred[Any]:
+            return sequencer.decide(change).addCallback(lambda answer: codes.update({name: answer.code}))
+
+        first = ask("first", self.change(epoch + 1, 1, 2))
+        between = yield sequencer.propose(self.change(epoch, 1))
+        self.assertEqual((between.code, self.group.set_epoch), (0, epoch + 1))
+        on_its_way = sequencer.propose(self.change(epoch, 1, 2))
+        second = ask("second", self.change(epoch + 1, 1, 9))
+        yield on_its_way
+        for each in barriers:
+            each.callback(None)
+        yield defer.DeferredList([first, second])
+        self.assertEqual(codes, {"first": 0, "second": ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH})
+        self.assertEqual(self.group.in_sync, (1, 2))
+        third = yield sequencer.decide(self.change(epoch + 2, 1))
+        self.assertEqual((third.code, len(barriers)), (0, 2), "nothing waits any more: no barrier is needed")
+
+    @defer.inlineCallbacks
+    def test_one_whose_barrier_fails_holds_nobody_up(self) -> Any:
+        yield self.start_brokers(2)
+        sequencer, barriers = self.leader()._sequencer, self.hold_barriers()
+        first = sequencer.decide(self.change(self.group.set_epoch, 1, 9))
+        barriers[0].errback(NoMajority("in time"))
+        yield self.assertFailure(first, NoMajority)
+        second = yield sequencer.decide(self.change(self.group.set_epoch, 1))
+        self.assertEqual((second.code, len(barriers)), (0, 1))
+
+
+class AnotherTermTests(_HeldBarriers):
+    """Three controllers, of which one leads, then another, then the first again."""
+
+    count = 3
+
+    @defer.inlineCallbacks
+    def hand_over(self, to: str) -> Any:
+        yield self.leader().raft.transfer(to)
+        yield until(f"{to} to lead", lambda: self.leading() == [self.nodes[to]])
+
+    @defer.inlineCallbacks
+    def test_a_change_of_another_term_is_void(self) -> Any:
+        """The leader between may have judged a later one of the same master."""
+        yield self.start_brokers(2)
+        leader, barriers = self.leader(), self.hold_barriers()
+        own = leader.config.controller_dleger_self_id
+        other = next(name for name in self.nodes if name != own)
+        epoch = self.group.set_epoch
+        waiting = leader._sequencer.decide(self.change(epoch + 1, 1, 2))
+        yield self.hand_over(other)
+        between = yield self.leader()._sequencer.propose(self.change(epoch, 1))
+        self.assertEqual(between.code, 0)
+        yield self.hand_over(own)
+        yield until("it has applied that", lambda: self.group.set_epoch == epoch + 1)
+        barriers[0].callback(None)
+        answer = yield waiting
+        self.assertEqual((answer.code, self.group.in_sync), (ResponseCode.CONTROLLER_NOT_LEADER, (1,)))
 
 
 class UndecidedTests(ControllerCase):
@@ -332,7 +406,7 @@ class UndecidedTests(ControllerCase):
 
         def change(*ids: int) -> defer.Deferred[Any]:
             evidence = Evidence(alive=alive)
-            return leader._decide(
+            return leader._sequencer.decide(
                 AlterSyncStateSet(CLUSTER, NAME, 1, group.master_epoch, group.set_epoch, ids, evidence)
             )
 

@@ -25,16 +25,14 @@ from typing import Any, NamedTuple
 from twisted.application import service, strports
 from twisted.internet import defer
 from twisted.python import log
-from twisted.python.failure import Failure
 
 from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.controller import answers, heartbeats
-from rocketha.controller.events import Event, encode
-from rocketha.controller.group import Did, GroupKey
+from rocketha.controller.group import GroupKey
 from rocketha.controller.requests import Caller, Intent, Question, Requests
-from rocketha.controller.state import ControllerState, Outcome
+from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import master_key
-from rocketha.errors import RemoteProtocolError, RequestRefused
+from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.shared_port import SharedPort
@@ -48,11 +46,10 @@ from rocketha.services.controller_elections import Elections
 from rocketha.services.controller_excuses import FULL, excuse
 from rocketha.services.controller_machine import ControllerMachine
 from rocketha.services.controller_notices import Notices
-from rocketha.services.controller_undecided import Undecided
+from rocketha.services.controller_sequencer import Sequencer
 from rocketha.services.controller_watch import TICK_S, Watch
 from rocketha.services.raft import RaftService
 from rocketha.services.raft_options import RaftOptions, RaftView
-from rocketha.services.raft_waiting import ResultUnknown
 from rocketha.services.ticker import Ticker
 from rocketha.store.disk import Disk
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -144,7 +141,6 @@ class ControllerService(service.MultiService):
         self.factory: SharedPort | None = None
         self._ticker: Ticker | None = None
         self._clusters: dict[int, str] = {}  # connection -> the cluster its broker named
-        self._undecided = Undecided()
         self._waiting = FairBudget(WAITING_MAX, WAITING_BYTES_MAX)
         self._led = False
         self.refusals = 0
@@ -234,7 +230,9 @@ class ControllerService(service.MultiService):
             self._reactor = reactor
         config, reactor_ = self.config, self._reactor
         self.state = ControllerState()
-        self._elections = Elections(config, self.state, reactor_.seconds, self._wall, self._propose)
+        self._elections = Elections(
+            config, self.state, reactor_.seconds, self._wall, lambda event: self._sequencer.propose(event)
+        )
         self._watch = Watch(
             reactor_, self._seconds or reactor_.seconds, config, self.state, self.other_voters, self._elections.elect
         )
@@ -242,6 +240,7 @@ class ControllerService(service.MultiService):
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()
         raft = self._raft = self._make_raft(turn)
+        self._sequencer = Sequencer(self.state, raft)
         self._elections.attach(self._watch, self._notices, raft.barrier)
         raft.on_role(self._role_changed)
         # A log that cannot be used was told to on_fatal: only what follows here is news.
@@ -432,7 +431,7 @@ class ControllerService(service.MultiService):
         if isinstance(found, Answer):
             return found
         if isinstance(found, Intent):
-            result = self._decide(found.event)
+            result = self._sequencer.decide(found.event)
         else:
             result = self._inform(found)
         if command.code in _TELLING:
@@ -443,36 +442,6 @@ class ControllerService(service.MultiService):
         return self.raft.barrier().addCallback(
             lambda _: self._requests.answer(question, int(self._wall() * 1000)) if self.leading else answers.NOT_LEADER
         )
-
-    def _decide(self, event: Event) -> defer.Deferred[Any]:
-        if self._unchanging(event) is None:
-            return self._propose(event)
-
-        # Again behind the barrier: what came before it and waited for the same one may be on its way now.
-        return self.raft.barrier().addCallback(lambda _: self._unchanging(event) or self._propose(event))
-
-    def _unchanging(self, event: Event) -> Answer | None:
-        """The answer, if it would change nothing and nothing that is on its way could make that otherwise."""
-        if self._undecided.has(event.broker_name, self.raft.node.applied):
-            return None
-        preview = self.state.preview(event)
-        return preview.answer if preview.did is Did.NOTHING else None
-
-    def _propose(self, event: Event) -> defer.Deferred[Any]:
-        name, raft = event.broker_name, self.raft
-        try:
-            data = encode(event)
-        except RemoteProtocolError as problem:
-            return defer.fail(problem)
-        self._undecided.begun(name)
-
-        def over(result: Any) -> Any:
-            self._undecided.ended(name)
-            if isinstance(result, Failure) and result.check(ResultUnknown):
-                self._undecided.given_up(name, raft.node.last_index, raft.node.applied)
-            return result.answer if isinstance(result, Outcome) else result
-
-        return self.raft.propose(data).addBoth(over)
 
     def _telling(self, connection: RemotingProtocol, command: Command, caller: Caller, answer: Answer) -> Answer:
         """An answer is about to tell a broker who leads its set."""
