@@ -66,10 +66,14 @@ class Log:
         self.begin = begin
         self.data = bytearray(data)
         self.file_size = file_size
+        self.record = 1  # bytes of each
 
     @property
     def end(self) -> int:
         return self.begin + len(self.data)
+
+    def part_of_record(self, offset: int, limit: int) -> bool:
+        return limit <= offset or (offset % self.record == 0 and limit < offset + self.record)
 
     def readable(self, offset: int) -> int:
         if not self.begin <= offset < self.end:
@@ -160,7 +164,6 @@ class SlaveEnd(End):
         self.epochs = tuple(own)
         self.truth: EpochCache | None = None  # the master's, for the check that bytes come after their epochs
         self.confirm = 0
-        self.record = 1  # bytes of each record: cuts are made where one begins
 
     def run(self, effects: list[Effect], now_ms: int) -> None:
         """Carry them out, and what follows from them."""
@@ -183,7 +186,7 @@ class SlaveEnd(End):
                 assert self.confirm <= effect.offset <= self.log.end
                 self.confirm = effect.offset
             elif isinstance(effect, Align):
-                end = effect.offset - effect.offset % self.record
+                end = effect.offset - effect.offset % self.log.record
                 self.log.cut(end)
                 self.epochs = tuple(entry for entry in effect.epochs if entry.start_offset <= end)
                 assert isinstance(self.machine, AutoswitchSlave)

@@ -114,5 +114,8 @@ class LogViewTests(SynchronousTestCase):
             def readable(self, offset: int) -> int:
                 return self.end - offset
 
+            def part_of_record(self, offset: int, limit: int) -> bool:
+                return limit <= offset
+
         starts = [last_file_start(Log(*log)) for log in ((0, 84594), (0, 100), (0, 65536), (70000, 84594))]
         self.assertEqual(starts, [65536, 0, 65536, 70000])

@@ -123,7 +123,7 @@ class HandshakeTests(SynchronousTestCase):
         mine = text(103) + text(50, 103, by=2)
         theirs = text(103) + text(80, 103, by=3)
         pair = autoswitch(Log(theirs), entries((1, 0), (3, 103)), Log(mine), entries((1, 0), (2, 103)))
-        pair.slave.record = 10
+        pair.slave.log.record = 10
         pair.start()
         self.assertEqual(pair.slave.effects[2], Send(encode_report(100)))
         self.assertEqual(bytes(pair.slave.log.data), theirs)
@@ -171,6 +171,26 @@ class HandshakeTests(SynchronousTestCase):
                 allowed.slave.truth = None
                 self.assertEqual(allowed.start().slave.closed, "")
                 self.assertEqual(len(allowed.slave.of(Align)), 1)
+
+    def test_a_part_of_a_record_may_be_cut_though_it_was_confirmed(self) -> None:
+        """All had so much of it when its master was replaced, and nobody was told of it; the new master cut it off."""
+        theirs = entries((1, 0), (3, 100))
+        for confirmed, cause in ((101, None), (109, None), (110, Cause.BELOW_CONFIRM), (120, Cause.BELOW_CONFIRM)):
+            log = Log(text(130))
+            log.record = 10
+            pair = autoswitch(Log(text(100)), theirs, log, entries((1, 0)), confirmed=confirmed).start()
+            self.assertEqual(pair.slave.of(Close), [Close(pair.slave.closed, cause)] if cause else [])
+            self.assertEqual(pair.slave.log.end, 130 if cause else 100)
+            self.assertEqual(pair.slave.epochs, entries((1, 0)) if cause else theirs)
+
+    def test_a_part_of_the_first_record_may_be_cut(self) -> None:
+        """Likewise where it is all that there ever was, and nothing is equal."""
+        for confirmed in (9, 10):
+            log = Log(text(30))
+            log.record = 10
+            pair = autoswitch(Log(text(20, by=2)), entries((2, 0)), log, entries((1, 0)), confirmed=confirmed).start()
+            self.assertEqual(bool(pair.slave.closed), confirmed == 10)
+            self.assertEqual(bytes(pair.slave.log.data), text(20, by=2) if confirmed < 10 else text(30))
 
     def test_a22_master_of_an_old_epoch(self) -> None:
         """A replica never follows a handshake whose newest epoch is below the one it was told."""

@@ -298,7 +298,6 @@ class BehindABarrierTests(_HeldBarriers):
         yield defer.DeferredList([first, second])
         self.assertEqual(codes, [0, ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH])
 
-
     @defer.inlineCallbacks
     def test_no_change_overtakes_one_that_waits(self) -> Any:
         """The first change waits, and would be granted behind its barrier.  The second has to follow the log at once,

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 from twisted.internet import defer
 
 from rocketha.broker.role import Role
@@ -542,6 +543,36 @@ class SwitchTests(Case):
         bodies = [each.body for each in records(self.pull(two, offset=0))]
         self.assertNotIn(b"lost" * 300, bodies)
         self.assertIn(b"kept", bodies)
+
+    def test_a_master_frozen_within_a_record(self) -> None:
+        """All that count have a part of its last message, which is confirmed as far; the next master cuts that off.
+        When the first thaws it has the whole of that message, of which nobody was told: it follows, and is no stranger
+        for ever for want of what was "confirmed".
+        """
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.send_many(one, 4)
+        self.all_level()
+        begin = self.log(one).end
+        link = self.world.network.link(one.address, two.address)
+        whole, link.quality = link.quality, attrs.evolve(link.quality, bytes_per_s=50_000.0, split=1.0)
+        waiting = self.sending(one, bytes(50_000))
+        self.until("a part is confirmed", lambda: self.log(one).store.confirm_offset > begin, 3.0)
+        one.freeze(whole=False)
+        self.leader = 0
+        self.run_for(0.2)
+        self.assertTrue(begin < self.log(one).store.confirm_offset <= self.log(two).end < self.log(one).end)
+        link.quality = whole
+        self.elect(2)
+        self.assertEqual(self.log(two).end, begin)
+        one.thaw()
+        self.run_for(0.5)
+        self.all_follow()
+        self.full(1, 2)
+        self.all_level()
+        self.assertNotEqual(self.await_(waiting).code, 0)
+        self.assertEqual(self.send(two), 0)
 
     def test_requests_while_the_log_is_cut(self) -> None:
         """They wait a moment for their answer and see the log before or behind the cut, never within."""

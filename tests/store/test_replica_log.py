@@ -493,6 +493,25 @@ class PromotionTests(unittest.TestCase):
                 self.assertEqual((replica.end, replica.lack), (whole, ""), end)
                 self.assertEqual(replica.promote().end, whole)
 
+    def test_a_part_of_a_record_or_more(self) -> None:
+        """Below each limit: a part of what begins there, blanks too; from within a record nothing is said to be one."""
+        master = open_master(memory())
+        fill(master, 0, 300)
+        data = raw(master)
+        disk = memory()
+        replica = open_replica(disk)
+        for at in range(0, len(data), replica.file_size):
+            replica.append_raw(at, data[at : at + replica.file_size])
+        boundaries = [0, *ends(data)]
+        self.assertGreater(len(data), replica.file_size)
+        for low, high in itertools.pairwise(boundaries):
+            for limit in (low - 1, low, low + 1, low + 8, low + 50, (low + high) // 2, high - 1, high, high + 1):
+                if 0 <= limit <= len(data):
+                    self.assertEqual(replica.part_of_record(low, limit), limit < high, (low, limit, high))
+            self.assertFalse(replica.part_of_record(low + 1, high - 1))
+        disk.fail_at(0, times=1000)
+        self.assertFalse(replica.part_of_record(0, 1), "who cannot read it cuts nothing")
+
     def test_what_was_never_synced_is_not_owed(self) -> None:
         """Under ASYNC_FLUSH a power cut takes what was acknowledged from the page cache, perhaps everywhere: a group
         that had to have it again would have no master for ever."""

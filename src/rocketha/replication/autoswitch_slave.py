@@ -8,7 +8,8 @@ up to where both logs are equal.  :class:`Align` has the log cut there and the m
 done and durable (:meth:`AutoswitchSlave.aligned`) it reports, at once, and the master sends from there.
 
 *What was confirmed* is not cut for a master that lacks it: one that was elected with an empty or an older disk.  The
-link closes with :data:`Cause.BELOW_CONFIRM`, unless a person allowed that cut.
+link closes with :data:`Cause.BELOW_CONFIRM`, unless a person allowed that cut.  Of a record that was confirmed in part
+only nobody was told: replicas that had no more of it when its master was replaced may cut it off, and so do others.
 
 *Epochs.*  The link keeps the master's list and a copy of the own one.  Each stamp goes to the master's list, which
 refuses what contradicts it; the own list is what the master's says of the bytes that are there: an epoch is written
@@ -58,7 +59,7 @@ class AutoswitchSlave(SlaveLink):
     """See the module, and :class:`SlaveLink`.
 
     :param hello: who this slave is, in which dialect.
-    :param log: as it is now; not asked later.
+    :param log: its ends are those of now, and not asked later.
     :param entries: the own epochs.
     :param min_epoch: the epoch of the role that this broker was told.  A Java master that was elected twice without a
         message between may show an older one: NO_EPOCH has any master followed.
@@ -67,8 +68,8 @@ class AutoswitchSlave(SlaveLink):
     """
 
     __slots__ = (
-        "_epoch_due", "_frames", "_hello", "_in_vain", "_log_begin", "_master_end", "_masters", "_min_epoch", "_own",
-        "_told", "_untouchable", "_vain_ms", "state",
+        "_epoch_due", "_frames", "_hello", "_in_vain", "_log", "_log_begin", "_master_end", "_masters", "_min_epoch",
+        "_own", "_told", "_untouchable", "_vain_ms", "state",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +78,7 @@ class AutoswitchSlave(SlaveLink):
     ) -> None:  # fmt: skip
         super().__init__(log.end, log.file_size, now_ms, timing or LinkTiming())
         self._hello = hello
+        self._log = log
         self._log_begin = log.begin
         self._own = EpochCache(entries)
         self._min_epoch = min_epoch
@@ -154,7 +156,7 @@ class AutoswitchSlave(SlaveLink):
                 f"this log is empty and goes on at {self.end}, and the master's ends at {hello.max_offset}",
             )
         point = consistent_point(
-            self._own, self._log_begin, self.end, masters.entries, hello.max_offset, self._untouchable
+            self._own, self._log_begin, self.end, masters.entries, hello.max_offset, self._whole(self._log_begin)
         )
         logs = (
             f"this log, of epochs {self._own} from {self._log_begin} to {self.end}, and the master's, of epochs"
@@ -162,7 +164,7 @@ class AutoswitchSlave(SlaveLink):
         )
         if point is None:
             raise LinkRefused(Cause.NOTHING_IN_COMMON, f"nothing says where {logs}")
-        if point < min(self._untouchable, self.end):
+        if point < min(self._whole(point), self.end):
             reason = f"{logs} up to {point} only, and all before {self._untouchable} was confirmed: it is not cut"
             raise LinkRefused(Cause.BELOW_CONFIRM, reason)
         if point < self.end:
@@ -173,6 +175,10 @@ class AutoswitchSlave(SlaveLink):
         self.end = point
         known = tuple(entry for entry in self._own.entries if entry.start_offset <= point)
         self._effects.append(Align(point, known))
+
+    def _whole(self, offset: int) -> int:
+        """Nothing before the result is cut; where nothing but a part of a record lies between, ``offset``."""
+        return offset if self._log.part_of_record(offset, self._untouchable) else self._untouchable
 
     def _follow(self, piece: LogPiece, left: int, now_ms: int) -> None:
         offset, data = piece.offset, piece.data

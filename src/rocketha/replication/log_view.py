@@ -33,6 +33,12 @@ class LogView(Protocol):
         """Bytes from ``offset`` to the end of its file, or of the log where that is nearer; 0 outside the log."""
         ...
 
+    def part_of_record(self, offset: int, limit: int) -> bool:
+        """Whether all between the two is a part of a record that begins at ``offset`` and ends behind ``limit``; True
+        of nothing, False where it cannot be told.
+        """
+        ...
+
 
 def last_file_start(log: LogView) -> int:
     """Where a slave begins that has nothing and wants the newest file only (S0.41, and every classic one)."""

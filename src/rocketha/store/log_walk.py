@@ -12,12 +12,23 @@ from collections.abc import Iterator
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.segment import SegmentedFile
-from rocketha.wire.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN, Blank, Record, decode, decode_any
+from rocketha.wire.record import (
+    PHYSICAL_OFFSET_AT,
+    RECORD_BYTES_MAX,
+    RECORD_BYTES_MIN,
+    Blank,
+    Record,
+    decode,
+    decode_any,
+)
+from rocketha.wire.spec.commitlog import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 
 CHUNK = 1 << 20
 """Bytes a walk reads at a time."""
 FIRST_READ = 4096
 """Bytes read of a single record before its size is known."""
+_HEAD_READ = PHYSICAL_OFFSET_AT + 8
+"""Bytes that say how long a record is, and where it stands."""
 
 
 class LogWalk:
@@ -113,6 +124,23 @@ def ended_by(segments: SegmentedFile, offset: int, limit: int) -> bool:
     total = int.from_bytes(segments.read(offset, 4), "big")
     room = segments.file_size - offset % segments.file_size
     return not RECORD_BYTES_MIN <= total <= min(room, RECORD_BYTES_MAX) or offset + total <= limit
+
+
+def part_of_record(segments: SegmentedFile, offset: int, limit: int) -> bool:
+    """Whether the bytes before ``limit``, up to which the log is there, are a part of a record or blank that begins at
+    ``offset`` and ends behind it; True of no bytes, and of too few to show that they are not.
+    """
+    head = segments.read(offset, min(_HEAD_READ, limit - offset))
+    if len(head) < 8:
+        return True
+    total, room = int.from_bytes(head[:4], "big"), segments.file_size - offset % segments.file_size
+    magic = int.from_bytes(head[4:8], "big", signed=True)
+    if magic == MAGIC_BLANK:
+        return total == room and offset + total > limit
+    if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_BYTES_MIN <= total <= min(room, RECORD_BYTES_MAX):
+        return False
+    here = len(head) < _HEAD_READ or int.from_bytes(head[PHYSICAL_OFFSET_AT:], "big") == offset
+    return here and offset + total > limit
 
 
 def record_at(segments: SegmentedFile, offset: int) -> Record | None:

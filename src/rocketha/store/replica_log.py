@@ -54,7 +54,7 @@ from rocketha.store import epoch_file, owed_file
 from rocketha.store.disk import Buffer, Disk
 from rocketha.store.epoch_file import Epochs
 from rocketha.store.jobs import run_here
-from rocketha.store.log_walk import record_at
+from rocketha.store.log_walk import part_of_record, record_at
 from rocketha.store.message_store import MessageStore
 from rocketha.store.raw_reader import RawReader
 from rocketha.store.replica_dispatch import Damage, Dispatcher
@@ -138,6 +138,15 @@ class ReplicaLog:
     def readable(self, offset: int) -> int:
         """Bytes from ``offset`` to the end of its file or of the log, as far as it reads as written; 0 outside."""
         return self.store.log.readable(offset)
+
+    def part_of_record(self, offset: int, limit: int) -> bool:
+        """Whether all between the two is a part of a record that begins at ``offset`` and ends behind ``limit``; True
+        of nothing, False where it cannot be told.
+        """
+        try:
+            return part_of_record(self.store.log.segments, offset, limit)
+        except DiskFailure:
+            return False
 
     def reader(self) -> RawReader:
         """A reader of raw bytes for one link."""
