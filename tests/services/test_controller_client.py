@@ -261,6 +261,24 @@ class ControllerClientTests(SynchronousTestCase):
         self.assertEqual(self.lost, 0)
         self.assertEqual(self.answered(self.settled(self.ask())), self.addresses[0])
 
+    def test_hanging_up_on_a_question(self) -> None:
+        """It is not carried out later: who hangs up may lead the same epoch again, and knows nothing of a change of the
+        SyncStateSet that it had asked for.
+        """
+        self.lead(0)
+        self.settled(self.ask())
+        self.world.block("cut", self.broker, self.hosts[0])
+        found = self.ask(5.0)
+        self.world.run(0.01)
+        self.later(self.client.hang_up)
+        self.world.run(0.1)
+        self.assertEqual(len(found), 1)
+        self.assertNotIsInstance(found[0], Reply)
+        self.world.heal("cut")
+        self.settled([])
+        self.assertEqual(self.controller(0).asked, 1)
+        self.assertEqual(self.answered(self.settled(self.ask())), self.addresses[0])
+
     def test_closing(self) -> None:
         """With connections and questions under way: they fail, and nothing is left to happen."""
         self.lead(0)

@@ -102,11 +102,17 @@ class PeerConnections:
             else:
                 waiter.callback(result)
 
-    def drop(self, address: str) -> None:
-        """End the pooled connection; nobody is told."""
+    def drop(self, address: str, unsaid: bool = False) -> None:
+        """End the pooled connection; nobody is told.
+
+        :param unsaid: what was written and has not left does not leave.
+        """
         found = self._pool.pop(address, None)
         if found is not None:
-            found.close()
+            if unsaid:
+                found.abort()
+            else:
+                found.close()
 
     def close(self) -> None:
         """End everything, for good."""

@@ -111,9 +111,9 @@ class ControllerClient:
             )
 
     def hang_up(self) -> None:
-        """End all connections; what is asked later makes new ones."""
+        """End all connections; what is asked later makes new ones, and arrives behind nothing that was asked before."""
         for address in self._all():
-            self._connections.drop(address)
+            self._connections.drop(address, unsaid=True)
         self._forget(self.leader)
 
     def close(self) -> None:
