@@ -173,7 +173,8 @@ MUTANTS = [
     ),
     _standing("an older absence of a master is believed", "if epoch < self.epoch or (self.told", "if (self.told"),
     _standing("a set is known again, or backwards", "or in_sync.epoch <= self.in_sync.epoch or", "or"),
-    _standing("elected again although its set does not rise", "not self._retired and rises", "not self._retired"),
+    _standing("elected again although its set does not rise", "+ 1 and told.in_sync.epoch > self.in_sync.epoch", "+ 1"),
+    _standing("elected again after another may have led", "told.master_epoch == self.post.epoch + 1 and ", ""),
     _standing(
         "elected again while it is still being promoted", "self.leads and self.order is None and", "self.leads and"
     ),

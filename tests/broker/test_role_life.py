@@ -269,15 +269,27 @@ class RoleTests(unittest.TestCase):
     def test_elected_again(self) -> None:
         """Its connections go on."""
         life = leading()
-        life.do("noticed", 7, MasterInfo(2, "h:1", 3, SyncSet((2,), 5)))
-        self.assertEqual(life.hear(Question.INFO, master(2, 3, 5, 2)), ["Lead 2 3 (2,) 5 True"])
+        life.do("noticed", 7, MasterInfo(2, "h:1", 2, SyncSet((2,), 5)))
+        self.assertEqual(life.hear(Question.INFO, master(2, 2, 5, 2)), ["Lead 2 2 (2,) 5 True"])
         self.assertEqual(life.do("done", 2), ["Beat", "ask CONFIRM", "ask REPLICAS"])
+
+    def test_elected_again_after_an_epoch_that_may_have_been_anothers(self) -> None:
+        """Its slaves may have followed that one: it begins anew."""
+        life = leading()
+        life.do("doubted", Question.INFO)
+        self.assertEqual(life.hear(Question.INFO, master(2, 3, 5, 2)), ["Lead 2 3 (2,) 5 False"])
+
+    def test_elected_again_while_it_is_still_being_promoted(self) -> None:
+        """There are no connections yet that could go on."""
+        life = registered(master(2, 1, 1, 1, 2, 3))
+        life.do("doubted", Question.INFO)
+        self.assertEqual(life.hear(Question.INFO, master(2, 2, 5, 2)), ["Lead 2 2 (2,) 5 False"])
 
     def test_elected_again_with_a_set_that_does_not_rise(self) -> None:
         """Of controllers that were wiped: not the same life of the set."""
         life = leading()
         life.do("doubted", Question.INFO)
-        self.assertEqual(life.hear(Question.INFO, master(2, 3, 1, 2)), ["Lead 2 3 (2,) 1 False"])
+        self.assertEqual(life.hear(Question.INFO, master(2, 2, 1, 2)), ["Lead 2 2 (2,) 1 False"])
 
     def test_the_past(self) -> None:
         """Controllers that know less than this log, or than they said: nothing changes, and it is said."""

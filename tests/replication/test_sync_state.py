@@ -121,6 +121,7 @@ class ConfirmTests(SynchronousTestCase):
         self.assertEqual(change, SetChange(1, (1, 2), 9, 29))
         self.assertRaises(RemoteProtocolError, state.reelected, 9, 100, (1,), 40, 30)
         self.assertRaises(RemoteProtocolError, state.reelected, 10, 100, (1,), 29, 30)
+        self.assertRaises(RemoteProtocolError, state.reelected, 11, 100, (1,), 40, 30)
 
     def test_a13_an_unregistered_reader_never_counts(self) -> None:
         """It makes acknowledgements neither easier nor harder, and is not asked for."""

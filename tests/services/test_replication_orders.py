@@ -10,13 +10,16 @@ import attrs
 from twisted.internet import defer
 
 from rocketha.broker.role import Role
+from rocketha.broker.role_effects import Lead
+from rocketha.broker.role_standing import Standing
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.replication.autoswitch_master import MasterState
-from rocketha.replication.epochs import ElectionNeeded
+from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
 from rocketha.replication.sync_state import SetChange
 from rocketha.services.broker import BrokerService
 from rocketha.simulation.host import Host
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.controller_calls import MasterInfo, SyncSet
 from rocketha.wire.ha_status import decode_epochs, decode_ha_status
 from tests.services.broker_case import pull_fields, records
 from tests.services.replication_case import ReplicationCase
@@ -543,6 +546,57 @@ class SwitchTests(Case):
         bodies = [each.body for each in records(self.pull(two, offset=0))]
         self.assertNotIn(b"lost" * 300, bodies)
         self.assertIn(b"kept", bodies)
+
+    def test_elected_again_after_another_one_led(self) -> None:
+        """The first master is cut off.  The second is elected and dies before it confirms that; the third, which was
+        about to join, has cut its log for it.  The first leads again and never heard of that: the end of the third's
+        connection is lost on the way, and what it acknowledged there is not so any more.
+        """
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.assertEqual(self.send(one), 0)
+        self.all_level()
+        self.granting = False
+        three = self.replica(3)
+        self.replication(1).registered((1, 2, 3))
+        self.await_(self.follow(3))
+        self.until("the third joins", lambda: self.service(one).replication.elected.needed == {2, 3})
+        standing = Standing(NO_EPOCH)
+        standing.number = 1
+        first = self.ordered(standing)
+        self.world.partition("second", [one], [two])
+        waiting = self.sending(one)
+        self.run_for(0.1)
+        self.assertEqual((self.log(three).end, self.answered(waiting)), (self.log(one).end, False))
+        self.world.partition("others", [one], [two, three])
+        self.epoch, self.set_epoch, self.leader, self.members = 2, self.set_epoch + 1, 2, (2,)
+        self.await_(self.lead(2))
+        self.await_(self.follow(3))
+        self.until("the third's log is cut", lambda: self.log(three).end < self.log(one).end)
+        two.kill()
+        self.epoch, self.set_epoch, self.leader, self.members = 3, self.set_epoch + 1, 1, (1,)
+        self.granting = True
+        again = self.ordered(standing)
+        if again.again:
+            self.await_(self.replication(1).reelected(3, (1,), self.set_epoch, self.now_ms(1)))
+        else:
+            self.await_(self.lead(1))
+        self.run_for(0.3)
+        self.assertEqual((first.again, self.members), (False, (1,)), "who lacks a message is in sync")
+        self.world.heal("others")
+        self.await_(self.follow(3))
+        self.full(1, 3)
+        self.assertEqual(self.send(one), 0)
+        self.all_level()
+
+    def ordered(self, standing: Standing) -> Lead:
+        """What the first broker's controller mode orders when it hears who leads now."""
+        standing.take(MasterInfo(1, "h:1", self.epoch, SyncSet(self.members, self.set_epoch)))
+        (order,) = standing.steer()
+        standing.order = None
+        assert isinstance(order, Lead)
+        return order
 
     def test_a_master_frozen_within_a_record(self) -> None:
         """All that count have a part of its last message, which is confirmed as far; the next master cuts that off.

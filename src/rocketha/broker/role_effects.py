@@ -134,7 +134,7 @@ class Retire(NamedTuple):
 class Lead(NamedTuple):
     """Be master; acknowledge nothing before :class:`LeaseConfirmed`.  Then ``done`` or ``failed``.
 
-    :ivar again: it is master already, of an older epoch.
+    :ivar again: it is master already, of the epoch before.
     """
 
     order: int

@@ -113,8 +113,10 @@ class Standing:
             return [Follow(self._next_order(), post.master_id, post.address, post.epoch)]
         if self.leads_in(told.master_epoch):
             return self.know_set(told.in_sync)
-        rises = told.in_sync.epoch > self.in_sync.epoch
-        again = self.leads and self.order is None and not self._retired and rises
+        # Between epochs that do not follow each other another broker may have led: whoever followed it has cut its log,
+        # and what it acknowledged before, on connections whose end has not come here, holds no more.
+        follows = told.master_epoch == self.post.epoch + 1 and told.in_sync.epoch > self.in_sync.epoch
+        again = self.leads and self.order is None and not self._retired and follows
         self._be(Post(Role.MASTER, told.master_epoch, self.number))
         self.in_sync = told.in_sync
         return [Lead(self._next_order(), told.master_epoch, told.in_sync.members, told.in_sync.epoch, again)]

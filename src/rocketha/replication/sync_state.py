@@ -254,11 +254,12 @@ class SyncState:
     def reelected(self, epoch: int, epoch_start: int, members: Iterable[int], set_epoch: int, now_ms: int) -> None:
         """The controller made this master the next one too: its connections go on, and nothing moves without a lease.
 
-        Slaves that followed another master in between have left; an acknowledgement of one that stayed still counts.
+        Nobody followed another master in between, so what was acknowledged still counts.
 
-        :raises RemoteProtocolError: an epoch does not rise (controllers that were wiped): begin with a new object.
+        :raises RemoteProtocolError: it is not the next epoch, and another broker may have been master of one between,
+            or the set's does not rise (controllers that were wiped): begin with a new object.
         """
-        if epoch <= self.epoch or set_epoch <= self.set_epoch:
+        if epoch != self.epoch + 1 or set_epoch <= self.set_epoch:
             raise RemoteProtocolError(
                 f"elected again in epoch {epoch} with set epoch {set_epoch}, after {self.epoch} with {self.set_epoch}"
             )

@@ -246,7 +246,7 @@ class Replication:
     ) -> Generator[Any, Any, None]:
         """A master is the next one too: its connections go on; between the two nothing is stored.
 
-        :raises RemoteProtocolError: the epoch does not rise.
+        :raises RemoteProtocolError: it is not the next epoch, or the set's does not rise: order :meth:`lead`.
         """
         members = tuple(members)
         ensure(self.role is Role.MASTER, "only a master is elected again")
