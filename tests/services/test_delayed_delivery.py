@@ -44,6 +44,14 @@ class ProgressTests(BrokerCase):
         self.assertEqual(self.delivered(), self.all_of_them()[:6])
         self.assertEqual(self.broker.delays.offsets, {1: 6})
 
+    def test_what_is_due_at_the_start(self) -> None:
+        """Goes out then, and not when a second has passed or somebody asks for something."""
+        self.stop()
+        self.clock.advance(3)
+        self.broker = self.start()
+        self.advance(0.02, 0.01)
+        self.assertEqual(self.delivered(), self.all_of_them())
+
     def test_a20_progress_behind_the_log(self) -> None:
         """What the former master delivered is not delivered again."""
         for offset in (0, 3, 6):

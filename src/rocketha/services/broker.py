@@ -424,6 +424,7 @@ class BrokerService(service.MultiService):
         self._requests.role_changed(role)
         if role is Role.MASTER:
             self.delayed.start(now_ms)
+            self._clock.rearm_if_earlier()  # no turn need end soon
         else:
             self.sends.refuse(NOT_AVAILABLE)
             self.delayed.stop()
