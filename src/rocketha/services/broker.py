@@ -28,6 +28,7 @@ from twisted.python.failure import Failure
 
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_waits import CHANGES
+from rocketha.broker.queries import LOOK_UPS
 from rocketha.broker.role import NOT_AVAILABLE, READS, Role
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.unsaved import NotSavedYet
@@ -48,11 +49,12 @@ from rocketha.services.broker_requests import RoleRequests
 from rocketha.services.broker_role import ClassicRole, RoleSource
 from rocketha.services.broker_upkeep import BrokerUpkeep
 from rocketha.services.broker_wakeups import Wakeups
-from rocketha.services.cold_pulls import ColdPulls
+from rocketha.services.cold_reads import ColdReads, Read
 from rocketha.services.config import BrokerConfig
 from rocketha.services.controller_mode import ControllerMode
 from rocketha.services.fast_port import unsupported
 from rocketha.services.fatal import end_process
+from rocketha.services.fetches import Fetches
 from rocketha.services.flusher import Flusher
 from rocketha.services.lingering import Lingering
 from rocketha.services.log_reads import LogReads
@@ -79,7 +81,7 @@ class BrokerService(service.MultiService):
     :param warnings: what to log at the start.
     :param reactor: the global one, taken at the start, where not given.
     :param chance: where producers leave the choice of a queue to the broker.
-    :param work: makes the threads for blocking work: log, small files, the store's upkeep, reads for slaves, for pulls.
+    :param work: makes the threads for blocking work: log, small files, the store's upkeep, reads of all sorts.
     :param wall: seconds since 1970; the reactor's clock where not given.
     :param pid: this process's number, for message ids and the abort file.
     :param memory: the machine's memory, bytes.
@@ -134,9 +136,9 @@ class BrokerService(service.MultiService):
     # --- what it is made of
 
     def _build(self) -> None:
-        names = ("log", "files", "upkeep", "reads", "pulls")  # the store's upkeep is long: no table waits for it
+        names = ("log", "files", "upkeep", "reads", "pulls", "queries")  # upkeep is long, and a query may be
         self._works = [self._work(self.reactor, f"rocketha-{name}") for name in names]
-        self._log_work, self.file_work, self._upkeep_work, self._read_work, pull_work = self._works
+        self._log_work, self.file_work, self._upkeep_work, self._read_work, pull_work, query_work = self._works
         parts = make_parts(
             self.config, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
             lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
@@ -144,19 +146,17 @@ class BrokerService(service.MultiService):
         )  # fmt: skip
         self.store, self.stats, self.state, self.rules = parts.store, parts.stats, parts.state, parts.rules
         self.delays, self.delayed, self.held = parts.delays, parts.delayed, parts.held
-        self.sends, self.pulls, self.waiting = parts.sends, parts.pulls, parts.waiting
-        self.files = parts.files
+        self.sends, self.pulls, self.waiting, self.files = parts.sends, parts.pulls, parts.waiting, parts.files
         self._turn = Turn()
         self._turn.afterwards = self._settle
         self.flusher = Flusher(self.store, self.waiting, self._log_work, self.as_turn)
         self.effects = BrokerEffects(self.state, self.factories, self.files, self._topics_changed)
         self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self._upkeep_work)
         self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
-        self.cold = ColdPulls(
-            self.pulls, self.disk, pull_work, self.reactor, self._now, self.request,
-            lambda: self._requests.read_refusal(), self.as_turn, lambda: self._changes.busy,
-        )  # fmt: skip
-        self._served = {**parts.requests, **{int(code): self.cold.pull for code in READS}}
+        self.cold = self._cold_reads(self.pulls.pull, pull_work)
+        self.cold_queries = self._cold_reads(parts.queries.look_up, query_work)
+        cold = {**dict.fromkeys(READS, self.cold.ask), **dict.fromkeys(LOOK_UPS, self.cold_queries.ask)}
+        self._served = {**parts.requests, **{int(code): ask for code, ask in cold.items()}}
         self.wakeups = Wakeups(self.held, self.delayed, self.cold.again)
         self._changes.over = self._log_changed
         self.parked = ParkedRequests(self.reactor)
@@ -165,6 +165,10 @@ class BrokerService(service.MultiService):
         )
         self.watch = MasterWatch()
         self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
+
+    def _cold_reads(self, read: Read, work: BlockingWork) -> ColdReads:
+        fetches = Fetches(self.disk, work, self.reactor, self._now, self.as_turn, lambda: self._changes.busy)
+        return ColdReads(read, fetches, self.request, lambda: self._requests.read_refusal())
 
     # --- start
 
@@ -182,8 +186,7 @@ class BrokerService(service.MultiService):
         for work in self._works:
             work.start()
         self._starting = self._log_work.run(functools.partial(self._load, self._now(), self._pid()))
-        self._starting.addCallback(self._recovered, began)
-        self._starting.addErrback(self._not_started)
+        self._starting.addCallback(self._recovered, began).addErrback(self._not_started)
 
     def _load(self, now_ms: int, pid: int) -> tuple[RecoveryReport, ReplicaLog]:
         """In the log's thread."""
@@ -243,15 +246,11 @@ class BrokerService(service.MultiService):
         self._flush_clock.clock = self.reactor
         self._flush_clock.start(config.store.flush_interval_commit_log / 1000, now=False)
         addresses = tuple(filter(None, (item.strip() for item in config.namesrv_addr.split(";"))))
+        period_s, timeout_s = config.register_name_server_period / 1000, config.register_broker_timeout_mills / 1000
         self.registration = Registration(
-            self.reactor,
-            addresses,
-            self._registered_as,
-            self.state.topics,
-            config.register_name_server_period / 1000,
-            config.register_broker_timeout_mills / 1000,
+            self.reactor, addresses, self._registered_as, self.state.topics, period_s, timeout_s,
             self.role_source.learned,
-        )
+        )  # fmt: skip
         self.role_source.begin()
         self.registration.start()
         broker_metrics.install(self.metrics, self)
@@ -346,9 +345,8 @@ class BrokerService(service.MultiService):
         """A client is gone: its pulls wait no more and its groups rebalance."""
         if self.group is not None:
             self.group.disconnected(connection)
-        self.held.disconnected(connection.id)
-        self.cold.disconnected(connection.id)
-        self.sends.disconnected(connection.id)
+        for waiting in (self.held, self.cold, self.cold_queries, self.sends):
+            waiting.disconnected(connection.id)
         for change in self.state.clients.disconnected(connection.id):
             self.state.notify(change)
         if self.state.effects:

@@ -17,7 +17,7 @@ from rocketha.broker.state import BrokerState
 from rocketha.broker.stats import BrokerStats
 from rocketha.observe.metrics import Registry
 from rocketha.protocols.remoting import RemotingFactory
-from rocketha.services.cold_pulls import ColdPulls
+from rocketha.services.cold_reads import ColdReads
 from rocketha.services.config import BrokerConfig
 from rocketha.services.flusher import Flusher
 from rocketha.store.message_store import MessageStore
@@ -33,7 +33,8 @@ class RunningBroker(Protocol):
     store: MessageStore
     state: BrokerState
     held: HeldPulls
-    cold: ColdPulls
+    cold: ColdReads
+    cold_queries: ColdReads
     waiting: Acknowledgements
     delays: DelayLevels
     delayed: DelayedDelivery
@@ -54,6 +55,7 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
         ("rocketha_pulls_empty_total", "Pulls that found nothing.", lambda: stats.get_missed, count),
         ("rocketha_pulls_held", "Pulls that wait for a message.", lambda: broker.held.count, now),
         ("rocketha_pulls_at_disk", "Pulls that wait for the disk.", lambda: broker.cold.count, now),
+        ("rocketha_queries_at_disk", "Queries that wait for the disk.", lambda: broker.cold_queries.count, now),
         ("rocketha_sends_waiting", "Sends that wait for the disk.", lambda: len(broker.waiting), now),
         ("rocketha_flushes_total", "Flushes of the commit log.", lambda: broker.flusher.count, count),
         ("rocketha_log_end_bytes", "End of the commit log.", lambda: store.max_physical_offset, now),

@@ -55,6 +55,7 @@ class BrokerParts:
     waiting: Acknowledgements
     sends: Sends
     pulls: Pulls
+    queries: Queries
     delayed: DelayedDelivery
     files: BrokerFiles
     requests: dict[int, Responder]
@@ -98,7 +99,7 @@ def make_parts(
     sends = Sends(
         state, store, rules, delays, waiting, store_host, lambda ms: ids.next(ms - month_start_ms(ms)), chance
     )
-    pulls = Pulls(state, store, rules, held)
+    pulls, queries = Pulls(state, store, rules, held), Queries(store, rules)
     backs = SendBacks(state, store, rules, delays, sends, waiting, chance)
     tables: dict[str, tuple[str, Table]] = {
         "topics": ("topics.json", state.topics),
@@ -109,7 +110,7 @@ def make_parts(
     }
     requests: dict[int, Responder] = {
         **request_table(state),
-        **Queries(store, rules).requests,
+        **queries.requests,
         RequestCode.SEND_MESSAGE: sends.send,
         RequestCode.SEND_MESSAGE_V2: sends.send,
         RequestCode.SEND_BATCH_MESSAGE: sends.send,
@@ -118,6 +119,6 @@ def make_parts(
         RequestCode.LITE_PULL_MESSAGE: pulls.pull,
     }
     return BrokerParts(
-        store, stats, rules, delays, state, held, waiting, sends, pulls,
+        store, stats, rules, delays, state, held, waiting, sends, pulls, queries,
         DelayedDelivery(state, store, delays, sends), BrokerFiles(disk, root, tables, file_work), requests,
     )  # fmt: skip

@@ -20,7 +20,8 @@ from typing import ClassVar
 from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk
-from rocketha.store.index_file import IndexFile, key_hash
+from rocketha.store.in_memory import NotInMemory, Wait
+from rocketha.store.index_file import Chain, IndexFile, Search, key_hash
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles
 from rocketha.wire.java_text import string_hash
@@ -200,16 +201,26 @@ class KeyIndex:
 
     # Reading
 
-    def find(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> list[int]:
-        """Log offsets of records that may have the key, newest first: equal hashes are not equal keys."""
+    def find(
+        self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int, wait: Wait = Wait.ANYTHING
+    ) -> list[int]:
+        """Log offsets of records that may have the key, newest first: equal hashes are not equal keys.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
         self.settle()
-        wanted = key_hash(string_hash(f"{topic}#{key}"))
+        search = Search(key_hash(string_hash(f"{topic}#{key}")), count_max, begin_ms, end_ms)
         found: list[int] = []
+        lacks: list[Chain] = []
         for file in reversed(self.files):
             if file.covers(begin_ms, end_ms):
-                file.find(wanted, count_max, begin_ms, end_ms, found)
+                lacking = file.find(search, found, wait)
+                if lacking is not None:
+                    lacks.append(lacking)
             if file.begin_timestamp_ms < begin_ms or len(found) >= count_max:
                 break
+        if lacks:
+            raise NotInMemory(lacks)
         return found
 
     # Starting, cutting, expiry

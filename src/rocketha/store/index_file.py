@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import attrs
 
 from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
-from rocketha.store.disk import Disk
+from rocketha.store.disk import Disk, File
+from rocketha.store.in_memory import Wait, Wanted
 from rocketha.store.segment import OpenFiles
 from rocketha.wire.store_files import INDEX_HEADER, INDEX_UNIT, IndexHeader, IndexUnit
 
@@ -73,6 +75,68 @@ class Snapshot:
                 file.sync()
         finally:
             file.close()
+
+
+class Search(NamedTuple):
+    """What is looked for: a hash, how many log offsets, and of which time."""
+
+    key_hash: int
+    count_max: int
+    begin_ms: int
+    end_ms: int
+
+
+@attrs.frozen
+class Chain:
+    """The units of one slot, each of which names the one before; a :class:`~rocketha.store.in_memory.Lack`.
+
+    :ivar number: of the newest one that is not in memory; 0: nor is the slot.
+    :ivar unit_count: number behind the file's last unit.
+    """
+
+    path: str
+    slot: int
+    number: int
+    units_at: int = attrs.field(eq=False)
+    unit_count: int = attrs.field(eq=False)
+    begin_timestamp_ms: int = attrs.field(eq=False)
+    search: Search = attrs.field(eq=False)
+
+    @property
+    def slot_at(self) -> int:
+        """Place of the slot in the file."""
+        return HEADER + self.slot * SLOT
+
+    def walk(self, number: int, unit_of: Callable[[int], IndexUnit | None], found: list[int]) -> int:
+        """Follow it from a unit on; returns the number of the unit that ``unit_of`` does not have, 0 at the end."""
+        wanted, count_max, begin_ms, end_ms = self.search
+        for _ in range(CHAIN_MAX):
+            if not 0 < number < self.unit_count or len(found) >= count_max:
+                break
+            unit = unit_of(number)
+            if unit is None:
+                return number
+            hash_value, physical_offset, seconds, previous = unit
+            if seconds < 0:
+                break
+            time_ms = self.begin_timestamp_ms + seconds * 1000
+            # A unit knows its second only: Java compares the rounded time, and loses a message sent within the first
+            # second asked for; we let the record's own time decide (message_store.query).
+            if hash_value == wanted and begin_ms - 1000 < time_ms <= end_ms:
+                found.append(physical_offset)
+            if previous >= number or time_ms + 1000 <= begin_ms:
+                break
+            number = previous
+        return 0
+
+    def fetch(self, file: File, wanted: Wanted) -> None:
+        """See :class:`~rocketha.store.in_memory.Lack`: a unit says which one is needed next."""
+
+        def unit_of(number: int) -> IndexUnit | None:
+            data = file.read(self.units_at + number * UNIT, UNIT) if wanted() else b""
+            return IndexUnit(*INDEX_UNIT.unpack(data)) if len(data) == UNIT else None
+
+        self.walk(self.number or int.from_bytes(file.read(self.slot_at, SLOT), "big", signed=True), unit_of, [])
 
 
 class IndexFile:
@@ -246,29 +310,48 @@ class IndexFile:
         if self.slot_count != len(newest):
             yield f"{self.path} counts {self.slot_count} slots, {len(newest)} are in use"
 
-    def find(self, wanted: int, count_max: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
-        """Add log offsets of units with this hash and time, newest first (``IndexFile.selectPhyOffset``)."""
-        number = self._slot(wanted % self.slots_number)
-        for _ in range(CHAIN_MAX):
-            if not 0 < number < self.unit_count or len(found) >= count_max:
-                return
-            hash_value, physical_offset, seconds, previous = self.unit(number)
-            if seconds < 0:
-                return
-            time_ms = self.begin_timestamp_ms + seconds * 1000
-            # A unit knows its second only: Java compares the rounded time, and loses a message sent within the first
-            # second asked for; we let the record's own time decide (message_store.query).
-            if hash_value == wanted and begin_ms - 1000 < time_ms <= end_ms:
-                found.append(physical_offset)
-            if previous >= number or time_ms + 1000 <= begin_ms:
-                return
-            number = previous
+    def find(self, search: Search, found: list[int], wait: Wait = Wait.ANYTHING) -> Chain | None:
+        """Add log offsets of units that are searched for, newest first (``IndexFile.selectPhyOffset``).
+
+        :returns: what of it would take more than ``wait``; None: all of it was found.
+        """
+        slot = search.key_hash % self.slots_number
+        chain = Chain(self.path, slot, 0, self._units_at, self.unit_count, self.begin_timestamp_ms, search)
+        if self._slots is not None:
+            number = int(self._slots[slot])
+        else:
+            data = self._read(chain.slot_at, SLOT, wait)
+            if data is None:
+                return chain
+            number = int.from_bytes(data, "big", signed=True)
+        lacks = chain.walk(number, lambda number: self._unit(number, wait), found)
+        return attrs.evolve(chain, number=lacks) if lacks else None
 
     def _slot(self, slot: int) -> int:
         if self._slots is not None:
             return int(self._slots[slot])
         data = self._files.get(self.path).read(HEADER + slot * SLOT, SLOT)
         return int.from_bytes(data, "big", signed=True)
+
+    def _unit(self, number: int, wait: Wait) -> IndexUnit | None:
+        """None: it would take more than ``wait``."""
+        if wait is Wait.ANYTHING or number >= self._tail_from:
+            return self.unit(number)
+        data = self._read(self._units_at + number * UNIT, UNIT, wait)
+        if data is None:
+            return None
+        return IndexUnit(*INDEX_UNIT.unpack(data)) if len(data) == UNIT else self.unit(number)
+
+    def _read(self, offset: int, size: int, wait: Wait) -> bytes | None:
+        if wait is Wait.NOTHING and not self._files.has(self.path):
+            return None
+        file = self._files.get(self.path)
+        if wait is not Wait.ANYTHING:
+            view = memoryview(bytearray(size))
+            cached = file.read_cached(offset, view)
+            if cached is not None:
+                return bytes(view) if cached else None
+        return file.read(offset, size)
 
     # Starting, cutting
 

@@ -324,13 +324,21 @@ class MessageStore:
         """
         return self._reader.get(self.queues.get(topic, queue_id), offset, max_messages, max_bytes, accepts, wait)
 
-    def message_at(self, physical_offset: int) -> bytes | None:
-        """The whole record at a log offset; None if there is no good one."""
-        return self._reader.message_at(physical_offset)
+    def message_at(self, physical_offset: int, wait: Wait = Wait.ANYTHING) -> bytes | None:
+        """The whole record at a log offset; None if there is no good one.
 
-    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[bytes]:
-        """Whole records that have a key (or UNIQ_KEY, or ``T#`` + tag), newest first."""
-        return self._reader.query(topic, key, max_count, begin_ms, end_ms)
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        return self._reader.message_at(physical_offset, wait)
+
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, wait: Wait = Wait.ANYTHING
+    ) -> list[bytes]:
+        """Whole records that have a key (or UNIQ_KEY, or ``T#`` + tag), newest first.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        return self._reader.query(topic, key, max_count, begin_ms, end_ms, wait)
 
     def settle(self) -> None:
         """Do what the appends left for later (their index units): call it when the senders have their answers."""
@@ -359,18 +367,26 @@ class MessageStore:
         queue = self.queues.get(topic, queue_id)
         return 0 if queue is None else queue.min_offset
 
-    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, upper: bool = False) -> int:
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, upper: bool = False, wait: Wait = Wait.ANYTHING
+    ) -> int:
         """The first index stored at or after a time (max offset if there is none), or with ``upper`` the last at or
-        before it (min offset if there is none)."""
-        queue = self.queues.get(topic, queue_id)
-        return 0 if queue is None else self._reader.offset_by_time(queue, timestamp_ms, upper)
+        before it (min offset if there is none).
 
-    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
-        """Store time in ms of the message at an index; -1 if there is none."""
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        queue = self.queues.get(topic, queue_id)
+        return 0 if queue is None else self._reader.offset_by_time(queue, timestamp_ms, upper, wait)
+
+    def store_time_at(self, topic: str, queue_id: int, offset: int, wait: Wait = Wait.ANYTHING) -> int:
+        """Store time in ms of the message at an index; -1 if there is none.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
         queue = self.queues.get(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.next_offset:
             return -1
-        return self._reader.store_time(queue.unit(offset).physical_offset)
+        return self._reader.store_time_at(queue, offset, wait)
 
     store_time = store_time_at
 
@@ -381,9 +397,12 @@ class MessageStore:
             return -1
         return queue.unit(offset).physical_offset
 
-    def earliest_time(self, topic: str, queue_id: int) -> int:
-        """Store time in ms of the queue's first readable message; -1 if it has none."""
-        return self.store_time_at(topic, queue_id, self.min_offset(topic, queue_id))
+    def earliest_time(self, topic: str, queue_id: int, wait: Wait = Wait.ANYTHING) -> int:
+        """Store time in ms of the queue's first readable message; -1 if it has none.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        return self.store_time_at(topic, queue_id, self.min_offset(topic, queue_id), wait)
 
     def earliest_message_time(self) -> int:
         """Store time in ms of the first message of the log; -1 if there is none."""

@@ -2,11 +2,12 @@
 
 Pure.  Java: ``DefaultMessageStore.getMessage``, ``queryMessage``, ``getOffsetInQueueByTime``.  Records that lie close
 together are read with one call and cut apart in memory; only what goes out is kept.  Every body is checked against
-its CRC first.  A reader of a queue may say that it waits for no disk (:mod:`rocketha.store.in_memory`).
+its CRC first.  A reader may say that it waits for no disk (:mod:`rocketha.store.in_memory`).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
@@ -15,7 +16,7 @@ from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue
 from rocketha.store.dispatch import index_keys
-from rocketha.store.in_memory import NotInMemory, Part, Wait
+from rocketha.store.in_memory import RECORD_FETCH_BYTES, Lack, NotInMemory, RecordPart, Wait
 from rocketha.store.index import KeyIndex
 from rocketha.store.messages import GetResult, GetStatus
 from rocketha.wire import properties as properties_wire
@@ -30,7 +31,6 @@ SMALL_SPAN_BYTES = 1 << 16
 GAP_BYTES_MAX = 4096
 """... or while the next record lies within a page: reading that much costs less than another call."""
 SPAN_BYTES_MAX = 1 << 20
-FIRST_READ = 4096
 _NEAR_END = 16
 _BORN_HOST_AT = 48
 _units = QUEUE_UNIT.layout.iter_unpack
@@ -120,7 +120,7 @@ class Reader:
             return view
         return queue.read(offset, count)
 
-    def _span(self, first: int, size: int, wait: Wait, lacks: list[Part]) -> bytes:
+    def _span(self, first: int, size: int, wait: Wait, lacks: list[Lack]) -> bytes:
         """Bytes of the log; none, and their place in ``lacks``, if they would have to be waited for."""
         log = self._log
         if wait is Wait.ANYTHING or log.is_recent(first):
@@ -138,7 +138,7 @@ class Reader:
     def _read(self, wanted: Sequence[tuple[int, int, int]], wait: Wait) -> tuple[list[bytes], int]:
         """The good ones of some records, given as queue entries: their bytes, and how many they are."""
         pieces: list[bytes] = []
-        lacks: list[Part] = []
+        lacks: list[Lack] = []
         start = count = 0
         while start < len(wanted):
             first, size, _ = wanted[start]
@@ -175,36 +175,58 @@ class Reader:
             raise NotInMemory(lacks)
         return pieces, count
 
-    def message_at(self, physical_offset: int) -> bytes | None:
-        """The whole record at a log offset; None if there is no good one below ``confirm_offset``."""
+    def message_at(self, physical_offset: int, wait: Wait = Wait.ANYTHING) -> bytes | None:
+        """The whole record at a log offset; None if there is no good one below ``confirm_offset``.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        lacks: list[Lack] = []
+        found = self._message_at(physical_offset, wait, lacks)
+        if lacks:
+            raise NotInMemory(lacks)
+        return found
+
+    def _message_at(self, physical_offset: int, wait: Wait, lacks: list[Lack]) -> bytes | None:
+        """The same; None, and the record in ``lacks``, if it would have to be waited for."""
         log = self._log
         if not log.begin <= physical_offset < log.end:
             return None
-        data = log.read(physical_offset, FIRST_READ)
+        cold: list[Lack] = []
+        base = log.segments.base_of(physical_offset)
+        itself = RecordPart(log.segments.path(base), physical_offset - base)
+        room = log.segments.file_size - itself.offset  # a record lies in one file
+        data = self._span(physical_offset, min(RECORD_FETCH_BYTES, room), wait, cold)
+        if cold:
+            lacks.append(itself)
+            return None
         total = int.from_bytes(data[:4], "big")
         if not 0 < total <= RECORD_BYTES_MAX or physical_offset + total > log.end:
             return None
         if self.confirm_offset is not None and physical_offset + total > self.confirm_offset:
             return None
         if total > len(data):
-            data = log.read(physical_offset, total)
+            data = self._span(physical_offset, total, wait, cold)
+        if cold:
+            lacks.append(itself)
+            return None
         try:
             record = decode(data)
         except RemoteProtocolError:
             return None
         return data[: record.total] if record.physical_offset == physical_offset else None
 
-    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[bytes]:
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, wait: Wait = Wait.ANYTHING
+    ) -> list[bytes]:
         """See :meth:`rocketha.store.message_store.MessageStore.query`."""
         if self._index is None or max_count <= 0:
             return []
         found: list[bytes] = []
-        seen: set[int] = set()
-        for offset in self._index.find(topic, key, 4 * max_count, begin_ms, end_ms):
-            if offset in seen:
-                continue
-            seen.add(offset)
-            data = self.message_at(offset)
+        lacks: list[Lack] = []
+        for offset in dict.fromkeys(self._index.find(topic, key, 4 * max_count, begin_ms, end_ms, wait)):
+            if len(found) + len(lacks) >= max_count:  # no more than may be needed
+                break
+            data = self._message_at(offset, wait, lacks)
             if data is None:
                 continue
             record = decode(data, check_crc=False)
@@ -216,29 +238,43 @@ class Reader:
                 continue
             if key in keys:
                 found.append(data)
-                if len(found) >= max_count:
-                    break
+        if lacks:
+            raise NotInMemory(lacks)
         return found
 
     # Time
 
-    def store_time(self, physical_offset: int) -> int:
-        """Store time of the record at a log offset in ms; -1 where there is none."""
+    def store_time(self, physical_offset: int, wait: Wait = Wait.ANYTHING) -> int:
+        """Store time of the record at a log offset in ms; -1 where there is none.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
         if not self._log.begin <= physical_offset < self._log.end:
             return -1
-        data = self._log.read(physical_offset, _BORN_HOST_AT + 20 + 8)
+        lacks: list[Lack] = []
+        data = self._span(physical_offset, _BORN_HOST_AT + 20 + 8, wait, lacks)
+        if lacks:
+            raise NotInMemory(lacks)
         if len(data) < _BORN_HOST_AT + 8 + 8:
             return -1
         at = _BORN_HOST_AT + (20 if data[SYS_FLAG_AT + 3] & BORN_HOST_V6 else 8)
         return int.from_bytes(data[at : at + 8], "big", signed=True)
 
-    def offset_by_time(self, queue: ConsumeQueue, timestamp_ms: int, upper: bool) -> int:
+    def store_time_at(self, queue: ConsumeQueue, offset: int, wait: Wait = Wait.ANYTHING) -> int:
+        """The same of the message at an index of a queue."""
+        data = self._entries(queue, offset, 1, wait)
+        return self.store_time(_physical_offset(data, 0), wait) if data else -1
+
+    def offset_by_time(self, queue: ConsumeQueue, timestamp_ms: int, upper: bool, wait: Wait = Wait.ANYTHING) -> int:
         """See :meth:`rocketha.store.message_store.MessageStore.offset_by_time`."""
         low, high = queue.min_offset, queue.next_offset
-        if upper:
-            after = queue.find_first(lambda unit: self.store_time(unit.physical_offset) > timestamp_ms, low, high)
-            return max(low, after - 1)
-        return queue.find_first(lambda unit: self.store_time(unit.physical_offset) >= timestamp_ms, low, high)
+
+        def is_behind(offset: int) -> bool:
+            stored_ms = self.store_time_at(queue, offset, wait)
+            return stored_ms > timestamp_ms or (stored_ms == timestamp_ms and not upper)
+
+        first = low + bisect_left(range(low, high), True, key=is_behind)
+        return max(low, first - 1) if upper else first
 
 
 def _physical_offset(data: Buffer, index: int) -> int:

@@ -1,0 +1,75 @@
+"""What reads lack is fetched by a thread, and they go on when it is in memory: nobody else waits for the disk.
+
+Must not know what is read, and for whom.  Theory of operation: see :mod:`rocketha.store.in_memory`.  Whoever lacked
+something goes on in a turn of its own, when somebody may look at the store; if it lacks more then, it comes here again.
+
+Java: a pool of threads reads from mapped files, and a thread each level delivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.python.failure import Failure
+
+from rocketha.observe.logging import make_logger
+from rocketha.services.blocking import BlockingWork, exception_of
+from rocketha.store.disk import Disk
+from rocketha.store.in_memory import Tries, Wanted, fetch
+
+GoOn = Callable[[int], None]
+"""Told the time in ms, as one turn."""
+AGAIN_S = 0.02
+"""Between two looks at whether it may go on."""
+
+
+class Fetches:
+    """By one thread.
+
+    :param work: the thread.
+    :param clock: the reactor.
+    :param now_ms: since 1970.
+    :param busy: nobody may look at the store.
+    """
+
+    def __init__(
+        self, disk: Disk, work: BlockingWork, clock: Any, now_ms: Callable[[], int],
+        as_turn: Callable[[Callable[[], None]], None], busy: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self._disk = disk
+        self._work = work
+        self._clock = clock
+        self._now_ms = now_ms
+        self._as_turn = as_turn
+        self._busy = busy
+        self._log = make_logger()
+
+    def begin(self, tries: Tries, go_on: GoOn, wanted: Wanted, ready: Callable[[], bool] = lambda: True) -> None:
+        """Fetch what was lacked.
+
+        :param go_on: called then, whether or not it could be read: ``tries`` says what could not.
+        :param wanted: nothing more is read, and nobody goes on, once it says no.
+        :param ready: it may go on yet.
+        """
+        parts = tries.parts
+
+        def fetched(result: Any) -> None:
+            error = exception_of(result)
+            if error is not None:  # nothing that a disk does
+                self._log.failure("what is not in memory was not fetched: {log_failure.value}", failure=result)
+            tries.fetched(result if error is None else dict.fromkeys(parts, error))
+            self._go_on(go_on, wanted, ready)
+
+        def failed(failure: Failure) -> None:
+            self._log.failure("what was fetched could not be gone on with: {log_failure.value}", failure=failure)
+
+        self._work.run(lambda: fetch(self._disk, parts, wanted)).addBoth(fetched).addErrback(failed)
+
+    def _go_on(self, go_on: GoOn, wanted: Wanted, ready: Callable[[], bool]) -> None:
+        if not wanted():
+            return
+        if self._busy() or not ready():
+            self._clock.callLater(AGAIN_S, self._go_on, go_on, wanted, ready)
+        else:
+            self._as_turn(lambda: go_on(self._now_ms()))
