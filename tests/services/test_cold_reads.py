@@ -1,14 +1,18 @@
-"""Pulls and look-ups of messages that are not in memory: a thread waits for the disk, and nobody else does
+"""Pulls, queries and deliveries of messages that are not in memory: a thread waits for the disk, and nobody else does
 (H3)."""
 
 from __future__ import annotations
 
+import sys
+
 from twisted.internet import defer
 
 from rocketha.broker.fair_budget import held_bytes
+from rocketha.errors import DiskFailure
 from rocketha.services import broker_wakeups, cold_reads, fetches
 from rocketha.store import commitlog, in_memory
 from rocketha.store.memory_disk import MemoryFile
+from rocketha.wire import record
 from rocketha.wire.codes import RequestCode, ResponseCode
 from tests.services.broker_case import START_S, BrokerCase, Client, pull_fields, records
 
@@ -241,7 +245,7 @@ class ColdPullTests(ColdCase):
         self.assertTrue(self.broker._changes.busy)
         self.let_go()
         self.advance(0.1, 0.02)
-        self.assertEqual(self.pulled(consumer), [])
+        self.assertEqual((self.pulled(consumer), len(self.broker.parked)), ([], 0))
         log_work.held = False
         log_work.let_go()
         self.successResultOf(cutting)
@@ -360,3 +364,105 @@ class ColdQueryTests(ColdCase):
         before = self.disk.operations
         self.let_go(3)
         self.assertEqual((self.disk.operations, self.broker.cold_queries.count), (before, 0))
+
+
+class ColdDelayTests(ColdCase):
+    """Delayed messages that are due after a start."""
+
+    def fill(self, client: Client) -> None:
+        """Levels 1 (1 s) and 2 (5 s)."""
+        for number in range(20):
+            level = 1 + number % 2
+            self.send(client, b"%03d" % number, properties=f"UNIQ_KEY\x01{number:032X}\x02DELAY\x01{level}\x02")
+
+    def delivered(self) -> list[bytes]:
+        self.reading = True
+        self.broker.store.settle()
+        found = self.broker.store.get("T", 0, 0, 100, 1 << 20)
+        self.reading = False
+        return [message.body for stored in found.buffers for _, message in record.scan(stored)]
+
+    def test_h3_nobody_waits(self) -> None:
+        """Neither level has the reactor wait; what is new is delivered in its order, when it is its time."""
+        client = self.connect()
+        self.advance(2.0, 0.1)
+        self.assertEqual((self.delivered(), len(self.thread.waiting)), ([], 2))
+        self.assertIsNone(self.broker.delayed.next_due_ms())
+        new = self.send(client, b"new", properties=f"UNIQ_KEY\x01{99:032X}\x02DELAY\x011\x02")
+        self.assertEqual(new.code, ResponseCode.SUCCESS)
+        self.advance(2.0, 0.1)
+        self.assertEqual(self.delivered(), [])
+        for _ in range(20):
+            self.let_go()
+            self.advance(0.02, 0.01)
+        odd = [b"%03d" % number for number in range(0, 20, 2)]
+        self.assertEqual(self.delivered(), [*odd, b"new"])
+        self.advance(3.0, 0.1)
+        self.let_go(8)
+        self.advance(0.1, 0.01)
+        self.assertEqual(self.delivered(), [*odd, b"new", *[b"%03d" % number for number in range(1, 20, 2)]])
+        self.assertEqual((self.broker.delays.offsets, self.thread.waiting), ({1: 11, 2: 10}, []))
+        self.assertGreater(self.waits, 4)
+
+    def test_a_stop_meanwhile(self) -> None:
+        """Whoever is no master delivers nothing when it is read; who is one again begins anew."""
+        self.advance(2.0, 0.1)
+        self.broker.delayed.stop()
+        self.let_go(5)
+        self.advance(2.0, 0.1)
+        self.assertIsNone(self.broker.delayed.next_due_ms())
+        self.assertEqual((self.delivered(), self.thread.waiting), ([], []))
+        self.broker.delayed.start(self.broker._now())
+        self.thread.held = False
+        self.reading = True
+        self.advance(2.0, 0.1)
+        self.assertEqual(len(self.delivered()), 20)
+
+    def test_what_does_not_stay_in_memory(self) -> None:
+        """Is read in the end."""
+        self.patch(MemoryFile, "_in_memory", lambda *_: False)
+        self.advance(2.0, 0.1)
+        for _ in range(in_memory.IN_VAIN_MAX):
+            self.let_go()
+            self.advance(0.1, 0.01)
+        self.assertEqual(self.delivered(), [])
+        self.disk.waited_for = lambda path: None  # type: ignore[method-assign]
+        for _ in range(100):
+            self.let_go()
+            self.advance(0.02, 0.01)
+        self.assertEqual(len(self.delivered()), 10)
+
+    def test_a_disk_that_fails(self) -> None:
+        """A level whose messages cannot be read is tried again each second; the others go on."""
+        told: list[object] = []
+        self.patch(self.broker.delayed, "failed", lambda: told.append(sys.exc_info()[0]))
+        self.advance(2.0, 0.1)
+        self.disk.fail_at(1, only=["read"])
+        self.let_go()
+        self.advance(0.1, 0.01)
+        for _ in range(20):
+            self.let_go()
+            self.advance(0.01, 0.005)
+        self.assertEqual(self.delivered(), [])
+        self.advance(3.0, 0.1)
+        for _ in range(20):
+            self.let_go()
+            self.advance(0.01, 0.005)
+        self.assertEqual(len(self.delivered()), 20)
+        self.assertEqual(self.broker.delays.offsets, {1: 10, 2: 10})
+        self.assertEqual(told, [DiskFailure])
+
+    def test_the_end_of_the_broker(self) -> None:
+        """What is fetched by then is not delivered any more: the store is being closed in another thread."""
+        self.advance(2.0, 0.1)
+        log_work = next(work for work in reversed(self.works) if work.name == "rocketha-log")
+        log_work.held = True
+        before = self.broker.store.max_physical_offset
+        stopping = self.broker.stopService()
+        self.assertNoResult(stopping)
+        self.let_go(20)
+        self.advance(2.0, 0.1)
+        self.assertEqual((self.broker.store.max_physical_offset, self.broker.delayed.next_due_ms()), (before, None))
+        self.reading = True
+        log_work.let_go()
+        self.successResultOf(stopping)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 from rocketha.broker import delayed_delivery
+from rocketha.store import commitlog
 from rocketha.wire import record
-from tests.services.broker_case import BrokerCase
+from tests.services.broker_case import BrokerCase, HeldWork
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 
@@ -132,6 +137,58 @@ class ProgressTests(BrokerCase):
         store.confirm_offset = None
         self.advance(0.5)
         self.assertEqual(self.delivered(), self.all_of_them())
+
+
+class ColdProgressTests(ProgressTests):
+    """The same on a broker that was started again and has nothing in memory: a thread fetches all of it (H3)."""
+
+    reading = advancing = waits = 0
+
+    def setUp(self) -> None:
+        self.patch(commitlog, "RECENT_BYTES", 0)
+        super().setUp()
+        self.stop()
+        self.broker = self.start()
+        self.disk.waited_for = self.waited_for  # type: ignore[method-assign]
+        self.disk.cached = False
+
+    def work(self, reactor: Any, name: str) -> HeldWork:
+        made = super().work(reactor, name)
+        self.patch(made, "run", functools.partial(self.in_thread, made.run))
+        return made
+
+    def in_thread(self, run: Callable[[Callable[[], Any]], Any], call: Callable[[], Any]) -> Any:
+        def reading() -> Any:
+            self.reading += 1
+            try:
+                return call()
+            finally:
+                self.reading -= 1
+
+        return run(reading)
+
+    def waited_for(self, path: str) -> None:
+        self.assertTrue(self.reading or not self.advancing, f"{path} is waited for in the reactor")
+        self.waits += 1
+
+    def advance(self, seconds: float, step: float = 0.1) -> None:
+        """What a test looks at by itself may be waited for."""
+        self.advancing = 1
+        super().advance(seconds, step)
+        self.advancing = 0
+
+    def test_a_part_of_the_level_may_be_read(self) -> None:
+        """Of a log that was confirmed to its end when the broker began."""
+        self.advance(0.02, 0.01)
+        super().test_a_part_of_the_level_may_be_read()
+
+    def test_a20_progress_behind_the_log(self) -> None:
+        super().test_a20_progress_behind_the_log()
+        self.assertGreater(self.waits, 3)
+
+    def test_f6_progress_ahead_of_the_log(self) -> None:
+        super().test_f6_progress_ahead_of_the_log()
+        self.assertGreater(self.waits, 3)
 
 
 class UnequalTests(BrokerCase):

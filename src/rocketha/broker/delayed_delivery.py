@@ -11,25 +11,35 @@ passes over messages that have one, until the first that has none: in each level
 cannot be looked up (no index, no unique key) counts as progress says, as in Java.  On a master whose log is not
 confirmed to its end yet this waits until it is.
 
+A disk is not waited for, where somebody fetches what is not in memory (:attr:`DelayedDelivery.fetch`): the level goes
+on when it is there, from where it was; the others go on meanwhile.
+
 Java: ``ScheduleMessageService`` (whose copy also keeps the DELAY property).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
+from typing import Protocol
+
+import attrs
 
 from rocketha.broker import names
 from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.send import Sends
 from rocketha.broker.state import BrokerState
 from rocketha.errors import RockethaError
+from rocketha.store.in_memory import NotInMemory, Tries, Wait, Wanted
 from rocketha.store.message_store import MessageStore
-from rocketha.store.messages import GetStatus, PutResult
+from rocketha.store.messages import GetResult, GetStatus, PutResult
 from rocketha.wire import record
 from rocketha.wire.properties import parse
 
 BATCH = 256
 """Messages of one level in one turn, so that a backlog after a long stop does not hold up the rest."""
+UNSURE_BATCH = 16
+"""Each of these is looked up, and all are read again when something of that had to be fetched."""
 
 RETRY_MS = 1000
 UNCONFIRMED_MS = 100
@@ -37,16 +47,45 @@ UNCONFIRMED_MS = 100
 CLOCK_BACK_MS = 60_000
 """By so much a new master's clock may be behind the former one's."""
 BATCH_BYTES = 4 * 1024 * 1024
-
-
 COPIES_MAX = 64
 """Records with the key of one message that are looked at."""
 STEPS_BACK_MAX = 10_000
 
 
+class Fetch(Protocol):
+    """As :meth:`rocketha.services.fetches.Fetches.begin`."""
+
+    def __call__(self, tries: Tries, go_on: Callable[[int], None], wanted: Wanted) -> None: ...
+
+
+@attrs.define(eq=False)
+class _Level:
+    """Of a broker that delivers.
+
+    :ivar fetching: it waits for what is not in memory.
+    :ivar begun: the log has decided how far it is.
+    :ivar stepping: else from where the next step back is made, and how far at most.
+    :ivar unsure: its next messages may be delivered already.
+    :ivar tries: since it came further.
+    """
+
+    number: int
+    fetching: bool = False
+    begun: bool = False
+    stepping: tuple[int, int] | None = None
+    unsure: bool = False
+    tries: Tries = attrs.Factory(Tries)
+
+    def came_further(self) -> None:
+        """What it lacks now is something else."""
+        self.tries = Tries()
+
+
 class DelayedDelivery:
     """Delivers every level of one broker.
 
+    :ivar fetch: has what is not in memory fetched; None: it is read here.
+    :ivar failed: called while an exception is handled: a level could not be read, and will be tried again.
     :ivar skipped: messages that could not be delivered because they are unreadable.
     :ivar repeats_avoided: messages that were delivered already, though progress did not say so.
     :ivar losses_avoided: messages that were not, though it did.
@@ -57,62 +96,89 @@ class DelayedDelivery:
         self._store = store
         self._delays = delays
         self._sends = sends
-        # level -> when its head is due; a level without an entry is empty.  Kept from the last look.
+        self._levels: dict[int, _Level] = {}  # by number; none of a broker that delivers nothing
+        # level -> when its head is due; one without an entry is empty, or fetching.  Kept from the last look.
         self._due_ms: dict[int, int] = {}
         self._begin_at: int | None = None  # the log up to here must be confirmed before anything is delivered
-        self._unsure: set[int] = set()  # levels whose next messages may be delivered already
+        self.fetch: Fetch | None = None
+        self.failed: Callable[[], None] = lambda: None
         self.skipped = self.repeats_avoided = self.losses_avoided = 0
 
     def start(self, now_ms: int) -> None:
         """After recovery, and when this broker becomes master."""
-        self.stop()
         self._begin_at = self._store.max_physical_offset
-        for level in range(1, self._delays.highest + 1):
-            if self._end(level):
-                self._due_ms[level] = now_ms
+        self._levels = {number: _Level(number) for number in range(1, self._delays.highest + 1)}
+        self._due_ms = {number: now_ms for number, level in self._levels.items() if self._end(level)}
 
     def look_again(self, now_ms: int) -> None:
         """Messages may have become readable, and nobody knows of which level."""
-        for level in range(1, self._delays.highest + 1):
-            if level not in self._due_ms and self._progress(level) < self._end(level):
-                self._due_ms[level] = now_ms
+        for level in self._levels.values():
+            if self._is_idle(level) and self._progress(level) < self._end(level):
+                self._due_ms[level.number] = now_ms
 
     def stop(self) -> None:
-        """This broker delivers nothing any more: it is not the master."""
-        self._due_ms.clear()
-        self._unsure.clear()
+        """This broker delivers nothing any more: it is not the master, or ends."""
+        self._levels, self._due_ms = {}, {}
         self._begin_at = None
 
-    def _end(self, level: int) -> int:
+    def _is_current(self, level: _Level) -> bool:
+        """Whether this broker has been delivering since it began with this level."""
+        return self._levels.get(level.number) is level
+
+    def _is_idle(self, level: _Level) -> bool:
+        return level.number not in self._due_ms and not level.fetching
+
+    def _end(self, level: _Level) -> int:
         """Queue offset behind the level's newest message in the log, readable or not."""
-        queue = self._store.queues.get(names.SCHEDULE_TOPIC, level - 1)
+        queue = self._store.queues.get(names.SCHEDULE_TOPIC, level.number - 1)
         return 0 if queue is None else queue.next_offset
 
-    def _progress(self, level: int) -> int:
-        return self._delays.offsets.get(level, self._store.min_offset(names.SCHEDULE_TOPIC, level - 1))
+    def _low(self, level: _Level) -> int:
+        return self._store.min_offset(names.SCHEDULE_TOPIC, level.number - 1)
 
-    def _begin(self, now_ms: int) -> None:
-        """The log decides how far each level is."""
-        for level in sorted(self._due_ms):
-            low, end = self._store.min_offset(names.SCHEDULE_TOPIC, level - 1), self._end(level)
-            present = self._progress(level)
-            corrected = self._stepped_back(level, low, min(max(present, low), end), now_ms)
-            if corrected != present:
-                self._delays.advance(level, corrected, now_ms)
-            if corrected < end:
-                self._unsure.add(level)
+    def _progress(self, level: _Level) -> int:
+        return self._delays.offsets.get(level.number, self._low(level))
 
-    def _stepped_back(self, level: int, low: int, offset: int, now_ms: int) -> int:
-        lowest = max(low, offset - STEPS_BACK_MAX)
+    def _get(self, level: _Level, offset: int, count: int) -> GetResult:
+        queue_id, wait = level.number - 1, self._wait(level)
+        return self._store.get(names.SCHEDULE_TOPIC, queue_id, offset, count, BATCH_BYTES, None, wait)
+
+    def _wait(self, level: _Level) -> Wait:
+        return Wait.ANYTHING if self.fetch is None else level.tries.wait
+
+    # The beginning
+
+    def _begin(self, level: _Level, now_ms: int) -> None:
+        """The log decides how far a level is."""
+        low, end = self._low(level), self._end(level)
+        present = self._progress(level)
+        corrected = self._stepped_back(level, low, min(max(present, low), end), now_ms)
+        if corrected != present:
+            self._delays.advance(level.number, corrected, now_ms)
+        level.unsure = corrected < end
+        level.begun = True
+
+    def _stepped_back(self, level: _Level, low: int, offset: int, now_ms: int) -> int:
+        offset, lowest = level.stepping or (offset, max(low, offset - STEPS_BACK_MAX))
         while offset > lowest:
-            stored = self._store.message_at(self._store.physical_offset(names.SCHEDULE_TOPIC, level - 1, offset - 1))
-            if stored is None or self._was_delivered(record.decode(stored), now_ms) is not False:
+            message = self._message(level, offset - 1)
+            if message is None or self._was_delivered(level, message, now_ms) is not False:
                 break
             offset -= 1
             self.losses_avoided += 1
+            level.stepping = offset, lowest
+            level.came_further()
         return offset
 
-    def _was_delivered(self, message: record.Record, now_ms: int) -> bool | None:
+    def _message(self, level: _Level, offset: int) -> record.Record | None:
+        """None if there is no good one."""
+        found = self._get(level, offset, 1)
+        try:
+            return record.decode(bytes(found.buffers[0])) if found.buffers else None
+        except RockethaError:
+            return None
+
+    def _was_delivered(self, level: _Level, message: record.Record, now_ms: int) -> bool | None:
         """Whether the log has this message's copy: behind it, and the same in all that a consumer sees.
 
         None: nobody can say, as the index does not have the message itself, or it has no key.
@@ -123,20 +189,24 @@ class DelayedDelivery:
         except (RockethaError, KeyError, ValueError):
             return None
         stored_ms, latest_ms = message.store_timestamp_ms, max(now_ms, message.store_timestamp_ms) + CLOCK_BACK_MS
-        for found in self._store.query(topic, key, COPIES_MAX, stored_ms - CLOCK_BACK_MS, latest_ms):
+        wait = self._wait(level)
+        for found in self._store.query(topic, key, COPIES_MAX, stored_ms - CLOCK_BACK_MS, latest_ms, wait):
             copy = record.decode(found)
             same = (copy.topic, copy.queue_id, copy.reconsume_times) == (topic, queue_id, message.reconsume_times)
             delayed = "REAL_TOPIC" in parse(copy.properties)  # a copy keeps it, Java's too
             if same and delayed and copy.physical_offset > message.physical_offset and copy.body == message.body:
                 return True
-        itself = self._store.query(names.SCHEDULE_TOPIC, key, COPIES_MAX, stored_ms, stored_ms)
+        itself = self._store.query(names.SCHEDULE_TOPIC, key, COPIES_MAX, stored_ms, stored_ms, wait)
         known = any(record.decode(found).physical_offset == message.physical_offset for found in itself)
         return False if known else None
 
-    def arrived(self, level: int, now_ms: int) -> None:
-        """A message was stored for ``level``: if nothing waited there, it is the head."""
-        if level not in self._due_ms:
-            self._due_ms[level] = now_ms + self._delays.delay_ms(level)
+    # Messages
+
+    def arrived(self, number: int, now_ms: int) -> None:
+        """A message was stored for a level: if nothing waited there, it is the head."""
+        level = self._levels.get(number)
+        if level is not None and self._is_idle(level):
+            self._due_ms[number] = now_ms + self._delays.delay_ms(number)
 
     def next_due_ms(self) -> int | None:
         """When :meth:`deliver` has something to do next."""
@@ -149,52 +219,84 @@ class DelayedDelivery:
                 self._due_ms = dict.fromkeys(self._due_ms, now_ms + UNCONFIRMED_MS)
                 return
             self._begin_at = None
-            self._begin(now_ms)
-        for level in sorted(level for level, due in self._due_ms.items() if due <= now_ms):
-            self._deliver_level(level, now_ms)
+        for number in sorted(number for number, due_ms in self._due_ms.items() if due_ms <= now_ms):
+            self._go_on(self._levels[number], now_ms)
 
-    def _deliver_level(self, level: int, now_ms: int) -> None:
-        queue_id = level - 1
-        offset = self._progress(level)
-        found = self._store.get(names.SCHEDULE_TOPIC, queue_id, offset, BATCH, BATCH_BYTES, None)
+    def _go_on(self, level: _Level, now_ms: int) -> None:
+        try:
+            self._deliver_if_in_memory(level, now_ms)
+        except Exception:  # the other levels' copies are staged, and have to be committed before they are looked at
+            self.failed()
+            self._due_ms[level.number] = now_ms + RETRY_MS
+            level.came_further()
+
+    def _deliver_if_in_memory(self, level: _Level, now_ms: int) -> None:
+        try:
+            if not level.begun:
+                self._begin(level, now_ms)
+            self._deliver_level(level, now_ms)
+        except NotInMemory as lacks:  # nothing of it was staged
+            parts = lacks.parts
+        else:
+            return
+        assert self.fetch is not None, "else anything is waited for"
+        level.tries.lacked(parts)
+        level.fetching = True
+        del self._due_ms[level.number]
+        self.fetch(level.tries, lambda now_ms: self._fetched(level, now_ms), lambda: self._is_current(level))
+
+    def _fetched(self, level: _Level, now_ms: int) -> None:
+        level.fetching = False
+        self._due_ms[level.number] = now_ms
+        self._go_on(level, now_ms)
+
+    def _deliver_level(self, level: _Level, now_ms: int) -> None:
+        number, offset = level.number, self._progress(level)
+        found = self._get(level, offset, UNSURE_BATCH if level.unsure else BATCH)
         if found.status is not GetStatus.FOUND:
             end = self._end(level)
             behind = min(max(found.next_offset, offset), end)
             if behind != offset:  # expired or corrupt units: go on behind them
-                self._delays.advance(level, behind, now_ms)
+                self._delays.advance(number, behind, now_ms)
             if behind < end:
-                self._due_ms[level] = now_ms + RETRY_MS
+                self._due_ms[number] = now_ms + RETRY_MS
             else:
-                self._due_ms.pop(level, None)
+                del self._due_ms[number]
+            level.came_further()
             return
-        delay_ms = self._delays.delay_ms(level)
+        if not level.unsure:
+            level.came_further()
+        delay_ms = self._delays.delay_ms(number)
         # a buffer holds any number of records: the store joins those that lie side by side in the log
         for _, message in chain.from_iterable(map(record.scan, found.buffers)):
             due = message.store_timestamp_ms + delay_ms
             if now_ms < due <= now_ms + delay_ms:  # beyond that the clock was set back: deliver now, as Java does
-                self._due_ms[level] = due
+                self._due_ms[number] = due
                 return
-            if level in self._unsure:
-                if self._was_delivered(message, now_ms):
+            if level.unsure:
+                if self._was_delivered(level, message, now_ms):
                     self.repeats_avoided += 1
-                    self._delays.advance(level, message.queue_offset + 1, now_ms)
+                    self._delays.advance(number, message.queue_offset + 1, now_ms)
+                    level.came_further()
                     continue
-                self._unsure.discard(level)
+                level.unsure = False
+                level.came_further()
             self._stage(level, message, message.queue_offset + 1, now_ms)
         if found.next_offset < found.max_offset:
-            self._due_ms[level] = now_ms
+            self._due_ms[number] = now_ms
         elif found.next_offset < self._end(level):
-            self._due_ms[level] = now_ms + UNCONFIRMED_MS
+            self._due_ms[number] = now_ms + UNCONFIRMED_MS
         else:
-            del self._due_ms[level]
+            del self._due_ms[number]
 
-    def _stage(self, level: int, message: record.Record, next_offset: int, now_ms: int) -> None:
+    def _stage(self, level: _Level, message: record.Record, next_offset: int, now_ms: int) -> None:
         def done(placed: PutResult | None) -> None:
             if placed is None:
-                self._due_ms[level] = now_ms + RETRY_MS
+                if self._is_current(level):
+                    self._due_ms[level.number] = now_ms + RETRY_MS
             elif self._progress(level) == next_offset - 1:
                 # In order only: after a failed copy the later ones of the turn must not move the offset past it.
-                self._delays.advance(level, next_offset, now_ms)
+                self._delays.advance(level.number, next_offset, now_ms)
 
         try:
             values = parse(message.properties)
@@ -205,6 +307,6 @@ class DelayedDelivery:
             copy = self._sends.restaged(message, topic, queue_id, values, message.reconsume_times, 0)
         except (RockethaError, KeyError, ValueError):
             self.skipped += 1
-            self._delays.advance(level, next_offset, now_ms)
+            self._delays.advance(level.number, next_offset, now_ms)
             return
         self._sends.stage(copy, done)

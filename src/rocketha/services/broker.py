@@ -155,6 +155,8 @@ class BrokerService(service.MultiService):
         self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
         self.cold = self._cold_reads(self.pulls.pull, pull_work)
         self.cold_queries = self._cold_reads(parts.queries.look_up, query_work)
+        self.delayed.fetch = self.cold.fetches.begin
+        self.delayed.failed = lambda: self.log.error("delayed messages: {trace}", trace=Failure().getTraceback())
         cold = {**dict.fromkeys(READS, self.cold.ask), **dict.fromkeys(LOOK_UPS, self.cold_queries.ask)}
         self._served = {**parts.requests, **{int(code): ask for code, ask in cold.items()}}
         self.wakeups = Wakeups(self.held, self.delayed, self.cold.again)
