@@ -219,6 +219,7 @@ class Replica:
         self.flushes = True
         self.refusal = ""
         self.fails: DiskFailure | CorruptStore | RemoteProtocolError | None = None
+        self.compare_later: Deferred[None] | None = None
         self.cut_later: Deferred[None] | None = None
         self.save_later: Deferred[None] | None = None
         self.events: list[Any] = []
@@ -230,9 +231,14 @@ class Replica:
             return ClassicSlave(self.log.end, self.log.file_size, now_ms, self.timing, self.compare_from)
         return AutoswitchSlave(self.hello, self.log, self.epochs, self.min_epoch, 0, now_ms, self.timing)
 
-    def compare(self, offset: int, data: bytes | memoryview) -> None:
-        if self.log.read(offset, len(data)) != data:
-            raise LinkRefused(Cause.OTHER_LOG, f"other bytes at {offset}")
+    def compare(self, offset: int, data: bytes | memoryview) -> Deferred[None]:
+        def look(_: None) -> None:
+            if self.fails is not None:
+                raise self.fails
+            if self.log.read(offset, len(data)) != data:
+                raise LinkRefused(Cause.OTHER_LOG, f"other bytes at {offset}")
+
+        return (self.compare_later or succeed(None)).addCallback(look)
 
     def compared(self) -> None:
         self.events.append(("compared",))

@@ -159,6 +159,69 @@ class TransferTests(HaCase):
         replica.cut_later.callback(None)
         self.assertEqual((transport.reading, transport.waiting), (True, encode_report(50)))
 
+    def test_what_comes_while_the_log_is_cut(self) -> None:
+        """Of a transport that hands over what it had read already: the machine is told of it when it knows the cut."""
+        replica = Replica(Log(text(80)), entries((1, 0)))
+        replica.cut_later = Deferred()
+        protocol, transport = self.dial(replica)
+        protocol.dataReceived(ANSWER)
+        transport.waiting = b""
+        protocol.dataReceived(encode_log_head(50, 10, 2, 50, 0) + text(10, 50))
+        self.assertEqual(replica.events, [("align", 50)])
+        replica.cut_later.callback(None)
+        self.assertEqual((protocol.over, bytes(replica.log.data)), ("", text(60)))
+        self.assertEqual(transport.waiting, encode_report(50) + encode_report(60))
+
+
+class CompareTests(HaCase):
+    """A classic slave whose disk is slow is sent the end of its own log, and more."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.replica = Replica(Log(text(80)))
+        self.replica.compare_from = 66
+        self.looked: Deferred[None] = Deferred()
+        self.replica.compare_later = self.looked
+        self.protocol, self.transport = self.dial(self.replica)
+        self.transport.waiting = b""
+
+    def test_nothing_is_read_meanwhile(self) -> None:
+        """Nor appended, nor acknowledged, whoever says that something is durable; then all of it, and it goes on."""
+        self.protocol.dataReceived(encode_classic_head(66, 30) + text(30, 66))
+        self.protocol.appended(80)
+        self.wait(60)
+        self.assertEqual((self.protocol.over, self.transport.reading, self.transport.waiting), ("", False, b""))
+        self.assertEqual(self.replica.events, [])
+        self.looked.callback(None)
+        self.assertEqual(self.replica.events, [("compared",), ("append", 80, 16), ("turn ended", 96)])
+        self.assertEqual(self.transport.reading, True)
+        self.assertEqual(self.transport.waiting[-8:], encode_classic_report(96))
+
+    def test_another_log(self) -> None:
+        """Whatever is found out late: the link ends, and nothing of what waits is appended."""
+        failure = DiskFailure("/store/commitlog/0", "read", errno.EIO, "Input/output error")
+        for bad, told, reason in ((b"#", 0, "other bytes at 66"), (b"", 1, str(failure))):
+            self.setUp()
+            self.replica.fails = None if bad else failure
+            frame = bad + text(30, 66)[len(bad) :]
+            self.protocol.dataReceived(encode_classic_head(66, 30) + frame)
+            self.assertEqual(self.protocol.over, "")
+            self.looked.callback(None)
+            self.assertIn(reason, self.protocol.over)
+            self.assertEqual((bytes(self.replica.log.data), self.transport.waiting), (text(80), b""))
+            self.assertEqual((len(self.replica.of("disk failed")), self.replica.of("compared")), (told, []))
+            self.assertEqual(len(self.replica.of("closed")), 1)
+
+    def test_a_link_that_ended_meanwhile(self) -> None:
+        """What is found concerns nobody."""
+        for fails in (None, RemoteProtocolError("another log")):
+            self.setUp()
+            self.replica.fails = fails
+            self.protocol.dataReceived(encode_classic_head(66, 30) + text(30, 66))
+            self.protocol.abort("stopped")
+            self.looked.callback(None)
+            self.assertEqual(self.replica.events, [("closed", "stopped", None)])
+
 
 class EpochTests(HaCase):
     """A master that is elected again sends bytes of another epoch on the same link; the slave's disk is slow."""
@@ -365,6 +428,7 @@ class DiskTests(HaCase):
             protocol.dataReceived(ANSWER)
             protocol.abort("fenced")
             replica.cut_later.callback(None)
+            self.assertEqual(protocol.machine.reported, -1)
             self.assertEqual(replica.events, [("align", 50), ("closed", "fenced", None)])
 
     def test_cut_that_is_a_bug(self) -> None:

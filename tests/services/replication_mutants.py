@@ -78,6 +78,18 @@ MUTANTS = (
         "            if True:",
     ),
     Mutant(
+        "a slave follows while it compares",
+        SLAVE,
+        "connection is not None and self._equal and not",
+        "connection is not None and not",
+    ),
+    Mutant(
+        "what is found different is nobody's business",
+        SLAVE,
+        ".addCallback(self._found_different)",
+        ".addCallback(lambda place: None)",
+    ),
+    Mutant(
         "damage is not cut",
         SLAVE,
         "        if self._log.damage is not None:\n            self._repair()",

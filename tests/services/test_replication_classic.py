@@ -227,6 +227,28 @@ class OtherLogTests(PairCase):
         self.run_for(40.0)
         self.refused(slave, end)
 
+    def test_h3_a_slave_that_compares_on_a_slow_disk(self) -> None:
+        """The end of its own log, half a second a read: it answers whoever asks, and follows nobody until it knows."""
+        slave = self.both(200)
+        self.master.kill()
+        slave.disk.cached, slave.disk.read_s = False, 0.5
+        self.restart(self.master)
+        following = self.service(slave).replication.following
+        self.until("a link", lambda: following.connection)
+        began, compared = self.world.now, 0
+        while not following.transfers:
+            asked = self.world.now
+            self.assertEqual(self.ask(slave, RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}).code, 0)
+            self.assertLess(self.world.now - asked, 0.1)
+            self.assertLess(asked - began, 60.0)
+            compared += following.connection is not None and following.connection.machine.transfers
+        self.assertGreater(self.world.now - began, 0.4, "nothing was read slowly: this shows nothing")
+        self.assertGreater(compared, 0, "all has come, and is being looked at")
+        slave.disk.cached = True
+        self.send_many(self.master, 10)
+        self.until("level", lambda: self.level(self.master, slave))
+        self.same_logs(self.master, slave)
+
     def test_the_right_master_comes_back(self) -> None:
         """The slave goes on by itself."""
         slave = self.both()

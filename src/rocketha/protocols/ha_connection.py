@@ -179,10 +179,11 @@ class HaConnection(Protocol, Generic[Machine]):
             self._telling = False
         self._arm()
 
-    def _wait(self, done: Deferred[None], failed: Callable[[Failure], None]) -> None:
+    def _wait(self, done: Deferred[None] | Deferred[Event], failed: Callable[[Failure], None]) -> None:
         """The effect that is being carried out is not, before this fires: until then nothing is read, and the machine
         is told of nothing.
 
+        :param done: what the machine is told then, before all that came meanwhile.
         :param failed: is given what went wrong; it ends the link.
         """
         self._waiting = True
@@ -191,8 +192,10 @@ class HaConnection(Protocol, Generic[Machine]):
         if self._waiting and not self.over:
             self.transport.pauseProducing()
 
-    def _waited(self, _: None) -> None:
+    def _waited(self, news: Event | None) -> None:
         self._waiting = False
+        if news is not None and not self.over:
+            self._events.appendleft(news)
         if self._telling:  # it fired at once
             return
         self._carry_on()

@@ -2,9 +2,9 @@
 
 Theory of operation.  What one read brings is given to the :class:`Follower` in order, bytes of the log as they are;
 then the follower is told that the turn ended, makes what came as durable as it promises, and says how far that is
-(:meth:`SlaveHaProtocol.appended`), at once or when its disk is done.  Cutting the log takes a thread and some time, and
-so does writing down an epoch: until then nothing is read, the master waits; bytes of that epoch that came with the same
-read are appended afterwards.
+(:meth:`SlaveHaProtocol.appended`), at once or when its disk is done.  Comparing the end of the log, cutting it and
+writing down an epoch take a thread and some time: until then nothing is read, the master waits; what came with the same
+read, as bytes of that epoch, is carried out afterwards.
 
 A follower that fails ends the link: the bytes that it did not take are not reported, so the master sends them again on
 the next one.
@@ -28,7 +28,7 @@ from zope.interface import implementer
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.eager import eager_write
-from rocketha.protocols.ha_connection import HaConnection
+from rocketha.protocols.ha_connection import Event, HaConnection
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.epochs import EpochEntry
@@ -58,10 +58,11 @@ class Follower(Interface):
     def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave | AutoswitchSlave | str:
         """The connection is there: the machine, of the log as it is now; or why there is no use for it any more."""
 
-    def compare(self, offset: int, data: bytes | memoryview) -> None:
+    def compare(self, offset: int, data: bytes | memoryview) -> Deferred[None]:
         """These bytes are in the log already, if its master's is the one that it follows.
 
-        :raises RemoteProtocolError: they are not (a :class:`rocketha.replication.link.LinkRefused`); the link ends.
+        Fires when they were found there; fails with a RemoteProtocolError if they are not (a
+        :class:`rocketha.replication.link.LinkRefused`): the link ends.
         """
 
     def compared(self) -> None:
@@ -109,16 +110,15 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
     def __init__(self, follower: Follower, clock: IReactorTime) -> None:
         super().__init__(clock)
         self.bytes_received = 0
-        self._aligning = False
         self._follower = follower
         self._log = make_logger()
 
     def appended(self, end: int) -> None:
         """The log before ``end``, and no more than was appended, is as durable as a report promises.
 
-        Not heard while the log is being cut: then the cut says where it ends.
+        Not heard before the log is cut: then the cut says where it ends.
         """
-        if not self._aligning:
+        if self.machine.transfers:
             self.tell(lambda now_ms: self.machine.appended(end, now_ms))
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -145,8 +145,7 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
             self._caught_up()
 
     def _caught_up(self) -> None:
-        if not self._aligning:
-            self._follower.turn_ended(self)
+        self._follower.turn_ended(self)
 
     def _carry_out(self, effect: Effect) -> None:
         try:
@@ -167,26 +166,22 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
         elif isinstance(effect, SaveEpochs):
             self._wait(follower.save_epochs(effect.epochs), lambda why: self._not_done(why, "no epoch was written"))
         elif isinstance(effect, Compare):
-            follower.compare(effect.offset, effect.data)
+            done = follower.compare(effect.offset, effect.data)
+            self._wait(done, lambda why: self._not_done(why, "the log was not compared"))
         elif isinstance(effect, Compared):
             follower.compared()
         elif isinstance(effect, Align):
-            self._aligning = True
-            self.transport.pauseProducing()
-            done = follower.align(effect.offset, effect.epochs)
-            done.addCallback(self._aligned).addErrback(self._not_done, "the log was not cut")
+            aligned = follower.align(effect.offset, effect.epochs).addCallback(self._aligned)
+            self._wait(aligned, lambda why: self._not_done(why, "the log was not cut"))
         elif isinstance(effect, Close):
             self._end(effect.reason, effect.cause)
         else:
             raise TypeError(f"a slave's link wants {effect}")
 
-    def _aligned(self, result: tuple[int, Sequence[EpochEntry]]) -> None:
+    def _aligned(self, result: tuple[int, Sequence[EpochEntry]]) -> Event:
         machine = self.machine
         assert isinstance(machine, AutoswitchSlave), "a classic link aligns nothing"
-        self._aligning = False
-        self.tell(lambda now_ms: machine.aligned(*result, now_ms))
-        if not self.over:
-            self.transport.resumeProducing()
+        return lambda now_ms: machine.aligned(*result, now_ms)
 
     def _not_done(self, failure: Failure, what: str) -> None:
         error = failure.value

@@ -84,6 +84,7 @@ class Following:
         self._cut_at: set[int] = set()  # places that were cut for damage
         self._known_at: set[int] = set()  # places that are bad while nobody sends them again
         self._complaint = ""
+        self._equal = False  # the log is known to be the master's, as far as it is
         self.trouble: Callable[[Cause, str], None] = lambda cause, reason: None
         self.own_id = 0
         self.address = ""
@@ -191,7 +192,8 @@ class Following:
     def transfers(self) -> bool:
         """Whether the log is being copied: there is a link, and both logs have been found equal, in controller mode
         after going back to the place up to which they are."""
-        return self.connection is not None and not self._changes.busy and self.connection.machine.transfers
+        connection = self.connection
+        return connection is not None and self._equal and not self._changes.busy and connection.machine.transfers
 
     # -- the follower
 
@@ -200,7 +202,7 @@ class Following:
         log = self._log
         if not self.active or self._changes.busy or self.connection is not None or not log.ready:
             return "this broker follows another master now, or none"
-        self.connection = connection
+        self.connection, self._equal = connection, False
         if self._confirm is None:
             machine = ClassicSlave(log.end, log.file_size, now_ms, self._timing, overlap_begin(log))
             if machine.transfers:  # there is nothing to compare
@@ -210,15 +212,22 @@ class Following:
         return AutoswitchSlave(hello, log, log.epochs, self.epoch, self._confirm.offset, now_ms, self._timing)
 
     def _reached(self) -> None:
-        """The master serves us."""
-        self.problem = ""
+        """The master serves us, and its log is ours."""
+        self.problem, self._equal = "", True
         if self._complaint:
             self._complaint = ""
             self._logger.info("the master at {address} is followed", address=self.address)
 
-    def compare(self, offset: int, data: bytes | memoryview) -> None:
+    def compare(self, offset: int, data: bytes | memoryview) -> defer.Deferred[None]:
         """See :class:`Follower`."""
-        place = first_difference(self._log, offset, data)
+        log, connection = self._log, self.connection
+
+        def difference() -> int | None:
+            return first_difference(log, offset, data) if connection is self.connection else None
+
+        return self._changes.beside(difference).addCallback(self._found_different)
+
+    def _found_different(self, place: int | None) -> None:
         if place is not None:
             raise LinkRefused(
                 Cause.OTHER_LOG,

@@ -9,7 +9,6 @@ the same in both, so is what is before it.
 
 from __future__ import annotations
 
-from rocketha.errors import CorruptStore
 from rocketha.store.replica_log import ReplicaLog
 
 OVERLAP_BYTES = 64 * 1024
@@ -36,13 +35,19 @@ def overlap_begin(log: ReplicaLog) -> int:
 def first_difference(log: ReplicaLog, offset: int, data: bytes | memoryview) -> int | None:
     """Where the log has another byte than ``data``, which stands at ``offset``; None: nowhere.
 
+    Blocking: it may be called in a thread, while the log grows.
+
     :raises DiskFailure: it cannot be read.
     :raises CorruptStore: part of it is not there.
     """
-    own = log.store.log.read(offset, len(data))
-    if len(own) != len(data):
-        path = log.store.log.segments.path(log.store.log.segments.base_of(offset))
-        raise CorruptStore(path, offset % log.file_size, f"{len(own)} of {len(data)} bytes are there")
-    if own == data:
+    reader, view = log.reader(), memoryview(data)
+    try:
+        while view:
+            theirs = bytes(view[: log.file_size - offset % log.file_size])
+            own = reader.read(offset, len(theirs))
+            if own != theirs:
+                return offset + next(at for at, mine in enumerate(own) if mine != theirs[at])
+            view, offset = view[len(theirs) :], offset + len(theirs)
         return None
-    return offset + next(at for at, (mine, theirs) in enumerate(zip(own, data, strict=True)) if mine != theirs)
+    finally:
+        reader.close()
