@@ -6,7 +6,7 @@ import gc
 import random
 from typing import Any
 
-from twisted.internet import defer, error, task
+from twisted.internet import defer, error, protocol, task
 from twisted.internet.interfaces import IReactorCore, IReactorTCP, IReactorTime
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
@@ -167,6 +167,38 @@ class ProcessTests(ReactorCase):
         self.world.run(5)
         self.assertEqual([what for _, what in self.program.seen], ["timer", "saved"])
         self.assertTrue(all(when >= 1.0 for when, _ in self.program.seen), self.program.seen)
+
+    def test_a_disk_that_gets_well_ends_what_it_kept_a_process_busy_with(self) -> None:
+        """What came due meanwhile comes then, and what was written leaves then, in order; a timer keeps its time."""
+        host, peer = self.host(), self.world.add_host("n1", lambda process: process)
+        self.world.run(0)
+        heard: list[Any] = []
+        listener = protocol.Protocol()
+        listener.dataReceived = lambda data: heard.append((round(self.world.now, 1), data))  # type: ignore[method-assign]
+        assert peer.process is not None
+        peer.process.reactor.listenTCP(1, protocol.Factory.forProtocol(lambda: listener))
+        talker = protocol.Protocol()
+        self.program.reactor.connectTCP(peer.address, 1, protocol.ClientFactory.forProtocol(lambda: talker))
+        self.world.run(1)
+        host.disk.slow = 20000.0  # ten seconds or more
+
+        def save() -> None:
+            host.disk.create("/f", 10).sync()
+            talker.transport.write(b"saved")
+            self.later(0.2, "meanwhile")
+
+        self.program.reactor.callLater(0, save)
+        self.later(5, "timer")
+        self.program.reactor.callLater(0.5, lambda: talker.transport.write(b", said later"))
+        self.world.run(2)
+        self.assertEqual((self.program.seen, heard), ([], []))
+        host.disk.slow = 1.0
+        self.world.run(0.1)
+        self.assertEqual([(round(when, 1), what) for when, what in self.program.seen], [(3.0, "meanwhile")])
+        self.assertEqual({when for when, _ in heard}, {3.0})
+        self.assertEqual(b"".join(data for _, data in heard), b"saved, said later")
+        self.world.run(10)
+        self.assertEqual(self.program.seen[1:], [(6.0, "timer")])
 
     def test_work_takes_its_time_beside_the_reactor(self) -> None:
         """Results come one after the other, and timers fire meanwhile."""

@@ -30,6 +30,7 @@ SEEDS = {
         29: "after a failed sync the restarted node took its page cache for the disk; a power cut took it away",
         85: "death inside a looping call: its Deferred failed, and nobody was left to hear",
         272: "death inside a snapshot's installation",
+        2775151849: "a disk got well, and its process was busy for twelve more seconds with what it had asked of it",
     },
     "controller": {
         1: "the first",

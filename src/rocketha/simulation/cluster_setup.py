@@ -30,8 +30,8 @@ SEGMENT_BYTES = 128 << 10
 MESSAGE_BYTES_MAX = 60_000
 
 STUCK = 1500.0
-"""How slow a disk that stands still is: a broker saves tables on its reactor, some syncs in a row, and is busy as long
-as the disk was slow when it began."""
+"""How slow a disk that stands still is: a broker that saves tables on its reactor, some syncs in a row, is busy for
+several seconds, or until the disk is well again."""
 
 _POWER = frozenset({"power", "power-all"})
 

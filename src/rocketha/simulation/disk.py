@@ -1,9 +1,9 @@
 """A host's disk: a :class:`MemoryDisk` whose operations take time, and where a process may die at any of them.
 
 Theory of operation.  Every sync costs simulated time, more on a slow disk.  Asked for on the reactor, it keeps the
-process busy so long; asked for in :class:`SimulatedWork`, the result comes so much later, and whether the call itself
-happened at the beginning or at the end of that time is left to chance, because a real thread may do either.  Lost and
-torn writes, errors and the full disk are those of :class:`MemoryDisk`.
+process busy so long, or less if the disk gets faster meanwhile; asked for in :class:`SimulatedWork`, the result comes
+so much later, and whether the call itself happened at the beginning or at the end of that time is left to chance,
+because a real thread may do either.  Lost and torn writes, errors and the full disk are those of :class:`MemoryDisk`.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ LONG_S = 10.0
 class SimulatedDisk(MemoryDisk):
     """See the module.
 
-    :ivar slow: what a sync's time is multiplied with, and a read's.
     :ivar read_s: what a read of the commit log takes that is not in memory (``cached`` False).
     :ivar spent_s: time taken by the operations since somebody looked.
     :ivar die_at: the process dies at the so-maniest operation from now; 0 for never.
     :ivar died: called then.
+    :ivar hastened: called when the disk gets faster, with the share of its time that what is under way takes now.
     :ivar gone: whoever asks for something is dead: what a Deferred, which stops any exception, has gone on with.
     :ivar syncs: how many were asked for.
     """
 
     def __init__(self, chance: random.Random, tear_bytes: int = SECTOR) -> None:
         super().__init__(chance, tear_bytes)
-        self.slow = 1.0
+        self._slow = 1.0
         self.read_s = 0.0
         self.spent_s = 0.0
         self.die_at = 0
@@ -49,6 +49,18 @@ class SimulatedDisk(MemoryDisk):
         self.syncs = 0
         self.broken = False
         self.died: Callable[[], None] = lambda: None
+        self.hastened: Callable[[float], None] = lambda share: None
+
+    @property
+    def slow(self) -> float:
+        """What a sync's time is multiplied with, and a read's."""
+        return self._slow
+
+    @slow.setter
+    def slow(self, slow: float) -> None:
+        before, self._slow = self._slow, slow
+        if slow < before:
+            self.hastened(slow / before)
 
     def step(self, path: str, operation: str) -> None:
         """See :meth:`MemoryDisk.step`; dies here, before the operation takes effect."""

@@ -72,6 +72,7 @@ class Host:
         self.station: Station = network.add(name, address)
         self.disk = SimulatedDisk(chance)
         self.disk.died = self._dies
+        self.disk.hastened = self._hastened
         self.process: Process | None = None
         self.program: Program | None = None
         self.starts = 0
@@ -121,6 +122,11 @@ class Host:
         self.kill()
         self.disk.gone = True
         self.scheduler.after(0.0, None, setattr, self.disk, "gone", False)
+
+    def _hastened(self, share: float) -> None:
+        """What the process's reactor waits for comes sooner."""
+        if self.process is not None:
+            self.scheduler.hasten(self.process, share)
 
     def exited(self, why: str = "") -> None:
         """The process ended itself."""

@@ -3,8 +3,8 @@
 Knows nothing of networks or services.  Theory of operation: an event is a call, the moment it is due, and the process
 it belongs to (or none: the world itself).  Events at one moment run in the order they were made, so a run depends on
 nothing but its seed.  A process that is frozen keeps its events until it thaws; one that is busy (a blocking disk call
-on its reactor) gets them when it is done; one that is dead never gets them.  After each event, what transports have
-collected to say leaves at once: that is the end of a reactor turn.
+on its reactor) gets them when it is done, which may be sooner than it seemed; one that is dead never gets them.  After
+each event, what transports have collected to say leaves: that is the end of a reactor turn, and of its blocking calls.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ class Owner:
 
     :ivar dead: its events never run.
     :ivar frozen: its events wait.
-    :ivar busy_until: true time until which its one thread is in a blocking call.
-    :ivar meter: whose ``spent_s`` (seconds of blocking calls in this event) is added to ``busy_until``; None for none.
+    :ivar busy_until: true time until which its one thread is in a blocking call; 0 when it is in none.
+    :ivar meter: whose ``spent_s`` (seconds of blocking calls in an event) makes it busy; None for none.
+    :ivar waiting: its events that came due while it was frozen or busy.
+    :ivar unsaid: calls that its kernel makes, dead or alive, when it is not busy any more.
     """
 
-    __slots__ = ("busy_until", "dead", "frozen", "meter", "name", "waiting")
+    __slots__ = ("busy_until", "dead", "frozen", "meter", "name", "unsaid", "waiting")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -38,6 +40,7 @@ class Owner:
         self.busy_until = 0.0
         self.meter: Any = None
         self.waiting: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
+        self.unsaid: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
 
 _Entry = tuple[float, int, Owner | None, Callable[..., None], tuple[Any, ...]]
@@ -74,9 +77,40 @@ class Scheduler:
     def thaw(self, owner: Owner) -> None:
         """Let a frozen process have what it missed, in order."""
         owner.frozen = False
-        waiting, owner.waiting = owner.waiting, []
-        for sequence, call, args in waiting:
-            heapq.heappush(self._heap, (self.now, sequence, owner, call, args))
+        self._go_on(owner)
+
+    def hasten(self, owner: Owner, share: float) -> None:
+        """Its blocking call takes only this share (below 1) of what it still had to."""
+        if owner.busy_until > self.now:
+            self._busy(owner, (owner.busy_until - self.now) * share)
+
+    def when_free(self, owner: Owner, call: Callable[..., None], *args: Any) -> None:
+        """Run ``call(*args)`` now, or at the end of the process's blocking call."""
+        if owner.busy_until:
+            owner.unsaid.append((call, args))
+        else:
+            call(*args)
+
+    def _busy(self, owner: Owner, for_s: float) -> None:
+        owner.busy_until = self.now + for_s
+        self.at(owner.busy_until, None, self._free, owner)
+
+    def _free(self, owner: Owner) -> None:
+        """Its blocking call is over, unless that was before, or another one has begun since."""
+        if not 0.0 < owner.busy_until <= self.now:
+            return
+        owner.busy_until = 0.0
+        unsaid, owner.unsaid = owner.unsaid, []
+        for call, args in unsaid:
+            call(*args)
+        self._go_on(owner)
+
+    def _go_on(self, owner: Owner) -> None:
+        """It gets what it missed, if nothing holds it any more."""
+        if not owner.frozen and not owner.busy_until:
+            waiting, owner.waiting = owner.waiting, []
+            for sequence, call, args in waiting:
+                heapq.heappush(self._heap, (self.now, sequence, owner, call, args))
 
     def stop(self) -> None:
         """End :meth:`run` after the present event."""
@@ -92,11 +126,8 @@ class Scheduler:
             if owner is not None:
                 if owner.dead:
                     continue
-                if owner.frozen:
+                if owner.frozen or owner.busy_until:
                     owner.waiting.append((sequence, call, args))
-                    continue
-                if owner.busy_until > when:
-                    heapq.heappush(heap, (owner.busy_until, sequence, owner, call, args))
                     continue
             self.events += 1
             try:
@@ -106,7 +137,7 @@ class Scheduler:
             except Exception:
                 self.failed(owner.name if owner is not None else "world", Failure())
             if owner is not None and owner.meter is not None and owner.meter.spent_s:
-                owner.busy_until = when + owner.meter.take_spent_s()
+                self._busy(owner, owner.meter.take_spent_s())
             if self.unflushed:
                 self.flush()
         if not self._stopped:
@@ -126,6 +157,5 @@ class Scheduler:
 
     def pending(self, owner: Owner) -> list[tuple[float, Callable[..., None]]]:
         """What waits for one process: (true time, call), for tests and limits."""
-        return sorted(
-            ((when, call) for when, _, whose, call, _ in self._heap if whose is owner), key=lambda entry: entry[0]
-        )
+        due = [(when, call) for when, _, whose, call, _ in self._heap if whose is owner]
+        return [(self.now, call) for _, call, _ in owner.waiting] + sorted(due, key=lambda entry: entry[0])

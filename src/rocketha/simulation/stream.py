@@ -14,6 +14,7 @@ is lost for good, and half-open again is what is left.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet import error
@@ -312,7 +313,7 @@ class SimulatedTransport:
             self._scheduler.after(0.0, self.owner, self._resume_producer)
         if self._fin and self._may_leave(0):
             self._fin = False
-            self._scheduler.at(self._arrives(0), self.peer.owner, self.peer.fin_came)
+            self._send(0, self.peer.owner, self.peer.fin_came)
 
     def unacknowledged(self) -> None:
         """The peer's host lost its power: what was under way will be sent again, to a kernel that knows nothing."""
@@ -324,17 +325,16 @@ class SimulatedTransport:
         if self._producer is not None and not self._producer_paused and not self.gone:
             self._producer.resumeProducing()
 
-    def _arrives(self, size: int) -> float:
-        now = self._scheduler.now
-        leaves = self.owner.busy_until if self.owner.busy_until > now else now
-        if leaves < self._line_free:
-            leaves = self._line_free
+    def _send(self, size: int, owner: Owner | None, call: Callable[..., None], *args: Any) -> None:
+        """A segment leaves when the process is not busy, and ``call(*args)`` is its arrival."""
+        delay_s = self._out_link.delay_s(self._network.random)
+        self._scheduler.when_free(self.owner, self._leave, size, delay_s, owner, call, *args)
+
+    def _leave(self, size: int, delay_s: float, owner: Owner | None, call: Callable[..., None], *args: Any) -> None:
+        leaves = max(self._scheduler.now, self._line_free)
         self._line_free = leaves = leaves + size / self._out_link.quality.bytes_per_s
-        arrival = leaves + self._out_link.delay_s(self._network.random)
-        if arrival < self._arrival:
-            arrival = self._arrival
-        self._arrival = arrival
-        return arrival
+        self._arrival = max(leaves + delay_s, self._arrival)
+        self._scheduler.at(self._arrival, owner, call, *args)
 
     def _transmit(self, data: bytes) -> None:
         self._under_way += len(data)
@@ -353,7 +353,7 @@ class SimulatedTransport:
         owner = None if peer.gone else peer.owner  # of what is gone, the kernel answers
         for piece in pieces:
             if piece or peer.gone:
-                self._scheduler.at(self._arrives(len(piece)), owner, peer.came, piece)
+                self._send(len(piece), owner, peer.came, piece)
 
     # -- inward
 
