@@ -26,6 +26,7 @@ from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.messages import Entry
 from rocketha.services.frozen_heap import FrozenHeap
+from rocketha.services.lean_rounds import LeanRounds
 from rocketha.services.raft import RaftService
 from rocketha.services.steady import SteadyClock
 from rocketha.store.posix_disk import PosixDisk
@@ -57,11 +58,30 @@ class Registers:
         self.values = {data[at : at + 8]: data[at + 8 : at + 264] for at in range(8, len(data), 264)}
 
 
+class Write:
+    """A write under way."""
+
+    __slots__ = ("_connection", "_opaque")
+
+    def __init__(self, connection: RemotingProtocol, opaque: int) -> None:
+        self._connection = connection
+        self._opaque = opaque
+
+    def callback(self, result: int) -> None:
+        """It was applied: so many were."""
+        self._connection.answer(self._opaque, Answer(body=result.to_bytes(8, "big")))
+
+    def errback(self, fail: Failure | BaseException) -> None:
+        """It was not, or nobody knows."""
+        problem = fail.value if isinstance(fail, Failure) else fail
+        self._connection.answer(self._opaque, Answer(SYSTEM_ERROR, str(problem)))
+
+
 class Requests:
     """Every request is a write."""
 
     def __init__(self, raft: RaftService) -> None:
-        self._propose = raft.propose
+        self._propose_for = raft.propose_for
 
     def connected(self, connection: RemotingProtocol) -> None:
         """Fine."""
@@ -70,21 +90,11 @@ class Requests:
         """Fine."""
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
-        self._propose(command.body).addCallbacks(
-            _answer, _refuse, callbackArgs=(connection, command.opaque), errbackArgs=(connection, command.opaque)
-        )
+        self._propose_for(Write(connection, command.opaque), command.body)
         return None
 
     def turn_ended(self) -> None:
         """The proposals of a turn are taken together by the service."""
-
-
-def _answer(writes: int, connection: RemotingProtocol, opaque: int) -> None:
-    connection.answer(opaque, Answer(body=writes.to_bytes(8, "big")))
-
-
-def _refuse(failure: Failure, connection: RemotingProtocol, opaque: int) -> None:
-    connection.answer(opaque, Answer(SYSTEM_ERROR, failure.getErrorMessage()))
 
 
 def run(given: dict[str, Any]) -> None:
@@ -92,6 +102,7 @@ def run(given: dict[str, Any]) -> None:
     reactor: Any = global_reactor
     SteadyClock(reactor).privilegedStartService()
     FrozenHeap().privilegedStartService()
+    LeanRounds(reactor).privilegedStartService()
     folder, turn = Path(given["folder"]), Turn()
     chance, disk, members = random.Random(), PosixDisk(), given["members"]
     raft = RaftService(given["id"], "bench", members, str(folder / "raft"), disk, Registers(), chance, turn=turn)

@@ -32,9 +32,15 @@ class ProposalTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.proposals = Proposals(3, 100, patience_ticks=1000)
 
+    def add(self, data: bytes, tick: int) -> defer.Deferred[Any]:
+        """One more, and who waits for it."""
+        waiter: defer.Deferred[Any] = defer.Deferred()
+        self.proposals.add(data, tick, waiter)
+        return waiter
+
     def test_outcomes_by_index(self) -> None:
         """Each proposal gets the outcome of its own entry."""
-        one, two = self.proposals.add(b"1", 0), self.proposals.add(b"2", 0)
+        one, two = self.add(b"1", 0), self.add(b"2", 0)
         self.assertEqual(self.proposals.queue(), [b"1", b"2"])
         self.proposals.proposed(range(7, 9), 3)
         self.proposals.applied([Entry(6, 3, NORMAL, b"x")], ["not ours"])
@@ -46,16 +52,16 @@ class ProposalTests(SynchronousTestCase):
     def test_bounds(self) -> None:
         """More proposals, or more bytes, than may wait are refused at once."""
         for _ in range(3):
-            self.proposals.add(b"x", 0).addErrback(lambda _: None)
+            self.add(b"x", 0).addErrback(lambda _: None)
         with self.assertRaises(Busy):
-            self.proposals.add(b"x", 0)
+            self.add(b"x", 0)
         other = Proposals(100, 10, 1000)
         with self.assertRaises(Busy):
-            other.add(bytes(11), 0)
+            other.add(bytes(11), 0, defer.Deferred())
 
     def test_surely_not_applied(self) -> None:
         """Another term's entry, or one of another kind, at the index: it had no effect."""
-        one, two = self.proposals.add(b"1", 0), self.proposals.add(b"2", 0)
+        one, two = self.add(b"1", 0), self.add(b"2", 0)
         self.proposals.proposed(range(7, 9), 3)
         self.proposals.office_lost("n2", 100)
         self.proposals.applied([Entry(7, 4, NORMAL, b"other")], ["other's"])
@@ -65,9 +71,9 @@ class ProposalTests(SynchronousTestCase):
 
     def test_settled_by_the_next_leader(self) -> None:
         """A leader that lost its office still learns that its entry was committed, and says so."""
-        one = self.proposals.add(b"1", 0)
+        one = self.add(b"1", 0)
         self.proposals.proposed(range(7, 8), 3)
-        queued = self.proposals.add(b"2", 0)
+        queued = self.add(b"2", 0)
         self.proposals.office_lost("n2", 100)
         self.assertEqual(self.failureResultOf(queued, NotLeader).value.leader_id, "n2")
         self.proposals.expire(99)
@@ -77,7 +83,7 @@ class ProposalTests(SynchronousTestCase):
 
     def test_unknown(self) -> None:
         """Nobody settles it in time, a snapshot hides it, or the service ends: it may have been applied."""
-        one, two, three = (self.proposals.add(b"x", 0) for _ in range(3))
+        one, two, three = (self.add(b"x", 0) for _ in range(3))
         self.proposals.proposed(range(7, 10), 3)
         self.proposals.skipped_to(7)
         self.assertTrue(self.failureResultOf(one, ResultUnknown).value.maybe_applied)
@@ -86,18 +92,18 @@ class ProposalTests(SynchronousTestCase):
         self.proposals.expire(100)
         self.failureResultOf(two, ResultUnknown)
         self.failureResultOf(three, ResultUnknown)
-        last = self.proposals.add(b"x", 0)
+        last = self.add(b"x", 0)
         self.proposals.end()
         self.failureResultOf(last, NotLeader)
 
     def test_patience_has_an_end(self) -> None:
         """A leader that keeps its office and commits nothing: the outcome is unknown; what never reached the log had
         no effect."""
-        early = self.proposals.add(b"1", 0)
+        early = self.add(b"1", 0)
         self.proposals.proposed(range(7, 8), 3)
-        late = self.proposals.add(b"2", 10)
+        late = self.add(b"2", 10)
         self.proposals.proposed(range(8, 9), 3)
-        queued = self.proposals.add(b"three", 11)
+        queued = self.add(b"three", 11)
         self.proposals.expire(999)
         self.assertNoResult(early)
         self.proposals.expire(1000)
@@ -111,11 +117,11 @@ class ProposalTests(SynchronousTestCase):
         self.failureResultOf(queued, Busy)
         self.assertEqual((self.proposals.queued, self.proposals.waiting), (0, 0))
         for _ in range(3):  # nor is its room taken any more
-            self.proposals.add(bytes(33), 1011).addErrback(lambda _: None)
+            self.add(bytes(33), 1011).addErrback(lambda _: None)
 
     def test_patience_ends_for_the_deposed_too(self) -> None:
         """Losing the office prolongs nothing."""
-        one = self.proposals.add(b"1", 0)
+        one = self.add(b"1", 0)
         self.proposals.proposed(range(7, 8), 3)
         self.proposals.office_lost("n2", 1020)
         self.proposals.expire(1000)
@@ -123,10 +129,10 @@ class ProposalTests(SynchronousTestCase):
 
     def test_an_index_that_is_taken_twice(self) -> None:
         """Lost, won and lost again while the first one waits still: each is told, once."""
-        one = self.proposals.add(b"1", 0)
+        one = self.add(b"1", 0)
         self.proposals.proposed(range(7, 8), 3)
         self.proposals.office_lost("n2", 100)
-        two = self.proposals.add(b"2", 5)
+        two = self.add(b"2", 5)
         self.proposals.proposed(range(7, 8), 5)
         self.failureResultOf(one, ResultUnknown)
         self.proposals.office_lost("n2", 110)
@@ -138,11 +144,11 @@ class ProposalTests(SynchronousTestCase):
     def test_who_hears_of_it_proposes_again(self) -> None:
         """At once, from the callback: that is the next queue, and disturbs nothing of this one."""
         again: list[defer.Deferred[object]] = []
-        one = self.proposals.add(b"1", 0)
+        one = self.add(b"1", 0)
         self.proposals.proposed(range(7, 8), 3)
         self.proposals.office_lost("n2", 100)
-        one.addErrback(lambda _: again.append(self.proposals.add(b"again", 5)))
-        two = self.proposals.add(b"2", 5)
+        one.addErrback(lambda _: again.append(self.add(b"again", 5)))
+        two = self.add(b"2", 5)
         self.proposals.proposed(range(7, 8), 5)
         self.assertEqual((self.proposals.queue(), self.proposals.waiting), ([b"again"], 1))
         self.proposals.proposed(range(8, 9), 5)

@@ -69,6 +69,32 @@ class ThreeMembers(RaftCase):
         self.assertLess(view.syncs, 20)  # group commit: a hundred proposals are not a hundred syncs
 
     @defer.inlineCallbacks
+    def test_a_waiter_without_a_deferred(self) -> Any:
+        """Is told the outcome as a Deferred is, and every refusal."""
+
+        class Waiter:
+            def __init__(self) -> None:
+                self.told: list[Any] = []
+
+            def callback(self, result: Any) -> None:
+                self.told.append(result)
+
+            def errback(self, fail: Any) -> None:
+                self.told.append(type(fail))
+
+        yield self.start("n0", "n1", "n2")
+        leader = yield self.until(self.leader)
+        one, large, other, late = Waiter(), Waiter(), Waiter(), Waiter()
+        leader.service.propose_for(one, b"one")
+        leader.service.propose_for(large, bytes(leader.service.options.proposal_bytes_max + 1))
+        self.followers()[0].service.propose_for(other, b"other")
+        yield self.until(lambda: one.told)
+        yield leader.service.stopService()
+        leader.service.propose_for(late, b"late")
+        self.assertEqual(([data for _, data in one.told], large.told), ([b"one"], [Busy]))
+        self.assertEqual((other.told, late.told), ([NotLeader], [NotLeader]))
+
+    @defer.inlineCallbacks
     def test_others_refuse(self) -> Any:
         """Who does not lead says who does; what is too large is refused; both at once."""
         yield self.start("n0", "n1", "n2")

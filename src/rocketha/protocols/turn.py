@@ -28,9 +28,10 @@ class Turn:
 
     def end(self) -> None:
         """Every speaker says it."""
-        speakers, self.speakers = self.speakers, []
         self.active = False
-        for connection in speakers:
-            connection.flush()
+        if self.speakers:
+            speakers, self.speakers = self.speakers, []
+            for connection in speakers:
+                connection.flush()
         if self.afterwards is not None:
             self.afterwards()

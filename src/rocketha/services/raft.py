@@ -51,7 +51,7 @@ from rocketha.services.raft_options import RaftOptions, RaftView
 from rocketha.services.raft_requests import Changes
 from rocketha.services.raft_snapshots import RaftSnapshots
 from rocketha.services.raft_view import view_of
-from rocketha.services.raft_waiting import Barriers, NoMajority, Proposals
+from rocketha.services.raft_waiting import Barriers, NoMajority, Proposals, Waiter
 from rocketha.services.ticker import Ticker
 from rocketha.store.disk import Disk
 from rocketha.store.raft_log import RaftLog
@@ -270,17 +270,26 @@ class RaftService(service.Service):
         Fails with :class:`NotLeader`, :class:`Busy` (nothing happened), :class:`NotApplied` (nothing happened), or
         :class:`ResultUnknown`.
         """
+        outcome: defer.Deferred[Any] = defer.Deferred()
+        self.propose_for(outcome, data)
+        return outcome
+
+    def propose_for(self, waiter: Waiter, data: bytes) -> None:
+        """The same for who has no need of a Deferred: a fifth of a leader's Python for one of thousands a second."""
         node = self._node
         if node is None or self._dead or node.role is not Role.LEADER or self._driver.held is not None:
-            return defer.fail(NotLeader("" if self.leader_id == self.id else self.leader_id))
+            waiter.errback(NotLeader("" if self.leader_id == self.id else self.leader_id))
+            return
         if len(data) > self.options.proposal_bytes_max:
-            return defer.fail(Busy(f"a proposal of {len(data)} bytes: {self.options.proposal_bytes_max} are allowed"))
+            waiter.errback(Busy(f"a proposal of {len(data)} bytes: {self.options.proposal_bytes_max} are allowed"))
+            return
         try:
-            waiter = self._proposals.add(data, self._driver.tick)
+            self._proposals.add(data, self._driver.tick, waiter)
         except Busy as refusal:
-            return defer.fail(refusal)
-        self.wake()
-        return waiter
+            waiter.errback(refusal)
+            return
+        if self._scheduled is None:
+            self.wake()
 
     def barrier(self) -> defer.Deferred[None]:
         """Fires when the state machine holds everything that was acknowledged before this call.

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from typing import Protocol as Interface
 
 from twisted.internet import defer
+from twisted.python.failure import Failure
 
 from rocketha.errors import RockethaError
 from rocketha.raft.errors import Busy, NotLeader
@@ -47,7 +49,20 @@ class NoMajority(RockethaError):
     """Nobody who could confirm a read answered in time."""
 
 
-Waiter = tuple[int, "defer.Deferred[Any]", int]
+class Waiter(Interface):
+    """Who waits for a proposal's outcome: a Deferred, or where there are thousands a second something cheaper.
+
+    One of the two is called, once; it must not raise.
+    """
+
+    def callback(self, result: Any) -> Any:
+        """The entry was applied, with this outcome."""
+
+    def errback(self, fail: Failure | BaseException) -> Any:
+        """It was refused, or its outcome is unknown."""
+
+
+Waiting = tuple[int, Waiter, int]
 """The term of a proposal's entry, who waits for it, and the tick at which that is given up."""
 
 
@@ -63,23 +78,21 @@ class Proposals:
         self._count_max = count_max
         self._bytes_max = bytes_max
         self._patience_ticks = patience_ticks
-        self._queue: list[tuple[bytes, defer.Deferred[Any], int]] = []  # with the tick at which it is given up
+        self._queue: list[tuple[bytes, Waiter, int]] = []  # with the tick at which it is given up
         self._queued_bytes = 0
         # Invariants: an index is in one of the two at most; in each, who was added first is given up first.
-        self._waiting: dict[int, Waiter] = {}
-        self._orphans: dict[int, Waiter] = {}
+        self._waiting: dict[int, Waiting] = {}
+        self._orphans: dict[int, Waiting] = {}
 
-    def add(self, data: bytes, tick: int) -> defer.Deferred[Any]:
+    def add(self, data: bytes, tick: int, waiter: Waiter) -> None:
         """Queue one, at a tick.
 
         :raises Busy: too many are queued.
         """
         if len(self._queue) >= self._count_max or self._queued_bytes + len(data) > self._bytes_max:
             raise Busy(f"{len(self._queue)} proposals of {self._queued_bytes} bytes wait already")
-        waiter: defer.Deferred[Any] = defer.Deferred()
         self._queue.append((data, waiter, tick + self._patience_ticks))
         self._queued_bytes += len(data)
-        return waiter
 
     @property
     def queued(self) -> int:
@@ -159,7 +172,7 @@ class Proposals:
                 waiter.errback(Busy("the log took nothing in time"))
 
     @staticmethod
-    def _give_up(waiting: dict[int, Waiter], tick: int, why: str) -> None:
+    def _give_up(waiting: dict[int, Waiting], tick: int, why: str) -> None:
         late = []
         for index, (_, _, until_tick) in waiting.items():
             if until_tick > tick:

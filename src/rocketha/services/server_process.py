@@ -11,6 +11,7 @@ from twisted.application import service
 
 from rocketha.observe.logging import set_level
 from rocketha.services.frozen_heap import FrozenHeap
+from rocketha.services.lean_rounds import LeanRounds
 from rocketha.services.steady import SteadyClock
 
 
@@ -22,5 +23,6 @@ def server_process(options: Any) -> service.MultiService:
     set_level(options["log-level"])
     whole = service.MultiService()
     SteadyClock().setServiceParent(whole)
+    LeanRounds().setServiceParent(whole)
     FrozenHeap().setServiceParent(whole)
     return whole

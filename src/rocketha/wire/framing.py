@@ -22,42 +22,38 @@ _LENGTH = struct.Struct(">i")
 class FrameBuffer:
     """Bytes in, whole frames out.
 
+    :ivar held: bytes kept of an incomplete frame; at most ``limit + 4`` and one read.
     :ivar started_frame: True while a frame has begun and is not complete (the slow-sender deadline looks at it).
     """
 
-    __slots__ = ("_chunks", "_held", "_limit", "_need")
+    __slots__ = ("_chunks", "_limit", "_need", "held")
 
     def __init__(self, limit: int = FRAME_LIMIT) -> None:
         self._limit = limit
         self._chunks: list[bytes] = []
-        # Invariant: _held == sum(len(chunk)); _need is the byte count at which a frame (or a length word) is complete.
-        self._held = 0
+        # Invariant: held == sum(len(chunk)); _need is the byte count at which a frame (or a length word) is complete.
+        self.held = 0
         self._need = 4
-
-    @property
-    def held(self) -> int:
-        """Bytes kept of an incomplete frame; at most ``limit + 4`` and one read."""
-        return self._held
 
     @property
     def started_frame(self) -> bool:
         """Whether a frame has begun and is not whole yet."""
-        return self._held > 0
+        return self.held > 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """Every frame completed by ``data``, without its length word.
 
         :raises RemoteProtocolError: for a length that is negative, shorter than a header word, or over the limit.
         """
-        if self._held:
+        if self.held:
             # A large frame arrives in many reads: join once it is whole, not at each read.
             self._chunks.append(data)
-            self._held += len(data)
-            if self._held < self._need:
+            self.held += len(data)
+            if self.held < self._need:
                 return []
             data = b"".join(self._chunks)
             self._chunks.clear()
-            self._held = 0
+            self.held = 0
         elif 8 <= len(data) <= self._limit + 4 and _LENGTH.unpack_from(data)[0] == len(data) - 4:
             self._need = 4
             return [data[4:]]  # one read, one frame: most are
@@ -78,5 +74,5 @@ class FrameBuffer:
             self._need = 4
         if position < end:
             self._chunks.append(data[position:] if position else data)
-            self._held = end - position
+            self.held = end - position
         return frames

@@ -48,8 +48,10 @@ _INT32 = struct.Struct(">i")
 _FIELD_NAME = struct.Struct(">H")
 _FIELD_VALUE = struct.Struct(">i")
 _BINARY = codec.flat(spec.BINARY_FIXED)
-_BARE = struct.Struct(_BINARY.layout.format + "8s")  # with the lengths of remark and fields
-_NOTHING = bytes(8)
+_unpack_bare = _BINARY.layout.unpack_from
+_NOTHING = bytes(8)  # the lengths of remark and fields
+_BARE_WORD = _HEADER_WORD.pack(spec.ROCKETMQ << 24 | _BINARY.size + len(_NOTHING))
+_BARE_STOP, _BARE_END = 4 + _BINARY.size, 4 + _BINARY.size + len(_NOTHING)
 _FOUR_INTS = struct.Struct(">iiii")
 
 
@@ -99,6 +101,10 @@ def decode(frame: bytes | memoryview, header_limit: int = HEADER_LIMIT) -> Comma
 
     :raises RemoteProtocolError: the connection must be closed.
     """
+    if frame[:4] == _BARE_WORD and frame[_BARE_STOP:_BARE_END] == _NOTHING:  # packed, no remark, no fields: 0.6 of it
+        code, language, version, opaque, flag = _unpack_bare(frame, 4)
+        name = LANGUAGES[language] if language < len(LANGUAGES) else None
+        return Command(code, name, version, opaque, flag, None, {}, bytes(frame[_BARE_END:]))
     size = len(frame)
     if size < 4:
         raise RemoteProtocolError(f"a frame of {size} bytes has no header word")
@@ -170,9 +176,6 @@ def _as_strings(fields: dict[str, Any]) -> dict[str, str]:
 
 
 def _from_binary(data: bytes) -> Command:
-    if len(data) == _BARE.size and data.endswith(_NOTHING):  # no remark, no fields: half the cost
-        code, language, version, opaque, flag, _ = _BARE.unpack(data)
-        return Command(code, LANGUAGES[language] if language < len(LANGUAGES) else None, version, opaque, flag)
     code, language, version, opaque, flag = _BINARY.unpack(data)
     at = _BINARY.size
     remark_bytes, at = _counted(data, at, "remark")
