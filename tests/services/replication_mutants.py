@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant(
         "who has cut confirmed records is promoted before they are sent again",
         "store/replica_log.py",
-        "        if self.end < self._owed:\n            raise CorruptStore",
+        "        if self._lacks_owed:\n            raise CorruptStore",
         "        if False:\n            raise CorruptStore",
     ),
     Mutant(

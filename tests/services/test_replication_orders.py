@@ -18,6 +18,7 @@ from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
 from rocketha.replication.sync_state import SetChange
 from rocketha.services.broker import BrokerService
 from rocketha.simulation.host import Host
+from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.controller_calls import MasterInfo, SyncSet
 from rocketha.wire.ha_status import decode_epochs, decode_ha_status
@@ -917,14 +918,16 @@ class SwitchTests(Case):
 class ExpiryTests(Case):
     """A replica that was away while files expired."""
 
-    def test_it_starts_over(self) -> None:
-        """Its log was found equal to the master's, ends before that begins, and is copied anew."""
+    def returned(self) -> tuple[Host, Host, int]:
+        """The master; the replica that is back, and knows no master yet; how far that was confirmed."""
         expiry = f"fileReservedTime=1\ndeleteWhen={';'.join(f'{hour:02}' for hour in range(24))}"
         one, two = self.replica(1, expiry), self.replica(2, expiry)
         self.elect(1)
         self.full(1, 2)
         self.send_many(one, 20)
         self.all_level()
+        self.run_for(1.0)
+        confirmed = self.log(two).store.confirm_offset
         two.kill()
         self.full(1)
         self.send_many(one, 600)
@@ -934,10 +937,43 @@ class ExpiryTests(Case):
         self.assertGreater(self.log(one).begin, 0)
         self.restart(two)
         self.assertLess(self.log(two).end, self.log(one).begin)
+        return one, two, confirmed
+
+    def test_it_starts_over(self) -> None:
+        """Its log was found equal to the master's, ends before that begins, and is copied anew."""
+        one, two, _ = self.returned()
         self.all_follow()
         self.full(1, 2)
         self.all_level()
         self.assertEqual(self.log(two).begin, self.log(one).begin)
+
+    def test_its_master_dies_when_it_has_thrown_its_log_away(self) -> None:
+        """What it had confirmed is owed until it has something again: it leads nobody with an empty log."""
+        one, two, confirmed = self.returned()
+        self.assertGreater(confirmed, 0)
+        start_over = ReplicaLog.start_over
+
+        def start_over_alone(log: ReplicaLog) -> None:
+            start_over(log)
+            one.kill()
+
+        self.patch(ReplicaLog, "start_over", start_over_alone)
+        self.await_(self.follow(2))
+        self.until("its log is gone", lambda: self.log(two).end == 0, 3.0)
+        self.assertIn(f"confirmed up to {confirmed}", self.replication(2).ready() or "")
+        two.kill()
+        self.restart(two)
+        self.epoch, self.set_epoch = self.epoch + 1, self.set_epoch + 1
+        self.leader, self.members = 2, (2,)
+        leading = self.lead(2)
+        self.run_for(1.0)
+        self.failureResultOf(leading, CorruptStore)
+        self.restart(one)
+        self.elect(1)
+        self.full(1, 2)
+        self.all_level()
+        self.assertIsNone(self.replication(2).ready())
+        self.elect(2, (1, 2))
 
 
 class StatusTests(Case):

@@ -398,6 +398,82 @@ class PromotionTests(unittest.TestCase):
                 disk.kill()
                 self.assertEqual(open_replica(disk).lack, "")
 
+    def test_what_is_thrown_away_is_owed(self) -> None:
+        """To be copied anew from where its master's log begins: until bytes of the copy are on this disk, over power
+        cuts, and though that begins behind what was confirmed."""
+        master = open_master(memory())
+        fill(master, 0, 60)
+        data, boundaries = raw(master), ends(raw(master))
+        first = 2 * SMALL.segment_size
+        confirmed = max(end for end in boundaries if end < first)
+        lost = 0
+        for seed in range(12):
+            disk = memory(seed)
+            replica = open_replica(disk)
+            for end in (SMALL.segment_size, confirmed):
+                replica.append_raw(replica.end, data[replica.end : end])
+            catch_up(replica)
+            flush(replica.store)
+            replica.start_over()
+            disk.crash()
+            replica = open_replica(disk)
+            self.assertIn(f"confirmed up to {confirmed}", replica.lack)
+            disk.fail_at(1, times=1000)
+            with self.assertRaises(DiskFailure):
+                replica.append_raw(first, data[first : first + 10])
+            disk.heal()
+            replica.settle()
+            with self.assertRaises(CorruptStore):
+                replica.promote()
+            replica.append_raw(first, data[first : first + SMALL.segment_size])
+            catch_up(replica)
+            self.assertEqual(replica.lack, "")
+            disk.crash()  # takes of the copy, which is in the page cache, what it will
+            replica = open_replica(disk)
+            if replica.begin == replica.end:
+                lost += 1
+                self.assertIn(f"confirmed up to {confirmed}", replica.lack)
+                with self.assertRaises(CorruptStore):
+                    replica.promote()
+            catch_up(replica)
+            replica.start_over()
+            replica.append_raw(first, data[first : first + SMALL.segment_size])
+            catch_up(replica)
+            disk.fail_at(1, times=1000, only=["sync"])
+            with self.assertRaises(DiskFailure):
+                replica.settle()
+            disk.heal()
+            replica.settle()
+            self.assertTrue(disk.exists(f"{EPOCHS}.owed"), "of a log whose sync failed nobody knows what is there")
+            disk.kill()
+            replica = open_replica(disk)
+            self.assertEqual((replica.begin, replica.end), (first, first + SMALL.segment_size))
+            catch_up(replica)
+            replica.settle()
+            self.assertFalse(disk.exists(f"{EPOCHS}.owed"))
+        self.assertGreater(lost, 0)
+
+    def test_who_forgets_syncs(self) -> None:
+        """A link, or a promotion: a power cut takes nothing then that was owed."""
+        master = open_master(memory())
+        fill(master, 0, 30)
+        data = raw(master)
+        for seed in range(6):
+            for forget in (ReplicaLog.promote, ReplicaLog.settle):
+                disk = memory(seed)
+                replica = open_replica(disk)
+                replica.append_raw(0, data)
+                catch_up(replica)
+                replica.start_over()
+                replica.append_raw(0, data)
+                catch_up(replica)
+                self.assertTrue(disk.exists(f"{EPOCHS}.owed"))
+                forget(replica)
+                self.assertFalse(disk.exists(f"{EPOCHS}.owed"))
+                disk.crash()
+                replica = open_replica(disk)
+                self.assertEqual((replica.lack, replica.end), ("", len(data)))
+
     def met_by_recovery(self, disk: MemoryDisk, power_cut: bool = False) -> int:
         """A disk with a replica's log, confirmed to its end, that a crash and a bit that tipped over have met; where it
         ended."""

@@ -1,7 +1,8 @@
-"""How far a replica's log was confirmed before a bad record in it was found, until it reaches there again.
+"""How far a replica's log was confirmed before a bad record in it was found, until it reaches there again, synced.
 
-Pure.  Who found it: the dispatcher, or recovery, which ends the log there.  One decimal number, a log offset, in a file
-beside the epochs'.  A broker of Java's does not read it.
+Pure.  Who found it: the dispatcher, or recovery, which ends the log there.  Likewise before all of the log was thrown
+away, to be copied anew.  One decimal number, a log offset, in a file beside the epochs'.  A broker of Java's does not
+read it.
 """
 
 from __future__ import annotations

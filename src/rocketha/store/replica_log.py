@@ -34,9 +34,10 @@ may have been told of it.  :meth:`ReplicaLog.promote` dispatches up to the last 
 the old master was in the middle of), and only then does the store take messages; the next queue offsets follow from
 the queues, which hold all of the log.  The new epoch begins at that end.  Consumers see it when the new master's
 confirm offset passes it.  A bad record below the confirm offset refuses the promotion: another replica has it whole.
-So does the lack of what was cut off for such a record, until it is there again (:meth:`ReplicaLog.cut_damage`): how far
-the log was confirmed is kept in a file of its own (``owed_file.py``), which also the next start reads; recovery writes
-it too, before the checkpoint is lowered, when it ends the log below the confirm offset.
+So does the lack of what was cut off for such a record (:meth:`ReplicaLog.cut_damage`), or thrown away to copy the log
+anew (:meth:`ReplicaLog.start_over`), until it is there again.  How far the log was confirmed is kept in a file of its
+own (``owed_file.py``), which also the next start reads, until the copy is synced; recovery writes it too, before the
+checkpoint is lowered, when it ends the log below the confirm offset.
 
 **Cutting** (:meth:`ReplicaLog.truncate`): see ``message_store.py`` for the log, ``epoch_file.py`` for the order of log
 and epochs.  A cut within a record is made at its beginning: the rest would read as zeros and could pass for whole.
@@ -102,7 +103,7 @@ class ReplicaLog:
         self._synced_acks = synced_acks
         self._bounded = bounded
         self._epochs_due: Epochs | None = None  # a cut is made, and this list is not saved yet
-        self._owed = 0  # up to here the log was confirmed when damage was found below
+        self._owed = 0  # up to here the log was confirmed when damage was found below, or all of it thrown away
         self._dispatcher = Dispatcher(store.log, store.queues, store.index, store.config)
 
     def load(self) -> None:
@@ -184,7 +185,12 @@ class ReplicaLog:
                     raise DiskFailure(log.segments.directory, "write", errno.EAGAIN, "a job is out")
                 store.truncate(log.begin)
             self._begin_at(offset)
-        log.write_raw(data)
+        try:
+            log.write_raw(data)
+        except DiskFailure:
+            if not log.segments.bases:  # it has not begun
+                self._begin_at(0)
+            raise
 
     def _begin_at(self, offset: int) -> None:
         """Let an empty log begin there."""
@@ -306,35 +312,51 @@ class ReplicaLog:
 
         :raises DiskFailure: it is remembered, but perhaps not by the next start.
         """
+        if self.damage is not None and self.damage.offset < self.store.confirm_offset:
+            self._owe_confirmed()
+
+    def _owe_confirmed(self) -> None:
         owed = min(self.store.confirm_offset, self.end)
-        if self._bounded and self.damage is not None and max(self._owed, self.damage.offset) < owed:
+        if self._bounded and self._owed < owed:
             self._owed = owed
             owed_file.save(self._disk, self._path, owed)
 
     def settle(self) -> None:
-        """Forget what was owed if the log is whole up to there.  Blocking.
+        """Forget what was owed if the log is whole up to there.  Blocking; no job may be out.
 
         :raises DiskFailure: it is not forgotten.
         """
-        if self._owed <= min(self.dispatched_offset, self.ack_offset):
+        if not self._lacks_owed and self._owed <= self.dispatched_offset:
             self._forget()
 
     def _forget(self) -> None:
-        if self._owed:
+        """The copy is synced first: no power cut takes it then."""
+        if not self._owed:
+            return
+        job = self.store.flush_job()
+        if job is not None:
+            run_here([job], self.store.finished)
+        if self.store.flushed_offset == self.end:
             owed_file.save(self._disk, self._path, 0)
             self._owed = 0
 
     @property
+    def _lacks_owed(self) -> bool:
+        """Whether what is owed is not here again.  An empty log has nothing, wherever it is to begin."""
+        return self._owed > 0 and (self.begin == self.end or self.end < self._owed)
+
+    @property
     def lack(self) -> str:
-        """What was confirmed and is bad, or is missing since it was cut off for that; empty: nothing."""
+        """What was confirmed and is bad, or is missing since it was cut off or thrown away; empty: nothing."""
         if self.damage is not None:
             return f"the log is bad at {self.damage.offset}: {self.damage.reason}"
-        if self.end < self._owed:
-            return f"the log was confirmed up to {self._owed}, was cut for damage, and is copied up to {self.end} only"
+        if self._lacks_owed:
+            copied = f"is copied up to {self.end} only" if self.begin < self.end else "nothing of it is copied yet"
+            return f"the log was confirmed up to {self._owed}, was cut or thrown away, and {copied}"
         return ""
 
     def start_over(self) -> None:
-        """Throw everything away: log, queues, index, epochs.  Blocking; no job may be out.
+        """Throw everything away: log, queues, index, epochs; what was confirmed is owed.  Blocking; no job may be out.
 
         For a replica whose end the master no longer has, or that has nothing in common with it.
 
@@ -342,6 +364,7 @@ class ReplicaLog:
         """
         store = self.store
         ensure(not store.leads, "a master does not start over")
+        self._owe_confirmed()
         self._epochs_due = ()
         store.truncate(self.begin)
         for queue in store.queues.all():
@@ -390,7 +413,7 @@ class ReplicaLog:
         """
         store, dispatcher = self.store, self._dispatcher
         ensure(not store.leads and not store.busy, "a promotion begins in a replica that has no job out")
-        if self.end < self._owed:
+        if self._lacks_owed:
             raise CorruptStore(store.log.segments.directory, self.end, self.lack)
         self._dispatch_all()
         end, position = self.end, dispatcher.position
