@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 from collections.abc import Callable
 from typing import Any
 
 from rocketha.broker import delayed_delivery
+from rocketha.broker.role import NOT_AVAILABLE
+from rocketha.errors import DiskFailure, RequestRefused
 from rocketha.store import commitlog
 from rocketha.wire import record
+from rocketha.wire.codes import ResponseCode
 from tests.services.broker_case import BrokerCase, HeldWork
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
@@ -189,6 +193,74 @@ class ColdProgressTests(ProgressTests):
     def test_f6_progress_ahead_of_the_log(self) -> None:
         super().test_f6_progress_ahead_of_the_log()
         self.assertGreater(self.waits, 3)
+
+
+class StepTests(BrokerCase):
+    """Progress goes no further than what was written.  Five messages that are due in one turn."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        client = self.connect()
+        for number in range(5):
+            properties = f"UNIQ_KEY\x01{key(number)}\x02DELAY\x011\x02"
+            self.assertEqual(self.send(client, b"%d" % number, properties=properties).code, 0)
+
+    def delivered(self) -> list[bytes]:
+        self.broker.store.settle()
+        found = self.broker.store.get("T", 0, 0, 100, 1 << 20)
+        return [message.body for stored in found.buffers for _, message in record.scan(stored)]
+
+    def test_what_cannot_be_delivered_behind_a_copy_that_is_not_written(self) -> None:
+        """Is passed over when that copy is written, which is tried again."""
+        restaged, append = self.broker.sends.restaged, self.broker.store.append
+        failures = 0
+
+        def restage(origin: record.Record, *more: Any) -> Any:
+            if origin.body in (b"1", b"4"):
+                raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "its properties have become too long")
+            return restaged(origin, *more)
+
+        def fail(*_: Any) -> Any:
+            nonlocal failures
+            failures += 1
+            raise DiskFailure("/store/commitlog", "write", errno.ENOSPC, "full")
+
+        self.patch(self.broker.sends, "restaged", restage)
+        self.patch(self.broker.store, "append", fail)
+        self.advance(1.1)
+        self.assertGreater(failures, 0)
+        self.assertEqual((self.broker.delays.offsets, self.broker.delayed.skipped), ({}, 0))
+        self.patch(self.broker.store, "append", append)
+        self.advance(1.5)
+        self.assertEqual(self.delivered(), [b"0", b"2", b"3"])
+        self.assertEqual((self.broker.delays.offsets, self.broker.delayed.skipped), ({1: 5}, 2))
+
+    def test_refused_before_it_is_written(self) -> None:
+        """By a broker that is no master any more: nothing is passed over."""
+        restaged = self.broker.sends.restaged
+
+        def restage(origin: record.Record, *more: Any) -> Any:
+            if origin.body == b"1":
+                raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "its properties have become too long")
+            return restaged(origin, *more)
+
+        self.patch(self.broker.sends, "restaged", restage)
+        self.broker.delayed.deliver(self.broker._now() + 1000)
+        self.assertEqual(self.broker.sends.staged, 4)
+        self.broker.sends.refuse(NOT_AVAILABLE)
+        self.assertEqual(self.broker.delays.offsets, {})
+
+    def test_a_damaged_message_between(self) -> None:
+        """Those behind it are delivered once, and progress passes all of them."""
+        place = self.broker.store.physical_offset(SCHEDULE, 0, 2)
+        segments = self.broker.store.log.segments
+        file = self.disk.open(segments.path(segments.base_of(place)))
+        at = place - segments.base_of(place) + 88  # its body
+        file.write(at, [bytes([file.read(at, 1)[0] ^ 4])])
+        file.close()
+        self.advance(5)
+        self.assertEqual(self.delivered(), [b"0", b"1", b"3", b"4"])
+        self.assertEqual(self.broker.delays.offsets, {1: 5})
 
 
 class UnequalTests(BrokerCase):

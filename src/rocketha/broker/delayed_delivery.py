@@ -2,7 +2,7 @@
 
 Pure.  Theory of operation: queue n-1 holds level n; all its messages wait equally long, so only its head can be due.
 :meth:`deliver` stages what is due and moves the level's offset once the copy is stored; a copy that could not be
-stored is tried again.
+stored is tried again, and the offset does not pass it.
 
 Progress against the log.  Progress is saved every few seconds and reaches a slave within one, the log when it is
 flushed and replicated: after a crash or a switch either may be behind the other.  So the copies in the log decide
@@ -79,6 +79,20 @@ class _Level:
     def came_further(self) -> None:
         """What it lacks now is something else."""
         self.tries = Tries()
+
+
+@attrs.define(eq=False)
+class _Step:
+    """Of a level: a copy that is staged.
+
+    :ivar begin: progress before.
+    :ivar end: progress when it is written; what follows and cannot be delivered is passed over with it.
+    :ivar skipped: how many those are.
+    """
+
+    begin: int
+    end: int
+    skipped: int = 0
 
 
 class DelayedDelivery:
@@ -267,6 +281,7 @@ class DelayedDelivery:
         if not level.unsure:
             level.came_further()
         delay_ms = self._delays.delay_ms(number)
+        step: _Step | None = None
         # a buffer holds any number of records: the store joins those that lie side by side in the log
         for _, message in chain.from_iterable(map(record.scan, found.buffers)):
             due = message.store_timestamp_ms + delay_ms
@@ -281,7 +296,7 @@ class DelayedDelivery:
                     continue
                 level.unsure = False
                 level.came_further()
-            self._stage(level, message, message.queue_offset + 1, now_ms)
+            step = self._stage(level, message, step, now_ms)
         if found.next_offset < found.max_offset:
             self._due_ms[number] = now_ms
         elif found.next_offset < self._end(level):
@@ -289,15 +304,14 @@ class DelayedDelivery:
         else:
             del self._due_ms[number]
 
-    def _stage(self, level: _Level, message: record.Record, next_offset: int, now_ms: int) -> None:
-        def done(placed: PutResult | None) -> None:
-            if placed is None:
-                if self._is_current(level):
-                    self._due_ms[level.number] = now_ms + RETRY_MS
-            elif self._progress(level) == next_offset - 1:
-                # In order only: after a failed copy the later ones of the turn must not move the offset past it.
-                self._delays.advance(level.number, next_offset, now_ms)
+    def _stage(self, level: _Level, message: record.Record, last: _Step | None, now_ms: int) -> _Step | None:
+        """Stage a message's copy.  Progress goes step by step, and no further than what was written: not past a copy
+        that failed, over others of its turn or over what cannot be delivered.
 
+        :param last: the step before in this turn.
+        :return: the last one now.
+        """
+        next_offset = message.queue_offset + 1
         try:
             values = parse(message.properties)
             topic, queue_id = values["REAL_TOPIC"], int(values["REAL_QID"])
@@ -306,7 +320,22 @@ class DelayedDelivery:
                 raise KeyError(topic)
             copy = self._sends.restaged(message, topic, queue_id, values, message.reconsume_times, 0)
         except (RockethaError, KeyError, ValueError):
-            self.skipped += 1
-            self._delays.advance(level.number, next_offset, now_ms)
-            return
+            if last is None:
+                self.skipped += 1
+                self._delays.advance(level.number, next_offset, now_ms)
+            else:
+                last.skipped += 1
+                last.end = next_offset
+            return last
+        step = _Step(self._progress(level) if last is None else last.end, next_offset)
+
+        def done(placed: PutResult | None) -> None:
+            if placed is None:
+                if self._is_current(level):
+                    self._due_ms[level.number] = now_ms + RETRY_MS
+            elif self._progress(level) == step.begin:
+                self.skipped += step.skipped
+                self._delays.advance(level.number, step.end, now_ms)
+
         self._sends.stage(copy, done)
+        return step
