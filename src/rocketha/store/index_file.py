@@ -42,6 +42,21 @@ def key_hash(value: int) -> int:
     return value if value >= 0 else (-value if value != -0x80000000 else 0)
 
 
+def _slot_at(slot: int) -> int:
+    """Place of a slot in its file."""
+    return HEADER + slot * SLOT
+
+
+def _to_number(data: bytes) -> int:
+    """Of the unit that a slot leads to, as the file has it."""
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _to_unit(data: bytes) -> IndexUnit | None:
+    """A unit as the file has it; None where that ends before."""
+    return IndexUnit(*INDEX_UNIT.unpack(data)) if len(data) == UNIT else None
+
+
 def _swap(words: array[int]) -> array[int]:
     if sys.byteorder == "little":
         words.byteswap()
@@ -71,7 +86,7 @@ class Snapshot:
             file.sync()
             if self.pages:
                 for first_slot, data in self.pages:
-                    file.write(HEADER + first_slot * SLOT, [_swap(array("i", data)).tobytes()])
+                    file.write(_slot_at(first_slot), [_swap(array("i", data)).tobytes()])
                 file.sync()
         finally:
             file.close()
@@ -102,11 +117,6 @@ class Chain:
     begin_timestamp_ms: int = attrs.field(eq=False)
     search: Search = attrs.field(eq=False)
 
-    @property
-    def slot_at(self) -> int:
-        """Place of the slot in the file."""
-        return HEADER + self.slot * SLOT
-
     def walk(self, number: int, unit_of: Callable[[int], IndexUnit | None], found: list[int]) -> int:
         """Follow it from a unit on; returns the number of the unit that ``unit_of`` does not have, 0 at the end."""
         wanted, count_max, begin_ms, end_ms = self.search
@@ -133,10 +143,9 @@ class Chain:
         """See :class:`~rocketha.store.in_memory.Lack`: a unit says which one is needed next."""
 
         def unit_of(number: int) -> IndexUnit | None:
-            data = file.read(self.units_at + number * UNIT, UNIT) if wanted() else b""
-            return IndexUnit(*INDEX_UNIT.unpack(data)) if len(data) == UNIT else None
+            return _to_unit(file.read(self.units_at + number * UNIT, UNIT)) if wanted() else None
 
-        self.walk(self.number or int.from_bytes(file.read(self.slot_at, SLOT), "big", signed=True), unit_of, [])
+        self.walk(self.number or _to_number(file.read(_slot_at(self.slot), SLOT)), unit_of, [])
 
 
 class IndexFile:
@@ -276,10 +285,11 @@ class IndexFile:
         at = (number - self._tail_from) * UNIT
         if at >= 0:
             return IndexUnit(*INDEX_UNIT.unpack(self._tail, at))
-        data = self._files.get(self.path).read(self._units_at + number * UNIT, UNIT)
-        if len(data) < UNIT:
-            raise CorruptStore(self.path, self._units_at + number * UNIT, "the file ends before this unit")
-        return IndexUnit(*INDEX_UNIT.unpack(data))
+        place = self._units_at + number * UNIT
+        unit = _to_unit(self._files.get(self.path).read(place, UNIT))
+        if unit is None:
+            raise CorruptStore(self.path, place, "the file ends before this unit")
+        return unit
 
     def units(self) -> Iterator[tuple[int, int]]:
         """``(key hash, log offset)`` of every unit."""
@@ -317,30 +327,25 @@ class IndexFile:
         """
         slot = search.key_hash % self.slots_number
         chain = Chain(self.path, slot, 0, self._units_at, self.unit_count, self.begin_timestamp_ms, search)
-        if self._slots is not None:
-            number = int(self._slots[slot])
-        else:
-            data = self._read(chain.slot_at, SLOT, wait)
-            if data is None:
-                return chain
-            number = int.from_bytes(data, "big", signed=True)
+        number = self._slot(slot, wait)
+        if number is None:
+            return chain
         lacks = chain.walk(number, lambda number: self._unit(number, wait), found)
         return attrs.evolve(chain, number=lacks) if lacks else None
 
-    def _slot(self, slot: int) -> int:
+    def _slot(self, slot: int, wait: Wait = Wait.ANYTHING) -> int | None:
+        """Number of the slot's newest unit, 0 if it has none; None: it would take more than ``wait``."""
         if self._slots is not None:
             return int(self._slots[slot])
-        data = self._files.get(self.path).read(HEADER + slot * SLOT, SLOT)
-        return int.from_bytes(data, "big", signed=True)
+        data = self._read(_slot_at(slot), SLOT, wait)
+        return None if data is None else _to_number(data)
 
     def _unit(self, number: int, wait: Wait) -> IndexUnit | None:
         """None: it would take more than ``wait``."""
         if wait is Wait.ANYTHING or number >= self._tail_from:
             return self.unit(number)
         data = self._read(self._units_at + number * UNIT, UNIT, wait)
-        if data is None:
-            return None
-        return IndexUnit(*INDEX_UNIT.unpack(data)) if len(data) == UNIT else self.unit(number)
+        return None if data is None else _to_unit(data) or self.unit(number)
 
     def _read(self, offset: int, size: int, wait: Wait) -> bytes | None:
         if wait is Wait.NOTHING and not self._files.has(self.path):

@@ -20,7 +20,7 @@ from rocketha.store.in_memory import RECORD_FETCH_BYTES, Lack, NotInMemory, Reco
 from rocketha.store.index import KeyIndex
 from rocketha.store.messages import GetResult, GetStatus
 from rocketha.wire import properties as properties_wire
-from rocketha.wire.record import RECORD_BYTES_MAX, SYS_FLAG_AT, Buffer, decode, take_intact
+from rocketha.wire.record import RECORD_BYTES_MAX, SYS_FLAG_AT, Buffer, Record, decode, take_intact
 from rocketha.wire.spec.commitlog import BORN_HOST_V6
 from rocketha.wire.store_files import QUEUE_UNIT
 
@@ -184,10 +184,10 @@ class Reader:
         found = self._message_at(physical_offset, wait, lacks)
         if lacks:
             raise NotInMemory(lacks)
-        return found
+        return None if found is None else found[0]
 
-    def _message_at(self, physical_offset: int, wait: Wait, lacks: list[Lack]) -> bytes | None:
-        """The same; None, and the record in ``lacks``, if it would have to be waited for."""
+    def _message_at(self, physical_offset: int, wait: Wait, lacks: list[Lack]) -> tuple[bytes, Record] | None:
+        """The same, and what it holds; None, and the record in ``lacks``, if it would have to be waited for."""
         log = self._log
         if not log.begin <= physical_offset < log.end:
             return None
@@ -213,7 +213,7 @@ class Reader:
             record = decode(data)
         except RemoteProtocolError:
             return None
-        return data[: record.total] if record.physical_offset == physical_offset else None
+        return (data[: record.total], record) if record.physical_offset == physical_offset else None
 
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, wait: Wait = Wait.ANYTHING
@@ -226,10 +226,10 @@ class Reader:
         for offset in dict.fromkeys(self._index.find(topic, key, 4 * max_count, begin_ms, end_ms, wait)):
             if len(found) + len(lacks) >= max_count:  # no more than may be needed
                 break
-            data = self._message_at(offset, wait, lacks)
-            if data is None:
+            message = self._message_at(offset, wait, lacks)
+            if message is None:
                 continue
-            record = decode(data, check_crc=False)
+            data, record = message
             if record.topic != topic or not begin_ms <= record.store_timestamp_ms <= end_ms:
                 continue
             try:
