@@ -71,7 +71,7 @@ class TurnoverTests(TcpCase):
         slaves = yield gatherResults([endpoint.connect(SlaveHaFactory(each, self.reactor)) for each in replicas])
         yield end(owner, factory, slaves, replicas)
         yield self.until(lambda: len(owner.of("closed")) >= AT_A_TIME and all(each.of("closed") for each in replicas))
-        yield self.until(lambda: not self.sockets())
+        yield self.all_closed()
         self.assertEqual({len(each.of("closed")) for each in replicas}, {1})
         self.assertEqual(len(owner.of("closed")), AT_A_TIME)
         self.assertEqual(factory.connections, {})
