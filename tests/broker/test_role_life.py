@@ -502,6 +502,17 @@ class SetTests(unittest.TestCase):
         self.assertEqual(self.life.hear(Question.ALTER, granted), ["SetKnown (2, 3) 2"])
         self.assertEqual(self.life.do("wants_set", SetChange(5, (2,), 1, 2)), ["ask ALTER"])
 
+    def test_granted_without_news(self) -> None:
+        """The set that is known, or none that can be ours: whether anything changed is not known, and the set can be
+        changed afterwards.
+        """
+        for epoch, members in ((1, (2,)), (1, (2, 3)), (2, (1, 3))):
+            life = leading()
+            life.do("wants_set", self.change)
+            granted = answer(body=in_sync(epoch, *members), newSyncStateSetEpoch=epoch)
+            self.assertEqual(life.hear(Question.ALTER, granted), ["SetUnanswered 4"], (epoch, members))
+            self.assertEqual(life.do("wants_set", SetChange(5, (2, 3), 1, 1)), ["ask ALTER"])
+
     def test_refused(self) -> None:
         """With the code; where that says that something else is in force, that is asked for."""
         for code, more in ((2006, []), (2003, ["ask REPLICAS"]), (2000, ["ask INFO"]), (2001, ["ask INFO"]),

@@ -282,7 +282,7 @@ class RoleLife:
         elif question is Question.ALTER:
             in_sync, change, self._change = calls.altered(answer), self._change, None
             if change is not None and self.standing.leads_in(change.epoch):
-                self._out += self.standing.know_set(in_sync)
+                self._out += self.standing.know_set(in_sync) or [wanted.SetUnanswered(change.number)]
         elif question is Question.REPLICAS:
             self._out.append(wanted.Registered(replicas(answer, *self.place[:2])))
             self._questions.by(Question.REPLICAS, now_ms + self._timing.replicas)
