@@ -20,13 +20,14 @@ from __future__ import annotations
 import datetime
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 import attrs
 import orjson
 import txaio
 from twisted.logger import ILogObserver, LogLevel, formatEvent
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rocketha.errors import ConfigError
@@ -173,6 +174,27 @@ class LineObserver:
         text = f"{moment} {level:5} {self._message(event, fields_of(event))}\n"
         failure = event.get("log_failure")
         return text if failure is None else text + str(failure.getTraceback())
+
+
+def lasting(call: Callable[[], object], what: str) -> Callable[[], bool]:
+    """``call`` for a timer that has to go on: what it raises is logged, with its name, and goes no further.
+
+    Twisted ends a ``LoopingCall`` at the first exception, and a timer that sets itself anew at the end of its turn is
+    gone likewise: then a broker sends no more heartbeats, or flushes no more.
+
+    :returns: calls it, and returns whether it came through.
+    """
+    log = make_logger()
+
+    def turn() -> bool:
+        try:
+            call()
+        except Exception:
+            log.error("{what} failed, it goes on: {trace}", what=what, trace=Failure().getTraceback())
+            return False
+        return True
+
+    return turn
 
 
 def _moment(event: Mapping[str, Any]) -> datetime.datetime:

@@ -31,7 +31,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.admission import Admission, Guest
 from rocketha.protocols.eager import eager_write, queued_bytes
 from rocketha.protocols.limits import Limits
@@ -426,7 +426,7 @@ class RemotingFactory(ServerFactory):
 
     def _watch(self) -> None:
         if self._sweeper is None:
-            self._sweeper = task.LoopingCall(self.sweep)
+            self._sweeper = task.LoopingCall(lasting(self.sweep, "a sweep"))
             self._sweeper.clock = cast(Any, self.clock)
             self._sweeper.start(1.0, now=False)
 

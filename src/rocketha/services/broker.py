@@ -34,7 +34,7 @@ from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.unsaved import NotSavedYet
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
 from rocketha.observe import events
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import emit, lasting, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.turn import Turn
@@ -244,7 +244,7 @@ class BrokerService(service.MultiService):
         self.serving = True
         config = self.config
         self._clock.start()
-        self._flush_clock = task.LoopingCall(self.flusher.kick)
+        self._flush_clock = task.LoopingCall(lasting(self.flusher.kick, "a flush"))
         self._flush_clock.clock = self.reactor
         self._flush_clock.start(config.store.flush_interval_commit_log / 1000, now=False)
         addresses = tuple(filter(None, (item.strip() for item in config.namesrv_addr.split(";"))))

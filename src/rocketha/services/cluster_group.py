@@ -21,7 +21,7 @@ from twisted.internet import defer, error, task
 
 import rocketha
 from rocketha.errors import RockethaError
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting, make_logger
 from rocketha.services import cluster_layout
 from rocketha.services.cluster import command_name, tell_terminal
 from rocketha.services.cluster_layout import Layout, Plan
@@ -126,7 +126,7 @@ class GroupService(service.MultiService):
         for plan in [*controllers, *first]:
             self.members[plan.name].start()
         self._switches.start()
-        self._waiting = task.LoopingCall(self._look)
+        self._waiting = task.LoopingCall(lasting(self._look, "a look at the group"))
         self._waiting.clock = self._reactor
         self._waiting.start(READY_CHECK_S, now=False)
 

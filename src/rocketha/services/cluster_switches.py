@@ -15,7 +15,7 @@ from twisted.internet import defer, error, task
 from rocketha.controller.codes import PrivateCode
 from rocketha.errors import RemoteProtocolError
 from rocketha.namesrv.route_table import Broker
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.namesrv import NameServerService
 from rocketha.wire import json_dialect
@@ -58,7 +58,7 @@ class Switches:
         self._tell = tell
         self._label = label
         self._client = RemotingClient(reactor)
-        self._loop = task.LoopingCall(self._look)
+        self._loop = task.LoopingCall(lasting(self._look, "a look at the masters"))
         self._loop.clock = reactor
         self._asked_first = next(iter(self._controllers), "")
         self._leader = ""

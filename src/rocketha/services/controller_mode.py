@@ -51,7 +51,7 @@ from rocketha.broker.role_effects import (
 from rocketha.broker.role_life import RoleLife
 from rocketha.broker.role_questions import Place
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, RequestRefused, RockethaError
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.replication.epochs import ElectionNeeded
 from rocketha.services.broker_parts import Responder
@@ -68,6 +68,9 @@ if TYPE_CHECKING:
 
 NOTICES_MAX = 64
 """That wait until this broker is fenced; there is one to a connection of a controller."""
+
+AGAIN_MS = 500
+"""After a turn that failed, as no turn should."""
 
 
 def timing_of(keys: ReplicationConfig) -> RoleTiming:
@@ -100,7 +103,7 @@ class ControllerMode:
         poll_s = keys.sync_controller_metadata_period / 1000
         self._client = ControllerClient(broker.reactor, keys.controllers, broker.chance, poll_s, self._beat)
         self._ha_address = HaAddress(broker.reactor, self._ha_address_found)
-        self._beats = task.LoopingCall(self._beat)
+        self._beats = task.LoopingCall(lasting(self._beat, "a heartbeat"))
         self._beats.clock = broker.reactor
         self._timer: Any = None
         self._todo: deque[Effect] = deque()
@@ -180,7 +183,7 @@ class ControllerMode:
                 self._carry_out(self._todo.popleft())
         finally:
             self._busy = False
-        self._arm(life.next_due_ms())
+            self._arm(life.next_due_ms())
 
     def _arm(self, due_ms: int | None) -> None:
         if self._timer is not None and self._timer.active():
@@ -191,7 +194,8 @@ class ControllerMode:
 
     def _due(self) -> None:
         self._timer = None
-        self._happened("tick")
+        if not lasting(lambda: self._happened("tick"), "a turn of the role's life")():
+            self._arm(self._now_ms() + AGAIN_MS)
 
     def _beat(self) -> None:
         life, replication = self.life, self._replication

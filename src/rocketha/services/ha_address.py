@@ -12,6 +12,7 @@ from typing import Any
 from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
+from rocketha.observe.logging import make_logger
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
@@ -43,6 +44,7 @@ class HaAddress:
         self._pause_s = PAUSE_S[0]
         self._timer: Any = None
         self._asking = False
+        self._log = make_logger()
 
     def find(self, address: str, epoch: int) -> None:
         """The master's main port is at ``address``."""
@@ -93,7 +95,8 @@ class HaAddress:
             self._wait()
 
     def _failed(self, failure: Failure, search: int) -> None:
-        failure.trap(*UNREACHED)
+        if not failure.check(*UNREACHED):
+            self._log.error("asking for the HA port failed, it goes on: {trace}", trace=failure.getTraceback())
         if search == self._search:
             self._asking = False
             self._wait()

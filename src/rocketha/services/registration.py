@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.topics import TopicTable
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
@@ -97,7 +97,7 @@ class Registration:
         self._timer = self._reactor.callLater(self._period_s, self._tick)
 
     def _tick(self) -> None:
-        self.register()
+        lasting(self.register, "a registration")()
         self._timer = self._reactor.callLater(self._period_s, self._tick)
 
     def register(self) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from rocketha.broker.acknowledgements import Acknowledgements, Replicas
 from rocketha.errors import CorruptStore, DiskFailure
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.ha_master import MasterHaFactory, MasterHaProtocol, OpenLink
 from rocketha.replication.acks import ALL, NO_ACK, ReplicaAcks
 from rocketha.replication.autoswitch_master import AutoswitchMaster
@@ -35,6 +35,9 @@ from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.ha_frames import SlaveHello
 
 AsTurn = Callable[[Callable[[], None]], None]
+
+AGAIN_MS = 500
+"""After a look at the SyncStateSet that failed, as none should."""
 
 
 class SlaveLinks:
@@ -443,7 +446,9 @@ class SetLinks(SlaveLinks):
 
     def _due(self) -> None:
         self._timer = None
-        self.progress(self.now_ms())
+        if not lasting(lambda: self.progress(self.now_ms()), "a look at the SyncStateSet")() and self._timer is None:
+            self._timer_ms = self.now_ms() + AGAIN_MS
+            self._timer = self._reactor.callLater(AGAIN_MS / 1000, self._due)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

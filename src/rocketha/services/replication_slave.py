@@ -28,7 +28,7 @@ from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
@@ -139,6 +139,10 @@ class Following:
 
     def _connect(self) -> None:
         self._pause = None
+        if not lasting(self._try, "an attempt to reach the master")() and self._attempt is None:
+            self._later()
+
+    def _try(self) -> None:
         if not self.active or not self.address or self._attempt is not None or self.connection is not None:
             return
         if self._changes.busy:
