@@ -287,6 +287,25 @@ class TakeBackTests(SynchronousTestCase):
         outcome = self.second(index + 1, 1)
         self.assertEqual((outcome.did, (outcome.answer.fields or {})["masterBrokerId"]), (Did.TAKEN_BACK, "1"))
 
+    def former(self) -> tuple[int, ...]:
+        """Who may be elected although the set is the winner alone."""
+        group = self.controller.state.group(CLUSTER, NAME)
+        assert group is not None
+        return group.former
+
+    def test_who_may_be_elected_if_the_winner_dies(self) -> None:
+        """The set before, also once the group has no master, until the winner is confirmed."""
+        self.assertEqual(self.former(), ())
+        self.first(confirms=True)
+        self.assertEqual(self.former(), (1, 2, 3))
+        self.assertEqual(self.second(0, 9).did, Did.UNSEATED)
+        self.assertEqual(self.former(), (1, 2, 3))
+
+    def test_nobody_else_may_be_if_it_may_have_acknowledged(self) -> None:
+        """Java's winner as soon as it hears, ours once it is confirmed."""
+        self.first(confirms=False)
+        self.assertEqual(self.former(), ())
+
     def test_nobody_vouches(self) -> None:
         """A Java winner acknowledges as soon as it hears: it may have, so its election stands."""
         self.first()

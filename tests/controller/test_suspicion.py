@@ -43,6 +43,7 @@ class FakeGroup:
     master_id: int | None = 1
     master_epoch: int = 5
     in_sync: frozenset[int] = frozenset({1, 2, 3})
+    former: tuple[int, ...] = ()
     addresses: Mapping[int, str] = attrs.Factory(lambda: dict(ADDRESSES))
 
 
@@ -1105,6 +1106,32 @@ class LeaderTests(SuspicionCase):
         self.port(T, Verdict.ANSWERED, question=2)
         _died, elect = self.port(S, Verdict.REFUSED, question=2)
         self.assertEqual((elect.dead_id, elect.master_epoch, elect.alive), (2, 6, (3,)))
+
+    def test_a23_winner_that_does_not_know_dies(self) -> None:
+        """Alone in the set; whoever was in the set before is asked at once, and is elected."""
+        self.group.in_sync, self.group.former = frozenset({1}), (1, 2, 3)
+        self.liveness.died(S)
+        self.assertEqual(
+            self.close(M), [Suspected(M, CLOSED), probe(1, M), probe(1, T), AskControllers(1, M)]
+        )
+        self.port(T, Verdict.ANSWERED)
+        _died, elect = self.port(M, Verdict.REFUSED)
+        self.assertEqual(elect.alive, (3,))
+
+    def test_a23_tried_again(self) -> None:
+        """Nobody was there when it died: the first of the set before it that is back is elected, it itself too."""
+        self.group.in_sync, self.group.former, self.group.master_id = frozenset({1}), (1, 2, 3), None
+        for key in (M, S, T):
+            self.liveness.died(key)
+        self.assertEqual(self.machine.scan(2000), [])
+        self.now_ms = 2000
+        self.beats(T)
+        (elect,) = self.machine.scan(2000)
+        self.assertEqual(elect.alive, (3,))
+        self.machine.election_ended("C", NAME, 2000)
+        self.beats(M)
+        (elect,) = self.machine.scan(3000)
+        self.assertEqual(elect.alive, (1,))
 
     def test_cleaned_set_is_forgotten(self) -> None:
         """Its suspicions with it."""

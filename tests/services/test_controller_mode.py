@@ -39,6 +39,7 @@ class SwitchTests(ControlledCase):
         self.first = self.start_group()
         self.others = [host for host in self.brokers if host is not self.first]
         self.assertEqual(self.acknowledged(self.first, 50), 50)
+        self.end = self.log(self.first).end
 
     def lost(self) -> None:
         """Nothing that was acknowledged, and all logs are equal."""
@@ -75,6 +76,53 @@ class SwitchTests(ControlledCase):
         self.until("an answer", lambda: answers)
         self.assertIs(self.role(self.first), Role.SLAVE)
         self.assertEqual(self.acknowledged(self.master(), 50), 50)
+        self.lost()
+
+    def winner(self) -> Host:
+        """Who is elected after the first, at the moment of the election: it does not know yet."""
+        self.whole()
+        self.run_for(3.0)
+        self.first.kill()
+        self.until("another is elected", lambda: self.group().master_id not in (None, 1))
+        winner = next(host for host in self.others if self.number(host) == self.group().master_id)
+        self.assertEqual((self.role(winner), self.group().unconfirmed.winner), (Role.SLAVE, self.number(winner)))
+        return winner
+
+    def the_third_leads(self, winner: Host) -> None:
+        """Within two seconds, in the epoch after the winner's, with all that was acknowledged."""
+        epoch = self.group().master_epoch
+        (third,) = [host for host in self.others if host is not winner]
+        took = self.until("the third leads", lambda: self.masters() == [third])
+        self.assertLess(took, 2.0)
+        self.assertEqual(self.group().master_epoch, epoch + 1)
+        self.assertGreaterEqual(self.log(third).end, self.end)
+        self.assertEqual(self.acknowledged(third, 50), 50)
+
+    def test_a23_the_winner_is_killed_before_it_knows(self) -> None:
+        """Its election is void, and the third of the set before it has everything.  Both dead ones follow it."""
+        winner = self.winner()
+        winner.kill()
+        self.the_third_leads(winner)
+        for host in (self.first, winner):
+            self.restart(host)
+        self.lost()
+
+    def test_a23_the_winner_loses_its_power_before_it_knows(self) -> None:
+        """Its port is silent: the third broker is asked, as every member that may be elected is."""
+        winner = self.winner()
+        winner.power_off()
+        self.the_third_leads(winner)
+
+    def test_a23_the_winner_freezes_before_it_knows(self) -> None:
+        """It thaws with the notice of its election in its socket, and leads nothing."""
+        winner = self.winner()
+        winner.freeze(whole=False)
+        self.the_third_leads(winner)
+        third = self.master()
+        winner.thaw()
+        for _ in range(40):
+            self.run_for(0.05)
+            self.assertEqual(self.masters(), [third])
         self.lost()
 
     def test_a_master_that_asks_as_java_wants_to_be_asked(self) -> None:

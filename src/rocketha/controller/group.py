@@ -185,6 +185,15 @@ class BrokerGroup:
         return self.master or None
 
     @property
+    def former(self) -> tuple[int, ...]:
+        """The set before the last election while that one is void if its winner dies; else nobody.
+
+        Not of a winner that acknowledges as soon as it hears of it (Java's): whether it did is not in the log.
+        """
+        void = self.unconfirmed
+        return void.before if void is not None and void.confirms and self.master in (0, void.winner) else ()
+
+    @property
     def addresses(self) -> Mapping[int, str]:
         """Id to host:port, ascending."""
         return {broker_id: self.members[broker_id].address for broker_id in sorted(self.members)}

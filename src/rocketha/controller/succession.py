@@ -68,7 +68,9 @@ class Succession:
         self._elections.clear()
 
     def _electable(self, group: Group) -> list[int]:
-        return sorted(group.addresses) if self.unclean else sorted(set(group.in_sync) & set(group.addresses))
+        """Whoever an election might choose: where the last one may be void, the set before it too (regression A23)."""
+        members = set(group.addresses)
+        return sorted(members if self.unclean else members & {*group.in_sync, *group.former})
 
     def _alive(self, group: Group, number: int, now_ms: int) -> bool:
         return self._liveness.alive(ReplicaKey(group.cluster, group.broker_name, number), now_ms)
