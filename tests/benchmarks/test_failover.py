@@ -1,0 +1,153 @@
+"""The book-keeping of the failover benchmarks: who is measured when, what counts as needless, what the report says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+import unittest
+from collections.abc import Iterator, Mapping
+from unittest import mock
+
+from benchmarks import failover
+
+
+class FakeSide(failover.Side):
+    """A group that switches when it is told to; each round of a row takes the next of its values."""
+
+    switching = {"kill": 1}
+
+    def __init__(self, kind: str, values: Mapping[str, list[float]], heard: list[str]) -> None:
+        super().__init__(kind, mock.Mock())
+        self.values = {row: iter(found) for row, found in values.items()}
+        self.heard = heard
+        self.epoch = 1
+
+    def whole(self) -> mock.Mock:
+        """What the controllers say now."""
+        self.heard.append(f"{self.kind} whole")
+        return mock.Mock(master_epoch=self.epoch)
+
+    def measure(self, row: str) -> Mapping[str, float]:
+        """The next value; a switch where the row makes one."""
+        self.heard.append(f"{self.kind} {row}")
+        self.epoch += self.switching.get(row, 0)
+        return {row: next(self.values[row])}
+
+
+@contextlib.contextmanager
+def on_a_quiet_machine(heard: list[str]) -> Iterator[io.StringIO]:
+    """What is printed meanwhile."""
+    with (
+        mock.patch.object(failover, "await_quiet", lambda: heard.append("quiet")),
+        contextlib.redirect_stdout(io.StringIO()) as out,
+    ):
+        yield out
+
+
+class SwitchesTests(unittest.TestCase):
+    """Epochs, and the elections that no round made."""
+
+    def test_only_what_rounds_make(self) -> None:
+        """None is needless; nor is what was before the first round."""
+        switches = failover.Switches()
+        for row, made, epoch in (("kill", 1, 7), ("back", 0, 8), ("kill", 1, 8), ("", 0, 9)):
+            switches.seen(epoch)
+            switches.made(row, made)
+        self.assertEqual(switches.needless.total(), 0)
+
+    def test_needless_ones(self) -> None:
+        """They are the row's after which they were seen, and counted once."""
+        switches = failover.Switches()
+        switches.seen(3)
+        switches.made("kill", 1)
+        switches.seen(6)
+        switches.made("back", 0)
+        switches.seen(7)
+        switches.seen(7)
+        self.assertEqual(switches.needless, {"kill": 2, "back": 1})
+
+
+class TurnsTests(unittest.TestCase):
+    """Rounds of a row."""
+
+    def test_in_turn(self) -> None:
+        """All groups are whole and the machine is quiet before each; samples are kept by side."""
+        heard: list[str] = []
+        sides = [FakeSide("java", {"kill": [2.0, 3.0]}, heard), FakeSide("ours", {"kill": [0.5, 0.25]}, heard)]
+        with on_a_quiet_machine(heard) as out:
+            failover.take_turns(sides, "kill", 2)
+        turns = [["java whole", "ours whole", "quiet", f"{kind} whole", f"{kind} kill"] for kind in ("java", "ours")]
+        self.assertEqual(heard, 2 * [*turns[0], *turns[1]])
+        self.assertEqual([side.samples for side in sides], [{"kill": [2.0, 3.0]}, {"kill": [0.5, 0.25]}])
+        self.assertRegex(out.getvalue().splitlines()[3], r"^kill 2 ours: 0\.250 s \(machine busy -?\d+\.\d\d cores\)$")
+
+    def test_needless_switches_of_a_side(self) -> None:
+        """One between two rounds is seen before the next."""
+        side = FakeSide("ours", {"kill": [1.0, 1.0, 1.0]}, [])
+        with on_a_quiet_machine([]):
+            failover.take_turns([side], "kill", 2)
+            side.epoch += 1
+            failover.take_turns([side], "kill", 1)
+        self.assertEqual(side.switches.needless, {"kill": 1})
+
+    def test_a_row_that_is_not_about_the_group(self) -> None:
+        """Nobody is asked whether it is whole, nothing is said of its epochs."""
+        heard: list[str] = []
+        side = FakeSide("ours", {"start": [1.5]}, heard)
+        with on_a_quiet_machine(heard):
+            failover.take_turns([side], "start", 1, whole=False)
+        self.assertEqual((heard, side.samples), (["ours start"], {"start": [1.5]}))
+
+
+class RaceTests(unittest.TestCase):
+    """The first check that becomes true."""
+
+    def test_who_wins(self) -> None:
+        """Its prize, and seconds since the beginning."""
+        answers = iter([False, False, True])
+        race = failover.Race(time.monotonic() - 100)
+        race.enter(lambda: False, "never")
+        race.enter(lambda: next(answers), "third time")
+        seconds, prize = race.run()
+        self.assertEqual(prize, "third time")
+        self.assertGreaterEqual(seconds, 100 + 2 * failover.POLL_S)
+
+    def test_nobody(self) -> None:
+        """Said, and not for ever."""
+        race = failover.Race(time.monotonic() - 5, limit_s=5)
+        race.enter(lambda: True, "too late")
+        with self.assertRaisesRegex(AssertionError, "nothing within 5 s"):
+            race.run()
+
+
+class ReportTests(unittest.TestCase):
+    """The table and the command line."""
+
+    def test_table(self) -> None:
+        """Medians, least, worst, the ratio; a target is missed by the worst of ours, Java has none."""
+        java, ours = FakeSide("java", {}, []), FakeSide("ours", {}, [])
+        java.samples = {"kill": [4.0, 2.0, 9.0], "rss": []}
+        ours.samples = {"kill": [1.0, 3.0, 2.0], "rss": [40.0]}
+        ours.switches.needless["kill"] = 2
+        java.stuck = 1
+        figures = [failover.Figure(*each) for each in (("kill", "s", 2.5), ("rss", "MiB", 80.0), ("not measured",))]
+        self.assertEqual(
+            [line.split() for line in failover.table([java, ours], figures).splitlines()],
+            [
+                ["row", "unit", "side", "median", "least", "worst", "rounds", "ours/java"],
+                ["kill", "s", "java", "4.000", "2.000", "9.000", "3"],
+                ["kill", "s", "ours", "2.000", "1.000", "3.000", "3", "0.50", "wanted", "<=", "2.5", "MISSED"],
+                ["rss", "MiB", "ours", "40.000", "40.000", "40.000", "1", "wanted", "<=", "80"],
+                "java: 0 needless switches; 1 times a replica had to be started anew".split(),
+                "ours: 2 needless switches; 0 times a replica had to be started anew".split(),
+            ],
+        )
+
+    def test_rows_in_their_order(self) -> None:
+        """Whatever order they are asked for in; one that there is not is left out."""
+        with mock.patch.object(failover.signal, "signal"):
+            given = failover.arguments(
+                ["--rows", "c,a,x", "--sides", "ours"], "m", None, ("a", "b", "c"), rounds=4, sides="x,y", prefix="p"
+            )
+        self.assertEqual((given.rows, given.sides, given.rounds, given.out), (["a", "c"], ["ours"], 4, None))
