@@ -20,10 +20,10 @@ from .roles import (
     CONTROLLERS,
     EMBEDDED_CONTROLLERS,
     LOOPBACK,
+    NAMESRVS,
     READY_S,
     Host,
     JavaBroker,
-    JavaNamesrv,
     OurBroker,
     Role,
     _Broker,
@@ -279,9 +279,10 @@ TOPICS = json.dumps(
 
 
 class ReplicaGroup:
-    """`count` replicas of one broker name, their controllers and, unless these hold one, a Java nameserver.
+    """`count` replicas of one broker name, their controllers and, unless these hold one, a nameserver.
 
-    `kinds` says whose each replica is; the first of them starts first where `start(first=True)` asks for it.
+    `kinds` says whose each replica is; the first of them starts first where `start(first=True)` asks for it. `namesrv`
+    says whose the nameserver is.
     """
 
     def __init__(
@@ -296,13 +297,14 @@ class ReplicaGroup:
         controller_extra: Mapping[str, object] | None = None,
         hosts: Callable[[str], Host] = lambda name: LOOPBACK,
         kinds: Sequence[str] = (),
+        namesrv: str = "java",
     ) -> None:
         kinds = kinds or ("java",) * count
         places = [hosts(f"c{i}") for i in range(controllers)]
         self.controllers = Controllers(
             kind, folder, controllers, embedded=embedded, extra=controller_extra, hosts=places
         )
-        self.namesrv = None if embedded else JavaNamesrv("namesrv", folder / "namesrv", host=hosts("namesrv"))
+        self.namesrv = None if embedded else NAMESRVS[namesrv]("namesrv", folder / "namesrv", host=hosts("namesrv"))
         self.namesrv_addresses = self.namesrv.address if self.namesrv else self.controllers.namesrvs
         self.brokers = [
             REPLICAS[kind](
