@@ -121,6 +121,32 @@ class RaceTests(unittest.TestCase):
             race.run()
 
 
+class SwitchedTests(unittest.TestCase):
+    """A new master, as senders find it."""
+
+    def test_two_times(self) -> None:
+        """It accepts a message, and only later the nameserver names it; the old one is not asked."""
+        old, other, heir = (mock.Mock(address=f"{name}:1") for name in ("old", "other", "heir"))
+        side = FakeSide("ours", {}, [])
+        side.group.brokers = [old, other, heir]
+        asked: list[str] = []
+        named = iter(["", "old:1", "heir:1"])
+
+        def send(address: str) -> bool:
+            asked.append(address)
+            return address == "heir:1"
+
+        with (
+            mock.patch.object(side, "send", send),
+            mock.patch.object(failover, "master_in_route", lambda _: next(named)),
+        ):
+            found = side.switched(time.monotonic() - 100, old)
+        self.assertIs(found.master, heir)
+        self.assertEqual((asked.count("heir:1"), asked.count("old:1")), (1, 0))
+        self.assertGreaterEqual(found.accepted_s, 100)
+        self.assertGreaterEqual(found.routed_s, found.accepted_s + 2 * failover.POLL_S)
+
+
 class ReportTests(unittest.TestCase):
     """The table and the command line."""
 
