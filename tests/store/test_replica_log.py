@@ -9,6 +9,7 @@ import random
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 from hypothesis import given, settings
@@ -397,6 +398,66 @@ class PromotionTests(unittest.TestCase):
                 replica.follow()
                 disk.kill()
                 self.assertEqual(open_replica(disk).lack, "")
+
+    def emptied(self, seed: int = 0) -> tuple[Any, ReplicaLog, bytes]:
+        """A replica that threw its log away, its disk, and what its master has from where that begins now."""
+        master = open_master(memory())
+        fill(master, 0, 60)
+        data = raw(master)
+        first = 2 * SMALL.segment_size
+        disk = memory(seed)
+        replica = open_replica(disk)
+        for end in (SMALL.segment_size, max(end for end in ends(data) if end < first)):
+            replica.append_raw(replica.end, data[replica.end : end])
+        catch_up(replica)
+        flush(replica.store)
+        replica.start_over()
+        return disk, replica, data[first:]
+
+    def assert_owes(self, replica: ReplicaLog) -> None:
+        """It is no master."""
+        self.assertIn("the log was confirmed up to", replica.lack)
+        with self.assertRaises(CorruptStore):
+            replica.promote()
+        self.assertFalse(replica.store.leads)
+
+    def test_a_part_of_a_record_is_not_what_is_owed(self) -> None:
+        """It ends before the first record of the copy is whole: settled by nothing, nor by a restart."""
+        for size in (10, 120):
+            for ends_how in ("", "kill", "crash"):
+                with self.subTest(size, ends=ends_how):
+                    disk, replica, data = self.emptied()
+                    replica.append_raw(2 * SMALL.segment_size, data[:size])
+                    replica.settle()
+                    if ends_how:
+                        getattr(disk, ends_how)()
+                        replica = open_replica(disk)
+                        replica.settle()
+                    self.assert_owes(replica)
+
+    def test_what_is_owed_could_not_be_saved(self) -> None:
+        """Then nothing is thrown away, and the next attempt saves it first."""
+        disk, replica, _ = self.emptied()
+        replica.append_raw(0, raw(self.master_of(60)))
+        catch_up(replica)
+        replica.settle()
+        self.assertEqual(replica.lack, "")
+        end = replica.end
+        disk.fail_at(1, times=1000)
+        with self.assertRaises(DiskFailure):
+            replica.start_over()
+        disk.heal()
+        self.assertEqual(replica.end, end)
+        replica.start_over()
+        disk.kill()
+        self.assert_owes(open_replica(disk))
+
+    @staticmethod
+    def master_of(messages: int) -> Any:
+        """One that has so many."""
+        master = open_master(memory())
+        fill(master, 0, messages)
+        return master
 
     def test_what_is_thrown_away_is_owed(self) -> None:
         """To be copied anew from where its master's log begins: until bytes of the copy are on this disk, over power

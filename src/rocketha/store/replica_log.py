@@ -103,7 +103,8 @@ class ReplicaLog:
         self._synced_acks = synced_acks
         self._bounded = bounded
         self._epochs_due: Epochs | None = None  # a cut is made, and this list is not saved yet
-        self._owed = 0  # up to here the log was confirmed when damage was found below, or all of it thrown away
+        # Up to here the log was confirmed when damage was found below, or all of it thrown away; here and in the file.
+        self._owed = self._owed_saved = 0
         self._dispatcher = Dispatcher(store.log, store.queues, store.index, store.config)
 
     def load(self) -> None:
@@ -111,7 +112,7 @@ class ReplicaLog:
 
         :raises CorruptStore: the epoch file and its backup are damaged, or the file of what is owed.
         """
-        self._owed = owed_file.load(self._disk, self._path)
+        self._owed = self._owed_saved = owed_file.load(self._disk, self._path)
         found = epoch_file.load(self._disk, self._path)
         self.epochs = epoch_file.within(found, self.end)
         if self.epochs != found:
@@ -319,7 +320,9 @@ class ReplicaLog:
         owed = min(self.store.confirm_offset, self.end)
         if self._bounded and self._owed < owed:
             self._owed = owed
-            owed_file.save(self._disk, self._path, owed)
+        if self._owed_saved < self._owed:  # an earlier attempt may have failed
+            owed_file.save(self._disk, self._path, self._owed)
+            self._owed_saved = self._owed
 
     def settle(self) -> None:
         """Forget what was owed if the log is whole up to there.  Blocking; no job may be out.
@@ -338,12 +341,17 @@ class ReplicaLog:
             run_here([job], self.store.finished)
         if self.store.flushed_offset == self.end:
             owed_file.save(self._disk, self._path, 0)
-            self._owed = 0
+            self._owed = self._owed_saved = 0
 
     @property
     def _lacks_owed(self) -> bool:
-        """Whether what is owed is not here again.  An empty log has nothing, wherever it is to begin."""
-        return self._owed > 0 and (self.begin == self.end or self.end < self._owed)
+        """Whether what is owed is not here again.  A log without a whole record has nothing, wherever it begins."""
+        return self._owed > 0 and (not self._has_records or self.end < self._owed)
+
+    @property
+    def _has_records(self) -> bool:
+        """Whether one was found whole."""
+        return bool(self.store.log.segments.bases) and self._dispatcher.position > self.begin
 
     @property
     def lack(self) -> str:
@@ -351,7 +359,7 @@ class ReplicaLog:
         if self.damage is not None:
             return f"the log is bad at {self.damage.offset}: {self.damage.reason}"
         if self._lacks_owed:
-            copied = f"is copied up to {self.end} only" if self.begin < self.end else "nothing of it is copied yet"
+            copied = f"is copied up to {self.end} only" if self._has_records else "nothing of it is copied yet"
             return f"the log was confirmed up to {self._owed}, was cut or thrown away, and {copied}"
         return ""
 
@@ -413,9 +421,9 @@ class ReplicaLog:
         """
         store, dispatcher = self.store, self._dispatcher
         ensure(not store.leads and not store.busy, "a promotion begins in a replica that has no job out")
+        self._dispatch_all()
         if self._lacks_owed:
             raise CorruptStore(store.log.segments.directory, self.end, self.lack)
-        self._dispatch_all()
         end, position = self.end, dispatcher.position
         reason = ""
         if position < end:
