@@ -141,18 +141,17 @@ def main(argv: list[str]) -> int:
     groups = any(row != "start" for row in given.rows)
     try:
         idle: dict[str, float] = {}
-        for side in sides if groups else []:
-            side.begin()
-            say(f"{side.kind}: group whole")
         if groups:
-            idle = {side.kind: side.idle_cpu_percent(10) for side in sides}
+            failover.begin(sides)
+            idle = {side.kind: side.idle_cpu_percent(10) for side in sides if not side.given_up}
             say(f"CPU of one core, a controller, three brokers heartbeating: {idle}")
         for row in given.rows:
             if row != "rss":
                 failover.take_turns(sides, row, given.rounds, whole=row != "start")
         if "rss" in given.rows:
             for side in sides:
-                side.rss()
+                if not side.given_up:
+                    side.rss()
         say("\n" + failover.table(sides, FIGURES))
         failover.keep(given.out, "failover", failover.document(sides, idle_cpu_percent=idle))
         return 0

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -29,6 +30,9 @@ POLL_S = 0.01
 LOOK_S = 0.5
 QUIET_CORES = 0.2
 RACE_LIMIT_S = 180
+WHOLE_S, ANEW_S = 60, 240
+FAILURES = (AssertionError, OSError, ValueError)
+"""What a round ends with that cannot go on: nothing came in time, a process is gone, an answer is none."""
 GET_ROUTE, SEND_MESSAGE = 105, 10
 
 
@@ -145,6 +149,10 @@ class Switches:
         self._row = row
         self._expected += count
 
+    def lost_track(self) -> None:
+        """A round failed, nobody knows after how many."""
+        self._expected = 0
+
 
 class Switched(NamedTuple):
     """Another broker is master; seconds since the old one was taken away."""
@@ -166,9 +174,12 @@ class Side:
         self.samples: dict[str, list[float]] = {}
         self.switches = Switches()
         self.stuck = 0
+        self.failures: list[str] = []
+        self.given_up = False
+        """Its group did not come up, or not back; it was ended, and nothing more is measured of it."""
 
     def begin(self) -> None:
-        self.group.start(240)
+        self.group.start(ANEW_S)
         wait_until("the first message", lambda: send_once(self.group.master().address), 60)
 
     def measure(self, row: str) -> Mapping[str, float]:
@@ -184,6 +195,33 @@ class Side:
         for name, value in found.items():
             self.samples.setdefault(name, []).append(value)
         return found
+
+    def attempt(self, what: str, call: Callable[[], object]) -> bool:
+        """Whether it succeeded; a failure is kept for the report instead of ending the run."""
+        try:
+            call()
+        except FAILURES as why:
+            self.failures.append(f"{what}: {type(why).__name__}: {why}".splitlines()[0])
+            say(f"{self.kind} failed {what}: {type(why).__name__}: {why}")
+            return False
+        return True
+
+    def require(self, what: str, call: Callable[[], object]) -> None:
+        """A side that cannot is given up."""
+        if not self.attempt(what, call):
+            self.given_up = True
+            self.group.kill()
+
+    def recover(self) -> None:
+        """After a round that failed: let everyone run again who was killed or frozen, and wait for the group."""
+        self.switches.lost_track()
+        for process in self.group.processes:
+            if process.running():
+                process.signal(signal.SIGCONT)
+            else:
+                process.kill()  # reaps it
+                process.spawn()
+        self.whole()
 
     def send(self, address: str) -> bool:
         """A message straight to a broker; whether it was acknowledged."""
@@ -210,7 +248,7 @@ class Side:
     def whole(self) -> GroupState:
         """The group with all its replicas; one that does not come back within a minute is started anew."""
         try:
-            return self.group.await_whole(60)
+            return self.group.await_whole(WHOLE_S)
         except NotReady:
             self.stuck += 1
             in_sync = self.group.await_master().in_sync
@@ -218,22 +256,45 @@ class Side:
                 if broker.broker_id() not in in_sync or not broker.running():
                     broker.kill()
                     broker.restart()
-            return self.group.await_whole(240)
+            return self.group.await_whole(ANEW_S)
+
+
+def begin(sides: Iterable[Side]) -> None:
+    """Start all groups."""
+    for side in sides:
+        side.require("to begin", side.begin)
+        if not side.given_up:
+            say(f"{side.kind}: group whole")
 
 
 def take_turns(sides: Sequence[Side], row: str, rounds: int, *, whole: bool = True) -> None:
-    """So many rounds of a row on each side in turn, each on a quiet machine with all groups whole."""
-    for number in range(rounds):
+    """So many rounds of a row on each side in turn, each on a quiet machine with all groups whole.
+
+    A round that fails is counted, and its group made whole again; a side whose group does not become whole is left out.
+    """
+    for number in range(1, rounds + 1):
         for side in sides:
+            began = time.monotonic()
+            for each in sides if whole else ():
+                if not each.given_up:
+                    each.require(f"to be whole before {row} {number}", each.whole)
+            if side.given_up:
+                continue
             if whole:
-                for each in sides:
-                    each.whole()
                 await_quiet()
-            busy, at = busy_seconds(), time.monotonic()
-            found = side.round(row, whole=whole)
-            load = (busy_seconds() - busy) / (time.monotonic() - at)
-            told = ", ".join(f"{'' if name == row else name + ' '}{value:.3f} s" for name, value in found.items())
-            say(f"{row} {number + 1} {side.kind}: {told} (machine busy {load:.2f} cores)")
+            if not side.attempt(f"{row} {number}", partial(take_turn, side, row, number, began, whole=whole)) and whole:
+                side.require(f"to come back after {row} {number}", side.recover)
+
+
+def take_turn(side: Side, row: str, number: int, began: float, *, whole: bool) -> None:
+    """One round, and a line that says what it gave; `began`: when its waiting for whole groups and quiet did."""
+    busy, at = busy_seconds(), time.monotonic()
+    found = side.round(row, whole=whole)
+    took = time.monotonic() - at
+    load = (busy_seconds() - busy) / took
+    told = ", ".join(f"{'' if name == row else name + ' '}{value:.3f} s" for name, value in found.items())
+    times = f"took {took:.0f} s after {at - began:.0f} s of waiting"
+    say(f"{row} {number} {side.kind}: {told} (machine busy {load:.2f} cores; {times})")
 
 
 # ---- the report
@@ -271,6 +332,7 @@ def table(sides: Iterable[Side], figures: Iterable[Figure]) -> str:
             f"{side.kind}: {side.switches.needless.total()} needless switches; "
             f"{side.stuck} times a replica had to be started anew"
         )
+        lines += [f"{side.kind} failed {what}" for what in side.failures]
     return "\n".join(lines)
 
 
@@ -283,6 +345,7 @@ def document(sides: Iterable[Side], **more: Any) -> dict[str, Any]:
         **more,
         "samples": {side.kind: side.samples for side in sides},
         "needless": {side.kind: side.switches.needless.total() for side in sides},
+        "failures": {side.kind: side.failures for side in sides},
     }
 
 

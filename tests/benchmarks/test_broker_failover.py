@@ -155,6 +155,8 @@ class SideTests(unittest.TestCase):
         acks = [producer.Ack(0.0, "b:1", "k", 0, 0), None]
         with mock.patch.object(broker_failover, "send_straight", lambda _: acks.pop(0)):
             self.assertEqual([side.send("b:1"), side.send("b:1")], [True, False])
+        unknown = broker_failover.counts([side], ["kill"]).splitlines()[1].split()
+        self.assertEqual(unknown, ["kill", "ours", "0", "51", "?", "1"])
         side.lost = Counter(kill=3)
         side.switches.needless["client"] = 2
         shown = broker_failover.counts([side], list(broker_failover.ROWS)).splitlines()

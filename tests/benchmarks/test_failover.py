@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import contextlib
 import io
+import signal
 import time
 import unittest
 from collections.abc import Iterator, Mapping
 from unittest import mock
 
 from benchmarks import failover
+from tests.interop.harness.processes import NotReady
 
 
 class FakeSide(failover.Side):
-    """A group that switches when it is told to; each round of a row takes the next of its values."""
+    """A group that switches when it is told to; each round of a row takes the next of its values, or fails with it."""
 
     switching = {"kill": 1}
 
-    def __init__(self, kind: str, values: Mapping[str, list[float]], heard: list[str]) -> None:
-        super().__init__(kind, mock.Mock())
+    def __init__(self, kind: str, values: Mapping[str, list[float | Exception]], heard: list[str]) -> None:
+        super().__init__(kind, mock.Mock(processes=[]))
         self.values = {row: iter(found) for row, found in values.items()}
         self.heard = heard
         self.epoch = 1
+        self.comes_back = True
+
+    def begin(self) -> None:
+        """As far as it gets."""
+        self.whole()
 
     def whole(self) -> mock.Mock:
         """What the controllers say now."""
         self.heard.append(f"{self.kind} whole")
+        if not self.comes_back:
+            raise NotReady("not within 240 s: all replicas\nits log")
         return mock.Mock(master_epoch=self.epoch)
 
     def measure(self, row: str) -> Mapping[str, float]:
         """The next value; a switch where the row makes one."""
         self.heard.append(f"{self.kind} {row}")
+        value = next(self.values[row])
+        if isinstance(value, Exception):
+            raise value
         self.epoch += self.switching.get(row, 0)
-        return {row: next(self.values[row])}
+        return {row: value}
 
 
 @contextlib.contextmanager
@@ -80,7 +92,10 @@ class TurnsTests(unittest.TestCase):
         turns = [["java whole", "ours whole", "quiet", f"{kind} whole", f"{kind} kill"] for kind in ("java", "ours")]
         self.assertEqual(heard, 2 * [*turns[0], *turns[1]])
         self.assertEqual([side.samples for side in sides], [{"kill": [2.0, 3.0]}, {"kill": [0.5, 0.25]}])
-        self.assertRegex(out.getvalue().splitlines()[3], r"^kill 2 ours: 0\.250 s \(machine busy -?\d+\.\d\d cores\)$")
+        self.assertRegex(
+            out.getvalue().splitlines()[3],
+            r"^kill 2 ours: 0\.250 s \(machine busy -?\d+\.\d\d cores; took \d+ s after \d+ s of waiting\)$",
+        )
 
     def test_needless_switches_of_a_side(self) -> None:
         """One between two rounds is seen before the next."""
@@ -98,6 +113,57 @@ class TurnsTests(unittest.TestCase):
         with on_a_quiet_machine(heard):
             failover.take_turns([side], "start", 1, whole=False)
         self.assertEqual((heard, side.samples), (["ours start"], {"start": [1.5]}))
+
+
+class FailureTests(unittest.TestCase):
+    """What a round leaves that cannot go on; the run does."""
+
+    def test_a_round(self) -> None:
+        """It gives no sample and no needless switch, the others do; who was killed or frozen runs again."""
+        side = FakeSide("java", {"kill": [1.0, NotReady("nothing\nits log"), 3.0]}, [])
+        dead, frozen = (mock.Mock(running=mock.Mock(return_value=running)) for running in (False, True))
+        side.group.processes = [dead, frozen]  # type: ignore[misc]
+        with on_a_quiet_machine([]) as out:
+            failover.take_turns([side], "kill", 1)
+            side.epoch += 1
+            failover.take_turns([side], "kill", 2)
+        self.assertEqual((side.samples, side.failures), ({"kill": [1.0, 3.0]}, ["kill 1: NotReady: nothing"]))
+        self.assertEqual((side.given_up, side.switches.needless), (False, {"kill": 1}))
+        self.assertIn("java failed kill 1: NotReady: nothing\nits log\n", out.getvalue())
+        self.assertEqual([call[0] for call in dead.method_calls], ["running", "kill", "spawn"])
+        self.assertEqual(frozen.method_calls, [mock.call.running(), mock.call.signal(signal.SIGCONT)])
+
+    def test_a_group_that_does_not_come_back(self) -> None:
+        """It is ended; the other side has all its rounds."""
+        java, ours = FakeSide("java", {"kill": [OSError(5, "no")]}, []), FakeSide("ours", {"kill": [0.5, 0.25]}, [])
+        java.recover = mock.Mock(side_effect=NotReady("gone"))  # type: ignore[method-assign]
+        with on_a_quiet_machine([]):
+            failover.take_turns([java, ours], "kill", 2)
+        self.assertEqual((java.given_up, ours.given_up), (True, False))
+        self.assertEqual(java.failures, ["kill 1: OSError: [Errno 5] no", "to come back after kill 1: NotReady: gone"])
+        self.assertEqual((java.group.mock_calls, java.samples), ([mock.call.kill()], {}))
+        self.assertEqual(ours.samples, {"kill": [0.5, 0.25]})
+        self.assertIn("java failed kill 1: OSError: [Errno 5] no", failover.table([java, ours], []).splitlines())
+        self.assertEqual(failover.document([java, ours])["failures"], {"java": java.failures, "ours": []})
+
+    def test_a_group_that_falls_apart(self) -> None:
+        """While the other side is measured."""
+        heard: list[str] = []
+        java, ours = FakeSide("java", {"kill": [2.0]}, heard), FakeSide("ours", {"kill": [0.5]}, heard)
+        java.comes_back = False
+        with on_a_quiet_machine(heard):
+            failover.take_turns([ours, java], "kill", 1)
+        self.assertEqual(heard, ["ours whole", "java whole", "quiet", "ours whole", "ours kill", "ours whole"])
+        self.assertEqual(java.failures, ["to be whole before kill 1: NotReady: not within 240 s: all replicas"])
+
+    def test_a_group_that_does_not_come_up(self) -> None:
+        """The other one does."""
+        java, ours = FakeSide("java", {}, []), FakeSide("ours", {}, [])
+        java.comes_back = False
+        with on_a_quiet_machine([]) as out:
+            failover.begin([java, ours])
+        self.assertEqual((java.given_up, ours.given_up), (True, False))
+        self.assertEqual(out.getvalue().splitlines()[-1], "ours: group whole")
 
 
 class RaceTests(unittest.TestCase):
