@@ -15,7 +15,14 @@ from rocketha.services.config_keys import StoreSettings
 from rocketha.services.config_unsupported import IGNORED, REFUSED
 from tests.tidy.source import ROOT
 
-PAGES = sorted([*ROOT.glob("*.rst"), *(ROOT / "docs").rglob("*.rst"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.rst"),
+        *(ROOT / "benchmarks").glob("*.rst"),
+        *(ROOT / "docs").rglob("*.rst"),
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
 
 
 class DocsTests(unittest.TestCase):
