@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,35 +51,38 @@ class Sample(NamedTuple):
     at_s: float  # of time.time()
     broker: float
     client: float
+    beside: tuple[float, ...]
     busy: float
     rss: int
 
 
 class Cost(NamedTuple):
-    """Over a window: CPU seconds of broker, client and all others (kernel included), and the broker's largest RSS."""
+    """Over a window: CPU seconds of broker, client, whom else we know, and all others (kernel included); the broker's
+    largest RSS."""
 
     seconds: float
     broker: float
     client: float
+    beside: tuple[float, ...]
     others: float
     rss: int
 
 
 class Sampler:
-    """Samples two processes until stopped."""
+    """Samples two processes, and those that work beside the broker, until stopped."""
 
-    def __init__(self, broker: int, client: int) -> None:
-        self._pids = (broker, client)
+    def __init__(self, broker: int, client: int, beside: Sequence[int] = ()) -> None:
+        self._pids = (broker, client, *beside)
         self._samples: list[Sample] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        broker, client = self._pids
         while True:
+            broker, client, *beside = map(cpu_seconds, self._pids)
             self._samples.append(
-                Sample(time.time(), cpu_seconds(broker), cpu_seconds(client), busy_seconds(), rss_bytes(broker))
+                Sample(time.time(), broker, client, tuple(beside), busy_seconds(), rss_bytes(self._pids[0]))
             )
             if self._stop.wait(0.1):
                 return
@@ -92,5 +96,6 @@ class Sampler:
         window = [s for s in self._samples if begin_s <= s.at_s <= end_s] or self._samples
         first, last = window[0], window[-1]
         broker, client = last.broker - first.broker, last.client - first.client
-        others = max(0.0, last.busy - first.busy - broker - client)
-        return Cost(last.at_s - first.at_s, broker, max(0.0, client), others, max(s.rss for s in window))
+        beside = tuple(after - before for before, after in zip(first.beside, last.beside, strict=True))
+        others = max(0.0, last.busy - first.busy - broker - client - sum(beside))
+        return Cost(last.at_s - first.at_s, broker, max(0.0, client), beside, others, max(s.rss for s in window))

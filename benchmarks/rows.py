@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from tests.interop.harness.roles import Role
 from .machine import Sampler
 
 JAVA = Path(__file__).parent / "java"
-# threads, requests in flight and batch sizes of issue 3's table
+# threads, requests in flight and batch sizes; sync64 is no row of issue 3's table
 LOADS: dict[str, list[str]] = {
     "sync1": ["--mode", "sync", "--threads", "1"],
     "sync16": ["--mode", "sync", "--threads", "16"],
+    "sync64": ["--mode", "sync", "--threads", "64"],
     "async256": ["--mode", "async", "--threads", "1", "--inflight", "256"],
     "batch32": ["--mode", "batch", "--threads", "1", "--batch", "32"],
 }
-ROWS = (*LOADS, "push")
+ROWS = ("sync1", "sync16", "async256", "batch32", "push")
 
 
 @attrs.frozen
@@ -43,6 +45,8 @@ class Result:
     client_cpu_share: float
     others_cpu_share: float
     rss_bytes: int
+    beside_cpu_s_per_million: tuple[float, ...] = ()
+    """Of each process that works beside the broker, such as its slave."""
 
 
 class LoadFailed(RuntimeError):
@@ -50,7 +54,7 @@ class LoadFailed(RuntimeError):
 
 
 def _run(
-    side: str, broker: Role, arguments: list[str], home: Path, timeout_s: float
+    side: str, broker: Role, arguments: list[str], home: Path, timeout_s: float, beside: Sequence[Role] = ()
 ) -> tuple[dict[str, Any], Sampler, float, float]:
     command = jars.java_command(arguments[0], heap_mb=512, home=home, sources=JAVA)
     began = time.time()
@@ -59,7 +63,7 @@ def _run(
         open(complaints, "wb") as log,
         subprocess.Popen([*command, *arguments[1:]], stdout=subprocess.PIPE, stderr=log, text=True, cwd=home) as client,
     ):
-        sampler = Sampler(broker.pid, client.pid)
+        sampler = Sampler(broker.pid, client.pid, [role.pid for role in beside])
         try:
             out, _ = client.communicate(timeout=timeout_s)
         finally:
@@ -73,22 +77,31 @@ def _run(
 
 
 def produce(
-    side: str, broker: Role, namesrv: str, row: str, size: int, seconds: float, warmup: float, home: Path
+    side: str,
+    broker: Role,
+    namesrv: str,
+    row: str,
+    size: int,
+    seconds: float,
+    warmup: float,
+    home: Path,
+    beside: Sequence[Role] = (),
 ) -> Result:
     """Send for `seconds` after `warmup` (the client's own compiler needs some)."""
     arguments = ["LoadProducer", "--namesrv", namesrv, "--topic", f"Load{size}", "--size", str(size), *LOADS[row]]
     arguments += ["--warmup", str(warmup), "--duration", str(seconds)]
-    got, sampler, _, _ = _run(side, broker, arguments, home, seconds + warmup + 120)
+    got, sampler, _, _ = _run(side, broker, arguments, home, seconds + warmup + 120, beside)
     begin = got["start_ms"] / 1000
     cost = sampler.cost(begin, begin + got["seconds"])
     if not got["msgs"]:
         raise LoadFailed(f"{side} {row}: nothing was acknowledged: {got}")
     latency = got["lat_ms"]
+    millions = got["msgs_s"] * cost.seconds / 1e6
     return Result(
         side, row, size, got["msgs"], got["msgs_s"], latency["p50"], latency["p99"], latency["p99_9"], got["errors"]
         + sum(got["not_ok"].values()),
-        cost.broker * 1e6 / (got["msgs_s"] * cost.seconds), cost.broker / cost.seconds, cost.client / cost.seconds,
-        cost.others / cost.seconds, cost.rss,
+        cost.broker / millions, cost.broker / cost.seconds, cost.client / cost.seconds,
+        cost.others / cost.seconds, cost.rss, tuple(used / millions for used in cost.beside),
     )  # fmt: skip
 
 
