@@ -30,7 +30,7 @@ class ProposalTests(SynchronousTestCase):
     """Who waits for which entry."""
 
     def setUp(self) -> None:
-        self.proposals = Proposals(3, 100, patience_ticks=1000)
+        self.proposals = Proposals(3, 100, 60, patience_ticks=1000)
 
     def add(self, data: bytes, tick: int) -> defer.Deferred[Any]:
         """One more, and who waits for it."""
@@ -55,9 +55,11 @@ class ProposalTests(SynchronousTestCase):
             self.add(b"x", 0).addErrback(lambda _: None)
         with self.assertRaises(Busy):
             self.add(b"x", 0)
-        other = Proposals(100, 10, 1000)
+        other = Proposals(100, 10, 11, 1000)
         with self.assertRaises(Busy):
             other.add(bytes(11), 0, defer.Deferred())
+        with self.assertRaisesRegex(Busy, "a proposal of 12 bytes: 11 are allowed"):
+            other.add(bytes(12), 0, defer.Deferred())
 
     def test_surely_not_applied(self) -> None:
         """Another term's entry, or one of another kind, at the index: it had no effect."""

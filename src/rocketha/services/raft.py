@@ -112,7 +112,9 @@ class RaftService(service.Service):
         self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63), secret)
         self.port = RaftPort(self.identity, self, limits, self.options.check_addresses)
         opt = self.options
-        self._proposals = Proposals(opt.queued_proposals_max, opt.queued_bytes_max, opt.propose_ticks)
+        self._proposals = Proposals(
+            opt.queued_proposals_max, opt.queued_bytes_max, opt.proposal_bytes_max, opt.propose_ticks
+        )
         self._barriers = Barriers(chance.getrandbits(61), opt.read_ticks, opt.heartbeats_ticks)
         self._changes = Changes()
         self._node: RaftNode | None = None
@@ -279,9 +281,6 @@ class RaftService(service.Service):
         node = self._node
         if node is None or self._dead or node.role is not Role.LEADER or self._driver.held is not None:
             waiter.errback(NotLeader("" if self.leader_id == self.id else self.leader_id))
-            return
-        if len(data) > self.options.proposal_bytes_max:
-            waiter.errback(Busy(f"a proposal of {len(data)} bytes: {self.options.proposal_bytes_max} are allowed"))
             return
         try:
             self._proposals.add(data, self._driver.tick, waiter)

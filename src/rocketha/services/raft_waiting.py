@@ -71,12 +71,14 @@ class Proposals:
 
     :param count_max: proposals that may wait to be given to the core.
     :param bytes_max: their bytes.
+    :param one_max: bytes of one.
     :param patience_ticks: how long a proposal may wait for its outcome.
     """
 
-    def __init__(self, count_max: int, bytes_max: int, patience_ticks: int) -> None:
+    def __init__(self, count_max: int, bytes_max: int, one_max: int, patience_ticks: int) -> None:
         self._count_max = count_max
         self._bytes_max = bytes_max
+        self._one_max = one_max
         self._patience_ticks = patience_ticks
         self._queue: list[tuple[bytes, Waiter, int]] = []  # with the tick at which it is given up
         self._queued_bytes = 0
@@ -87,8 +89,10 @@ class Proposals:
     def add(self, data: bytes, tick: int, waiter: Waiter) -> None:
         """Queue one, at a tick.
 
-        :raises Busy: too many are queued.
+        :raises Busy: too many are queued, or it is too large.
         """
+        if len(data) > self._one_max:
+            raise Busy(f"a proposal of {len(data)} bytes: {self._one_max} are allowed")
         if len(self._queue) >= self._count_max or self._queued_bytes + len(data) > self._bytes_max:
             raise Busy(f"{len(self._queue)} proposals of {self._queued_bytes} bytes wait already")
         self._queue.append((data, waiter, tick + self._patience_ticks))

@@ -58,6 +58,7 @@ class SimulatedDisk(MemoryDisk):
 
     @slow.setter
     def slow(self, slow: float) -> None:
+        """What is under way takes less of its rest if this is less than before."""
         before, self._slow = self._slow, slow
         if slow < before:
             self.hastened(slow / before)
