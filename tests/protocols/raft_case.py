@@ -71,7 +71,7 @@ class Heard:
     def peer_up(self, member: str, last_index: int) -> None:
         self.events.append(("up", member))
 
-    def peer_history(self, last_index: int) -> None:
+    def peer_reached(self, member: str, last_index: int) -> None:
         self.histories.append(last_index)
 
     def last_index(self) -> int:

@@ -90,6 +90,13 @@ MUTANTS = [
         "free = True",
     ),
     Mutant(
+        "a leader's order is passed on to who is reached late",
+        "elections.py",
+        "elections",
+        "self._request(peer, 0)",
+        "self._request(peer, FORCED)",
+    ),
+    Mutant(
         "messages of a term leave before it is saved (A15)",
         "node.py",
         "elections",

@@ -350,6 +350,64 @@ class RefusedTests(unittest.SynchronousTestCase):
         self.assertEqual(cluster.node("2").role, Role.FOLLOWER)
 
 
+class ReachedTests(unittest.SynchronousTestCase):
+    """A voter that could not be reached when it was asked, as one that was just starting, can be now."""
+
+    def alone(self) -> Cluster:
+        """Node 2 of three asks in vain: nobody is there."""
+        cluster = Cluster(3)
+        cluster.elect("1")
+        cluster.isolate("1")
+        cluster.isolate("2")
+        return cluster
+
+    def test_it_is_asked_again(self) -> None:
+        """Whether it would give its vote, and for it: no tick passes."""
+        cluster = self.alone()
+        cluster.node("3")._elections.become_follower(1, "")  # a new process knows no leader
+        cluster.node("2").campaign()
+        cluster.settle()
+        self.assertEqual((cluster.node("2").role, cluster.node("2").term), (Role.PRE_CANDIDATE, 1))
+        cluster.cut -= {("2", "3"), ("3", "2")}
+        cluster.lose = lambda message: message.kind == Kind.VOTE
+        cluster.node("2").peer_reached("3")
+        cluster.settle()
+        self.assertEqual((cluster.node("2").role, cluster.node("2").term), (Role.CANDIDATE, 2))
+        cluster.lose = lambda message: False
+        cluster.node("2").peer_reached("3")
+        cluster.settle()
+        self.assertEqual((cluster.leader(), cluster.node("2").term), ("2", 2))
+
+    def test_without_the_leaders_order(self) -> None:
+        """Whom the leader ordered to succeed it does not say so again: by now the order may have been given up."""
+        cluster = self.alone()
+        cluster.cut.discard(("1", "2"))
+        cluster.node("1").transfer("2")
+        cluster.settle()
+        self.assertEqual(cluster.node("2").role, Role.CANDIDATE)
+        cluster.cut -= {("2", "3"), ("3", "2")}
+        cluster.node("2").peer_reached("3")
+        cluster.settle()
+        self.assertEqual((cluster.node("3").leader_id, cluster.node("3").term), ("1", 1))
+        cluster.node("3")._elections.elapsed = 20  # it is loyal no more
+        cluster.node("2").peer_reached("3")
+        cluster.settle()
+        self.assertEqual(cluster.node("2").role, Role.LEADER)
+
+    def test_only_for_a_vote(self) -> None:
+        """Who does not stand, and who has no vote, say and hear nothing."""
+        cluster = Cluster(group(3, ("4",)))
+        cluster.elect("1")
+        for each, other in (("1", "2"), ("2", "3"), ("4", "1")):
+            cluster.node(each).peer_reached(other)
+            self.assertFalse(cluster.node(each).has_ready())
+        cluster.isolate("2")
+        cluster.node("2").campaign()
+        cluster.settle()
+        cluster.node("2").peer_reached("4")
+        self.assertFalse(cluster.node("2").has_ready())
+
+
 class ConfigTests(unittest.SynchronousTestCase):
     """What cannot work is refused at once."""
 

@@ -169,6 +169,30 @@ class StuckTests(ClusterCase):
             self.run_for(8)
         self.assertEqual([self.state(key).epoch for key in GROUPS], epochs)
 
+    def test_a_controller_that_comes_back_is_asked_for_its_vote_at_once(self) -> None:
+        """Leader and master die together while a second controller starts: the third needs its vote, and does not let
+        it wait for the next election timer.  Whenever its log is open, and in whichever of a timer's seconds."""
+        for down_s in (0.5, 1.5, 2.0, 2.3, 2.6, 2.9, 3.2):
+            with self.subTest(down_s):
+                self.comes_back(down_s)
+
+    def comes_back(self, down_s: float) -> None:
+        """The second controller comes so long after the death of the leader and the master."""
+        self.start()
+        epoch, lead = self.state().epoch, self.lead()
+        starting = next(node for node in self.cluster.nodes if node is not lead)
+        master = self.broker(self.state().master)
+        self.cluster.injector.hold_down([starting, lead, master], 1)
+        starting.kill()
+        self.run_for(5)
+        self.assertIs(self.lead(), lead)
+        lead.kill()
+        master.kill()
+        self.run_for(down_s)
+        self.assertEqual(self.state().epoch, epoch)
+        starting.start()
+        self.until(lambda: self.state().epoch > epoch and self.state().master, 1.0)
+
     def wipe_controllers(self) -> None:
         """All of them lose their disks, and start anew; what is checked begins anew with them."""
         for node in self.cluster.nodes:

@@ -4,7 +4,7 @@ Theory of operation.  A connection that breaks is dialed again at once: if its p
 the millisecond, and a refusal is the proof that the core needs to hold an election without waiting for a timeout.
 After that attempts come 50 ms, 100 ms ... 1 s apart, each 20 % more or less by chance.  A member that speaks to us
 lives: it is dialed at once.  What is sent to a member that is not connected is dropped (Raft repeats what matters);
-the core is told that messages were lost when a connection ends or drops some.
+the core is told that messages were lost when a connection ends or drops some, and when there is one again.
 
 What it must not know: rules of Raft.
 """
@@ -50,8 +50,8 @@ class Group(Interface):
     def learned(self, members: Members, last_index: int) -> None:
         """A member we know, whose log ends there, told us who belongs to the group."""
 
-    def peer_history(self, last_index: int) -> None:
-        """A member we know has a log up to there."""
+    def peer_reached(self, member: str, last_index: int) -> None:
+        """It takes messages from now on, and has a log up to there."""
 
     def last_index(self) -> int:
         """The newest entry of our log."""
@@ -169,7 +169,7 @@ class _Peer:
             text = f"{hello.sender!r} of {hello.group!r} answers at {self.address}, where {self.id!r} should"
             return Refusal(RefusalCode.RECEIVER, text)
         self._delay_s = FIRST_RETRY_S
-        self.owner.group.peer_history(hello.last_index)
+        self.owner.group.peer_reached(self.id, hello.last_index)
         self.owner.welcomed(self.id, hello.members, hello.last_index)
         return None
 

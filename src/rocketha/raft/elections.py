@@ -137,7 +137,7 @@ class Elections:
         core.leader_gone = False
         if core.config.pre_vote and not forced:
             core.role = Role.PRE_CANDIDATE
-            self._ask(Kind.PRE_VOTE, core.term + 1, 0)
+            self._ask()
         else:
             self._become_candidate(FORCED if forced else 0)
 
@@ -146,7 +146,7 @@ class Elections:
         core.role = Role.CANDIDATE
         self._enter_term(core.term + 1, core.id)
         self._ordered = context == FORCED
-        self._ask(Kind.VOTE, core.term, context)
+        self._ask(context)
         self._stood += 1
 
     def _enter_term(self, term: int, vote: str) -> None:
@@ -156,7 +156,7 @@ class Elections:
         core.vote = vote
         core.matched = 0
 
-    def _ask(self, kind: Kind, term: int, context: int) -> None:
+    def _ask(self, context: int = 0) -> None:
         """Vote for ourselves, and ask the others if that is not enough."""
         core = self._core
         role = core.role
@@ -166,9 +166,15 @@ class Elections:
         if core.role is not role:
             return
         for peer in core.voting_peers():
-            core.after_sync.append(
-                Message(kind, core.id, peer, term, core.log.last_index, core.log.last_term, context=context)
-            )
+            self._request(peer, context)
+
+    def _request(self, peer: str, context: int) -> None:
+        """Ask one for its vote, or whether it would give it."""
+        core = self._core
+        kind, term = (Kind.VOTE, core.term) if core.role is Role.CANDIDATE else (Kind.PRE_VOTE, core.term + 1)
+        core.after_sync.append(
+            Message(kind, core.id, peer, term, core.log.last_index, core.log.last_term, context=context)
+        )
 
     def _count(self, voter: str, granted: bool, unsure: bool) -> None:
         core = self._core
@@ -254,6 +260,15 @@ class Elections:
         core.leader_gone = False
 
     # The driver's knowledge of connections
+
+    def reached(self, peer: str) -> None:
+        """A connection to a peer was made: what it was asked before is lost, and its vote may be all that is missing.
+
+        An order of the leader's is not passed on so late: it may have been given up, and reads rely on leases again.
+        """
+        core = self._core
+        if core.role in (Role.PRE_CANDIDATE, Role.CANDIDATE) and peer in core.voting_peers():
+            self._request(peer, 0)
 
     def leader_refused(self) -> int:
         """The leader's port refused a connection; the milliseconds after which to campaign, 0: not at all."""

@@ -299,6 +299,10 @@ class RaftNode:
         if self._core.leader_gone:
             self._elections.campaign(forced=False)
 
+    def peer_reached(self, peer: str) -> None:
+        """A connection to a peer was made; what was said to it before may be lost."""
+        self._elections.reached(peer)
+
     def unreachable(self, peer: str) -> None:
         """Messages to a peer were lost (its connection broke): a leader compares anew."""
         if self._elections.leadership is not None:

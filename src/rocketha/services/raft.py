@@ -369,6 +369,13 @@ class RaftService(service.Service):
         """A member has a log up to there: if we have none, ours was lost."""
         self.guarded(lambda: self._driver.newcomer.history(last_index))
 
+    def peer_reached(self, member: str, last_index: int) -> None:
+        """A member took our connection: it lives, and has a log up to there."""
+        self.peer_history(last_index)
+        if self._node is not None and not self._dead:
+            self._node.peer_reached(member)
+            self.wake()
+
     def last_index(self) -> int:
         """The newest entry of our log."""
         return self._driver.raft_log.last_index()
