@@ -285,6 +285,24 @@ class RoleTests(unittest.TestCase):
         life.do("doubted", Question.INFO)
         self.assertEqual(life.hear(Question.INFO, master(2, 2, 5, 2)), ["Lead 2 2 (2,) 5 False"])
 
+    def test_another_set_while_it_is_still_being_promoted(self) -> None:
+        """It is known when there is a master that can take it; once."""
+        life = registered(master(2, 1, 1, 1, 2, 3))
+        life.wait("ask INFO")
+        self.assertEqual(life.hear(Question.INFO, master(2, 1, 2, 1, 2)), [])
+        self.assertEqual(life.do("done", 1), ["Beat", "SetKnown (1, 2) 2", "ask CONFIRM", "ask REPLICAS"])
+        asked = life.now
+        self.assertEqual(life.hear(Question.CONFIRM, master(2, 1, 2, 1, 2)), [f"LeaseConfirmed 1 {asked}"])
+
+    def test_another_set_while_it_is_elected_again(self) -> None:
+        """Nor is the epoch before given it: then the one to begin would not have the newer set of both."""
+        life = leading()
+        life.wait("ask INFO")
+        self.assertEqual(life.hear(Question.INFO, master(2, 2, 2, 2, 3)), ["Lead 2 2 (2, 3) 2 True"])
+        life.wait("ask INFO")
+        self.assertEqual(life.hear(Question.INFO, master(2, 2, 3, 2)), [])
+        self.assertEqual(life.do("done", 2)[:2], ["Beat", "SetKnown (2,) 3"])
+
     def test_elected_again_with_a_set_that_does_not_rise(self) -> None:
         """Of controllers that were wiped: not the same life of the set."""
         life = leading()

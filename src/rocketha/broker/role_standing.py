@@ -60,6 +60,11 @@ class Standing:
         """Whether the replication is a master, or is about to be."""
         return self.post.role is Role.MASTER
 
+    @property
+    def _takes_office(self) -> bool:
+        """Whether the order to be master is under way; the order to retire goes to one who is."""
+        return self.leads and self.order is not None and not self._retired
+
     def leads_in(self, epoch: int) -> bool:
         """Whether it is that of this epoch."""
         return self.leads and self.post.epoch == epoch
@@ -92,8 +97,14 @@ class Standing:
         return ""
 
     def know_set(self, in_sync: SyncSet) -> list[Effect]:
-        """The controllers' set of the epoch that we lead."""
-        if not self.leads or in_sync.epoch <= self.in_sync.epoch or self.number not in in_sync.members:
+        """The controllers' set of the epoch that we lead.
+
+        Not while the order to lead it is under way: nobody could take it, or the epoch before would.  Afterwards
+        :meth:`steer` finds the newest one in ``told``.
+        """
+        if not self.leads or self._takes_office:
+            return []
+        if in_sync.epoch <= self.in_sync.epoch or self.number not in in_sync.members:
             return []
         self.in_sync = in_sync
         return [SetKnown(in_sync.members, in_sync.epoch)]
