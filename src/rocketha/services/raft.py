@@ -36,7 +36,7 @@ from rocketha.protocols.raft_peers import RaftPeers
 from rocketha.protocols.raft_port import RaftPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.config import RaftConfig, Role
-from rocketha.raft.errors import Busy, NotLeader, RaftRefused
+from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Members, Message
 from rocketha.raft.node import RaftNode
@@ -47,6 +47,7 @@ from rocketha.services.raft_apply import Applier, StateMachine
 from rocketha.services.raft_driver import RaftDriver
 from rocketha.services.raft_journal import sync_work
 from rocketha.services.raft_newcomer import Newcomer
+from rocketha.services.raft_office import Office
 from rocketha.services.raft_options import RaftOptions, RaftView
 from rocketha.services.raft_requests import Changes
 from rocketha.services.raft_snapshots import RaftSnapshots
@@ -208,7 +209,7 @@ class RaftService(service.Service):
     def _stop(self) -> Any:
         yield self._opening
         if self._node is not None and not self._dead:
-            yield self._hand_over()
+            yield self.office.hand_over()
             # What says that another one leads comes from inside a turn: let that end first.
             yield task.deferLater(self._reactor, 0, int)
         yield defer.maybeDeferred(super().stopService)
@@ -223,20 +224,6 @@ class RaftService(service.Service):
 
     def _not_closed(self, failure: Failure) -> None:
         self._fatal(f"the raft log of {self.id} could not be closed: {failure.getErrorMessage()}", leaving=True)
-
-    def _hand_over(self, leaving: frozenset[str] = frozenset()) -> defer.Deferred[Any]:
-        """To whoever has most of the log, so that nobody waits for an election timeout."""
-        node = self.node
-        if node.role is not Role.LEADER or self._driver.held is not None:
-            return defer.succeed(None)
-        able = [(peer.match, name) for name, peer in node.status().peers.items() if peer.active and peer.healthy]
-        for _, name in sorted((each for each in able if each[1] in node.members.voters - leaving), reverse=True):
-            try:
-                waiting = self.transfer(name, self.options.hand_over_ticks)
-            except RaftRefused:
-                continue
-            return waiting.addErrback(lambda _: None)
-        return defer.succeed(None)
 
     # --- what the controller asks
 
@@ -301,36 +288,18 @@ class RaftService(service.Service):
         self.wake()
         return waiter
 
-    def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
-        """Hand leadership to a voter; fires when it leads.
+    @property
+    def office(self) -> Office:
+        """Who leads and who belongs to the group, and changes of both; there once ``started`` fired."""
+        return Office(self.id, self.node, self._driver, self._changes, self.options, self.wake)
 
-        :raises RaftRefused: why it cannot be tried.
-        """
-        self.node.transfer(to)
-        if to == self.id:
-            return defer.succeed(None)
-        waiter = self._changes.leads(to, self._driver.tick + (ticks or self.options.transfer_ticks))
-        self.wake()
-        return waiter
+    def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
+        """See :meth:`Office.transfer`."""
+        return self.office.transfer(to, ticks)
 
     def change_members(self, change: MembersChange) -> defer.Deferred[Members]:
-        """Change who belongs to the group; fires with the members when the change is complete.
-
-        A leader that is to leave hands over first and fails with :class:`NotLeader`: the next one is to be asked.
-
-        :raises RaftRefused: why it cannot be tried.
-        """
-        leaving = change.remove | frozenset(change.add_learners)
-        if self.id in leaving and self.node.role is Role.LEADER and self.node.members.voters - leaving:
-            return self._hand_over(leaving).addCallback(lambda _: defer.fail(self._elsewhere()))
-        index = self.node.propose_members(change)
-        waiter = self._changes.members(index, self._driver.tick + self.options.members_ticks)
-        self.wake()
-        return waiter
-
-    def _elsewhere(self) -> RaftRefused:
-        leads = self.node.role is Role.LEADER
-        return Busy("it is to leave, and nobody else can lead now: try again") if leads else NotLeader(self.leader_id)
+        """See :meth:`Office.change_members`."""
+        return self.office.change_members(change)
 
     def status(self) -> RaftView:
         """For metrics and people."""
