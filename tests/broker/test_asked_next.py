@@ -65,7 +65,7 @@ class AskedNextTests(unittest.TestCase):
         """As a store."""
         return 0
 
-    def max_offset(self, topic: str, queue_id: int) -> int:
+    def max_offset(self, *_: Any) -> int:
         """As a store."""
         return 9
 

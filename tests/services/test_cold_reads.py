@@ -41,6 +41,7 @@ class ColdCase(BrokerCase):
     def fill(self, client: Client) -> None:
         for number in range(100):
             self.send(client, b"%03d" % number + bytes(900), queue_id=str(number % 2))
+        self.places = [self.broker.store.physical_offset("T", 0, number) for number in range(50)]
 
     def waited_for(self, path: str) -> None:
         """Only the thread may."""
@@ -177,6 +178,21 @@ class ColdPullTests(ColdCase):
         self.assertEqual((self.broker.held.count, self.broker.cold.count), (0, 1))
         self.let_go(2)
         self.assertEqual(self.pulled(consumer), [[b"new"]])
+
+    def test_where_its_queue_ends(self) -> None:
+        """As long as not all is confirmed that is a search in its entries; an order to go elsewhere waits likewise."""
+        consumer = self.connect()
+        self.broker.store.confirm_offset = self.places[30]
+        self.pull(consumer, 30)
+        self.pull(consumer, 20)
+        self.broker.state.offsets.order_reset("G", "T", 1, 7)
+        self.pull(consumer, 30, queueId="1")
+        self.let_go(20)
+        none, some, moved = consumer.heard()
+        self.assertEqual((none.code, none.fields["maxOffset"]), (ResponseCode.PULL_NOT_FOUND, "30"))
+        self.assertEqual([each.body[:3] for each in records(some)], [b"%03d" % number for number in range(40, 60, 2)])
+        self.assertEqual((moved.code, moved.fields["nextBeginOffset"]), (ResponseCode.PULL_OFFSET_MOVED, "7"))
+        self.assertGreater(self.waits, 2)
 
     def test_a_pull_that_joins_as_the_turn_ends(self) -> None:
         """Of the same connection: it is fetched once, and answered once."""

@@ -14,6 +14,7 @@ from rocketha.store.index_file import Chain
 from rocketha.store.memory_disk import MemoryDisk, MemoryFile
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import GetResult
+from rocketha.wire.record import decode
 from tests.store.support import HOST, NOW_MS, ROOT, SMALL, message
 
 T = TypeVar("T")
@@ -41,6 +42,15 @@ class ColdStoreCase(unittest.TestCase):
         self.store = MessageStore(self.disk, ROOT, SMALL, HOST)
         self.store.load(NOW_MS)
         self.disk.cached = False
+
+    def open_again(self, confirm: int | None = None) -> None:
+        """No file is open; what was read before is in memory."""
+        self.store.close(NOW_MS)
+        self.store = MessageStore(self.disk, ROOT, SMALL, HOST)
+        self.disk.cached = True
+        self.store.load(NOW_MS)
+        self.disk.cached = False
+        self.store.confirm_offset = confirm
 
     def get(self, offset: int, wait: Wait, **more: int) -> GetResult:
         return self.store.get("T", more.get("queue_id", 0), offset, more.get("count", 40), 1 << 20, None, wait)
@@ -119,11 +129,7 @@ class NotInMemoryTests(ColdStoreCase):
         for number in range(-5, 410, 13):
             for upper in (False, True):
                 at_ms = NOW_MS + number
-                self.store.close(NOW_MS)
-                self.store = MessageStore(self.disk, ROOT, SMALL, HOST)
-                self.disk.cached = True
-                self.store.load(NOW_MS)
-                self.disk.cached = False
+                self.open_again()
                 found, lacked = self.until_read(
                     lambda wait: self.store.offset_by_time("T", 1, at_ms, upper, wait)  # noqa: B023
                 )
@@ -132,6 +138,27 @@ class NotInMemoryTests(ColdStoreCase):
         self.assertGreater(steps, 4)
         found, _ = self.until_read(lambda wait: self.store.earliest_time("T", 2, wait))
         self.assertEqual(found, self.store.earliest_time("T", 2))
+
+    def test_where_a_queue_ends(self) -> None:
+        """While its newest messages are not confirmed: each step of that search is a look at an entry."""
+        steps = 0
+        for number in (200, 0, 1, 380, 399):
+            self.store.confirm_offset = None
+            (first_hidden,) = self.store.query("T", f"7F0000010A2B18B4AAC2{number:012X}", 1, 0, 1 << 50)
+            confirm, ends = decode(first_hidden).physical_offset, []
+            for queue_id in range(3):
+                self.open_again(confirm)
+                end, lacked = self.until_read(lambda wait: self.store.max_offset("T", queue_id, wait))  # noqa: B023
+                steps = max(steps, len(lacked))
+                self.assertTrue(all("/consumequeue/" in part.path for lacks in lacked for part in lacks.parts))
+                self.open_again(confirm)
+                found, _ = self.until_read(lambda wait: self.get(end, wait, queue_id=queue_id))  # noqa: B023
+                self.assertEqual(found.max_offset, end)
+                ends.append(end)
+            self.assertEqual(sum(ends), number)
+        self.assertGreater(steps, 3)
+        self.open_again()
+        self.assertEqual(sum(self.store.max_offset("T", queue_id, Wait.NOTHING) for queue_id in range(3)), 400)
 
     def test_a_file_that_is_not_there(self) -> None:
         """Or that cannot be read: whoever asked for it is told, and the others are fetched."""

@@ -196,9 +196,10 @@ class Pulls:
 
     def _find(self, pull: _Pull, accepts: Callable[[int], bool] | None, wait: Wait) -> _Found:
         state, store, rules = self._state, self._store, self._rules
-        reset = state.offsets.take_reset(pull.group, pull.topic, pull.queue_id)
-        if reset is not None:
-            low, high = store.min_offset(pull.topic, pull.queue_id), store.max_offset(pull.topic, pull.queue_id)
+        if state.offsets.has_reset(pull.group, pull.topic, pull.queue_id):
+            low, high = store.min_offset(pull.topic, pull.queue_id), store.max_offset(pull.topic, pull.queue_id, wait)
+            reset = state.offsets.take_reset(pull.group, pull.topic, pull.queue_id)  # it is given once: not before that
+            assert reset is not None
             return _Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset, low, high)
         count = min(pull.count_max, rules.transfer_count_max)
         result = store.get(pull.topic, pull.queue_id, pull.offset, count, rules.transfer_bytes_max, accepts, wait)

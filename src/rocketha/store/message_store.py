@@ -357,10 +357,13 @@ class MessageStore:
         self.settle()
         return self.index.end_timestamp_ms if self.index is not None else 0
 
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        """Index that the next message of the queue gets; 0 for an unknown queue."""
+    def max_offset(self, topic: str, queue_id: int, wait: Wait = Wait.ANYTHING) -> int:
+        """Index that the next message of the queue gets; 0 for an unknown queue.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
         queue = self.queues.get(topic, queue_id)
-        return 0 if queue is None else self._reader.visible_end(queue)
+        return 0 if queue is None else self._reader.visible_end(queue, wait)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Smallest index still readable; 0 for an unknown queue."""

@@ -50,24 +50,31 @@ class Reader:
         self._config = config
         self._buffer = memoryview(bytearray(SPAN_BYTES_MAX))  # of what is read without waiting
 
-    def visible_end(self, queue: ConsumeQueue) -> int:
-        """The queue's max offset as consumers see it."""
+    def visible_end(self, queue: ConsumeQueue, wait: Wait = Wait.ANYTHING) -> int:
+        """The queue's max offset as consumers see it.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
         confirm, end = self.confirm_offset, queue.next_offset
         if confirm is None or confirm >= self._log.end:
             return end
-        last = queue.last()
-        if last.physical_offset + last.size <= confirm:
+
+        def is_hidden(offset: int) -> bool:
+            data = self._entries(queue, offset, 1, wait)
+            return _physical_offset(data, 0) + _size(data, 0) > confirm if data else False
+
+        held = queue.first_held()
+        if end <= held or not is_hidden(end - 1):
             return end
-        low = min(max(queue.min_offset, queue.first_held()), end)
+        low = min(max(queue.min_offset, held), end)
         # What is not confirmed is the newest: look near the end first.
         high, step = end, _NEAR_END
         while high - step > low:
-            unit = queue.unit(high - step)
-            if unit.physical_offset + unit.size <= confirm:
+            if not is_hidden(high - step):
                 low = high - step
                 break
             high, step = high - step, step * _NEAR_END
-        return queue.find_first(lambda unit: unit.physical_offset + unit.size > confirm, low, high)
+        return low + bisect_left(range(low, high), True, key=is_hidden)
 
     def get(
         self,
@@ -81,7 +88,7 @@ class Reader:
         """See :meth:`rocketha.store.message_store.MessageStore.get`."""
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-        low, high = queue.min_offset, self.visible_end(queue)
+        low, high = queue.min_offset, self.visible_end(queue, wait)
         if high == 0:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
         if offset < low:
@@ -280,6 +287,11 @@ class Reader:
 def _physical_offset(data: Buffer, index: int) -> int:
     """Of one of some packed entries."""
     return int.from_bytes(data[index * UNIT : index * UNIT + 8], "big", signed=True)
+
+
+def _size(data: Buffer, index: int) -> int:
+    """Likewise, of the record there."""
+    return int.from_bytes(data[index * UNIT + 8 : index * UNIT + 12], "big", signed=True)
 
 
 def _choose(
