@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
@@ -39,6 +40,9 @@ class ListStore:
         messages.append((self.max_physical_offset, store_ms))
         self.max_physical_offset += RECORD_SIZE
         return len(messages) - 1
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def _messages(self, topic: str, queue_id: int) -> list[tuple[int, int]]:
         return self.queues.get((topic, queue_id), [])

@@ -190,10 +190,10 @@ class ProgressRequests:
         header = command.fields
         topic, group = fields.text(header, "topic"), fields.text(header, "group")
         timestamp_ms = fields.long(header, "timestamp")
+        here = self._state.rules.server_side_reset_offset
+        answer = (self._reset_here if here else self._reset_at_clients)(command, topic, group, timestamp_ms)
         self._state.audit("offset reset", connection.peer, topic=topic[:255], group=group[:255])
-        if self._state.rules.server_side_reset_offset:
-            return self._reset_here(command, topic, group, timestamp_ms)
-        return self._reset_at_clients(command, topic, group, timestamp_ms)
+        return answer
 
     def _reset_here(self, command: Command, topic: str, group: str, timestamp_ms: int) -> Answer:
         """The broker keeps the order and tells each consumer at its next pull."""
@@ -210,7 +210,8 @@ class ProgressRequests:
         if queue_id is not None and queue_id >= 0:
             targets = {queue_id: self._one_target(topic, queue_id, wanted, timestamp_ms)}
         else:
-            targets = {each: self._by_time(topic, each, timestamp_ms) for each in range(config.read_queue_nums)}
+            with state.store.together():
+                targets = {each: self._by_time(topic, each, timestamp_ms) for each in range(config.read_queue_nums)}
         if not targets:
             raise refused("No queues to reset.", ResponseCode.SYSTEM_ERROR)
         for each, offset in targets.items():
@@ -248,12 +249,13 @@ class ProgressRequests:
             raise refused(remark, ResponseCode.TOPIC_NOT_EXIST)
         force = fields.flag(command.fields, "isForce")
         targets = {}
-        for queue_id in range(config.write_queue_nums):
-            present = state.offsets.query(group, topic, queue_id)
-            if present == -1:
-                raise refused(f"THe consumer group <{group[:255]}> not exist", ResponseCode.SYSTEM_ERROR)
-            offset = self._by_time(topic, queue_id, timestamp_ms)
-            targets[queue_id] = offset if force or offset < present else present
+        with state.store.together():
+            for queue_id in range(config.write_queue_nums):
+                present = state.offsets.query(group, topic, queue_id)
+                if present == -1:
+                    raise refused(f"THe consumer group <{group[:255]}> not exist", ResponseCode.SYSTEM_ERROR)
+                offset = self._by_time(topic, queue_id, timestamp_ms)
+                targets[queue_id] = offset if force or offset < present else present
         members = state.clients.consumers.get(group)
         if members is None:
             remark = f"Consumer not online, so can not reset offset, Group: {group[:255]} Topic: {topic[:255]}"

@@ -14,6 +14,27 @@ from rocketha.broker.request import Responder
 from rocketha.broker.runtime_requests import RuntimeRequests
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topic_requests import TopicRequests
+from rocketha.wire.codes import RequestCode
+
+CONSUMERS_READS = (
+    RequestCode.QUERY_CONSUMER_OFFSET,
+    RequestCode.GET_MAX_OFFSET,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+)
+"""Requests beside pulls that a consumer needs to go on, and that read messages or queues' entries."""
+LOOK_UPS = (
+    RequestCode.QUERY_MESSAGE,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+    RequestCode.GET_EARLIEST_MSG_STORETIME,
+    RequestCode.VIEW_MESSAGE_BY_ID,
+    RequestCode.GET_BROKER_RUNTIME_INFO,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,
+)
+"""The others that do: people and tools wait for them, and some are long.
+
+Each of both runs with :class:`~rocketha.store.patient_reads.PatientReads`, perhaps more than once.
+"""
 
 
 def request_table(state: BrokerState) -> dict[int, Responder]:

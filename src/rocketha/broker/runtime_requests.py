@@ -82,7 +82,8 @@ class RuntimeRequests:
             table[f"{pool}ThreadPoolQueueSize"] = "0"
             table[f"{pool}ThreadPoolQueueCapacity"] = "0"
             table[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = "0"
-        table |= state.runtime_facts(now_ms)
+        with store.together():
+            table |= state.runtime_facts(now_ms)
         return Answer(body=json_dialect.dumps({"table": table}))
 
     def config(self, connection: Peer, command: Command, now_ms: int) -> Answer:

@@ -113,7 +113,7 @@ class SendBacks:
         return None
 
     def _origin(self, offset: int) -> tuple[record.Record, dict[str, str]]:
-        stored = self._store.message_at(offset) if offset >= 0 else None
+        stored = self._state.store.message_at(offset) if offset >= 0 else None
         if stored is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
         try:

@@ -9,6 +9,7 @@ stages a message asks :meth:`BrokerState.need_saved` before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import attrs
@@ -28,7 +29,10 @@ from rocketha.wire.codes import RequestCode
 
 
 class MessageStore(Protocol):
-    """What request handlers need of the store (:class:`rocketha.store.message_store.MessageStore` has it)."""
+    """What request handlers need of the store (:class:`rocketha.store.patient_reads.PatientReads` has it)."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Reads of many queues are made in here, and nothing is done with them before it ends."""
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The offset the next message of the queue gets; 0 when there is no such queue."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -28,8 +28,7 @@ from twisted.python.failure import Failure
 
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_waits import CHANGES
-from rocketha.broker.queries import LOOK_UPS
-from rocketha.broker.role import NOT_AVAILABLE, READS, Role
+from rocketha.broker.role import NOT_AVAILABLE, Role
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.unsaved import NotSavedYet
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
@@ -153,12 +152,13 @@ class BrokerService(service.MultiService):
         self.effects = BrokerEffects(self.state, self.factories, self.files, self._topics_changed)
         self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self._upkeep_work)
         self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
-        self.cold = self._cold_reads(self.pulls.pull, pull_work)
-        self.cold_queries = self._cold_reads(parts.queries.look_up, query_work)
+        self.cold = self._cold_reads(parts.consumers_reads, pull_work)
+        self.cold_queries = self._cold_reads(parts.look_ups, query_work)
         self.delayed.fetch = self.cold.fetches.begin
         self.delayed.failed = lambda: self.log.error("delayed messages: {trace}", trace=Failure().getTraceback())
-        cold = {**dict.fromkeys(READS, self.cold.ask), **dict.fromkeys(LOOK_UPS, self.cold_queries.ask)}
-        self._served = {**parts.requests, **{int(code): ask for code, ask in cold.items()}}
+        self._served = dict(parts.requests)
+        for cold, reads in ((self.cold, parts.consumers_reads), (self.cold_queries, parts.look_ups)):
+            self._served |= {int(code): cold.ask for code in reads}
         self.wakeups = Wakeups(self.held, self.delayed, self.cold.again)
         self._changes.over = self._log_changed
         self.parked = ParkedRequests(self.reactor)
@@ -168,9 +168,9 @@ class BrokerService(service.MultiService):
         self.watch = MasterWatch()
         self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
 
-    def _cold_reads(self, read: Read, work: BlockingWork) -> ColdReads:
+    def _cold_reads(self, reads: Mapping[int, Read], work: BlockingWork) -> ColdReads:
         fetches = Fetches(self.disk, work, self.reactor, self._now, self.as_turn, lambda: self._changes.busy)
-        return ColdReads(read, fetches, self.request, lambda: self._requests.read_refusal())
+        return ColdReads(reads, fetches, self.request, lambda: self._requests.read_refusal())
 
     # --- start
 

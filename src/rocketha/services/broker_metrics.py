@@ -54,8 +54,8 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
         ("rocketha_pulls_found_total", "Pulls that found messages.", lambda: stats.get_found, count),
         ("rocketha_pulls_empty_total", "Pulls that found nothing.", lambda: stats.get_missed, count),
         ("rocketha_pulls_held", "Pulls that wait for a message.", lambda: broker.held.count, now),
-        ("rocketha_pulls_at_disk", "Pulls that wait for the disk.", lambda: broker.cold.count, now),
-        ("rocketha_queries_at_disk", "Queries that wait for the disk.", lambda: broker.cold_queries.count, now),
+        ("rocketha_pulls_at_disk", "Consumers' requests that wait for the disk.", lambda: broker.cold.count, now),
+        ("rocketha_queries_at_disk", "Look-ups that wait for the disk.", lambda: broker.cold_queries.count, now),
         ("rocketha_sends_waiting", "Sends that wait for the disk.", lambda: len(broker.waiting), now),
         ("rocketha_flushes_total", "Flushes of the commit log.", lambda: broker.flusher.count, count),
         ("rocketha_log_end_bytes", "End of the commit log.", lambda: store.max_physical_offset, now),
@@ -104,7 +104,7 @@ def runtime_facts(broker: RunningBroker) -> dict[str, str]:
         "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
     }
     for level in range(1, broker.delays.highest + 1):
-        high = broker.store.max_offset(names.SCHEDULE_TOPIC, level - 1)
+        high = broker.state.store.max_offset(names.SCHEDULE_TOPIC, level - 1)
         if high:
             facts[f"scheduleMessageOffset_{level}"] = f"{broker.delays.offsets.get(level, 0)},{high}"
     return facts

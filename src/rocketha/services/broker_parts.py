@@ -18,7 +18,8 @@ from rocketha.broker.hold import HeldPulls
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.pull import Pulls
 from rocketha.broker.queries import Queries
-from rocketha.broker.requests import request_table
+from rocketha.broker.requests import CONSUMERS_READS, LOOK_UPS, request_table
+from rocketha.broker.role import READS
 from rocketha.broker.send import Sends, host_bytes
 from rocketha.broker.send_back import SendBacks
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
@@ -26,11 +27,13 @@ from rocketha.broker.stats import BrokerStats
 from rocketha.services import config_views
 from rocketha.services.blocking import BlockingWork
 from rocketha.services.broker_files import BrokerFiles, Table
+from rocketha.services.cold_reads import Read, patient
 from rocketha.services.config import BrokerConfig
 from rocketha.services.live_config import LiveConfig, apply_config
 from rocketha.services.local_time import local_utc_offset_ms, month_start_ms
 from rocketha.store.disk import Disk
 from rocketha.store.message_store import MessageStore
+from rocketha.store.patient_reads import PatientReads
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.unique_id import UniqueIds
@@ -44,6 +47,8 @@ class BrokerParts:
     """One broker's.
 
     :ivar requests: what answers which request code, in a broker that serves everything.
+    :ivar consumers_reads: of these the ones that may have to wait for the disk, and that consumers need to go on.
+    :ivar look_ups: the others that may have to.
     """
 
     store: MessageStore
@@ -59,6 +64,8 @@ class BrokerParts:
     delayed: DelayedDelivery
     files: BrokerFiles
     requests: dict[int, Responder]
+    consumers_reads: dict[int, Read]
+    look_ups: dict[int, Read]
 
 
 def make_parts(
@@ -76,6 +83,7 @@ def make_parts(
     root = keys.store_path_root_dir
     store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
     store = MessageStore(disk, root, config_views.store_config(config), store_host)
+    reads = PatientReads(store)
     stats, rules = BrokerStats(now_ms, local_utc_offset_ms()), MessageRules()
     held, waiting = HeldPulls(), Acknowledgements()
     delays = DelayLevels(parse_levels(keys.message_delay_level))
@@ -87,7 +95,7 @@ def make_parts(
     )
     state = BrokerState(
         identity=identity,
-        store=store,
+        store=reads,
         stats=stats,
         rules=obeyed,
         config=LiveConfig(config, lambda: apply_config(config, obeyed, rules, waiting, memory_bytes)),
@@ -99,7 +107,7 @@ def make_parts(
     sends = Sends(
         state, store, rules, delays, waiting, store_host, lambda ms: ids.next(ms - month_start_ms(ms)), chance
     )
-    pulls, queries = Pulls(state, store, rules, held), Queries(store, rules)
+    pulls, queries = Pulls(state, store, rules, held), Queries(reads, rules)
     backs = SendBacks(state, store, rules, delays, sends, waiting, chance)
     tables: dict[str, tuple[str, Table]] = {
         "topics": ("topics.json", state.topics),
@@ -121,4 +129,9 @@ def make_parts(
     return BrokerParts(
         store, stats, rules, delays, state, held, waiting, sends, pulls, queries,
         DelayedDelivery(state, store, delays, sends), BrokerFiles(disk, root, tables, file_work), requests,
+        {
+            **dict.fromkeys(READS, pulls.pull),
+            **{code: patient(requests[code], reads) for code in CONSUMERS_READS},
+        },
+        {code: patient(requests[code], reads) for code in LOOK_UPS},
     )  # fmt: skip

@@ -14,7 +14,7 @@ Java: a pool of threads reads from mapped files.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -27,16 +27,29 @@ from rocketha.observe.logging import make_logger
 from rocketha.services.broker_wakeups import UNSENT_MAX
 from rocketha.services.fetches import Fetches
 from rocketha.store.in_memory import NotInMemory, Tries, Wait
+from rocketha.store.patient_reads import PatientReads
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
 Read = Callable[[Any, Command, int, bool, Wait], Answer | None]
 """Answers a request of a connection at a time in ms, as :meth:`rocketha.broker.pull.Pulls.pull`: ``first`` is False of
 one that waited for a message to come; NotInMemory: it would take more than Wait says, and nothing was done."""
+Respond = Callable[[Any, Command, int], Answer | None]
+"""Answers a request likewise, and reads through :class:`PatientReads` only."""
 WAITING_MAX = 20_000
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 LACK_BYTES = 512
 """Of memory, to remember that something is not there."""
+
+
+def patient(respond: Respond, store: PatientReads) -> Read:
+    """The same request, and what it may wait for."""
+
+    def read(connection: Any, command: Command, now_ms: int, first: bool, wait: Wait) -> Answer | None:
+        with store.waiting(wait):
+            return respond(connection, command, now_ms)
+
+    return read
 
 
 @attrs.define(eq=False)
@@ -54,18 +67,18 @@ class _Cold:
 
 
 class ColdReads:
-    """Those of one broker, of one kind.
+    """Those of one broker that share a thread.
 
-    :param read: answers one that waits for nothing but what it is told.
+    :param reads: by request code.
     :param request: answers a request as if it came now.
     :param refusal: why a pull that waited gets nothing now; None: it is answered.
     """
 
     def __init__(
-        self, read: Read, fetches: Fetches, request: Callable[[Any, Command], Answer | None],
+        self, reads: Mapping[int, Read], fetches: Fetches, request: Callable[[Any, Command], Answer | None],
         refusal: Callable[[], Answer | None],
     ) -> None:  # fmt: skip
-        self._read = read
+        self._reads = reads
         self.fetches = fetches
         self._request = request
         self._refusal = refusal
@@ -104,7 +117,7 @@ class ColdReads:
         running = self._running if self._running is not None and self._running.command is command else None
         wait = Wait.NOTHING if running is None else running.tries.wait
         try:
-            return self._read(connection, command, now_ms, held is None, wait)
+            return self._reads[command.code](connection, command, now_ms, held is None, wait)
         except NotInMemory as lacks:
             parts = lacks.parts
         if running is not None:
@@ -152,7 +165,7 @@ class ColdReads:
         if cold.tries.parts is lacked:  # it lacks nothing more
             row.popleft()
             self._budget.give_back(connection.id, cold.bytes)
-            if answer is not None:
+            if answer is not None and not cold.command.is_oneway:
                 connection.answer(cold.command.opaque, answer)
         if self._rows.get(connection.id) is not row:
             return

@@ -393,12 +393,12 @@ class MessageStore:
 
     store_time = store_time_at
 
-    def physical_offset(self, topic: str, queue_id: int, offset: int) -> int:
+    def physical_offset(self, topic: str, queue_id: int, offset: int, wait: Wait = Wait.ANYTHING) -> int:
         """Log offset of the message at an index; -1 if there is none."""
         queue = self.queues.get(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.next_offset:
             return -1
-        return queue.unit(offset).physical_offset
+        return self._reader.physical_offset(queue, offset, wait)
 
     def earliest_time(self, topic: str, queue_id: int, wait: Wait = Wait.ANYTHING) -> int:
         """Store time in ms of the queue's first readable message; -1 if it has none.
@@ -407,9 +407,9 @@ class MessageStore:
         """
         return self.store_time_at(topic, queue_id, self.min_offset(topic, queue_id), wait)
 
-    def earliest_message_time(self) -> int:
+    def earliest_message_time(self, wait: Wait = Wait.ANYTHING) -> int:
         """Store time in ms of the first message of the log; -1 if there is none."""
-        return self._reader.store_time(self.log.begin)
+        return self._reader.store_time(self.log.begin, wait)
 
     def queue_table(self) -> dict[str, dict[int, tuple[int, int]]]:
         """topic -> queue id -> (min offset, max offset)."""

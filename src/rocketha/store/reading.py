@@ -76,6 +76,14 @@ class Reader:
             high, step = high - step, step * _NEAR_END
         return low + bisect_left(range(low, high), True, key=is_hidden)
 
+    def physical_offset(self, queue: ConsumeQueue, offset: int, wait: Wait = Wait.ANYTHING) -> int:
+        """Log offset of the message at an index of a queue; -1 where there is none.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        data = self._entries(queue, offset, 1, wait)
+        return _physical_offset(data, 0) if data else -1
+
     def get(
         self,
         queue: ConsumeQueue | None,
