@@ -7,12 +7,15 @@ from collections.abc import Mapping
 
 from twisted.internet import defer
 
+from rocketha.broker import progress_requests
+from rocketha.broker.requests import CONSUMERS_READS, LOOK_UPS
+from rocketha.broker.role import READS
 from rocketha.errors import DiskFailure
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.record import make_message_id
 from rocketha.wire.remoting import Command
-from tests.services.broker_case import START_S, Client, heartbeat, records
+from tests.services.broker_case import START_S, Client, heartbeat, pull_fields, records
 from tests.services.cold_case import ColdCase
 
 AT_MS = int(START_S * 1000)
@@ -219,3 +222,81 @@ class OneQueueTests(ColdRequestCase):
         self.refused(client, RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "3"})
         self.assertEqual((self.broker.store.max_physical_offset, offsets.resets), (end, {}))
         self.assertEqual(self.consumer.heard(), [])
+
+
+class ManyQueuesTests(ColdRequestCase):
+    """Statistics of topics and groups: all queues are fetched side by side, however many they are."""
+
+    requests = (
+        (RequestCode.GET_TOPIC_STATS_INFO, {"topic": "T"}),
+        (RequestCode.GET_CONSUME_STATS, {"consumerGroup": "G"}),
+        (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}),
+        (RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "T", "group": "G"}),
+    )
+
+    def test_h3_nobody_waits(self) -> None:
+        """The entries of all queues are one fetch, and their messages another; what is said is the same as ever."""
+        for code, fields in self.requests:
+            self.forget()
+            answer = self.answered(self.connect(), code, fields, tries=3)
+            self.disk.cached = True
+            at_once = self.connect().ask(code, fields)
+            self.disk.cached = False
+            self.assertEqual((answer.code, answer.body), (ResponseCode.SUCCESS, at_once.body), code)
+            tenth = 5 if code == RequestCode.GET_TOPIC_STATS_INFO else 3  # of the last messages, and of those consumed
+            self.assertEqual(answer.body.count(b":%d" % (AT_MS // 100 + tenth)), QUEUES, code)
+
+    def test_not_all_is_confirmed(self) -> None:
+        """The ends of all queues are sought side by side, too."""
+        self.broker.store.confirm_offset = self.places[27]
+        for code, fields in self.requests:
+            self.forget()
+            answer = self.answered(self.connect(), code, fields, tries=6)
+            self.disk.cached = True
+            at_once = self.connect().ask(code, fields)
+            self.disk.cached = False
+            self.assertEqual((answer.code, answer.body), (ResponseCode.SUCCESS, at_once.body), code)
+
+    def test_a_disk_that_fails(self) -> None:
+        """Whoever asked is told."""
+        for code, fields in self.requests:
+            self.refused(self.connect(), code, fields)
+
+    def test_too_many_queues(self) -> None:
+        """Nothing is read of them."""
+        self.patch(progress_requests, "BROKER_STATS_QUEUES_MAX", 3)
+        answer = self.connect().ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+        self.assertEqual((answer.code, self.at_disk, self.waits), (ResponseCode.SYSTEM_ERROR, 0, 0))
+        self.assertIn("more than 3 queues", answer.remark or "")
+
+
+class AnyRequestTests(ColdRequestCase):
+    """All that a broker answers."""
+
+    def test_h3_whoever_reads_is_declared(self) -> None:
+        """No request has the reactor wait."""
+        fields = {
+            "topic": "T", "group": "G", "consumerGroup": "G", "queueId": "0", "offset": str(self.places[9]),
+            "timestamp": str(AT_MS + 100), "isForce": "true", "clientId": "c@1", "key": "0", "maxNum": "9",
+            "msgId": make_message_id(bytes.fromhex("7f00000100002a9f"), self.places[7]), "beginTimestamp": "0",
+            "endTimestamp": str(1 << 50), "delayLevel": "0", "groupName": "G", "srcGroup": "G", "destGroup": "H",
+            "producerGroup": "P", "statsName": "TOPIC_PUT_NUMS", "statsKey": "T", "commitOffset": "9",
+        }  # fmt: skip
+        self.broker.store.confirm_offset = self.places[27]
+        waited: list[tuple[int, str]] = []
+        self.patch(self.disk, "waited_for", lambda path: None if self.reading else waited.append((code, path)))
+        last = (RequestCode.DELETE_SUBSCRIPTIONGROUP, RequestCode.DELETE_TOPIC_IN_BROKER)
+        codes = sorted(self.broker._requests.table, key=lambda code: (code in last, code))
+        cold = 0
+        for code in codes:
+            for more in ({}, {"consumerGroup": "New", "group": "New"}, pull_fields(offset=3)):
+                self.forget()
+                client = self.connect()
+                client.say(client.command(code, {**fields, **more}))
+                cold += self.at_disk
+                for _ in range(20):
+                    self.let_go()
+                client.close()
+        self.flushLoggedErrors()
+        self.assertEqual(waited, [])
+        self.assertGreater(cold, 2 * len(CONSUMERS_READS + LOOK_UPS + READS) - 8)

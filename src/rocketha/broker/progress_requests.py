@@ -61,11 +61,12 @@ class ProgressRequests:
             topics = self._subscribed(group, [topic] if topic else self._state.offsets.topics_of(group))
         entries: list[tuple[dict[str, Any], dict[str, int]]] = []
         tps = 0.0
-        for topic in topics:
-            config = self._state.topics.get(topic)
-            if config is not None:
-                entries += self._queue_progress(group, config, config.read_queue_nums)
-                tps += self._state.stats.group_get_tps(group, topic)
+        with self._state.store.together():
+            for topic in topics:
+                config = self._state.topics.get(topic)
+                if config is not None:
+                    entries += self._queue_progress(group, config, config.read_queue_nums)
+                    tps += self._state.stats.group_get_tps(group, topic)
         return Answer(body=json_dialect.dumps({"consumeTps": tps, "offsetTable": ObjectKeyed(tuple(entries))}))
 
     def _subscribed(self, group: str, topics: list[str]) -> list[str]:
@@ -100,28 +101,19 @@ class ProgressRequests:
 
         Java leaves pullOffset at 0 here, so its totalInflightDiff is negative; ours is what GET_CONSUME_STATS shows.
         """
-        only_ordered = fields.flag(command.fields, "isOrder")
         state, rows = self._state, []
-        behind = inflight = queues = 0
-        topics = state.offsets.topics_by_group()
-        for group in state.groups.table:
-            stats = []
-            for topic in self._subscribed(group, sorted(topics.get(group, ()))):
-                config = state.topics.get(topic)
-                if config is None or (only_ordered and not config.order):
-                    continue
-                queues += config.write_queue_nums
-                if queues > BROKER_STATS_QUEUES_MAX:  # everybody else waits meanwhile
-                    raise refused(
-                        f"more than {BROKER_STATS_QUEUES_MAX} queues of all groups: ask for one (consumerProgress)",
-                        ResponseCode.SYSTEM_ERROR,
-                    )
-                entries = self._queue_progress(group, config, config.write_queue_nums)
-                behind += sum(progress["brokerOffset"] - progress["consumerOffset"] for _, progress in entries)
-                inflight += sum(progress["pullOffset"] - progress["consumerOffset"] for _, progress in entries)
-                tps = state.stats.group_get_tps(group, topic)
-                stats.append({"consumeTps": tps, "offsetTable": ObjectKeyed(tuple(entries))})
-            rows.append({group: stats})
+        shown = self._shown(fields.flag(command.fields, "isOrder"))
+        behind = inflight = 0
+        with state.store.together():
+            for group, configs in shown.items():
+                stats = []
+                for config in configs:
+                    entries = self._queue_progress(group, config, config.write_queue_nums)
+                    behind += sum(progress["brokerOffset"] - progress["consumerOffset"] for _, progress in entries)
+                    inflight += sum(progress["pullOffset"] - progress["consumerOffset"] for _, progress in entries)
+                    tps = state.stats.group_get_tps(group, config.topic_name)
+                    stats.append({"consumeTps": tps, "offsetTable": ObjectKeyed(tuple(entries))})
+                rows.append({group: stats})
         value = {
             "brokerAddr": state.identity.address,
             "consumeStatsList": rows,
@@ -130,30 +122,46 @@ class ProgressRequests:
         }
         return Answer(body=json_dialect.dumps(value))
 
+    def _shown(self, only_ordered: bool) -> dict[str, list[TopicConfig]]:
+        """The topics in which each group is."""
+        state, queues, shown = self._state, 0, {}
+        topics = state.offsets.topics_by_group()
+        for group in state.groups.table:
+            found = filter(None, map(state.topics.get, self._subscribed(group, sorted(topics.get(group, ())))))
+            shown[group] = [config for config in found if config.order or not only_ordered]
+            queues += sum(config.write_queue_nums for config in shown[group])
+            if queues > BROKER_STATS_QUEUES_MAX:  # everybody else waits meanwhile
+                raise refused(
+                    f"more than {BROKER_STATS_QUEUES_MAX} queues of all groups: ask for one (consumerProgress)",
+                    ResponseCode.SYSTEM_ERROR,
+                )
+        return shown
+
     def consume_time_span(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """QUERY_CONSUME_TIME_SPAN: from when to when a topic's messages are, and at which time a group is in them."""
         topic, group = fields.text(command.fields, "topic"), fields.text(command.fields, "group")
         store, config = self._state.store, self._state.topics.get(topic)
         if config is None:
             raise refused(f"topic[{topic[:255]}] not exist", ResponseCode.TOPIC_NOT_EXIST)
-        spans = []
-        for queue_id in range(config.write_queue_nums):
-            high, first_ms = store.max_offset(topic, queue_id), store.earliest_time(topic, queue_id)
-            offset = self._state.offsets.query(group, topic, queue_id)
-            delay_ms = 0
-            if offset < high:
-                next_ms = store.store_time_at(topic, queue_id, max(offset, store.min_offset(topic, queue_id)))
-                delay_ms = max(0, now_ms - next_ms) if next_ms > 0 else 0
-            spans.append(
-                {
-                    "consumeTimeStamp": store.store_time_at(topic, queue_id, offset - 1) if offset > 0 else first_ms,
-                    "delayTime": delay_ms,
-                    "maxTimeStamp": store.store_time_at(topic, queue_id, high - 1) if high > 0 else -1,
-                    "messageQueue": self._queue(topic, queue_id),
-                    "minTimeStamp": first_ms,
-                }
-            )
+        with store.together():
+            spans = [self._time_span(topic, group, queue_id, now_ms) for queue_id in range(config.write_queue_nums)]
         return Answer(body=json_dialect.dumps({"consumeTimeSpanSet": spans}))
+
+    def _time_span(self, topic: str, group: str, queue_id: int, now_ms: int) -> dict[str, Any]:
+        store = self._state.store
+        high, first_ms = store.max_offset(topic, queue_id), store.earliest_time(topic, queue_id)
+        offset = self._state.offsets.query(group, topic, queue_id)
+        delay_ms = 0
+        if offset < high:
+            next_ms = store.store_time_at(topic, queue_id, max(offset, store.min_offset(topic, queue_id)))
+            delay_ms = max(0, now_ms - next_ms) if next_ms > 0 else 0
+        return {
+            "consumeTimeStamp": store.store_time_at(topic, queue_id, offset - 1) if offset > 0 else first_ms,
+            "delayTime": delay_ms,
+            "maxTimeStamp": store.store_time_at(topic, queue_id, high - 1) if high > 0 else -1,
+            "messageQueue": self._queue(topic, queue_id),
+            "minTimeStamp": first_ms,
+        }
 
     def all_offsets(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """GET_ALL_CONSUMER_OFFSET: the whole table for a slave."""

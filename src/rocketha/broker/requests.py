@@ -30,6 +30,10 @@ LOOK_UPS = (
     RequestCode.GET_BROKER_RUNTIME_INFO,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
     RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    RequestCode.GET_TOPIC_STATS_INFO,
+    RequestCode.GET_CONSUME_STATS,
+    RequestCode.GET_BROKER_CONSUME_STATS,
+    RequestCode.QUERY_CONSUME_TIME_SPAN,
 )
 """The others that do: people and tools wait for them, and some are long.
 

@@ -149,11 +149,12 @@ class TopicRequests:
         if config is None:
             raise refused(f"topic[{topic[:255]}] not exist", ResponseCode.TOPIC_NOT_EXIST)
         entries = []
-        for queue_id in range(config.queue_nums):
-            low, high = max(0, store.min_offset(topic, queue_id)), max(0, store.max_offset(topic, queue_id))
-            last_ms = store.store_time_at(topic, queue_id, high - 1) if high > 0 else 0
-            queue = {"brokerName": self._state.identity.broker_name, "queueId": queue_id, "topic": topic}
-            entries.append((queue, {"lastUpdateTimestamp": last_ms, "maxOffset": high, "minOffset": low}))
+        with store.together():
+            for queue_id in range(config.queue_nums):
+                low, high = max(0, store.min_offset(topic, queue_id)), max(0, store.max_offset(topic, queue_id))
+                last_ms = store.store_time_at(topic, queue_id, high - 1) if high > 0 else 0
+                queue = {"brokerName": self._state.identity.broker_name, "queueId": queue_id, "topic": topic}
+                entries.append((queue, {"lastUpdateTimestamp": last_ms, "maxOffset": high, "minOffset": low}))
         tps = self._state.stats.topic_put_tps(topic)
         return Answer(body=json_dialect.dumps({"offsetTable": ObjectKeyed(tuple(entries)), "topicPutTps": tps}))
 
