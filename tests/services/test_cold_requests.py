@@ -11,6 +11,7 @@ from rocketha.broker import progress_requests
 from rocketha.broker.requests import CONSUMERS_READS, LOOK_UPS
 from rocketha.broker.role import READS
 from rocketha.errors import DiskFailure
+from rocketha.services import fetches
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.record import make_message_id
@@ -262,12 +263,52 @@ class ManyQueuesTests(ColdRequestCase):
         for code, fields in self.requests:
             self.refused(self.connect(), code, fields)
 
+    def test_one_page_that_cannot_be_read(self) -> None:
+        """Of many, which were read after it: it is not asked for again."""
+        self.patch(fetches, "TURN_PARTS", 1)
+        one = self.connect()
+        one.say(one.command(RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "T", "group": "G"}))
+        self.disk.fail_at(1, times=4, only=["read"])  # entries of one queue: the first and the last, two at the offset
+        self.let_go(4 * QUEUES)
+        (answer,) = one.heard()
+        self.assertEqual((answer.code, self.at_disk), (ResponseCode.SYSTEM_ERROR, 0))
+        self.assertIn("/consumequeue/T/0/", answer.remark or "")
+        self.assertEqual(len(self.flushLoggedErrors(DiskFailure)), 1)
+
     def test_too_many_queues(self) -> None:
         """Nothing is read of them."""
         self.patch(progress_requests, "BROKER_STATS_QUEUES_MAX", 3)
         answer = self.connect().ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
         self.assertEqual((answer.code, self.at_disk, self.waits), (ResponseCode.SYSTEM_ERROR, 0, 0))
         self.assertIn("more than 3 queues", answer.remark or "")
+
+    def test_a_long_one_and_a_short_one(self) -> None:
+        """The thread reads of each in its turn."""
+        self.patch(fetches, "TURN_PARTS", 1)
+        one, other = self.connect(), self.connect()
+        one.say(one.command(RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "T", "group": "G"}))
+        other.say(other.command(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(self.places[3])}))
+        self.let_go()
+        self.assertEqual((len(other.heard()), self.at_disk), (1, 1))
+        rounds = 0
+        while self.at_disk:
+            before = self.waits
+            self.let_go()
+            self.assertLessEqual(self.waits - before, 1)
+            rounds += 1
+        self.assertGreater(rounds, QUEUES)
+        self.assertEqual([answer.code for answer in one.heard()], [ResponseCode.SUCCESS])
+
+    def test_a_client_that_goes(self) -> None:
+        """Nothing more is read for it, though much is left."""
+        self.patch(fetches, "TURN_PARTS", 1)
+        one = self.connect()
+        one.say(one.command(RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "T", "group": "G"}))
+        self.let_go()
+        one.close()
+        before = self.waits
+        self.let_go(3)
+        self.assertEqual((self.waits, self.at_disk, self.threads[1].waiting), (before, 0, []))
 
 
 class AnyRequestTests(ColdRequestCase):

@@ -8,20 +8,24 @@ Java: a pool of threads reads from mapped files, and a thread each level deliver
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.observe.logging import make_logger
 from rocketha.services.blocking import BlockingWork, exception_of
 from rocketha.store.disk import Disk
-from rocketha.store.in_memory import Tries, Wanted, fetch
+from rocketha.store.in_memory import Lack, Tries, Wanted, fetch
 
 GoOn = Callable[[int], None]
 """Told the time in ms, as one turn."""
 AGAIN_S = 0.02
 """Between two looks at whether it may go on."""
+TURN_PARTS = 256
+"""Read for one before the next one has its turn: a request over many queues may lack thousands."""
 
 
 class Fetches:
@@ -52,19 +56,37 @@ class Fetches:
         :param wanted: nothing more is read, and nobody goes on, once it says no.
         :param ready: it may go on yet.
         """
-        parts = tries.parts
 
-        def fetched(result: Any) -> None:
-            error = exception_of(result)
-            if error is not None:  # nothing that a disk does
-                self._log.failure("what is not in memory was not fetched: {log_failure.value}", failure=result)
-            tries.fetched(result if error is None else dict.fromkeys(parts, error))
+        def fetched(failed: dict[Lack, Exception]) -> None:
+            tries.fetched(failed)
             self._go_on(go_on, wanted, ready)
 
         def failed(failure: Failure) -> None:
             self._log.failure("what was fetched could not be gone on with: {log_failure.value}", failure=failure)
 
-        self._work.run(lambda: fetch(self._disk, parts, wanted)).addBoth(fetched).addErrback(failed)
+        self._fetch(tries.parts, wanted).addCallback(fetched).addErrback(failed)
+
+    @defer.inlineCallbacks
+    def _fetch(self, parts: Sequence[Lack], wanted: Wanted) -> Any:
+        """In turns with others; which could not be read, and why."""
+        failed: dict[Lack, Exception] = {}
+        for first in range(0, len(parts), TURN_PARTS):
+            turn = parts[first : first + TURN_PARTS]
+            failed |= yield self._work.run(functools.partial(self._read, turn, wanted)).addErrback(self._not_read, turn)
+            if not wanted():
+                break
+        return failed
+
+    def _read(self, parts: Sequence[Lack], wanted: Wanted) -> dict[Lack, Exception]:
+        """In the thread."""
+        return fetch(self._disk, parts, wanted)
+
+    def _not_read(self, failure: Failure, parts: Sequence[Lack]) -> dict[Lack, Exception]:
+        """For nothing that a disk does."""
+        self._log.failure("what is not in memory was not fetched: {log_failure.value}", failure=failure)
+        error = exception_of(failure)
+        assert error is not None
+        return dict.fromkeys(parts, error)
 
     def _go_on(self, go_on: GoOn, wanted: Wanted, ready: Callable[[], bool]) -> None:
         if not wanted():
