@@ -12,15 +12,26 @@ the same thread and the same order, and nobody else stops for it (:meth:`LogChan
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from twisted.internet import defer
 
 from rocketha.services.blocking import BlockingWork
-from rocketha.services.broker_upkeep import BrokerUpkeep
 from rocketha.services.flusher import Flusher
 
 T = TypeVar("T")
+
+
+class Upkeep(Protocol):
+    """Whoever looks after the store now and then, in jobs of its own.
+
+    :ivar paused: no job of the store is begun.
+    """
+
+    paused: bool
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when none of its jobs is under way."""
 
 
 class LogChanges:
@@ -30,7 +41,7 @@ class LogChanges:
     :ivar over: called when the store may be touched again.
     """
 
-    def __init__(self, flusher: Flusher, upkeep: BrokerUpkeep, work: BlockingWork) -> None:
+    def __init__(self, flusher: Flusher, upkeep: Upkeep, work: BlockingWork) -> None:
         self.busy = False
         self.over: Callable[[], None] = lambda: None
         self._flusher = flusher

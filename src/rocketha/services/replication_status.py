@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rocketha.broker.acknowledgements import Acknowledgements
+from rocketha.broker.request import Responder
 from rocketha.broker.role import Role
 from rocketha.broker.state import BrokerState
 from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.replication.acks import NO_ACK
-from rocketha.services.broker_parts import Responder
 from rocketha.services.replication import Replication
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.ha_status import EpochStatus, HaStatus, LinkStatus, SlaveStatus, encode_epochs, encode_ha_status
