@@ -22,8 +22,8 @@ from twisted.internet import defer
 from twisted.internet.address import IPv4Address
 from twisted.internet.testing import MemoryReactorClock
 
-from rocketha.services.broker import BrokerService
-from rocketha.services.config import load_broker
+from rocketha.services.broker.service import BrokerService
+from rocketha.services.config.loading import load_broker
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire import batch, properties
 from rocketha.wire.remoting import encode, request

@@ -35,8 +35,8 @@ from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.epochs import EpochEntry
 from rocketha.replication.link import BATCH_BYTES, Cause
-from rocketha.services.blocking import Worker
-from rocketha.services.log_reads import LinkReader, LogReads
+from rocketha.services.waiting.blocking import Worker
+from rocketha.services.waiting.log_reads import LinkReader, LogReads
 from rocketha.store.messages import PutMessage
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.ha_frames import SlaveHello

@@ -25,10 +25,10 @@ from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.messages import Entry
-from rocketha.services.frozen_heap import FrozenHeap
-from rocketha.services.lean_rounds import LeanRounds
-from rocketha.services.raft import RaftService
-from rocketha.services.steady import SteadyClock
+from rocketha.services.process.frozen_heap import FrozenHeap
+from rocketha.services.process.lean_rounds import LeanRounds
+from rocketha.services.process.steady import SteadyClock
+from rocketha.services.raft.service import RaftService
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer, Command
 

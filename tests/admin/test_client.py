@@ -1,4 +1,5 @@
-"""The client library's arithmetic: routes, shares, bodies. Its conversations are in tests/services/test_cluster.py."""
+"""The client library's arithmetic: routes, shares, bodies. Its conversations are in
+tests/services/cluster/test_service.py."""
 
 from __future__ import annotations
 

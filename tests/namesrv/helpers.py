@@ -13,7 +13,7 @@ from rocketha.namesrv.kv_config import KvConfig
 from rocketha.namesrv.register_body import RegisterBody, Topic
 from rocketha.namesrv.requests import NameServer
 from rocketha.namesrv.route_table import Registration
-from rocketha.services.config import NamesrvConfig, describe, update
+from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Answer, Command
 

@@ -7,7 +7,7 @@ import unittest
 from rocketha.namesrv.effects import Address, BrokerRemoved, CloseConnection, Effect, ProbePort
 from rocketha.namesrv.liveness import Liveness
 from rocketha.namesrv.route_table import RouteTable
-from rocketha.services.config import NamesrvConfig
+from rocketha.services.config.loading import NamesrvConfig
 from tests.namesrv.helpers import registration
 
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"

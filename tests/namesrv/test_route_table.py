@@ -22,7 +22,7 @@ from rocketha.namesrv.effects import (
 )
 from rocketha.namesrv.register_body import RegisterBody, Topic
 from rocketha.namesrv.route_table import BrokerKey, QueueData, RouteTable
-from rocketha.services.config import NamesrvConfig
+from rocketha.services.config.loading import NamesrvConfig
 from tests.namesrv.helpers import body, registration
 
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"

@@ -18,8 +18,8 @@ from rocketha.errors import RequestRefused
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import COMPLAINTS_MAX, RemotingFactory, RemotingProtocol
-from rocketha.services import config_views
-from rocketha.services.config import load_broker
+from rocketha.services.config import views
+from rocketha.services.config.loading import load_broker
 from rocketha.wire.framing import FrameBuffer
 from rocketha.wire.remoting import Answer, Command, decode, encode, request
 
@@ -584,5 +584,5 @@ class UnsentTests(RemotingCase):
     def test_the_broker_leaves_room_for_its_largest_answers(self) -> None:
         """Several messages of 4 MiB wait for a slow reader without harm (4 MiB was the bound, and did not do)."""
         loaded = load_broker(b"", environment={}, host_name="h")
-        room = config_views.limits(loaded.config.remoting).queued_bytes
+        room = views.limits(loaded.config.remoting).queued_bytes
         self.assertGreaterEqual(room, 8 * (loaded.config.store.max_message_size + (64 << 10)))

@@ -14,8 +14,8 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.protocols.remoting import RemotingProtocol
-from rocketha.services.broker import BrokerService
-from rocketha.services.config import load_broker
+from rocketha.services.broker.service import BrokerService
+from rocketha.services.config.loading import load_broker
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire import json_dialect, record
 from rocketha.wire.codes import RequestCode

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rocketha.broker.role import Role
-from rocketha.services.config import load_controller
-from rocketha.services.controller import ControllerService
-from rocketha.services.controller_mode import ControllerMode
+from rocketha.services.broker.controller_mode import ControllerMode
+from rocketha.services.config.loading import load_controller
+from rocketha.services.controller.service import ControllerService
 from rocketha.simulation.host import Host, Process
 from rocketha.wire.codes import ResponseCode
 from tests.services.replication_case import ReplicationCase

@@ -14,8 +14,8 @@ from twisted.trial.unittest import TestCase
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.errors import NotLeader
 from rocketha.raft.messages import Entry
-from rocketha.services.raft import RaftService
-from rocketha.services.raft_waiting import Lost
+from rocketha.services.raft.service import RaftService
+from rocketha.services.raft.waiting import Lost
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer
 from tests.interop.harness.ports import free_ports

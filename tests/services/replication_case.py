@@ -11,9 +11,9 @@ from twisted.internet import defer
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.broker import BrokerService
-from rocketha.services.config import load_broker, load_namesrv
-from rocketha.services.namesrv import NameServerService
+from rocketha.services.broker.service import BrokerService
+from rocketha.services.config.loading import load_broker, load_namesrv
+from rocketha.services.namesrv.service import NameServerService
 from rocketha.simulation.host import Host, Process
 from rocketha.simulation.world import World
 from rocketha.store.replica_log import ReplicaLog

@@ -7,13 +7,14 @@ import sys
 from tests.mutation import SOURCE, Mutant, outcome
 
 TESTS = (
-    "tests/services/test_replication_classic.py",
-    "tests/services/test_replication_orders.py",
+    "tests/services/replication/test_classic.py",
+    "tests/services/replication/test_orders.py",
     "tests/broker/test_acknowledgements.py",
     "-k",
     "not idle and not at_both_ends and not away_too_long",
 )
-LINKS, SLAVE, ORDERS = "services/replication_links.py", "services/replication_slave.py", "services/replication.py"
+LINKS, SLAVE = "services/replication/links.py", "services/replication/slave.py"
+ORDERS = "services/replication/service.py"
 
 MUTANTS = (
     Mutant(
@@ -193,19 +194,19 @@ MUTANTS = (
     ),
     Mutant(
         "what was staged is stored after a fence",
-        "services/broker.py",
+        "services/broker/service.py",
         "            self.sends.refuse(NOT_AVAILABLE)",
         "            pass",
     ),
     Mutant(
         "requests see a log that is being cut",
-        "services/broker.py",
+        "services/broker/service.py",
         "        if self._changes.busy:\n            return self._requests.park(connection, command)",
         "        if False:\n            pass",
     ),
     Mutant(
         "pulls of unconfirmed messages wake too early",
-        "services/broker.py",
+        "services/broker/service.py",
         "                if self.replication.controlled:",
         "                if False:",
     ),
@@ -236,7 +237,7 @@ MUTANTS = (
     ),
     Mutant(
         "a slave connects to itself",
-        "services/broker_role.py",
+        "services/broker/role.py",
         "        if ha_address == self._identity.ha_address:",
         "        if False:",
     ),

@@ -20,9 +20,9 @@ from rocketha.broker.topics import TopicConfig
 from rocketha.errors import DiskFailure
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.broker_files import BrokerFiles, Saved
-from rocketha.services.metadata_sync import MetadataSync
-from rocketha.services.table_waits import SavedAnswers
+from rocketha.services.replication.metadata_sync import MetadataSync
+from rocketha.services.tables.broker_files import BrokerFiles, Saved
+from rocketha.services.tables.waits import SavedAnswers
 from rocketha.simulation.host import Process
 from rocketha.simulation.world import World
 from rocketha.wire.remoting import Answer, Command

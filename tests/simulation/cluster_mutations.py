@@ -21,8 +21,8 @@ from rocketha.replication import autoswitch_slave
 from rocketha.replication.acks import NO_ACK
 from rocketha.replication.lease import Lease
 from rocketha.replication.sync_state import SyncState
-from rocketha.services.broker_files import TableFile
-from rocketha.services.log_reads import LinkReader
+from rocketha.services.tables.broker_files import TableFile
+from rocketha.services.waiting.log_reads import LinkReader
 from rocketha.simulation.cluster_scenario import ClusterScenario
 from rocketha.simulation.cluster_setup import ALONE, CLASSIC, CONTROLLER, expand_cluster
 from rocketha.simulation.faults import ALL_KINDS
@@ -251,7 +251,7 @@ def confirm_offset_not_kept() -> None:
     CONTROLLER, "a topic is acknowledged before the replicas have it (F2)", ("kill", "halves", "single", "one-way"), 150
 )
 def topics_not_waited_for() -> None:
-    from rocketha.services.metadata_master import MasterTables
+    from rocketha.services.replication.metadata_master import MasterTables
 
     patch(MasterTables, "acknowledged", lambda self, connection, command, answer, term: answer)
 

@@ -23,9 +23,9 @@ from rocketha.raft.leadership import Leadership
 from rocketha.raft.log import Log
 from rocketha.raft.messages import HardState, Kind, Message
 from rocketha.raft.replication import Replication
-from rocketha.services.raft import RaftService
-from rocketha.services.raft_journal import RaftJournal
-from rocketha.services.raft_waiting import ResultUnknown
+from rocketha.services.raft.journal import RaftJournal
+from rocketha.services.raft.service import RaftService
+from rocketha.services.raft.waiting import ResultUnknown
 from rocketha.simulation.faults import ALL_KINDS
 from rocketha.simulation.scenarios import outcome
 from rocketha.store.raft_log import RaftLog
@@ -283,7 +283,7 @@ def joint_with_one_majority() -> None:
 
 @mutation("raft", "a received snapshot does not replace the machine's state", ("kill", "freeze", "single", "power"))
 def snapshot_not_restored() -> None:
-    from rocketha.services.raft_snapshots import RaftSnapshots
+    from rocketha.services.raft.snapshots import RaftSnapshots
 
     install = RaftSnapshots.install
 

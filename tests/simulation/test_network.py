@@ -10,8 +10,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.config import NamesrvConfig
-from rocketha.services.namesrv import NameServerService
+from rocketha.services.config.loading import NamesrvConfig
+from rocketha.services.namesrv.service import NameServerService
 from rocketha.simulation.host import Host, Process
 from rocketha.simulation.network import Quality
 from rocketha.simulation.world import World

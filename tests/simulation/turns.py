@@ -11,7 +11,7 @@ from unittest import mock
 
 import attrs
 
-from rocketha.services.broker import BrokerService
+from rocketha.services.broker.service import BrokerService
 from rocketha.simulation.disk import SimulatedWork
 from rocketha.simulation.host import Host, Process
 from rocketha.simulation.scheduler import Owner

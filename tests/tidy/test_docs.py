@@ -10,9 +10,15 @@ import docutils.core
 
 from rocketha.admin import keys
 from rocketha.admin.cli import SUBCOMMANDS
-from rocketha.services.config import BrokerConfig, ControllerConfig, NamesrvConfig, RemotingConfig, ReplicationConfig
-from rocketha.services.config_keys import StoreSettings
-from rocketha.services.config_unsupported import IGNORED, REFUSED
+from rocketha.services.config.keys import StoreSettings
+from rocketha.services.config.loading import (
+    BrokerConfig,
+    ControllerConfig,
+    NamesrvConfig,
+    RemotingConfig,
+    ReplicationConfig,
+)
+from rocketha.services.config.unsupported import IGNORED, REFUSED
 from tests.tidy.source import ROOT
 
 PAGES = sorted(

@@ -135,7 +135,7 @@ class RuleTests(unittest.TestCase):
         """wire must not know the store, nor the store the services, whichever way the import is written."""
         for path, text in (
             ("wire/x.py", "from rocketha.store import segment"),
-            ("store/x.py", "import rocketha.services.broker"),
+            ("store/x.py", "import rocketha.services.broker.service"),
             ("store/x.py", "from ..protocols import remoting"),
             ("observe/x.py", "def f():\n    from rocketha import services"),
         ):

@@ -8,25 +8,25 @@ from twisted.application.service import ServiceMaker
 
 rocketha_namesrv = ServiceMaker(
     "rocketha nameserver",
-    "rocketha.services.namesrv_tap",
+    "rocketha.services.namesrv.tap",
     "Apache RocketMQ nameserver: routes for clients and brokers.",
     "rocketha-namesrv",
 )
 rocketha_broker = ServiceMaker(
     "rocketha broker",
-    "rocketha.services.broker_tap",
+    "rocketha.services.broker.tap",
     "Apache RocketMQ broker, reading RocketMQ's own files.",
     "rocketha-broker",
 )
 rocketha_cluster = ServiceMaker(
     "rocketha cluster",
-    "rocketha.services.cluster_tap",
+    "rocketha.services.cluster.tap",
     "A whole small RocketMQ: nameserver and broker, or replicas and controllers.",
     "rocketha-cluster",
 )
 rocketha_controller = ServiceMaker(
     "rocketha controller",
-    "rocketha.services.controller_tap",
+    "rocketha.services.controller.tap",
     "Apache RocketMQ controller: elects the masters of broker sets.",
     "rocketha-controller",
 )

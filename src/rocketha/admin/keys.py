@@ -9,11 +9,11 @@ import argparse
 import pathlib
 from collections.abc import Iterator
 
-from rocketha.services.config_controller import ControllerConfig
-from rocketha.services.config_keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
-from rocketha.services.config_replication import ReplicationConfig
-from rocketha.services.config_unsupported import IGNORED, REFUSED
-from rocketha.services.settings import Key, Section, show
+from rocketha.services.config.controller import ControllerConfig
+from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.config.settings import Key, Section, show
+from rocketha.services.config.unsupported import IGNORED, REFUSED
 
 SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
     ("Broker", "broker.conf", BrokerConfig),

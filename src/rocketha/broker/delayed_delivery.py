@@ -53,7 +53,7 @@ STEPS_BACK_MAX = 10_000
 
 
 class Fetch(Protocol):
-    """As :meth:`rocketha.services.fetches.Fetches.begin`."""
+    """As :meth:`rocketha.services.waiting.fetches.Fetches.begin`."""
 
     def __call__(self, tries: Tries, go_on: Callable[[int], None], wanted: Wanted) -> None: ...
 

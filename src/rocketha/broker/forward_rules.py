@@ -1,6 +1,6 @@
 """What a broker that is not master may do with a request meant for the master, and for how long.
 
-Pure.  Must not know how a request travels (:mod:`rocketha.services.forwarding`).
+Pure.  Must not know how a request travels (:mod:`rocketha.services.broker.forwarding`).
 
 Why.  A Java client learns routes every 30 s.  After a switch it keeps sending to the former master, and retries there,
 at once and twice, what is refused; a planned switch would fail its sends for up to half a minute.  So the former master

@@ -1,6 +1,6 @@
 """Which replicas have which version of the tables, and the answers that wait for them.
 
-Pure.  Must not know how a replica tells its version (:mod:`rocketha.services.metadata_master`).
+Pure.  Must not know how a replica tells its version (:mod:`rocketha.services.replication.metadata_master`).
 
 Theory of operation.  A change of topics or groups by an administrator is answered when every other member of the
 SyncStateSet has taken it onto its disk: whichever of them is elected next has the topic (regression F2).  A replica

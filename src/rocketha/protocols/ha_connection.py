@@ -47,7 +47,7 @@ def cause_of(error: RemoteProtocolError) -> Cause:
 class HaConnection(Protocol, Generic[Machine]):
     """See the module.
 
-    :param clock: one that never goes back (:mod:`rocketha.services.steady`).
+    :param clock: one that never goes back (:mod:`rocketha.services.process.steady`).
     :ivar peer: ``host:port`` of the other end.
     :ivar over: why the link has ended; empty: it has not.
     :ivar opened_ms: when it began.

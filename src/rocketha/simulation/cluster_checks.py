@@ -20,8 +20,8 @@ from rocketha.store.message_store import MessageStore
 from rocketha.wire.record import Record, scan
 
 if TYPE_CHECKING:
-    from rocketha.services.broker import BrokerService
-    from rocketha.services.replication import Replication
+    from rocketha.services.broker.service import BrokerService
+    from rocketha.services.replication.service import Replication
     from rocketha.simulation.cluster_scenario import ClusterScenario
 
 READ_BYTES = 1 << 20

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rocketha.services.broker import BrokerService
-from rocketha.services.config import load_broker, load_namesrv
-from rocketha.services.config_controller import ControllerConfig, complete_controller
-from rocketha.services.controller import ControllerService
-from rocketha.services.namesrv import NameServerService
+from rocketha.services.broker.service import BrokerService
+from rocketha.services.config.controller import ControllerConfig, complete_controller
+from rocketha.services.config.loading import load_broker, load_namesrv
+from rocketha.services.controller.service import ControllerService
+from rocketha.services.namesrv.service import NameServerService
 from rocketha.simulation.cluster_setup import (
     BROKER_PORT,
     CONTROLLER,

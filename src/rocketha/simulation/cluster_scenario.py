@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocketha.services.broker import BrokerService
-from rocketha.services.controller import ControllerService
+from rocketha.services.broker.service import BrokerService
+from rocketha.services.controller.service import ControllerService
 from rocketha.simulation import cluster_programs
 from rocketha.simulation.cluster_checks import ClusterChecks
 from rocketha.simulation.cluster_setup import (

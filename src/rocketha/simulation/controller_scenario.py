@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.config_controller import ControllerConfig, complete_controller
-from rocketha.services.controller import ControllerService
+from rocketha.services.config.controller import ControllerConfig, complete_controller
+from rocketha.services.controller.service import ControllerService
 from rocketha.simulation.broker import Rules, SimulatedBroker
 from rocketha.simulation.broker_oracle import BrokerOracle, Group
 from rocketha.simulation.controller_checks import ControllerChecks

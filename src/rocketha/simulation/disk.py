@@ -93,7 +93,7 @@ class SimulatedDisk(MemoryDisk):
 
 
 class SimulatedWork:
-    """One thread of a process: :class:`rocketha.services.blocking.BlockingWork`."""
+    """One thread of a process: :class:`rocketha.services.waiting.blocking.BlockingWork`."""
 
     def __init__(self, scheduler: Scheduler, owner: Owner, disk: SimulatedDisk, chance: random.Random) -> None:
         self._scheduler = scheduler

@@ -45,7 +45,7 @@ class Process(Owner):
         return self.host.disk
 
     def work(self, reactor: Any = None, name: str = "") -> SimulatedWork:
-        """A thread, made like :class:`rocketha.services.blocking.Worker`."""
+        """A thread, made like :class:`rocketha.services.waiting.blocking.Worker`."""
         return SimulatedWork(self.host.scheduler, self, self.host.disk, self.host.random)
 
 

@@ -16,9 +16,9 @@ from rocketha.raft.config import RaftConfig
 from rocketha.raft.errors import RaftRefused
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry
-from rocketha.services.raft import RaftService
-from rocketha.services.raft_options import RaftOptions
-from rocketha.services.raft_waiting import Lost
+from rocketha.services.raft.options import RaftOptions
+from rocketha.services.raft.service import RaftService
+from rocketha.services.raft.waiting import Lost
 from rocketha.simulation import register
 from rocketha.simulation.faults import Injector
 from rocketha.simulation.findings import Findings

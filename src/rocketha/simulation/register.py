@@ -39,7 +39,7 @@ class Command(NamedTuple):
 
 
 class RegisterMachine:
-    """The state machine of :class:`rocketha.services.raft.RaftService`.
+    """The state machine of :class:`rocketha.services.raft.service.RaftService`.
 
     :ivar index: the last entry applied.
     :ivar digest: over all entries applied.

@@ -170,6 +170,6 @@ NEWCOMER = "raft-newcomer" / Struct(
     "magic" / Const(b"RHRNEW\r\n"),  # nothing else: that the file is there says it all
     Terminated,
 )
-"""The file ``newcomer`` beside a log that was begun anew in a group with a history (services/raft_newcomer.py)."""
+"""The file ``newcomer`` beside a log that was begun anew in a group with a history (services/raft/newcomer.py)."""
 
 NEWCOMER_BYTES = bytes(NEWCOMER.build({}))

@@ -1,0 +1,393 @@
+"""A broker whose id and role the controllers give: the role's life, carried out.
+
+Decides nothing: what is to be done is said by :class:`~rocketha.broker.role_life.RoleLife`; here it is done to the
+broker's :class:`~rocketha.services.replication.service.Replication`, its disk and its controllers; what comes of it is
+told.
+
+Theory of operation.  Every event becomes effects, and these are carried out one by one; an event that comes meanwhile
+queues its effects behind them.  Afterwards the timer is set for when the life is due next.  Heartbeats have a clock of
+their own, and one goes out as soon as a connection to a controller breaks: ours suspects a broker then.
+
+The controllers know where a master's main port is, not its HA port: it is asked for that (906), which it answers once
+it serves as master; Java's brokers learn it from the nameservers, as we do too.
+
+Java: ``ReplicasManager``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet import defer, task
+from twisted.python.failure import Failure
+
+from rocketha.broker.controller_identity import Identity, IdentityFiles
+from rocketha.broker.role import Role
+from rocketha.broker.role_effects import (
+    Ask,
+    Beat,
+    Effect,
+    Fence,
+    Follow,
+    GiveUp,
+    HangUp,
+    Keep,
+    Lead,
+    LeaseConfirmed,
+    Left,
+    Noticed,
+    Question,
+    Registered,
+    Retire,
+    RoleTiming,
+    Setback,
+    SetKnown,
+    SetRefused,
+    SetUnanswered,
+    Trouble,
+    Want,
+)
+from rocketha.broker.role_life import RoleLife
+from rocketha.broker.role_questions import Place
+from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, RequestRefused, RockethaError
+from rocketha.observe.logging import lasting, make_logger
+from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.replication.epochs import ElectionNeeded
+from rocketha.services.broker.controller_client import ControllerClient, Reply
+from rocketha.services.broker.parts import Responder
+from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.process.fatal import end_process
+from rocketha.services.replication.ha_address import HaAddress
+from rocketha.wire import controller_calls as calls
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+if TYPE_CHECKING:
+    from rocketha.services.broker.service import BrokerService
+
+NOTICES_MAX = 64
+"""That wait until this broker is fenced; there is one to a connection of a controller."""
+
+AGAIN_MS = 500
+"""After a turn that failed, as no turn should."""
+
+
+def timing_of(keys: ReplicationConfig) -> RoleTiming:
+    """The configuration's times."""
+    return RoleTiming(
+        request=keys.controller_request_timeout,
+        poll=keys.sync_broker_metadata_period,
+        lease=keys.master_lease,
+        hand_over=keys.handover_timeout,
+    )
+
+
+class ControllerMode:
+    """See the module; a ``RoleSource``.
+
+    :ivar life: None before the id's files were read.
+    """
+
+    def __init__(self, broker: BrokerService) -> None:
+        keys = broker.config.replication
+        self.life: RoleLife | None = None
+        self.requests: Mapping[int, Responder] = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._notice}
+        self._broker = broker
+        self._reactor = broker.reactor
+        self._replication = broker.replication
+        self._keys = keys
+        self._timing = timing_of(keys)
+        self._place = Place(broker.identity.cluster_name, broker.identity.broker_name, broker.identity.address)
+        self._files = IdentityFiles(broker.disk, keys.store_path_broker_identity, *self._place[:2])
+        poll_s = keys.sync_controller_metadata_period / 1000
+        self._client = ControllerClient(broker.reactor, keys.controllers, broker.chance, poll_s, self._beat)
+        self._ha_address = HaAddress(broker.reactor, self._ha_address_found)
+        self._beats = task.LoopingCall(lasting(self._beat, "a heartbeat"))
+        self._beats.clock = broker.reactor
+        self._timer: Any = None
+        self._todo: deque[Effect] = deque()
+        self._busy = False
+        self._notices: dict[int, tuple[RemotingProtocol, Command]] = {}
+        self._noticed = 0
+        self._registered: tuple[int, ...] = ()
+        self._left: defer.Deferred[None] = defer.Deferred()
+        self._failed = ""
+        self._log = make_logger()
+
+    # --- what the broker calls
+
+    def begin(self) -> None:
+        """See ``RoleSource``."""
+        replication = self._replication
+        replication.changes = lambda change: self._happened("wants_set", change)
+        replication.stranger = lambda replica: self._happened("doubted", Question.REPLICAS)
+        replication.trouble = self._link_trouble
+        self._client.start()
+        loading = self._broker.file_work.run(self._files.load)
+        loading.addCallbacks(self._loaded, self._not_loaded)
+        loading.addErrback(self._bug)
+
+    def _loaded(self, identity: Identity) -> None:
+        self.life = RoleLife(
+            self._place, identity, self._replication.last_epoch, self._timing, self._broker.chance, self._wall_ms,
+            self._keys.async_learner,
+        )  # fmt: skip
+        self._know_id(identity)
+        self._beats.start(self._keys.broker_heartbeat_interval / 1000, now=False)
+        self._happened("begin")
+
+    def _not_loaded(self, failure: Failure) -> None:
+        """Another broker's disk, or a damaged one: this process must not go on under whatever id."""
+        self._failed = failure.getErrorMessage()
+        if not failure.check(RockethaError):
+            self._log.error("{trace}", trace=failure.getTraceback())
+        end_process(self._reactor, f"the broker can not join its group: {self._failed}")
+
+    def learned(self, address: str, ha_address: str) -> None:
+        """See ``RoleSource``."""
+        replication = self._replication
+        if replication.role is Role.SLAVE and ha_address and address == replication.master_address:
+            replication.ha_address_known(ha_address)
+
+    def end(self) -> defer.Deferred[None]:
+        """See ``RoleSource``."""
+        if self.life is None:
+            self._close()
+            return defer.succeed(None)
+        self._happened("leave")
+        return self._left
+
+    def ready(self) -> str | None:
+        """See ``RoleSource``."""
+        life = self.life
+        if self._failed or life is None:
+            return self._failed or "its id is not known yet"
+        if self._replication.role is Role.FENCED:
+            return life.problem or "no controller has given it a role yet"
+        return None
+
+    # --- events
+
+    def _happened(self, event: str, *what: Any) -> None:
+        """Tell the life, and do what follows."""
+        life = self.life
+        if life is None or self._left.called:
+            return
+        self._todo.extend(getattr(life, event)(*what, self._now_ms()))
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._todo:
+                self._carry_out(self._todo.popleft())
+        finally:
+            self._busy = False
+            self._arm(life.next_due_ms())
+
+    def _arm(self, due_ms: int | None) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+        if due_ms is not None and not self._left.called:
+            self._timer = self._reactor.callLater(max(0, due_ms - self._now_ms()) / 1000 + 0.0005, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        if not lasting(lambda: self._happened("tick"), "a turn of the role's life")():
+            self._arm(self._now_ms() + AGAIN_MS)
+
+    def _beat(self) -> None:
+        life, replication = self.life, self._replication
+        if life is None or not life.beating:
+            return
+        broken = replication.log.store.log.broken
+        if broken is not None and replication.role is Role.MASTER and len(replication.members) > 1:
+            self._happened("failed", None, Setback.FAILED, broken)  # the others can do what it cannot (regression D10)
+            return
+        beat = calls.Beat(
+            self._place.cluster, self._place.broker_name, life.number, self._place.address,
+            max(0, replication.last_epoch), replication.log_end, replication.confirm_offset,
+            self._keys.controller_heart_beat_timeout_mills, self._keys.broker_election_priority,
+            # By 1004 nothing is confirmed: ours might take an election back whose winner had acknowledged.
+            confirms_role=life.ours is not False,
+        )  # fmt: skip
+        self._client.beat(calls.heartbeat(beat))
+
+    def _notice(self, connection: RemotingProtocol, command: Command, now_ms: int) -> Answer | None:
+        """1008: who sent it may be anybody, so it is only a reason to ask."""
+        try:
+            info = calls.role_changed(command)
+        except (RemoteProtocolError, RequestRefused) as problem:
+            return Answer(ResponseCode.SYSTEM_ERROR, str(problem))
+        if self.life is None or self._left.called or len(self._notices) >= NOTICES_MAX:
+            return Answer()
+        self._noticed += 1
+        self._notices[self._noticed] = (connection, command)
+        self._happened("noticed", self._noticed, info)
+        return None
+
+    def _link_trouble(self, cause: Any, text: str) -> None:
+        self._ha_address.again()
+        self._happened("doubted", Question.INFO)
+
+    def _ha_address_found(self, ha_address: str, epoch: int) -> None:
+        self._replication.ha_address_known(ha_address)
+        self._happened("master_serves", epoch)
+
+    # --- effects
+
+    def _carry_out(self, effect: Effect) -> None:
+        replication = self._replication
+        match effect:
+            case Ask():
+                asking = self._client.ask(effect.call, effect.timeout_ms / 1000)
+                asking.addCallbacks(
+                    self._answered, self._unanswered, callbackArgs=(effect.number,), errbackArgs=(effect.number,)
+                )
+                asking.addErrback(self._bug)
+            case Beat():
+                self._beat()
+            case HangUp():
+                self._client.hang_up()
+            case Want() | GiveUp() | Keep():
+                self._save(effect)
+            case Fence() | Retire() | Lead() | Follow():
+                self._order(effect)
+            case LeaseConfirmed(epoch, asked_ms):
+                replication.lease_confirmed(epoch, asked_ms)
+            case SetKnown(members, set_epoch):
+                replication.set_known(members, set_epoch)
+                self._watch_members()
+            case SetRefused(change, code, in_order):
+                replication.refused(change, code, in_order)
+            case SetUnanswered(change):
+                replication.unanswered(change)
+            case Registered(replicas):
+                self._registered = replicas
+                replication.registered(replicas)
+            case Noticed(notice):
+                self._answer_notice(notice)
+            case Trouble(text):
+                self._tell(text)
+            case Left():
+                self._close()
+                self._left.callback(None)
+
+    def _answered(self, reply: Reply, number: int) -> None:
+        self._happened("answered", number, reply.command, reply.asked_ms)
+
+    def _unanswered(self, failure: Failure, number: int) -> None:
+        self._happened("unanswered", number, failure.getErrorMessage())
+
+    def _save(self, effect: Want | GiveUp | Keep) -> None:
+        files = self._files
+
+        def save() -> Identity:
+            match effect:
+                case Want(broker_id, check_code):
+                    return files.want(broker_id, check_code)
+                case Keep(broker_id):
+                    return files.keep(broker_id)
+            return files.give_up()
+
+        def saved(identity: Identity) -> None:
+            self._know_id(identity)
+            self._happened("saved", identity)
+
+        def not_saved(failure: Failure) -> None:
+            failure.trap(DiskFailure)
+            self._happened("not_saved", failure.getErrorMessage())
+
+        self._broker.file_work.run(save).addCallbacks(saved, not_saved).addErrback(self._bug)
+
+    def _know_id(self, identity: Identity) -> None:
+        if identity.number is not None:
+            self._replication.own_id = identity.number
+            self._log.info("this is broker {id} of {name}", id=identity.number, name=self._place.broker_name)
+
+    # --- orders
+
+    def _order(self, order: Fence | Retire | Lead | Follow) -> None:
+        replication, watch = self._replication, self._broker.watch
+        if not isinstance(order, Follow):
+            self._ha_address.stop()
+        match order:
+            case Fence(why):
+                self._log.info("fenced: {why}", why=why)
+                watch.unknown()
+                replication.fence(why).addErrback(self._bug)
+            case Retire(number, why):
+                watch.unknown()
+                self._follow_up(replication.retire(why), number)
+            case Lead(number, epoch, members, set_epoch, again):
+                self._lead(number, epoch, members, set_epoch, again)
+            case Follow(number, master_id, address, epoch):
+                self._log.info("follows broker {id} at {address}, epoch {n}", id=master_id, address=address, n=epoch)
+                following = replication.follow(master_id, "", epoch, address)
+                watch.other(address, epoch, master_id)
+                self._follow_up(following, number)
+                self._ha_address.find(address, epoch)
+
+    def _lead(self, number: int, epoch: int, members: tuple[int, ...], set_epoch: int, again: bool) -> None:
+        replication, watch = self._replication, self._broker.watch
+        if again:
+            leading = replication.reelected(epoch, members, set_epoch, None)
+        else:
+            watch.unknown()
+            leading = replication.lead(epoch, members, set_epoch, {*members, *self._registered}, None)
+
+        def leads(_: None) -> None:
+            self._log.info("this broker {id} is master of epoch {epoch}", id=replication.own_id, epoch=epoch)
+            watch.own(epoch, frozenset(replication.members))
+
+        self._follow_up(leading.addCallback(leads), number)
+
+    def _follow_up(self, order: defer.Deferred[None], number: int) -> None:
+        order.addCallbacks(lambda _: self._happened("done", number), lambda failure: self._setback(failure, number))
+        order.addErrback(self._bug)
+
+    def _setback(self, failure: Failure, number: int) -> None:
+        if failure.check(defer.CancelledError):
+            setback = Setback.REPLACED
+        elif failure.check(ElectionNeeded):
+            setback = Setback.ELECTION_NEEDED
+        else:
+            setback = Setback.FAILED
+            if not failure.check(DiskFailure, CorruptStore, RemoteProtocolError):
+                self._log.error("{trace}", trace=failure.getTraceback())
+        self._happened("failed", number, setback, failure.getErrorMessage())
+
+    def _watch_members(self) -> None:
+        if self._broker.watch.leads:
+            self._broker.watch.members_are(frozenset(self._replication.members))
+
+    # --- others
+
+    def _answer_notice(self, notice: int) -> None:
+        connection, command = self._notices.pop(notice)
+        if not command.is_oneway and not connection.closed:
+            connection.answer(command.opaque, Answer())
+
+    def _tell(self, text: str) -> None:
+        if text:
+            self._log.warn("{text}", text=text)
+
+    def _close(self) -> None:
+        if self._beats.running:
+            self._beats.stop()
+        self._arm(None)
+        self._ha_address.close()
+        self._client.close()
+
+    def _bug(self, failure: Failure) -> None:
+        """Our own mistake: a broker that does not know any more what it is must not go on."""
+        self._log.error("{trace}", trace=failure.getTraceback())
+        end_process(self._reactor, f"the broker's role: {failure.getErrorMessage()}")
+
+    def _now_ms(self) -> int:
+        return int(self._reactor.seconds() * 1000)
+
+    def _wall_ms(self) -> int:
+        return int(self._broker.wall() * 1000)

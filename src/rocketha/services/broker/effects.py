@@ -1,0 +1,82 @@
+"""Carries out what the broker's request handlers want done.
+
+Theory of operation: the service calls :meth:`BrokerEffects.carry_out` after each handler and before its answer is
+written, because Java clients see NOTIFY_CONSUMER_IDS_CHANGED before the answer to the heartbeat that caused it.  What
+takes the disk some time is begun then, and says when it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twisted.internet import defer
+
+from rocketha.broker import effects as wanted
+from rocketha.broker.state import BrokerState
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.services.broker.proxied_calls import ProxiedCalls
+from rocketha.services.tables.broker_files import BrokerFiles, Saved
+
+
+class BrokerEffects:
+    """The hands of one broker.
+
+    :param factories: its ports; a list that grows while it starts.
+    :param topics_changed: told the topics that were made, changed or deleted (none named: any).
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        factories: Sequence[RemotingFactory],
+        files: BrokerFiles,
+        topics_changed: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._state = state
+        self._factories = factories
+        self._files = files
+        self._topics_changed = topics_changed
+        self._proxied = ProxiedCalls(self.connection)
+        self._log = make_logger()
+
+    def connection(self, connection_id: int) -> RemotingProtocol | None:
+        """An open connection by its id."""
+        for factory in self._factories:
+            found = factory.connections.get(connection_id)
+            if found is not None and not found.closed:
+                return found
+        return None
+
+    def carry_out(self) -> list[Saved]:
+        """Carry out the effects of a handler; what its answer has to wait for."""
+        saves: list[Saved] = []
+        for effect in self._state.take_effects():
+            if isinstance(effect, wanted.NotifyClient):
+                connection = self.connection(effect.connection_id)
+                if connection is not None:
+                    connection.notify(effect.code, effect.fields, effect.body)
+            elif isinstance(effect, wanted.SaveConfig):
+                saves.append(self.save(effect.which))
+            elif isinstance(effect, wanted.RegisterTopics):
+                self._topics_changed(effect.topics or ())
+            elif isinstance(effect, wanted.CallClients):
+                self._proxied.call(effect)
+            elif isinstance(effect, wanted.CloseConnection):
+                connection = self.connection(effect.connection_id)
+                if connection is not None:
+                    self._log.info("closing {peer}: {why}", peer=connection.peer, why=effect.reason)
+                    connection.close()
+            elif isinstance(effect, wanted.Audit):
+                self._log.info(
+                    "{event} by {peer}: {details}", event=effect.event, peer=effect.peer, details=effect.details
+                )
+        return saves
+
+    def save(self, which: str) -> Saved:
+        """Have a table saved; fires when it is on the disk as it is now, or could not be."""
+        file = self._files[which]
+        if which == "offsets":  # frequent, and a consumer can live with older ones
+            file.begin()
+            return defer.succeed(None)
+        return file.save()

@@ -1,0 +1,137 @@
+"""What a broker is made of: its tables, its store and the request handlers that act on them, put together.
+
+Opens nothing.  Everything in here belongs to one broker and lives as long as it does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from rocketha.broker.acknowledgements import Acknowledgements
+from rocketha.broker.delay_levels import DelayLevels, parse_levels
+from rocketha.broker.delayed_delivery import DelayedDelivery
+from rocketha.broker.hold import HeldPulls
+from rocketha.broker.message_rules import MessageRules
+from rocketha.broker.pull import Pulls
+from rocketha.broker.queries import Queries
+from rocketha.broker.requests import CONSUMERS_READS, LOOK_UPS, request_table
+from rocketha.broker.role import READS
+from rocketha.broker.send import Sends, host_bytes
+from rocketha.broker.send_back import SendBacks
+from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
+from rocketha.broker.stats import BrokerStats
+from rocketha.services.config import views
+from rocketha.services.config.live import LiveConfig, apply_config
+from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.process.local_time import local_utc_offset_ms, month_start_ms
+from rocketha.services.tables.broker_files import BrokerFiles, Table
+from rocketha.services.waiting.blocking import BlockingWork
+from rocketha.services.waiting.cold_reads import Read, patient
+from rocketha.store.disk import Disk
+from rocketha.store.message_store import MessageStore
+from rocketha.store.patient_reads import PatientReads
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.unique_id import UniqueIds
+
+Responder = Callable[[Any, Command, int], Answer | None]
+"""Answers a request of a connection at a time in ms; None: it is answered later, or was."""
+
+
+@attrs.frozen
+class BrokerParts:
+    """One broker's.
+
+    :ivar requests: what answers which request code, in a broker that serves everything.
+    :ivar consumers_reads: of these the ones that may have to wait for the disk, and that consumers need to go on.
+    :ivar look_ups: the others that may have to.
+    """
+
+    store: MessageStore
+    stats: BrokerStats
+    rules: MessageRules
+    delays: DelayLevels
+    state: BrokerState
+    held: HeldPulls
+    waiting: Acknowledgements
+    sends: Sends
+    pulls: Pulls
+    queries: Queries
+    delayed: DelayedDelivery
+    files: BrokerFiles
+    requests: dict[int, Responder]
+    consumers_reads: dict[int, Read]
+    look_ups: dict[int, Read]
+
+
+def make_parts(
+    config: BrokerConfig, identity: BrokerIdentity, disk: Disk, file_work: BlockingWork, now_ms: int,
+    chance: random.Random, pid: int, runtime_facts: Callable[[int], Mapping[str, str]],
+    memory_bytes: int,
+) -> BrokerParts:  # fmt: skip
+    """A broker's parts, new.
+
+    :param file_work: where tables are written.
+    :param runtime_facts: see :class:`BrokerState`.
+    :param memory_bytes: the machine's.
+    """
+    keys = config.store
+    root = keys.store_path_root_dir
+    store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
+    store = MessageStore(disk, root, views.store_config(config), store_host)
+    reads = PatientReads(store)
+    stats, rules = BrokerStats(now_ms, local_utc_offset_ms()), MessageRules()
+    held, waiting = HeldPulls(), Acknowledgements()
+    delays = DelayLevels(parse_levels(keys.message_delay_level))
+    obeyed = BrokerRules(
+        auto_create_topic=config.auto_create_topic_enable,
+        default_topic_queue_nums=config.default_topic_queue_nums,
+        cluster_topic=config.cluster_topic_enable,
+        broker_topic=config.broker_topic_enable,
+    )
+    state = BrokerState(
+        identity=identity,
+        store=reads,
+        stats=stats,
+        rules=obeyed,
+        config=LiveConfig(config, lambda: apply_config(config, obeyed, rules, waiting, memory_bytes)),
+        runtime_facts=runtime_facts,
+        delay_offsets=delays.dump,
+    )
+    apply_config(config, obeyed, rules, waiting, memory_bytes)
+    ids = UniqueIds(store_host[:-4], pid, chance.getrandbits(32))
+    sends = Sends(
+        state, store, rules, delays, waiting, store_host, lambda ms: ids.next(ms - month_start_ms(ms)), chance
+    )
+    pulls, queries = Pulls(state, store, rules, held), Queries(reads, rules)
+    backs = SendBacks(state, store, rules, delays, sends, waiting, chance)
+    tables: dict[str, tuple[str, Table]] = {
+        "topics": ("topics.json", state.topics),
+        "groups": ("subscriptionGroup.json", state.groups),
+        "offsets": ("consumerOffset.json", state.offsets),
+        "delays": ("delayOffset.json", delays),
+        "modes": ("messageRequestMode.json", state.modes),
+    }
+    requests: dict[int, Responder] = {
+        **request_table(state),
+        **queries.requests,
+        RequestCode.SEND_MESSAGE: sends.send,
+        RequestCode.SEND_MESSAGE_V2: sends.send,
+        RequestCode.SEND_BATCH_MESSAGE: sends.send,
+        RequestCode.CONSUMER_SEND_MSG_BACK: backs.send_back,
+        RequestCode.PULL_MESSAGE: pulls.pull,
+        RequestCode.LITE_PULL_MESSAGE: pulls.pull,
+    }
+    return BrokerParts(
+        store, stats, rules, delays, state, held, waiting, sends, pulls, queries,
+        DelayedDelivery(state, store, delays, sends), BrokerFiles(disk, root, tables, file_work), requests,
+        {
+            **dict.fromkeys(READS, pulls.pull),
+            **{code: patient(requests[code], reads) for code in CONSUMERS_READS},
+        },
+        {code: patient(requests[code], reads) for code in LOOK_UPS},
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""The ports of a broker: clients' main and fast port, and the one for replicas."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.application import service, strports
+
+from rocketha.protocols.remoting import RemotingFactory
+from rocketha.protocols.turn import Turn
+from rocketha.services.broker import fast_port
+from rocketha.services.config import views
+from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.config.replication import ASYNC_MASTER
+
+
+class BrokerPorts:
+    """Of one broker.
+
+    :param broker: the parent of the ports, and who answers what comes by them.
+    :param listen: endpoint strings of the main port; from ``bindAddress`` and ``listenPort`` where empty.
+    :param factories: gets the factory of each port for clients, in the order in which they are opened.
+    """
+
+    def __init__(
+        self, broker: Any, config: BrokerConfig, listen: Sequence[str], reactor: Any, turn: Turn,
+        factories: list[RemotingFactory],
+    ) -> None:  # fmt: skip
+        self._broker: service.MultiService = broker
+        self._config = config
+        self._listen = tuple(listen)
+        self._reactor = reactor
+        self._turn = turn
+        self._factories = factories
+
+    def open(self, slaves: Any) -> None:
+        """Listen.
+
+        :param slaves: the factory of the port for replicas.
+        :raises CannotListenError: a port is taken.
+        """
+        config = self._config
+        for description in self._listen or (self._endpoint(config.listen_port),):
+            self._open(description, self._broker, "main")
+        if config.fast_port_enable and not self._listen:
+            below = self._endpoint(config.listen_port - fast_port.BELOW)
+            self._open(below, fast_port.FastPort(self._broker), "fast")  # type: ignore[arg-type]
+        keys = config.replication
+        if self._listen and not keys.enable_controller_mode and keys.broker_role == ASYNC_MASTER:
+            return  # one whose main port is not where the file says, for a test or a quick look
+        port = strports.service(self._endpoint(keys.ha_listen_port), slaves, self._reactor)
+        port.setName("port-ha")
+        port.setServiceParent(self._broker)
+
+    def _endpoint(self, port: int) -> str:
+        config = self._config
+        return views.endpoint(config.bind_address, port, config.remoting.server_socket_backlog)
+
+    def _open(self, description: str, requests: Any, name: str) -> None:
+        limits = views.limits(self._config.remoting)
+        numbers = self._factories[0].numbers if self._factories else itertools.count(1)
+        factory = RemotingFactory(requests, self._reactor, limits, numbers=numbers, turn=self._turn)
+        self._factories.append(factory)
+        port = strports.service(description, factory, self._reactor)
+        port.setName(f"port-{name}-{len(self._factories)}")
+        port.setServiceParent(self._broker)  # it runs: the port listens now, and a taken one raises here

@@ -1,0 +1,158 @@
+"""Which request is answered by what in the present role, and what waits while nobody may touch the store.
+
+Theory of operation.  There is one table from request code to responder; a change of the role makes another.  A master
+that is one for good pays nothing for this.  Under controllers its sends and reads ask first whether it still may
+(:attr:`Replication.refusal`).  In the other roles what is not served goes to a refusal, or on to the master where
+somebody passes it on.  While the log is being cut, requests are parked, and served when it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from rocketha.broker.metadata_waits import CHANGES
+from rocketha.broker.role import BUSY, LOOKS, NOT_AVAILABLE, NOT_ENOUGH, READS, SENDS, Role, refusals
+from rocketha.services.broker.parts import Responder
+from rocketha.services.replication.service import Replication
+from rocketha.services.waiting.parked_requests import ParkedRequests
+from rocketha.wire.remoting import Answer, Command
+
+_BELONG_TO_MASTER = frozenset((14, 15, 41, 42))
+"""Offsets and queue locks: a slave answers them where it serves reads, else its master does, if it can be asked."""
+
+
+class Elsewhere(Protocol):
+    """Who passes requests on to the master."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether sends are kept, that came before any that comes now."""
+
+    def go_on(self) -> None:
+        """Do with what is kept what can be done now."""
+
+    def take(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
+        """The refusal if it is not passed on, or what tells a forwarder more; None: it is answered later."""
+
+
+class RoleRequests:
+    """Of one broker.
+
+    :param parked: takes requests that wait for the store, as ones that need nothing else.
+    :param served: everything that it can answer.
+    :param always: what it answers whatever its role, and while the log is cut: nothing of the store.
+    :ivar table: request code to responder.
+    """
+
+    def __init__(
+        self, parked: ParkedRequests, served: Mapping[int, Responder], always: Mapping[int, Responder],
+        replication: Replication, forwarded: frozenset[int] = frozenset(), elsewhere: Elsewhere | None = None,
+    ) -> None:  # fmt: skip
+        self._served = served
+        self._always = always
+        self._replication = replication
+        self._forwarded = forwarded
+        self._elsewhere = elsewhere
+        self._parked = parked
+        self.table: dict[int, Responder] = {}
+        self.role_changed(replication.role)
+
+    def role_changed(self, role: Role) -> None:
+        """Another table from now on."""
+        table = {**self._served, **self._always}
+        if role is Role.MASTER:
+            if self._replication.controlled:
+                table |= {code: self._send_if_it_may(self._served[code]) for code in SENDS}
+                table |= {code: self._read_if_it_may(self._served[code]) for code in READS + LOOKS}
+                table |= {code: self._change_if_it_may(self._served[code]) for code in CHANGES if code in self._served}
+        else:
+            if self._replication.controlled:  # an election away from being undone, so never a success
+                table |= {code: self._refusing(NOT_AVAILABLE) for code in CHANGES}
+            table |= {code: self._refusing(answer) for code, answer in refusals(role, False).items()}
+            if role is Role.SLAVE:
+                table |= {code: self._if_slaves_are_read(self._served[code], table[code]) for code in READS}
+            if self._elsewhere is not None:
+                for code in self._forwarded & _BELONG_TO_MASTER:
+                    here = self._served[code]
+                    table[code] = self._if_slaves_are_read(here, self._elsewhere_or_here(here))
+        self.table = table
+
+    def only_pass_on(self) -> None:
+        """The store is closed: nothing is answered here any more."""
+        self.table = {code: self._refusing(NOT_AVAILABLE) for code in (*self._served, *self._always)}
+
+    def read_refusal(self) -> Answer | None:
+        """Why a pull that waited gets nothing now; None: it is answered."""
+        replication = self._replication
+        if replication.role is Role.MASTER:
+            return replication.refusal
+        return refusals(replication.role, replication.keys.slave_read_enable).get(READS[0])
+
+    # -- responders
+
+    def _refuse(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
+        if self._elsewhere is not None and command.code in self._forwarded:
+            return self._elsewhere.take(connection, command, refusal)
+        return refusal
+
+    def _refusing(self, refusal: Answer) -> Responder:
+        return lambda connection, command, now_ms: self._refuse(connection, command, refusal)
+
+    def _send_if_it_may(self, respond: Responder) -> Responder:
+        replication, elsewhere = self._replication, self._elsewhere
+
+        def send(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            refusal = replication.send_refusal
+            if refusal is None:
+                if elsewhere is not None and elsewhere.waiting:
+                    elsewhere.go_on()
+                return respond(connection, command, now_ms)
+            if refusal is NOT_ENOUGH:  # no other broker has more
+                return refusal
+            return self._refuse(connection, command, refusal)
+
+        return send
+
+    def _read_if_it_may(self, respond: Responder) -> Responder:
+        replication = self._replication
+
+        def read(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            return respond(connection, command, now_ms) if replication.refusal is None else BUSY
+
+        return read
+
+    def _change_if_it_may(self, respond: Responder) -> Responder:
+        """Topics and groups: whoever is no master any more would change tables that nobody takes over."""
+        replication = self._replication
+
+        def change(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            lost = replication.refusal is not None or replication.retiring
+            return NOT_AVAILABLE if lost else respond(connection, command, now_ms)
+
+        return change
+
+    def _if_slaves_are_read(self, here: Responder, else_: Responder) -> Responder:
+        """slaveReadEnable may change while the broker runs."""
+        keys = self._replication.keys
+        return lambda connection, command, now_ms: (here if keys.slave_read_enable else else_)(
+            connection, command, now_ms
+        )
+
+    def _elsewhere_or_here(self, respond: Responder) -> Responder:
+        elsewhere = self._elsewhere
+        assert elsewhere is not None
+
+        def pass_on(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            answer = elsewhere.take(connection, command, BUSY)
+            return respond(connection, command, now_ms) if answer is BUSY else answer
+
+        return pass_on
+
+    # -- while nobody may touch the store
+
+    def park(self, connection: Any, command: Command) -> Answer | None:
+        """A request came while the log is being cut."""
+        if command.code in self._always:
+            return self._always[command.code](connection, command, 0)
+        return self._parked.park(connection, command)

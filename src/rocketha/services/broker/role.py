@@ -1,0 +1,93 @@
+"""Who decides what a broker is: its configuration, or controllers.
+
+Java: ``BrokerStartup`` (brokerRole), ``ReplicasManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from twisted.internet import defer
+
+from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.state import BrokerIdentity
+from rocketha.observe.logging import make_logger
+from rocketha.services.broker.parts import Responder
+from rocketha.services.config.replication import SLAVE, ReplicationConfig
+from rocketha.services.replication.service import Replication
+
+
+class RoleSource(Protocol):
+    """See the module; one object for the life of a broker.
+
+    :ivar requests: codes that it answers itself, in every role, without the store.
+    """
+
+    requests: Mapping[int, Responder]
+
+    def begin(self) -> None:
+        """The store is recovered and the ports are open; the role is FENCED."""
+
+    def learned(self, address: str, ha_address: str) -> None:
+        """A nameserver said where the master of this slave is: its main port, its HA port; empty where not known."""
+
+    def end(self) -> defer.Deferred[None]:
+        """The broker shall stop, and still serves.  Fires when it may."""
+
+    def ready(self) -> str | None:
+        """None, or why the broker is not what it should be."""
+
+
+class ClassicRole:
+    """brokerRole, for good.
+
+    A slave that is not told by ``haMasterAddress`` learns from the nameservers where its master is.
+    """
+
+    def __init__(
+        self, replication: Replication, keys: ReplicationConfig, identity: BrokerIdentity, watch: MasterWatch
+    ) -> None:
+        self.requests: Mapping[int, Responder] = {}
+        self._replication = replication
+        self._keys = keys
+        self._identity = identity
+        self._watch = watch
+        self._log = make_logger()
+        self._complained = False
+
+    def begin(self) -> None:
+        """See the base."""
+        if self._keys.broker_role != SLAVE:
+            self._replication.lead_alone()
+            self._watch.own()
+            return
+        self._replication.follow_alone()
+        if self._keys.ha_master_address:
+            self._follow(self._keys.ha_master_address)
+
+    def learned(self, address: str, ha_address: str) -> None:
+        """See the base."""
+        if self._keys.broker_role != SLAVE:
+            return
+        if address and address != self._identity.address:
+            self._replication.master_address = address
+            self._watch.other(address)
+        if ha_address and not self._keys.ha_master_address:
+            self._follow(ha_address)
+
+    def _follow(self, ha_address: str) -> None:
+        if ha_address == self._identity.ha_address:
+            if not self._complained:
+                self._complained = True
+                self._log.error("{address} is this slave's own HA port: it can not be its master's", address=ha_address)
+            return
+        self._replication.ha_address_known(ha_address)
+
+    def end(self) -> defer.Deferred[None]:
+        """See the base."""
+        return defer.succeed(None)
+
+    def ready(self) -> str | None:
+        """See the base."""
+        return None

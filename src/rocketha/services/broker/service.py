@@ -1,0 +1,499 @@
+"""The broker as a Twisted service: a store, its ports, its clocks.
+
+Decides nothing about messages: it gives requests to the pure parts of :mod:`rocketha.broker`, carries out their
+effects, and keeps time.  Nothing is opened before ``startService``.
+
+Theory of operation.  Start: recovery in a thread, then the tables, then the ports, then registration; a request never
+meets a half-recovered store.  Serving: all work of one read is one turn (:mod:`rocketha.protocols.remoting`); at its
+end what was staged is appended as one write, answered (or left to the flusher under SYNC_FLUSH), and pulls that
+waited for it run again.  Two timers: one a second for everything that is merely periodic, one for the next deadline
+of a held pull or a delayed message.  Stop: hand the role over, unregister, flush, save, close the store, close the
+ports; between these two a former master may linger (:mod:`rocketha.services.broker.lingering`).
+
+Java: ``BrokerController``, ``BrokerStartup``.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from twisted.application import service
+from twisted.internet import defer, task
+from twisted.python.failure import Failure
+
+from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.metadata_waits import CHANGES
+from rocketha.broker.role import NOT_AVAILABLE, Role
+from rocketha.broker.state import BrokerIdentity
+from rocketha.broker.unsaved import NotSavedYet
+from rocketha.errors import ConfigError, DiskFailure, RequestRefused
+from rocketha.observe import events
+from rocketha.observe.logging import emit, lasting, make_logger
+from rocketha.observe.metrics import Registry
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.protocols.turn import Turn
+from rocketha.services.broker import metrics as broker_metrics
+from rocketha.services.broker.clock import BrokerClock
+from rocketha.services.broker.controller_mode import ControllerMode
+from rocketha.services.broker.effects import BrokerEffects
+from rocketha.services.broker.fast_port import unsupported
+from rocketha.services.broker.group import BrokerGroup, NoReplicas
+from rocketha.services.broker.lingering import Lingering
+from rocketha.services.broker.parts import make_parts
+from rocketha.services.broker.ports import BrokerPorts
+from rocketha.services.broker.registration import Registration
+from rocketha.services.broker.requests import RoleRequests
+from rocketha.services.broker.role import ClassicRole, RoleSource
+from rocketha.services.broker.upkeep import BrokerUpkeep
+from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.process.fatal import end_process
+from rocketha.services.process.physical_memory import physical_memory_bytes
+from rocketha.services.replication.jobs import LogChanges
+from rocketha.services.replication.open import open_log
+from rocketha.services.replication.service import Replication
+from rocketha.services.replication.status import ReplicationStatus
+from rocketha.services.tables.waits import NewTopics, SavedAnswers
+from rocketha.services.waiting.blocking import BlockingWork, Worker
+from rocketha.services.waiting.cold_reads import ColdReads, Read
+from rocketha.services.waiting.fetches import Fetches
+from rocketha.services.waiting.flusher import Flusher
+from rocketha.services.waiting.log_reads import LogReads
+from rocketha.services.waiting.parked_requests import ParkedRequests
+from rocketha.services.waiting.wakeups import Wakeups
+from rocketha.store.disk import Disk
+from rocketha.store.messages import RecoveryReport
+from rocketha.store.replica_log import ReplicaLog
+from rocketha.wire.remoting import Answer, Command
+
+
+class BrokerService(service.MultiService):
+    """A running broker.
+
+    :param config: see :class:`BrokerConfig`.
+    :param disk: where the store is.
+    :param listen: endpoint strings of the main port; from ``bindAddress`` and ``listenPort`` where empty.
+    :param warnings: what to log at the start.
+    :param reactor: the global one, taken at the start, where not given.
+    :param chance: where producers leave the choice of a queue to the broker.
+    :param work: makes the threads for blocking work: log, small files, the store's upkeep, reads of all sorts.
+    :param wall: seconds since 1970; the reactor's clock where not given.
+    :param pid: this process's number, for message ids and the abort file.
+    :param memory: the machine's memory, bytes.
+    :param role_source: who decides about the role; what the configuration says where not given.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        disk: Disk,
+        listen: Sequence[str] = (),
+        warnings: Sequence[str] = (),
+        reactor: Any = None,
+        chance: random.Random | None = None,
+        work: Callable[[Any, str], BlockingWork] = Worker,
+        wall: Callable[[], float] | None = None,
+        pid: Callable[[], int] = os.getpid,
+        memory: Callable[[], int] = physical_memory_bytes,
+        role_source: Callable[[BrokerService], RoleSource] | None = None,
+    ) -> None:
+        super().__init__()
+        self.setName("broker")
+        self.config = config
+        self.log = make_logger()
+        self.identity = BrokerIdentity(
+            config.broker_cluster_name,
+            config.broker_name,
+            config.broker_id,
+            _address(config.broker_ip1, config.listen_port),
+            _address(config.broker_ip2, config.replication.ha_listen_port),
+        )
+        self.recovery: RecoveryReport | None = None
+        self.serving = False
+        self.started: defer.Deferred[None] = defer.Deferred()
+        self.metrics = Registry()
+        self.disk = disk
+        self._listen = tuple(listen)
+        self._warnings = tuple(warnings)
+        self.reactor = reactor
+        self.chance, self._pid = chance or random.Random(), pid
+        self._work = work
+        self._wall, self._memory = wall, memory
+        self._role_source = role_source
+        self._failed: str | None = None
+        self._starting: defer.Deferred[Any] | None = None
+        self._flush_clock: task.LoopingCall | None = None
+        self.factories: list[RemotingFactory] = []
+        self.registration: Registration | None = None
+        self.group: BrokerGroup | None = None
+        self._lingering: Lingering | None = None
+
+    # --- what it is made of
+
+    def _build(self) -> None:
+        names = ("log", "files", "upkeep", "reads", "pulls", "queries")  # upkeep is long, and a query may be
+        self._works = [self._work(self.reactor, f"rocketha-{name}") for name in names]
+        self._log_work, self.file_work, self._upkeep_work, self._read_work, pull_work, query_work = self._works
+        parts = make_parts(
+            self.config, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
+            lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
+            self._memory(),
+        )  # fmt: skip
+        self.store, self.stats, self.state, self.rules = parts.store, parts.stats, parts.state, parts.rules
+        self.delays, self.delayed, self.held = parts.delays, parts.delayed, parts.held
+        self.sends, self.pulls, self.waiting, self.files = parts.sends, parts.pulls, parts.waiting, parts.files
+        self._turn = Turn()
+        self._turn.afterwards = self._settle
+        self.flusher = Flusher(self.store, self.waiting, self._log_work, self.as_turn)
+        self.effects = BrokerEffects(self.state, self.factories, self.files, self._topics_changed)
+        self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self._upkeep_work)
+        self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
+        self.cold = self._cold_reads(parts.consumers_reads, pull_work)
+        self.cold_queries = self._cold_reads(parts.look_ups, query_work)
+        self.delayed.fetch = self.cold.fetches.begin
+        self.delayed.failed = lambda: self.log.error("delayed messages: {trace}", trace=Failure().getTraceback())
+        self._served = dict(parts.requests)
+        for cold, reads in ((self.cold, parts.consumers_reads), (self.cold_queries, parts.look_ups)):
+            self._served |= {int(code): cold.ask for code in reads}
+        self.wakeups = Wakeups(self.held, self.delayed, self.cold.again)
+        self._changes.over = self._log_changed
+        self.parked = ParkedRequests(self.reactor)
+        self.new_topics = NewTopics(
+            self.parked, self.state, self.files, self.sends, self.request, self.as_turn, lambda: self._changes.busy
+        )
+        self.watch = MasterWatch()
+        self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
+
+    def _cold_reads(self, reads: Mapping[int, Read], work: BlockingWork) -> ColdReads:
+        fetches = Fetches(self.disk, work, self.reactor, self._now, self.as_turn, lambda: self._changes.busy)
+        return ColdReads(reads, fetches, self.request, lambda: self._requests.read_refusal())
+
+    # --- start
+
+    def startService(self) -> None:
+        """Twisted: recover, then serve; ``started`` fires when the ports are open."""
+        super().startService()
+        if self.reactor is None:
+            from twisted.internet import reactor
+
+            self.reactor = reactor
+        for warning in self._warnings:
+            self.log.warn("{warning}", warning=warning)
+        began = self.reactor.seconds()
+        self._build()
+        for work in self._works:
+            work.start()
+        self._starting = self._log_work.run(functools.partial(self._load, self._now(), self._pid()))
+        self._starting.addCallback(self._recovered, began).addErrback(self._not_started)
+
+    def _load(self, now_ms: int, pid: int) -> tuple[RecoveryReport, ReplicaLog]:
+        """In the log's thread."""
+        keys = self.config.replication
+        return open_log(self.store, self.disk, keys, self.waiting.sync_flush, now_ms, pid)
+
+    def _recovered(self, loaded: tuple[RecoveryReport, ReplicaLog], began: float) -> None:
+        self.recovery, log = report, _ = loaded
+        for note in report.notes:
+            self.log.warn("store: {note}", note=note)
+        self.files.load()
+        self._replicate(log, report)
+        if not self.running:
+            return
+        BrokerPorts(self, self.config, self._listen, self.reactor, self._turn, self.factories).open(
+            self.replication.links.factory
+        )
+        self._serve(began)
+
+    def _replicate(self, log: ReplicaLog, report: RecoveryReport) -> None:
+        keys = self.config.replication
+        self.replication = Replication(
+            log, keys, self.reactor, self.chance, self._changes, self.flusher, self.waiting, self.wakeups,
+            self.as_turn, self._now, LogReads(self._read_work), report.clean,
+        )  # fmt: skip
+        self.replication_status = ReplicationStatus(self.replication, self.state, self.waiting, self.reactor, self.wall)
+        if self._role_source is not None:
+            self.role_source = self._role_source(self)
+        elif keys.enable_controller_mode:
+            self.role_source = ControllerMode(self)
+        else:
+            self.role_source = ClassicRole(self.replication, keys, self.identity, self.watch)
+        replication = self.replication
+        self.group = BrokerGroup(
+            keys, self.reactor, self._now, self.state, self.store, self.delays, self.watch,
+            lambda: replication.own_id, lambda: self._changes.busy, self.effects.save, self._topics_changed,
+            replication, replication.elected or NoReplicas(), functools.partial(self.parked.resume, self.request),
+            self.as_turn, lambda: replication.send_refusal is None,
+        )  # fmt: skip
+        self._saved_answers = SavedAnswers(self.files, self.group.metadata)
+        self._lingering = Lingering(
+            self.reactor, keys, self.watch, self.group.forwarding, self.state.clients, self.identity, self.chance
+        )
+        if replication.elected is not None:
+            replication.elected.fit = self.group.metadata.is_fit
+        always = {**self.replication_status.requests, **self.role_source.requests}
+        served = {**self._served, **self.group.requests}
+        group = self.group
+        self._requests = RoleRequests(self.parked, served, always, replication, group.forwarded, group.forwarding)
+        self.replication.role_changed.append(self._role_changed)
+
+    def _serve(self, began: float) -> None:
+        self.serving = True
+        config = self.config
+        self._clock.start()
+        self._flush_clock = task.LoopingCall(lasting(self.flusher.kick, "a flush"))
+        self._flush_clock.clock = self.reactor
+        self._flush_clock.start(config.store.flush_interval_commit_log / 1000, now=False)
+        addresses = tuple(filter(None, (item.strip() for item in config.namesrv_addr.split(";"))))
+        period_s, timeout_s = config.register_name_server_period / 1000, config.register_broker_timeout_mills / 1000
+        self.registration = Registration(
+            self.reactor, addresses, self._registered_as, self.state.topics, period_s, timeout_s,
+            self.role_source.learned,
+        )  # fmt: skip
+        self.role_source.begin()
+        self.registration.start()
+        broker_metrics.install(self.metrics, self)
+        self.replication_status.install(self.metrics)
+        if self.group is not None:
+            self.group.install(self.metrics)
+        report = self.recovery
+        how = "new" if report is None or not report.end else "clean" if report.clean else "after a crash"
+        seconds = self.reactor.seconds() - began
+        root = config.store.store_path_root_dir
+        emit(self.log, events.BrokerStarted(self.identity.broker_name, self.identity.address, root, how, seconds))
+        self.started.callback(None)
+
+    def _not_started(self, failure: Failure) -> None:
+        self._failed = failure.getErrorMessage()
+        if not isinstance(failure.value, (ConfigError, DiskFailure)):
+            self.log.error("{trace}", trace=failure.getTraceback())
+        end_process(self.reactor, f"the broker can not start: {self._failed}")
+        self.started.errback(failure)
+        self.started.addErrback(lambda _: None)
+
+    # --- stop
+
+    @defer.inlineCallbacks
+    def stopService(self) -> Any:
+        """Twisted: leave in order; fires when the store is closed."""
+        was_serving = self.serving
+        led = was_serving and self.watch.leads
+        if was_serving:
+            yield self.role_source.end()
+            self.replication.stop()
+            self.replication_status.stop()
+        self.serving = False
+        if self.group is not None:
+            self.group.stop()
+        if self._flush_clock is not None:
+            self._clock.stop()
+            self._flush_clock.stop()
+        if self.registration is not None:
+            yield self.registration.stop()
+            yield self.files.settle()  # whoever changed a table hears before its connection ends
+        lingering = self._lingering
+        linger = was_serving and lingering is not None and lingering.wanted(led)
+        if linger and lingering is not None:
+            self._requests.only_pass_on()
+            yield self._end_store(was_serving)
+            yield lingering.begin()
+        if self.group is not None:
+            self.group.end()
+        yield defer.maybeDeferred(super().stopService)
+        for factory in self.factories:
+            factory.close_all()
+        if not linger:
+            yield self._end_store(was_serving)
+        if self._starting is not None:
+            for work in self._works:
+                work.stop()
+
+    def hurry(self) -> None:
+        """Stop without waiting for clients, if it stops."""
+        if self._lingering is not None:
+            self._lingering.hurry()
+
+    @defer.inlineCallbacks
+    def _end_store(self, was_serving: bool) -> Any:
+        if self._starting is not None:
+            yield self._starting
+            yield self._changes.idle()
+            self._turn.afterwards = None  # turns go on while it closes, in another thread
+            yield self.flusher.idle()
+            yield self.upkeep.idle()
+            yield self.files.idle()
+        if was_serving:
+            yield self._log_work.run(self._close)
+            emit(self.log, events.BrokerStopped(self.identity.broker_name, self.store.max_physical_offset))
+
+    def _close(self) -> None:
+        """In the log's thread, while nothing else runs: save and close."""
+        try:
+            self.files.save_all_blocking()
+        finally:
+            if self.replication.classic is not None and not self.store.leads:
+                self.replication.log.end_whole()
+            self.store.close(self._now())
+
+    # --- requests
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """A client is there; nothing to do before it asks."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """A client is gone: its pulls wait no more and its groups rebalance."""
+        if self.group is not None:
+            self.group.disconnected(connection)
+        for waiting in (self.held, self.cold, self.cold_queries, self.sends):
+            waiting.disconnected(connection.id)
+        for change in self.state.clients.disconnected(connection.id):
+            self.state.notify(change)
+        if self.state.effects:
+            self.effects.carry_out()
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """Answer or stage one request.
+
+        :raises RequestRefused: answered by the protocol.
+        """
+        if self._changes.busy:
+            return self._requests.park(connection, command)
+        handler = self._requests.table.get(command.code)
+        if handler is None:
+            return unsupported(command)
+        try:
+            answer = handler(connection, command, self._now())
+        except RequestRefused:
+            self.effects.carry_out()
+            raise
+        except NotSavedYet as needed:
+            refusal = self.new_topics.park(connection, command, needed.topic)
+            self.effects.carry_out()
+            return refusal
+        saves = self.effects.carry_out() if self.state.effects else ()
+        if answer is not None and (saves or command.code in CHANGES):
+            return self._saved_answers.answer(connection, command, answer, saves)
+        return answer
+
+    def turn_ended(self) -> None:
+        """Append what the turn staged, answer it, and wake who waited for it."""
+        if self.sends.staged and not self._changes.busy:
+            now_ms = self._now()
+            arrived = self.sends.commit(now_ms)
+            if arrived:
+                if self.replication.controlled:
+                    self.wakeups.stored(arrived, self.store.max_physical_offset)
+                else:
+                    self.wakeups.readable(arrived, now_ms)
+                self.replication.log_grew()
+            if self.waiting.sync_flush and (len(self.waiting) or self.replication.controlled):
+                self.flusher.kick()  # under controllers also what no sender waits for: consumers do
+        self._clock.rearm_if_earlier()
+
+    def _topics_changed(self, topics: Sequence[str]) -> None:
+        """Tell the nameservers, and let every pull of these topics run again: it may get another answer now."""
+        if self.registration is not None:
+            self.registration.register()
+        self.wakeups.topics_changed(topics, self._now())
+
+    def as_turn(self, work: Callable[[], None]) -> None:
+        """Do the work of a timer, or of news of a replica, as one turn; within one it is part of it."""
+        if self._turn.active:
+            work()
+            return
+        self._turn.active = True
+        try:
+            work()
+            self.turn_ended()
+        finally:
+            self._turn.end()
+
+    def _settle(self) -> None:
+        if not self._changes.busy:
+            self.store.settle()
+
+    # --- the role
+
+    def _role_changed(self, role: Role) -> None:
+        """Everything that depends on the role follows it."""
+        now_ms, replication = self._now(), self.replication
+        self.state.is_slave = role is not Role.MASTER
+        self._requests.role_changed(role)
+        if role is Role.MASTER:
+            self.delayed.start(now_ms)
+            self._clock.rearm_if_earlier()  # no turn need end soon
+        else:
+            self.sends.refuse(NOT_AVAILABLE)
+            self.delayed.stop()
+            self.new_topics.role_lost()
+            self.as_turn(lambda: self.wakeups.role_lost(now_ms))
+        if role is not Role.FENCED and replication.controlled:
+            number = 0 if role is Role.MASTER else replication.own_id
+            self.identity = self.state.identity = attrs.evolve(self.identity, broker_id=number)
+        if self.registration is not None:
+            self.registration.register()
+
+    def _registered_as(self) -> BrokerIdentity | None:
+        return None if self.replication.role is Role.FENCED else self.identity
+
+    def _log_changed(self) -> None:
+        """The log was cut, or made fit for another role: what waited for that, or was staged before, goes on."""
+        if self.serving:
+            self.as_turn(self.new_topics.go_on)
+            self.replication.second()
+
+    # --- time
+
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        return (self._wall or self.reactor.seconds)()
+
+    def _now(self) -> int:
+        """ms since 1970."""
+        return int(self.wall() * 1000)
+
+    def _next_due_ms(self) -> int | None:
+        waiting_ms, readers_ms = self.waiting.next_deadline_ms(), self.wakeups.next_due_ms()
+        return readers_ms if waiting_ms is None else waiting_ms if readers_ms is None else min(waiting_ms, readers_ms)
+
+    def _due(self) -> None:
+        now_ms = self._now()
+        self.waiting.expired(now_ms)
+        if not self._changes.busy:
+            self.wakeups.due(now_ms)
+
+    def _second(self) -> None:
+        now_ms = self._now()
+        self.waiting.expired(now_ms)
+        self.replication_status.second()
+        if not self._changes.busy:
+            self.upkeep.second(now_ms)
+            self.replication.second()
+
+    # --- for people and machines
+
+    def healthy(self) -> str | None:
+        """None, or why this process should be restarted."""
+        return self._failed
+
+    def ready(self) -> str | None:
+        """None, or why the broker can not serve now."""
+        if self._failed is not None:
+            return self._failed
+        if not self.serving:
+            return "starting" if self.running else "stopped"
+        if not self.store.writable(self._now()):
+            return "the store takes no messages: its disk is full or failed"
+        unready = self.role_source.ready() or self.replication.ready()
+        if unready is not None:
+            return unready
+        if self.registration is not None and not self.registration.registered:
+            return "not registered with every nameserver"
+        return None
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

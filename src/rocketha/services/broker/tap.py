@@ -1,0 +1,62 @@
+"""``twistd rocketha-broker``: options, and the service made of them.
+
+``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
+"""
+
+from __future__ import annotations
+
+import time
+
+from twisted.application import service
+from twisted.python import usage
+
+from rocketha.services.broker.service import BrokerService
+from rocketha.services.config import loading
+from rocketha.services.config.tap_options import ListenOptions
+from rocketha.services.process.second_signal import SecondSignal
+from rocketha.services.process.server import server_process
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.store.posix_disk import PosixDisk
+
+
+class Options(ListenOptions):
+    """Flags override the file."""
+
+    key_of_option = {
+        "port": "listenPort",
+        "bind": "bindAddress",
+        "data": "storePathRootDir",
+        "name": "brokerName",
+        "namesrv": "namesrvAddr",
+    }
+    longdesc = """Apache RocketMQ broker.  Reads RocketMQ's broker.conf; every key can also be given with --set."""
+    optParameters = [
+        ["config", "c", None, "RocketMQ property file (broker.conf)."],
+        ["namesrv", "n", None, "Nameservers to register with, HOST:PORT;HOST:PORT (namesrvAddr)."],
+        ["port", "p", None, "Port to listen on (listenPort, default 10911)."],
+        ["bind", "b", None, "Address to listen on (bindAddress, default 127.0.0.1)."],
+        ["data", "d", None, "Directory of the store (storePathRootDir, default ~/store)."],
+        ["name", None, None, "The broker's name (brokerName, default the host's)."],
+        *STATUS_PARAMETERS,
+    ]
+
+    loaded: loading.Loaded[loading.BrokerConfig] | None = None
+
+    def load(self) -> None:
+        """See the base."""
+        self.loaded = loading.load_broker(*self.file("broker.conf"), self.flags)
+
+
+def makeService(options: Options) -> service.IService:
+    """The broker of these options, with its status port if there is to be one."""
+    loaded = options.loaded
+    if loaded is None:
+        raise usage.UsageError("the options were not parsed")
+    broker = BrokerService(loaded.config, PosixDisk(), options.listen, loaded.warnings, wall=time.time)
+    whole = server_process(options)
+    SecondSignal(broker.hurry).setServiceParent(whole)
+    if options.status is not None:
+        install_process_metrics(broker.metrics)
+        StatusService(options.status, broker.metrics, broker.healthy, broker.ready).setServiceParent(whole)
+    broker.setServiceParent(whole)
+    return whole

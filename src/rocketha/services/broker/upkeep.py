@@ -1,0 +1,84 @@
+"""What a broker does once a second: statistics, silent clients, tables and files.
+
+Java: the scheduled tasks of ``BrokerController.initializeBrokerScheduledTasks`` and ``DefaultMessageStore``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet import defer
+from twisted.python.failure import Failure
+
+from rocketha.broker import effects as wanted
+from rocketha.broker.state import BrokerState
+from rocketha.errors import DiskFailure
+from rocketha.observe import events
+from rocketha.observe.logging import emit, make_logger
+from rocketha.services.broker.effects import BrokerEffects
+from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.tables.broker_files import BrokerFiles
+from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
+from rocketha.store.message_store import MessageStore
+
+CLIENTS_EVERY_S = 10
+
+
+class BrokerUpkeep:
+    """Of one broker.
+
+    :ivar paused: no job of the store is begun: its log is about to be cut.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, state: BrokerState, store: MessageStore, effects: BrokerEffects,
+        files: BrokerFiles, work: BlockingWork,
+    ) -> None:  # fmt: skip
+        self.paused = False
+        self._config = config
+        self._state = state
+        self._store = store
+        self._effects = effects
+        self._files = files
+        self._work = work
+        self._jobs = Underway()
+        self._seconds_run = 0
+        self._log = make_logger()
+
+    def second(self, now_ms: int) -> None:
+        """A second has passed."""
+        state = self._state
+        self._seconds_run += 1
+        state.stats.sample(now_ms)
+        if self._seconds_run % CLIENTS_EVERY_S == 0:
+            closing, changes = state.clients.expire(now_ms)
+            for change in changes:
+                state.notify(change)
+            for connection_id in closing:
+                state.effects.append(wanted.CloseConnection(connection_id, "no heartbeat for 120 s"))
+            state.locks.expire(now_ms)
+        if state.effects:
+            self._effects.carry_out()
+        for which in ("topics", "groups"):  # what the disk refused is tried again
+            self._files[which].begin()
+        if self._seconds_run % max(1, self._config.flush_consumer_offset_interval // 1000) == 0:
+            self._files["offsets"].begin()
+            self._files["delays"].begin()
+        if not self.paused:
+            for job in self._store.maintenance(now_ms):
+                self._run(job)
+
+    def _run(self, job: Any) -> None:
+        def done(result: Any) -> None:
+            failure = exception_of(result)
+            self._store.finished(job, failure)
+            if isinstance(failure, DiskFailure):
+                emit(self._log, events.DiskFailed(failure.path, failure.operation, failure.message))
+            elif isinstance(result, Failure):
+                self._log.error("{kind}: {trace}", kind=job.kind, trace=result.getTraceback())
+
+        self._jobs.add(self._work.run(job.run).addBoth(done))
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when none of its jobs is under way."""
+        return self._jobs.idle()

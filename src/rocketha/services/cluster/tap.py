@@ -1,0 +1,150 @@
+"""``twistd rocketha-cluster``: options, and the nameserver, brokers and controllers made of them.
+
+One broker without controllers shares this process with the nameserver; a group has a process for each of its brokers
+and controllers (:mod:`rocketha.services.cluster.group`).
+
+``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import time
+
+from twisted.application import service
+from twisted.python import usage
+
+from rocketha.errors import ConfigError
+from rocketha.observe.metrics import Registry
+from rocketha.services.broker.service import BrokerService
+from rocketha.services.cluster.group import GroupService
+from rocketha.services.cluster.layout import BROKERS_MAX, CONTROLLERS_MAX, Layout, Plan, check_directory
+from rocketha.services.cluster.service import ClusterService, near_address
+from rocketha.services.config import loading
+from rocketha.services.config.tap_options import KeyOptions
+from rocketha.services.namesrv import metrics as namesrv_metrics
+from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.server import server_process
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.store.posix_disk import PosixDisk
+
+BROKER_NAME = "broker-a"
+
+
+class Options(KeyOptions):
+    """Flags override the file; those of ``--set`` are the broker's."""
+
+    key_of_option = {"broker-port": "listenPort"}
+    longdesc = (
+        "A whole small RocketMQ with all data in one directory: a nameserver and a broker in one process, or a "
+        "nameserver and a process for each of several replicas and controllers, which are started again when they end."
+    )
+    optParameters = [
+        ["data", "d", "data", "Directory of everything that is kept."],
+        ["host", None, "127.0.0.1", "Address both listen on."],
+        ["namesrv-port", None, "9876", "The nameserver's port."],
+        ["brokers", None, "1", "How many replicas of one broker; more than one need controllers."],
+        ["controllers", None, None, "How many controllers; by default none for one broker, one for several."],
+        ["broker-port", None, None, "The broker's port (listenPort, default 10911); the next replica's is 10 more."],
+        ["controller-port", None, "9878", "The first controller's port; the next one's is 1 more."],
+        ["config", "c", None, "RocketMQ property file for the brokers (broker.conf)."],
+        *STATUS_PARAMETERS,
+    ]
+
+    broker: loading.Loaded[loading.BrokerConfig] | None = None
+    namesrv: loading.Loaded[loading.NamesrvConfig] | None = None
+    layout: Layout | None = None
+    """Of a group; None for a broker alone."""
+
+    def load(self) -> None:
+        """The configurations, and the layout of a group."""
+        data, host = os.path.abspath(self["data"]), self["host"]
+        brokers = self._number("brokers", 1, BROKERS_MAX)
+        if self["controllers"] is None:
+            self["controllers"] = "1" if brokers > 1 else "0"
+        controllers = self._number("controllers", 0, CONTROLLERS_MAX)
+        if brokers > 1 and not controllers:
+            raise usage.UsageError(f"--brokers {brokers} needs controllers, which elect one of them: --controllers 1")
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise usage.UsageError(f"--host {host}: an IP address is wanted") from None
+        names = {"bindAddress": host, "listenPort": self["namesrv-port"]}
+        names["kvConfigPath"] = os.path.join(data, "namesrv", "kvConfig.json")
+        try:
+            self.namesrv = loading.load_namesrv(b"", "namesrv.conf", names)
+        except ConfigError as problem:
+            raise usage.UsageError(f"--namesrv-port: {problem}") from None
+        self.flags.setdefault("bindAddress", host)
+        self.flags["storePathRootDir"] = os.path.join(data, "store")
+        self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
+        self.broker = loading.load_broker(*self.file("broker.conf"), self.flags, host_name=BROKER_NAME)
+        check_directory(data, brokers, controllers)
+        if controllers:
+            self.layout = self._group(data, brokers, controllers)
+
+    def _group(self, data: str, brokers: int, controllers: int) -> Layout:
+        if self.broker is None or self.namesrv is None:
+            raise usage.UsageError("the options were not parsed")
+        near = near_address(self["host"], 1).rpartition(":")[0]
+        ports = self.namesrv.config.listen_port, self._number("controller-port", 1, 65535)
+        file = os.path.abspath(self["config"]) if self["config"] is not None else None
+        common = ("--log-level", self["log-level"])
+        layout = Layout(data, near, *ports, brokers, controllers, self.broker.config, self.flags, file, common)
+        layout.check_ports()
+        self._check_paths(layout.broker_plans()[0])
+        return layout
+
+    def _check_paths(self, first: Plan) -> None:
+        """No two brokers of a group may write to one place."""
+        if self.broker is None:
+            return
+        alone = self.flags["storePathRootDir"]
+        for line in loading.describe(self.broker.config).decode().splitlines():
+            key, _, value = line.partition("=")
+            if key.startswith("storePath") and value and value != alone and not value.startswith(f"{alone}/"):
+                raise usage.UsageError(f"{key}={value}: each broker of a group has its own, such as {first.directory}")
+
+    def _number(self, option: str, low: int, high: int) -> int:
+        text = self[option]
+        if not (text.isascii() and text.isdecimal() and low <= int(text) <= high):
+            raise usage.UsageError(f"--{option} {text}: a number from {low} to {high} is wanted")
+        return int(text)
+
+
+def make_group(options: Options, layout: Layout, namesrv: NameServerService) -> GroupService:
+    """The group of a layout; its status port tells of the nameserver and of whether there is a master."""
+    if options.status is None:
+        return GroupService(namesrv, layout)
+    metrics = Registry()
+    install_process_metrics(metrics)
+    namesrv_metrics.install(metrics, namesrv)
+    status = StatusService(options.status, metrics, lambda: None, lambda: group.ready())
+    group = GroupService(namesrv, layout, status)
+    return group
+
+
+def makeService(options: Options) -> service.IService:
+    """The cluster of these options."""
+    if options.broker is None or options.namesrv is None:
+        raise usage.UsageError("the options were not parsed")
+    disk = PosixDisk()
+    namesrv = NameServerService(options.namesrv.config, disk, warnings=options.namesrv.warnings, seconds=time.monotonic)
+    whole = server_process(options)
+    if options.layout is not None:
+        make_group(options, options.layout, namesrv).setServiceParent(whole)
+        return whole
+    broker = BrokerService(options.broker.config, disk, warnings=options.broker.warnings, wall=time.time)
+    status = None
+    if options.status is not None:
+        install_process_metrics(broker.metrics)
+        namesrv_metrics.install(broker.metrics, namesrv)
+        status = StatusService(
+            options.status,
+            broker.metrics,
+            broker.healthy,
+            lambda: broker.ready() or namesrv_metrics.ready(namesrv),
+        )
+    ClusterService(namesrv, broker, os.path.relpath(options["data"]), status).setServiceParent(whole)
+    return whole

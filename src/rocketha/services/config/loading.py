@@ -1,0 +1,364 @@
+"""The configuration of a service: RocketMQ's property files, flags and environment, as typed values.
+
+``load_broker``, ``load_namesrv`` and ``load_controller`` take the bytes of a file, so an existing ``broker.conf``
+starts our broker.  Precedence: flag, then file, then environment, then the default.  What is wrong is a
+:class:`~rocketha.errors.ConfigError` that names file, line, key and what is allowed; what has no effect is a warning in
+the result, which the service logs.
+
+Keys and defaults: :mod:`rocketha.services.config.keys`, :mod:`rocketha.services.config.replication`,
+:mod:`rocketha.services.config.controller`.
+Must not start or open anything but the file it is given.
+Java classes: ``MixAll.properties2Object``, ``Configuration``, and the option parsing of ``BrokerStartup`` and
+``NamesrvStartup``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import attrs
+
+from rocketha.errors import ConfigError, RequestRefused
+from rocketha.protocols.endpoints import literal_host
+from rocketha.services.config import properties_file
+from rocketha.services.config.checks import check_name
+from rocketha.services.config.controller import ControllerConfig, check_secret, complete_controller
+from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.config.roles import complete_replication
+from rocketha.services.config.settings import INT_MAX, Key, Section, Value, clip, show
+from rocketha.services.config.unsupported import IGNORED, REFUSED
+
+__all__ = [
+    "BrokerConfig", "ControllerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "ReplicationConfig",
+    "StoreSettings", "all_texts", "describe", "load_broker", "load_controller", "load_namesrv", "read_file", "update",
+]  # fmt: skip
+
+_SYSTEM_ERROR, _NO_PERMISSION = 1, 16
+_NEVER = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome", "brokerConfigPath"})
+
+Config = BrokerConfig | NamesrvConfig | ControllerConfig
+CONTROLLER_ONLY = frozenset(ControllerConfig.declared()) - frozenset(NamesrvConfig.declared())
+"""Keys that in a file for both are the controller's alone."""
+
+CONTROLLER_CONNECTIONS_MAX = 10_000
+"""Every broker of every cluster is connected to every controller."""
+
+_S = TypeVar("_S", BrokerConfig, NamesrvConfig, ControllerConfig)
+
+
+@attrs.frozen(slots=True)
+class Loaded(Generic[_S]):
+    """A configuration and what a person should know about it."""
+
+    config: _S
+    warnings: tuple[str, ...]
+
+
+def load_broker(
+    data: bytes = b"",
+    name: str = "broker.conf",
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    host_name: str | None = None,
+) -> Loaded[BrokerConfig]:
+    """Build the broker's configuration.
+
+    :param data: the property file's bytes.
+    :param name: the file's name, for messages.
+    :param flags: Java's key names to texts, from the command line.
+    :param environment: ``os.environ`` where not given.
+    :param host_name: the default of ``brokerName``.
+    :raises ConfigError: anything that is wrong.
+    """
+    environment = os.environ if environment is None else environment
+    defaults = {"namesrvAddr": environment.get("NAMESRV_ADDR"), "rocketmqHome": environment.get("ROCKETMQ_HOME")}
+    texts, warnings = _collect(
+        data,
+        name,
+        flags or {},
+        defaults,
+        (BrokerConfig, StoreSettings, RemotingConfig, ReplicationConfig),
+        (NamesrvConfig, ControllerConfig),
+    )
+    config = BrokerConfig.from_texts(texts)
+    config.store = StoreSettings.from_texts(texts)
+    config.remoting = RemotingConfig.from_texts(texts)
+    config.replication = ReplicationConfig.from_texts(texts)
+    _complete_broker(config, environment, host_name, warnings)
+    complete_replication(config, config.replication, texts.keys(), name, warnings)
+    _check_broker(config, name)
+    return Loaded(config, tuple(warnings))
+
+
+def load_namesrv(
+    data: bytes = b"",
+    name: str = "namesrv.conf",
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded[NamesrvConfig]:
+    """Build the name server's configuration; arguments and errors as for :func:`load_broker`."""
+    environment = os.environ if environment is None else environment
+    defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
+    sections = (NamesrvConfig, RemotingConfig)
+    texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, ControllerConfig))
+    config = NamesrvConfig.from_texts(texts)
+    config.remoting = RemotingConfig.from_texts(texts)
+    if config.enable_controller_in_namesrv:
+        warnings = [each for each in warnings if not _is_about(each, name, CONTROLLER_ONLY)]
+    home = os.path.join(environment.get("HOME") or os.path.expanduser("~"), "namesrv")
+    config.kv_config_path = os.path.abspath(config.kv_config_path or os.path.join(home, "kvConfig.json"))
+    config.config_store_path = config.config_store_path or os.path.join(home, "namesrv.properties")
+    return Loaded(config, tuple(warnings))
+
+
+def load_controller(
+    data: bytes = b"",
+    name: str = "controller.conf",
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    embedded: bool = False,
+) -> Loaded[ControllerConfig]:
+    """Build the controller's configuration; arguments and errors as for :func:`load_broker`.
+
+    :param embedded: the file is that of the name server whose process the controller lives in: what is not a key of
+        the controller alone is the name server's affair.
+    """
+    environment = os.environ if environment is None else environment
+    defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
+    sections = (ControllerConfig, RemotingConfig)
+    texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, NamesrvConfig))
+    if embedded:
+        warnings = [each for each in warnings if _is_about(each, name, CONTROLLER_ONLY)]
+        texts.pop("listenPort", None)
+    config = ControllerConfig.from_texts(texts)
+    config.remoting = RemotingConfig.from_texts(texts)
+    if "connectionsMax" not in texts:
+        config.remoting.connections_max = CONTROLLER_CONNECTIONS_MAX
+    home = environment.get("HOME") or os.path.expanduser("~")
+    config.controller_store_path = os.path.abspath(
+        config.controller_store_path or os.path.join(home, "DLedgerController")
+    )
+    config.config_store_path = config.config_store_path or os.path.join(home, "controller", "controller.properties")
+    own = literal_host(config.peers.get(config.controller_dleger_self_id, ""))
+    if embedded and own is not None and config.bind_address and not _is_all(config.bind_address):
+        config.bind_address = ""  # it was the name server's: this one listens where the others look for it
+    complete_controller(config, name, warnings)
+    if config.raft_secret_file:
+        config.raft_secret = check_secret(config.raft_secret_file, read_file(config.raft_secret_file))
+    return Loaded(config, tuple(warnings))
+
+
+def _is_all(address: str) -> bool:
+    """Whether listening there is listening on every address, the peer's among them: 0.0.0.0 or ::, as behind NAT."""
+    return ipaddress.ip_address(address).is_unspecified
+
+
+def _is_about(warning: str, name: str, keys: Iterable[str]) -> bool:
+    """Whether a warning of :func:`_collect` is about one of these keys of the file."""
+    key = warning.removeprefix(f"{name}, line ").partition(": ")[2].partition(" ")[0]
+    return key in keys
+
+
+def read_file(path: str) -> bytes:
+    """The bytes of a configuration file.
+
+    :raises ConfigError: it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read(properties_file.FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _collect(
+    data: bytes,
+    name: str,
+    flags: Mapping[str, str],
+    environment: Mapping[str, str | None],
+    sections: Sequence[type[Section]],
+    others: Sequence[type[Section]],
+) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """Key to text and place, the strongest source last; and the warnings."""
+    known: dict[str, Key] = {}
+    for section in sections:
+        known.update((key, declaration) for key, (_, declaration) in section.declared().items())
+    texts = {key: (value, f"environment of {key}") for key, value in environment.items() if value}
+    warnings: list[str] = []
+    seen: dict[str, int] = {}
+    for key, value, line in properties_file.parse(data, name):
+        where = f"{name}, line {line}"
+        if key in seen:
+            warnings.append(f"{where}: {key} stands in line {seen[key]} too; this line counts")
+        seen[key] = line
+        if key not in known:
+            warnings.append(f"{where}: {_judge_unknown(key, value, where, known, others)}")
+            continue
+        reason = known[key].no_effect
+        if reason and value.strip() != show(known[key].default):
+            warnings.append(f"{where}: {key} has no effect: {reason}")
+        texts[key] = (value, where)
+    for key, value in flags.items():
+        if key not in known:
+            raise ConfigError(f"flag {key}: {_judge_unknown(key, value, 'flag', known, others)}")
+        texts[key] = (value, f"flag {key}")
+    return texts, warnings
+
+
+def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], others: Sequence[type[Section]]) -> str:
+    if key in REFUSED:
+        allowed, reason = REFUSED[key]
+        if value.strip().lower() not in [word.lower() for word in allowed]:
+            words = " or ".join(repr(word) for word in allowed)
+            raise ConfigError(f"{where}: {key}={clip(value)!r} is refused, allowed is {words}: {reason}")
+        return f"{key} has no effect: no other value is supported"
+    if key in IGNORED:
+        return f"{key} has no effect: {IGNORED[key]}"
+    if any(key in other.declared() for other in others):
+        return f"{key} has no effect: it is a key of another service"
+    near = difflib.get_close_matches(key, list(known), n=1)
+    return f"{clip(key)} is not a key of RocketMQ or rocketha" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _complete_broker(
+    config: BrokerConfig, environment: Mapping[str, str], host_name: str | None, warnings: list[str]
+) -> None:
+    """Fill in what depends on the host."""
+    if not config.broker_name:
+        config.broker_name = socket.gethostname() if host_name is None else host_name
+        if check_name(config.broker_name) is not None:
+            config.broker_name = "DEFAULT_BROKER"
+    if not config.broker_ip1:
+        config.broker_ip1 = config.bind_address or "127.0.0.1"
+        if ipaddress.ip_address(config.broker_ip1).is_unspecified:
+            config.broker_ip1 = _own_address(config.broker_ip1)
+            warnings.append(f"brokerIP1 is not set: clients will be told {config.broker_ip1}")
+    config.broker_ip2 = config.broker_ip2 or config.broker_ip1
+    store = config.store
+    home = environment.get("HOME") or os.path.expanduser("~")
+    store.store_path_root_dir = os.path.abspath(store.store_path_root_dir or os.path.join(home, "store"))
+    store.store_path_commit_log = os.path.abspath(
+        store.store_path_commit_log or os.path.join(store.store_path_root_dir, "commitlog")
+    )
+    store.mapped_file_size_consume_queue = -(-store.mapped_file_size_consume_queue // 20) * 20
+
+
+def _own_address(wildcard: str) -> str:
+    """The address this host would speak from; no packet is sent.  Loopback where there is no network."""
+    family = socket.AF_INET6 if ":" in wildcard else socket.AF_INET
+    probe = "2001:db8::1" if family == socket.AF_INET6 else "192.0.2.1"
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as datagram:
+            datagram.connect((probe, 9))
+            return str(datagram.getsockname()[0])
+    except OSError:
+        return "::1" if family == socket.AF_INET6 else "127.0.0.1"
+
+
+def _check_broker(config: BrokerConfig, name: str) -> None:
+    """Rules between keys.  None of these keys is live: an update could break the rule.
+
+    :raises ConfigError: one of them is broken.
+    """
+    store = config.store
+    if config.fast_port_enable and config.listen_port < 3:
+        raise ConfigError(
+            f"{name}: listenPort={config.listen_port} leaves no fast port two below, allowed is 3 to 65535"
+        )
+    room = store.mapped_file_size_commit_log - store.max_message_size
+    if room < 64 << 10:
+        raise ConfigError(
+            f"{name}: maxMessageSize={store.max_message_size} does not fit into a file of "
+            f"mappedFileSizeCommitLog={store.mapped_file_size_commit_log}, allowed is 64 KiB less"
+        )
+    if config.remoting.frame_max_length - store.max_message_size < 64 << 10:
+        raise ConfigError(
+            f"{name}: maxMessageSize={store.max_message_size} does not fit into a frame of "
+            f"frameMaxLength={config.remoting.frame_max_length}, allowed is 64 KiB less"
+        )
+    ratios = (
+        store.disk_max_used_space_ratio,
+        store.disk_space_clean_forcibly_ratio,
+        store.disk_space_warning_level_ratio,
+    )
+    if list(ratios) != sorted(ratios):
+        raise ConfigError(
+            f"{name}: diskMaxUsedSpaceRatio={ratios[0]}, diskSpaceCleanForciblyRatio={ratios[1]}, "
+            f"diskSpaceWarningLevelRatio={ratios[2]} are refused, allowed is an ascending order"
+        )
+    index_bytes = 40 + 4 * store.max_hash_slot_num + 20 * store.max_index_num
+    if index_bytes > INT_MAX:
+        raise ConfigError(
+            f"{name}: maxHashSlotNum={store.max_hash_slot_num} and maxIndexNum={store.max_index_num} "
+            f"make an index file of {index_bytes} bytes, allowed is up to {INT_MAX}"
+        )
+
+
+def _sections(config: Config) -> list[Section]:
+    if isinstance(config, BrokerConfig):
+        return [config, config.store, config.remoting, config.replication]
+    return [config, config.remoting]
+
+
+def all_texts(config: Config) -> dict[str, str]:
+    """Every key and its present value."""
+    texts: dict[str, str] = {}
+    for section in _sections(config):
+        texts.update(section.as_texts())
+    return texts
+
+
+def describe(config: Config) -> bytes:
+    """The body of GET_BROKER_CONFIG (26) and GET_NAMESRV_CONFIG (319): sorted ``key=value`` lines."""
+    return "".join(f"{key}={value}\n" for key, value in sorted(all_texts(config).items())).encode()
+
+
+def update(config: Config, body: bytes) -> dict[str, tuple[str, str]]:
+    """Apply the body of UPDATE_BROKER_CONFIG (25) or UPDATE_NAMESRV_CONFIG (318): all of it or nothing.
+
+    Unlike Java's deny-list (CVE-2023-33246, CVE-2023-37582) this is an allow-list.
+
+    :returns: key to (old, new) text of what really changed, for the audit line.
+    :raises RequestRefused: NO_PERMISSION (16) unless ``configUpdateEnable`` is set and every key may change in a
+        running process; SYSTEM_ERROR (1) for a bad value.
+    """
+    if not config.config_update_enable:
+        raise RequestRefused(
+            _NO_PERMISSION,
+            "changing the configuration by request is off; set configUpdateEnable=true and restart to allow it",
+        )
+    changed: dict[str, tuple[str, str]] = {}
+    for section, attribute, key, value in _changes(config, body):
+        old = getattr(section, attribute)
+        if old != value:
+            setattr(section, attribute, value)
+            changed[key] = (show(old), show(value))
+    return changed
+
+
+def _changes(config: Config, body: bytes) -> list[tuple[Section, str, str, Value]]:
+    """What a request wants changed, each key allowed and each value good."""
+    try:
+        wanted = {entry.key: entry.value for entry in properties_file.parse(body, "request")}
+    except ConfigError as error:
+        raise RequestRefused(_SYSTEM_ERROR, str(error)) from None
+    black_list = _NEVER | {word.strip() for word in config.config_black_list.split(";")}
+    owners = {key: (section, *found) for section in _sections(config) for key, found in section.declared().items()}
+    changes: list[tuple[Section, str, str, Value]] = []
+    for key, raw in wanted.items():
+        if key in black_list:
+            raise RequestRefused(_NO_PERMISSION, "Can not update config in black list.")
+        if key not in owners or not owners[key][2].live:
+            raise RequestRefused(_NO_PERMISSION, f"{clip(key)} can not be changed in a running process")
+        section, attribute, declaration = owners[key]
+        try:
+            changes.append((section, attribute, key, declaration.parse(raw)))
+        except ValueError as error:
+            raise RequestRefused(_SYSTEM_ERROR, f"{key}={clip(raw)!r} is refused, allowed is {error}") from None
+    return changes

@@ -1,0 +1,91 @@
+"""What the options of all commands have in common: flags over a file, endpoint strings, and errors with their place.
+
+Nothing is opened but the configuration file; what is wrong is a ``usage.UsageError`` before anything starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.testing import MemoryReactor
+from twisted.python import usage
+
+from rocketha.errors import ConfigError
+from rocketha.services.config import loading
+from rocketha.services.process.status import check_status_options
+
+
+class KeyOptions(usage.Options):
+    """Options that are configuration keys.
+
+    :cvar key_of_option: option -> the key it stands for.
+    :ivar flags: keys given on the command line.
+    :ivar listen: endpoint strings.
+    :ivar status: where the status port is to be, if there is to be one.
+    """
+
+    key_of_option: ClassVar[Mapping[str, str]] = {}
+    synopsis = "[options]"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flags: dict[str, str] = {}
+        self.listen: list[str] = []
+        self.status: str | None = None
+
+    def opt_set(self, pair: str) -> None:
+        """KEY=VALUE: one configuration key; may be repeated."""
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise usage.UsageError(f"--set {pair}: KEY=VALUE is wanted")
+        self.flags[key.strip()] = value
+
+    opt_s = opt_set
+
+    def load(self) -> None:
+        """Make the configuration of file and flags.
+
+        :raises ConfigError: something in them is wrong.
+        """
+        raise NotImplementedError
+
+    def file(self, name: str) -> tuple[bytes, str]:
+        """Content and path of ``--config``; without one nothing, and this name for it.
+
+        :raises ConfigError: it cannot be read.
+        """
+        path = self["config"]
+        return (loading.read_file(path), path) if path is not None else (b"", name)
+
+    def postOptions(self) -> None:
+        """Check everything that can be checked without opening anything but the file."""
+        for option, key in self.key_of_option.items():
+            if self[option] is not None:
+                self.flags[key] = self[option]
+        try:
+            self.load()
+        except ConfigError as problem:
+            raise usage.UsageError(str(problem)) from None
+        self.status = check_status_options(self)
+        for description in self.listen:
+            _check_endpoint(description)
+
+
+class ListenOptions(KeyOptions):
+    """The same with ``--listen``."""
+
+    def opt_listen(self, description: str) -> None:
+        """An endpoint string to listen on instead, such as tcp:9876:interface=127.0.0.1; may be repeated."""
+        self.listen.append(description)
+
+    opt_l = opt_listen
+
+
+def _check_endpoint(description: str) -> None:
+    """Whether an endpoint string can be understood; nothing is opened."""
+    try:
+        serverFromString(MemoryReactor(), description)
+    except Exception as problem:
+        raise usage.UsageError(f"--listen {description}: {problem}") from None

@@ -1,0 +1,212 @@
+"""The requests that a controller answers whether it leads or not, and those for its operators.
+
+1005 comes from the Raft state, 1009 and 1010 act on the configuration, 11001 to 11005 are rocketha's own: a status for
+people, "do you hear this broker" for the other controllers, leadership transfer and membership change.  Decides nothing
+about broker sets.
+
+Java: ``ControllerRequestProcessor.handleControllerGetMetadataInfo``, ``handleGetControllerConfig``,
+``handleUpdateControllerConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet import defer
+
+from rocketha.broker import fields
+from rocketha.controller import answers
+from rocketha.controller.codes import PrivateCode
+from rocketha.controller.liveness import ReplicaKey
+from rocketha.controller.state import ControllerState
+from rocketha.errors import ConfigError, RequestRefused
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.endpoints import is_loopback, parse_peers
+from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.raft.errors import NotLeader, RaftRefused, Transferring
+from rocketha.raft.membership import MembersChange
+from rocketha.raft.messages import Members
+from rocketha.services.config.controller import ControllerConfig
+from rocketha.services.config.loading import describe, update
+from rocketha.services.controller.notices import Notices
+from rocketha.services.controller.watch import Watch
+from rocketha.services.raft.options import RaftView
+from rocketha.services.raft.requests import NotDone
+from rocketha.services.raft.service import RaftService
+from rocketha.wire import json_dialect
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+Method = Callable[[RemotingProtocol, Command], "Answer | defer.Deferred[Any]"]
+
+
+class OwnAnswers:
+    """See the module.
+
+    :ivar methods: request code -> what answers it.
+    """
+
+    def __init__(
+        self, config: ControllerConfig, raft: RaftService, watch: Watch, notices: Notices, state: ControllerState
+    ) -> None:
+        self._config = config
+        self._raft = raft
+        self._watch = watch
+        self._notices = notices
+        self._state = state
+        self._log = make_logger()
+        self.methods: Mapping[int, Method] = {
+            RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,
+            RequestCode.GET_CONTROLLER_CONFIG: self._get_config,
+            RequestCode.UPDATE_CONTROLLER_CONFIG: self._update_config,
+            PrivateCode.STATUS: self._status,
+            PrivateCode.DO_YOU_HEAR: self._do_you_hear,
+            PrivateCode.TRANSFER: self._transfer,
+            PrivateCode.MEMBERS: self._members,
+        }
+
+    # -- Java's ---------------------------------------------------------------------------------------------------
+
+    def _metadata(self, connection: RemotingProtocol, command: Command) -> Answer:
+        raft, config = self._raft, self._config
+        leader, address = raft.leader_id, raft.leader_address
+        peers = self._addresses()
+        return answers.metadata(
+            config.controller_dleger_group, leader if address else "", address, raft.is_leader, peers
+        )
+
+    def _get_config(self, connection: RemotingProtocol, command: Command) -> Answer:
+        return Answer(body=describe(self._config))
+
+    def _update_config(self, connection: RemotingProtocol, command: Command) -> Answer:
+        changed = update(self._config, command.body)
+        for key, (old, new) in changed.items():
+            self._log.warn(
+                "{peer} changed {key} from {old} to {new}", peer=connection.peer, key=key, old=old, new=new
+            )  # fmt: skip
+        return Answer()
+
+    # -- the other controllers' -----------------------------------------------------------------------------------
+
+    def _do_you_hear(self, connection: RemotingProtocol, command: Command) -> Answer:
+        found = command.fields
+        key = ReplicaKey(
+            fields.text(found, "clusterName"), fields.text(found, "brokerName"), fields.long(found, "brokerId")
+        )
+        liveness = self._watch.liveness
+        age_ms = liveness.age_ms(key, self._watch.now_ms())
+        told = {"connected": "true" if liveness.connected(key) else "false"}
+        if age_ms is not None:
+            told["heardMillisAgo"] = str(max(0, age_ms))
+        return Answer(fields=told)
+
+    # -- operators' -----------------------------------------------------------------------------------------------
+
+    def _addresses(self) -> dict[str, str]:
+        try:
+            return dict(self._raft.node.members.addresses)
+        except RuntimeError:
+            return dict(self._config.peers)
+
+    def _status(self, connection: RemotingProtocol, command: Command) -> Answer:
+        return Answer(body=json_dialect.dumps(self.describe()))
+
+    def describe(self) -> dict[str, Any]:
+        """What this controller knows of itself, for people."""
+        raft, watch = self._raft, self._watch
+        found: dict[str, Any] = {
+            "group": self._config.controller_dleger_group,
+            "id": self._config.controller_dleger_self_id,
+            "leader": raft.leader_id,
+            "leaderAddress": raft.leader_address,
+            "isLeader": raft.is_leader,
+            "brokerSets": sum(1 for _ in self._state.groups()),
+            "brokersHeard": len(watch.liveness),
+            "heartbeats": watch.heartbeats,
+            "suspicions": {str(key): state.value for key, state in sorted(watch.suspicions.states().items())},
+            "noticesPending": self._notices.pending,
+            "appliedIndex": self._state.index,
+        }
+        view = self.raft_view()
+        if view is None:
+            return found
+        node = view.node
+        members = node.members
+        found |= {
+            "role": node.role.value,
+            "term": node.term,
+            "committedIndex": node.commit,
+            "firstIndex": view.first_index,
+            "snapshotIndex": view.snapshot_index,
+            "members": {name: members.addresses.get(name, "") for name in sorted(members.ids())},
+            "voters": sorted(members.voters),
+            "learners": sorted(members.learners | members.learners_next),
+            "changing": bool(members.outgoing),
+            "hears": sorted(view.hears),
+            "matchIndex": {name: peer.match for name, peer in sorted(node.peers.items())},
+        }
+        return found
+
+    def raft_view(self) -> RaftView | None:
+        """The Raft member as it is; None before it has recovered its log."""
+        started = self._raft.started
+        return self._raft.status() if started.called and self._raft.running else None
+
+    def _check_operator(self, connection: RemotingProtocol) -> None:
+        if not is_loopback(connection.peer_host) and not self._config.remote_admin_enable:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                "this is granted on the controller's own machine only; remoteAdminEnable=true allows it from others",
+            )
+
+    def _transfer(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+        self._check_operator(connection)
+        to = fields.text(command.fields, "to", 32)
+        self._log.warn("{peer} asks to hand leadership to {to}", peer=connection.peer, to=to)
+        try:
+            return self._raft.transfer(to).addCallbacks(lambda _: Answer(), _operator_excuse)
+        except (RaftRefused, RuntimeError) as problem:
+            return _refusal(problem)
+
+    def _members(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+        self._check_operator(connection)
+        try:
+            change = MembersChange(
+                _peers(command, "add"),
+                _peers(command, "learn"),
+                _ids(command.fields.get("remove", "")),  # type: ignore[arg-type]
+            )
+        except ConfigError as problem:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(problem)) from None
+        self._log.warn("{peer} asks to change the members: {change}", peer=connection.peer, change=str(change))
+        try:
+            changing = self._raft.change_members(change)
+        except (RaftRefused, RuntimeError) as problem:
+            return _refusal(problem)
+        return changing.addCallbacks(_changed, _operator_excuse)
+
+
+def _peers(command: Command, name: str) -> Mapping[str, str]:
+    text = command.fields.get(name, "")
+    return parse_peers(text) if text else {}
+
+
+def _ids(text: str) -> frozenset[str]:
+    return frozenset(each.strip() for each in text.split(";") if each.strip())
+
+
+def _changed(members: Members) -> Answer:
+    peers = ";".join(f"{name}-{members.addresses.get(name, '')}" for name in sorted(members.ids()))
+    return Answer(fields={"peers": peers})
+
+
+def _refusal(problem: Exception) -> Answer:
+    if isinstance(problem, NotLeader | Transferring):
+        return Answer(int(ResponseCode.CONTROLLER_NOT_LEADER), answers.NOT_LEADER.remark)
+    return answers.refusal(ResponseCode.SYSTEM_ERROR, str(problem))
+
+
+def _operator_excuse(failure: Any) -> Answer:
+    failure.trap(RaftRefused, NotDone)
+    return _refusal(failure.value)

@@ -1,0 +1,468 @@
+"""A controller as a Twisted service: the port, the requests, the log behind them, and what follows from decisions.
+
+Decides nothing: requests are read by :mod:`rocketha.controller.requests`, decided by
+:class:`~rocketha.controller.state.ControllerState` when the Raft group has committed them, and who is dead is the
+affair of :mod:`rocketha.controller.suspicion`.  Nothing is opened before ``startService``; the reactor enters there, or
+is given by a test or the simulator.
+
+Theory of operation.  One port serves remoting and Raft.  A request that may change the state becomes a log entry with
+the evidence this leader has, and its answer is the outcome of applying it; one that asks is answered after a barrier,
+which many share.  A request that would change nothing is answered after a barrier too, without an entry, unless
+something else about its set is on its way.  Before an election or a registration is decided a master that is not heard
+is asked whether it lives.  A controller that does not lead answers as Java's does, 2007.
+
+Java: ``ControllerManager``, ``ControllerRequestProcessor``, ``DLedgerController``.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from twisted.application import service, strports
+from twisted.internet import defer
+from twisted.python import log
+
+from rocketha.broker.fair_budget import FairBudget, held_bytes
+from rocketha.controller import answers, heartbeats
+from rocketha.controller.group import GroupKey
+from rocketha.controller.requests import Caller, Intent, Question, Requests
+from rocketha.controller.state import ControllerState
+from rocketha.controller.watched import master_key
+from rocketha.errors import RequestRefused
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.protocols.shared_port import SharedPort
+from rocketha.protocols.turn import Turn
+from rocketha.raft.config import RaftConfig
+from rocketha.services.config import views
+from rocketha.services.config.controller import ControllerConfig
+from rocketha.services.controller.answers import OwnAnswers
+from rocketha.services.controller.elections import Elections
+from rocketha.services.controller.excuses import FULL, excuse
+from rocketha.services.controller.machine import ControllerMachine
+from rocketha.services.controller.notices import Notices
+from rocketha.services.controller.sequencer import Sequencer
+from rocketha.services.controller.watch import TICK_S, Watch
+from rocketha.services.process.ticker import Ticker
+from rocketha.services.raft.options import RaftOptions, RaftView
+from rocketha.services.raft.service import RaftService
+from rocketha.services.waiting.blocking import BlockingWork
+from rocketha.store.disk import Disk
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+_TELLING = frozenset(
+    {
+        RequestCode.CONTROLLER_ELECT_MASTER,
+        RequestCode.CONTROLLER_REGISTER_BROKER,
+        RequestCode.CONTROLLER_GET_REPLICA_INFO,
+    }
+)
+"""Requests whose answers may tell a broker that it is the master."""
+
+_NAMING = frozenset(
+    {
+        RequestCode.CONTROLLER_REGISTER_BROKER,
+        RequestCode.CONTROLLER_GET_NEXT_BROKER_ID,
+        RequestCode.CONTROLLER_APPLY_BROKER_ID,
+    }
+)
+"""Requests that say which cluster the broker at the other end belongs to."""
+
+
+WAITING_MAX = 20_000
+WAITING_BYTES_MAX = 64 * 1024 * 1024
+"""Requests that wait for the log, for a majority, or for what a probe finds, and the memory that they take."""
+
+
+class Counts(NamedTuple):
+    """What a controller counts; see :mod:`rocketha.services.controller.metrics`."""
+
+    sets: int
+    headless: int
+    heard: int
+    heartbeats: int
+    open: int
+    suspected: int
+    deaths: int
+    elections: int
+    notices: int
+
+
+class ControllerService(service.MultiService):
+    """A running controller.
+
+    :param disk: where the log is kept.
+    :param chance: election timeouts and the like.
+    :param listen: endpoint strings; from the configuration where empty.
+    :param reactor: the global one, taken at the start, where not given.
+    :param seconds: a clock that never goes back; the reactor's where not given.
+    :param wall: time of day, for the audit trail.
+    :param work: makes the threads for blocking work, from reactor and name.
+    :param on_fatal: what ends the process, given a reason.
+    """
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        disk: Disk,
+        chance: random.Random,
+        listen: Sequence[str] = (),
+        warnings: Sequence[str] = (),
+        reactor: Any = None,
+        seconds: Callable[[], float] | None = None,
+        wall: Callable[[], float] = time.time,
+        work: Callable[[Any, str], BlockingWork] | None = None,
+        on_fatal: Callable[[str], None] | None = None,
+        raft_options: RaftOptions | None = None,
+    ) -> None:
+        super().__init__()
+        self.setName("controller")
+        self.config = config
+        self.log = make_logger()
+        self._disk = disk
+        self._chance = chance
+        self._listen = tuple(listen) or (
+            views.endpoint(config.bind_address, config.listen_port, config.remoting.server_socket_backlog),
+        )
+        self._warnings = tuple(warnings)
+        self._reactor = reactor
+        self._seconds = seconds
+        self._wall = wall
+        self._work = work
+        self._on_fatal = on_fatal
+        self._raft_options = raft_options
+        self._raft: RaftService | None = None
+        self._parts: list[service.IService] = []
+        self.factory: SharedPort | None = None
+        self._ticker: Ticker | None = None
+        self._clusters: dict[int, str] = {}  # connection -> the cluster its broker named
+        self._waiting = FairBudget(WAITING_MAX, WAITING_BYTES_MAX)
+        self._led = False
+        self.refusals = 0
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    @property
+    def raft(self) -> RaftService:
+        """The member of the group; there once the service is started."""
+        if self._raft is None:
+            raise RuntimeError("the controller is not started")
+        return self._raft
+
+    @property
+    def leading(self) -> bool:
+        """Whether this controller decides."""
+        return self._raft is not None and self._raft.is_leader
+
+    def healthy(self) -> str | None:
+        """None: what is fatal ends the process."""
+        return None
+
+    def ready(self) -> str | None:
+        """None, or why requests cannot be answered, here or by the leader that 1005 names."""
+        if not self.running or self._raft is None:
+            return "stopped"
+        return None if self._raft.leader_id else "no controller leads: is a majority running?"
+
+    def raft_view(self) -> RaftView | None:
+        """The Raft member for metrics; None while it does not run."""
+        return self._own.raft_view() if self._raft is not None else None
+
+    def counts(self) -> Counts:
+        """Numbers for metrics; of a running controller."""
+        watch, groups = self._watch, list(self.state.groups())
+        return Counts(
+            len(groups), sum(group.master_id is None for group in groups), len(watch.liveness), watch.heartbeats,
+            len(watch.suspicions.states()), watch.suspected, watch.deaths, self._elections.count,
+            self._notices.pending,
+        )  # fmt: skip
+
+    def privilegedStartService(self) -> None:
+        """Twisted: open the port, while still allowed to take a low one."""
+        self._prepare()
+        super().privilegedStartService()
+
+    def startService(self) -> None:
+        """Twisted: serve.  A port that is taken is an error, not a controller without a port."""
+        self._prepare()
+        super().startService()
+        self._ticker = Ticker(self._reactor, self._tick, TICK_S)
+        self._ticker.start()
+        for warning in self._warnings:
+            self.log.warn("{warning}", warning=warning)
+        self.log.info(
+            "controller {id} of {group} listens on {listen}, advertised as {address}",
+            id=self.config.controller_dleger_self_id, group=self.config.controller_dleger_group,
+            listen=", ".join(self._listen), address=self.config.self_address,
+        )  # fmt: skip
+
+    @defer.inlineCallbacks
+    def stopService(self) -> Any:
+        """Twisted: hand leadership over, close the port and the log; fires when all is closed."""
+        if self._ticker is not None:
+            self._ticker.stop()
+        self._ticker = None
+        yield defer.maybeDeferred(super().stopService)
+        if self._raft is not None:
+            self._role_changed()
+            self._notices.cancel()
+            self._watch.stop()
+        if self.factory is not None:
+            self.factory.close_all()
+        for part in self._parts:
+            yield defer.maybeDeferred(part.disownServiceParent)
+        self._parts = []
+        self._raft = None
+        self._clusters.clear()
+        self.log.info("controller stopped")
+
+    def _prepare(self) -> None:
+        if self._raft is not None:
+            return
+        if self._reactor is None:
+            from twisted.internet import reactor
+
+            self._reactor = reactor
+        config, reactor_ = self.config, self._reactor
+        self.state = ControllerState()
+        self._elections = Elections(
+            config, self.state, reactor_.seconds, self._wall, lambda event: self._sequencer.propose(event)
+        )
+        self._watch = Watch(
+            reactor_, self._seconds or reactor_.seconds, config, self.state, self.other_voters, self._elections.elect
+        )
+        self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
+        self._requests = Requests(self.state, self._watch, config)
+        turn = Turn()
+        raft = self._raft = self._make_raft(turn)
+        self._sequencer = Sequencer(self.state, raft)
+        self._elections.attach(self._watch, self._notices, raft.barrier)
+        raft.on_role(self._role_changed)
+        # A log that cannot be used was told to on_fatal: only what follows here is news.
+        raft.started.addCallbacks(lambda _: self._recovered(), lambda _: None).addErrback(
+            lambda why: log.err(why, "what follows the recovery of the log failed")
+        )
+        self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state)
+        self.factory = SharedPort(self, reactor_, raft.port, views.limits(config.remoting), turn=turn)
+        self._parts = [raft, *(strports.service(each, self.factory, reactor_) for each in self._listen)]
+        for part in self._parts:
+            part.setServiceParent(self)
+
+    def _make_raft(self, turn: Turn) -> RaftService:
+        config = self.config
+        node = config.controller_dleger_self_id
+        options = self._raft_options or RaftOptions()
+        tick_ms = options.tick_s * 1000
+        core = RaftConfig(
+            id=node,
+            election_ticks=max(2, round(config.raft_election_timeout / tick_ms)),
+            heartbeat_ticks=max(1, round(config.raft_heartbeat_interval / tick_ms)),
+            preferred=tuple(each.strip() for each in config.raft_preferred_leaders.split(";") if each.strip()),
+            cautious=config.raft_cautious,
+            lease_reads=config.raft_lease_reads,
+        )
+        return RaftService(
+            node,
+            config.controller_dleger_group,
+            config.peers,
+            posixpath.join(config.controller_store_path, f"raft-{node}"),
+            self._disk,
+            ControllerMachine(self.state, self._elections.applied),
+            self._chance,
+            reactor=self._reactor,
+            work=self._work,
+            options=options,
+            config=core,
+            turn=turn,
+            on_fatal=self._on_fatal,
+            join=config.raft_join_existing,
+            secret=config.raft_secret,
+            seconds=self._seconds,
+        )
+
+    def _recovered(self) -> None:
+        """The log is open.  A group of one need not wait whether somebody else leads; the core knows where it must."""
+        self._elections.replayed = self.raft.node.last_index
+        members = self.raft.node.members
+        if members.voters == {self.config.controller_dleger_self_id} and not members.outgoing:
+            self.raft.node.campaign()
+            self.raft.wake()
+
+    def other_voters(self) -> Mapping[str, str]:
+        """Id to ``host:port`` of the controllers that vote besides this one."""
+        own = self.config.controller_dleger_self_id
+        try:
+            members = self.raft.node.members
+        except RuntimeError:
+            return {}
+        return {node: members.addresses.get(node, "") for node in members.voters if node != own}
+
+    def _tick(self) -> None:
+        try:
+            self._watch.tick()
+            self._elections.tick()
+        except Exception:
+            self.log.failure("the tick failed; it goes on")
+
+    def _role_changed(self) -> None:
+        leading = self.leading and self.running
+        if leading and not self._led:
+            self._led = True
+            self.log.info("controller {id} leads", id=self.config.controller_dleger_self_id)
+            self._watch.led()
+            self._elections.led()
+        elif self._led and not leading:
+            self._led = False
+            self.log.info("controller {id} leads no more", id=self.config.controller_dleger_self_id)
+            self._elections.deposed()
+            self._watch.deposed()
+            self._notices.cancel()
+
+    # -- what connections say -------------------------------------------------------------------------------------
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """A connection is up: nothing to do before it asks."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """A connection ended: its brokers are suspects."""
+        self._clusters.pop(connection.id, None)
+        if self.running:
+            self._watch.connection_lost(connection.id)
+
+    def turn_ended(self) -> None:
+        """Nothing is staged here."""
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """Answer one request, now or later."""
+        code = command.code
+        if code == RequestCode.BROKER_HEARTBEAT:
+            return self._heartbeat(connection, command)
+        size = held_bytes(command)
+        if not self._waiting.take(connection.id, size):
+            return self._audited(connection, command, FULL)
+        try:
+            result = self._begin(connection, command)
+        except RequestRefused as refusal:
+            result = Answer(refusal.code, refusal.remark)
+        except Exception:
+            self._waiting.give_back(connection.id, size)
+            raise
+        return self._later(connection, command, result, size)
+
+    def _begin(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+        own = self._own.methods.get(command.code)
+        if own is not None:
+            return own(connection, command)
+        if command.code in _NAMING and command.fields.get("clusterName"):
+            self._clusters[connection.id] = command.fields["clusterName"]
+        doubt = self._doubt(connection, command)
+        if doubt is None:
+            return self._take(connection, command)
+        return doubt.addCallback(lambda _: self._take(connection, command))
+
+    def _later(
+        self, connection: RemotingProtocol, command: Command, result: Answer | defer.Deferred[Any], size: int
+    ) -> Answer | None:
+        """Give the answer when it is there; until then the request has its place among those that wait."""
+        if isinstance(result, defer.Deferred):
+            result.addErrback(excuse, self.log)
+            result.addCallback(lambda answer: self._audited(connection, command, answer))
+
+            def say(answer: Answer) -> None:
+                self._waiting.give_back(connection.id, size)
+                if not command.is_oneway:
+                    connection.answer(command.opaque, answer)
+
+            result.addCallback(say)
+            return None
+        self._waiting.give_back(connection.id, size)
+        return self._audited(connection, command, result)
+
+    def _audited(self, connection: RemotingProtocol, command: Command, answer: Answer) -> Answer:
+        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_NOT_LEADER) and self.factory is not None:
+            self.refusals += 1
+            self.factory.complain(
+                "request {code} of {peer} refused with {answer}: {remark}; it named {names}",
+                code=command.code, peer=connection.peer, answer=answer.code, remark=answer.remark,
+                names=dict(list(command.fields.items())[:8]),
+            )  # fmt: skip
+        return answer
+
+    # -- heartbeats -----------------------------------------------------------------------------------------------
+
+    def _heartbeat(self, connection: RemotingProtocol, command: Command) -> Answer:
+        try:
+            key, beat = heartbeats.read(command.fields)
+        except RequestRefused as refusal:
+            return self._audited(connection, command, Answer(refusal.code, refusal.remark))
+        self._clusters[connection.id] = key.cluster
+        self._watch.heard(key, beat, connection.id)
+        if self._notices.pending:
+            self._notices.heard(GroupKey(key.cluster, key.broker_name), beat.address, beat.epoch)
+        return _BEATEN
+
+    # -- requests about the state ---------------------------------------------------------------------------------
+
+    def _doubt(self, connection: RemotingProtocol, command: Command) -> defer.Deferred[Any] | None:
+        """What must be found out before an election or a registration is decided; None for nothing."""
+        code = command.code
+        registers = code == RequestCode.CONTROLLER_REGISTER_BROKER
+        if not self.leading or not (registers or code == RequestCode.CONTROLLER_ELECT_MASTER):
+            return None
+        cluster = command.fields.get("clusterName") or self._clusters.get(connection.id, "")
+        group = self.state.find(cluster, command.fields.get("brokerName", ""))
+        key = None if group is None else master_key(group)
+        if group is None or key is None:
+            return None
+        if registers and command.fields.get("brokerId") == str(key.broker_id):
+            address = group.address(key.broker_id)
+            return self._watch.registers(key, command.fields.get("brokerAddress", address) != address)
+        what = "registers" if registers else "asks for an election"
+        return self._watch.find_out(key, f"broker {command.fields.get('brokerId', '?')[:20]} {what}")
+
+    def _take(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+        caller = Caller(connection.peer, self._clusters.get(connection.id, ""))
+        found = self._requests.decode(command, caller, self.leading, int(self._wall() * 1000))
+        if isinstance(found, Answer):
+            return found
+        if isinstance(found, Intent):
+            result = self._sequencer.decide(found.event)
+        else:
+            result = self._inform(found)
+        if command.code in _TELLING:
+            result.addCallback(lambda answer: self._telling(connection, command, caller, answer))
+        return result
+
+    def _inform(self, question: Question) -> defer.Deferred[Any]:
+        return self.raft.barrier().addCallback(
+            lambda _: self._requests.answer(question, int(self._wall() * 1000)) if self.leading else answers.NOT_LEADER
+        )
+
+    def _telling(self, connection: RemotingProtocol, command: Command, caller: Caller, answer: Answer) -> Answer:
+        """An answer is about to tell a broker who leads its set."""
+        cluster = caller.cluster  # what 1004 is answered about, whatever it names, if there is one
+        if command.code != RequestCode.CONTROLLER_GET_REPLICA_INFO or not cluster:
+            cluster = command.fields.get("clusterName") or cluster
+        group = self.state.find(cluster, command.fields.get("brokerName", ""))
+        if group is not None:
+            heard = self._watch.liveness.by_connection(connection.id)
+            here = [key.broker_id for key in heard if (key.cluster, key.broker_name) == group.key]
+            strangers = [broker_id for broker_id in here if broker_id not in group.members]
+            if strangers and self.config.adopt_unknown_brokers and answer.code == ResponseCode.SUCCESS:
+                # Its set was adopted with another broker: this is what makes a Java broker register.
+                return answers.refusal(
+                    ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, f"broker {strangers[0]} is to register", {}
+                )
+            for_itself = answer.code == ResponseCode.SUCCESS and command.fields.get("designateElect") != "true"
+            # An election behind its registration in the log is applied before the answer to that is given.
+            newest = (answer.fields or {}).get("masterEpoch") == str(group.master_epoch)
+            self._elections.answered(group, here if for_itself and newest else [])
+        return answer
+
+
+_BEATEN = Answer(remark="Heart beat success")

@@ -1,0 +1,79 @@
+"""``twistd rocketha-controller``: options, and the service made of them.
+
+``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
+"""
+
+from __future__ import annotations
+
+import random
+
+from twisted.application import service
+from twisted.python import usage
+
+from rocketha.observe.metrics import Registry
+from rocketha.services.config import loading
+from rocketha.services.config.tap_options import ListenOptions
+from rocketha.services.controller import metrics as controller_metrics
+from rocketha.services.controller.service import ControllerService
+from rocketha.services.process.server import server_process
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.process.steady import steady_seconds
+from rocketha.store.posix_disk import PosixDisk
+
+
+class Options(ListenOptions):
+    """Flags override the file."""
+
+    key_of_option = {
+        "peers": "controllerDLegerPeers",
+        "id": "controllerDLegerSelfId",
+        "group": "controllerDLegerGroup",
+        "data": "controllerStorePath",
+        "bind": "bindAddress",
+    }
+    longdesc = (
+        "Apache RocketMQ controller: elects the masters of broker sets.  Reads RocketMQ's controller.conf; every key "
+        "can also be given with --set."
+    )
+    optParameters = [
+        ["config", "c", None, "RocketMQ property file (controller.conf)."],
+        ["peers", None, None, "The controllers, id-host:port;... (controllerDLegerPeers, default n0-127.0.0.1:9878)."],
+        ["id", "i", None, "Which of them this is (controllerDLegerSelfId, default n0)."],
+        ["group", "g", None, "Their group's name (controllerDLegerGroup, default group1)."],
+        ["data", "d", None, "Directory of the log (controllerStorePath, default ~/DLedgerController)."],
+        ["bind", "b", None, "Address to listen on (bindAddress, default that of the own peer)."],
+        *STATUS_PARAMETERS,
+    ]
+
+    loaded: loading.Loaded[loading.ControllerConfig] | None = None
+
+    def load(self) -> None:
+        """See the base."""
+        self.loaded = loading.load_controller(*self.file("controller.conf"), self.flags)
+
+
+def make_controller(loaded: loading.Loaded[loading.ControllerConfig], listen: list[str]) -> ControllerService:
+    """The controller of a configuration, on this machine's disk and clocks."""
+    return ControllerService(
+        loaded.config,
+        PosixDisk(),
+        random.SystemRandom(),
+        listen=listen,
+        warnings=loaded.warnings,
+        seconds=steady_seconds,
+    )
+
+
+def makeService(options: Options) -> service.IService:
+    """The controller of these options, with its status port if there is to be one."""
+    if options.loaded is None:
+        raise usage.UsageError("the options were not parsed")
+    whole = server_process(options)
+    controller = make_controller(options.loaded, options.listen)
+    if options.status is not None:
+        metrics = Registry()
+        install_process_metrics(metrics)
+        controller_metrics.install(metrics, controller)
+        StatusService(options.status, metrics, controller.healthy, controller.ready).setServiceParent(whole)
+    controller.setServiceParent(whole)
+    return whole

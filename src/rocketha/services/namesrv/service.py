@@ -1,0 +1,337 @@
+"""The name server as a Twisted service: ports, the tick, probes, and kvConfig.json.
+
+Decides nothing: it gives requests and connection ends to :class:`~rocketha.namesrv.requests.NameServer` and carries
+out the effects that come back. Must not know a route or a request code other than 905, which it sends. Nothing is
+opened before ``startService``; the reactor enters there, or is given by a test.
+
+Theory of operation: one request is one call of ``NameServer.answer``; its effects are carried out before the answer
+goes out, so that a KV change is on the disk when it is acknowledged: a thread writes it, and the answer follows
+(:mod:`rocketha.services.tables.kv_file`). One looping call ticks every quarter of a
+second: it ends graces, scans for expired brokers when that is due, and survives any exception. A tick that comes
+late means that *we* stood still (suspended, stopped): brokers are not blamed for that time. Java classes:
+``NamesrvController``, ``BrokerHousekeepingService``, ``BatchUnregistrationService``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from twisted.application import service, strports
+from twisted.internet import defer, error, task
+from twisted.internet.endpoints import connectProtocol
+from twisted.internet.protocol import Protocol
+from twisted.python import log
+from twisted.python.failure import Failure
+
+from rocketha.errors import RequestRefused
+from rocketha.namesrv.effects import (
+    BrokerRejected,
+    CloseConnection,
+    Effect,
+    NameShared,
+    NotifyMinBrokerId,
+    ProbePort,
+    SaveKvConfig,
+    StaleUnregister,
+)
+from rocketha.namesrv.kv_config import KvConfig
+from rocketha.namesrv.requests import NameServer
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.endpoints import client_endpoint
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.config import views
+from rocketha.services.config.loading import NamesrvConfig, describe, update
+from rocketha.services.tables.kv_file import KvConfigFile
+from rocketha.services.waiting.blocking import BlockingWork, Worker
+from rocketha.store.disk import Disk
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+TICK_S = 0.25
+PROBE_TIMEOUT_S = 2.0
+PAUSE_MS = 2000
+"""A tick later than this means that the process stood still."""
+
+
+class _Settings:
+    """GET_ and UPDATE_NAMESRV_CONFIG act on the configuration in use."""
+
+    def __init__(self, config: NamesrvConfig) -> None:
+        self._config = config
+
+    def describe(self) -> bytes:
+        """Sorted ``key=value`` lines."""
+        return describe(self._config)
+
+    def update(self, body: bytes) -> Mapping[str, tuple[str, str]]:
+        """See :func:`rocketha.services.config.loading.update`."""
+        return update(self._config, body)
+
+
+class NameServerService(service.MultiService):
+    """A running name server.
+
+    :param config: see :class:`NamesrvConfig`.
+    :param disk: where kvConfig.json is kept.
+    :param listen: endpoint strings; from ``bindAddress`` and ``listenPort`` where empty.
+    :param warnings: what to log at the start.
+    :param reactor: the global one, taken at the start, where not given.
+    :param seconds: a clock that never goes back; the reactor's where not given.
+    :param work: makes the thread that writes kvConfig.json.
+    """
+
+    def __init__(
+        self,
+        config: NamesrvConfig,
+        disk: Disk,
+        listen: Sequence[str] = (),
+        warnings: Sequence[str] = (),
+        reactor: Any = None,
+        seconds: Callable[[], float] | None = None,
+        work: Callable[[Any, str], BlockingWork] = Worker,
+    ) -> None:
+        super().__init__()
+        self.setName("namesrv")
+        self.config = config
+        self.log = make_logger()
+        self._disk = disk
+        self._listen = tuple(listen) or (
+            views.endpoint(config.bind_address, config.listen_port, config.remoting.server_socket_backlog),
+        )
+        self._warnings = tuple(warnings)
+        self._reactor = reactor
+        self._seconds = seconds
+        self._make_work = work
+        self._kv_work: BlockingWork | None = None  # it runs
+        self._server: NameServer | None = None
+        self.factory: RemotingFactory | None = None
+        self._client: RemotingClient | None = None
+        self._ticker: task.LoopingCall | None = None
+        self._ports: list[Any] = []
+        self._probes: set[defer.Deferred[Any]] = set()
+        self._last_tick_ms = self._next_scan_ms = 0
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    @property
+    def server(self) -> NameServer:
+        """The state; there once the service is started."""
+        if self._server is None:
+            raise RuntimeError("the name server is not started")
+        return self._server
+
+    @property
+    def ready(self) -> bool:
+        """Whether routes are answered."""
+        if not self.running or self._server is None:
+            return False
+        return not self.config.need_wait_for_service or (
+            self._now_ms() - self._server.started_ms >= self.config.wait_seconds_for_service * 1000
+        )
+
+    def privilegedStartService(self) -> None:
+        """Twisted: load the KV configuration and open the ports, while still allowed to take a low one.
+
+        :raises CorruptStore: neither kvConfig.json nor its backup can be read.
+        """
+        self._prepare()
+        super().privilegedStartService()
+
+    def startService(self) -> None:
+        """Twisted: serve.  A port that is taken is an error, not a server without a port."""
+        self._prepare()
+        super().startService()
+        self._kv_work = self._work
+        self._kv_work.start()
+        now_ms = self._now_ms()
+        self._last_tick_ms, self._next_scan_ms = now_ms, now_ms + self.config.scan_not_active_broker_interval
+        self._ticker = task.LoopingCall(self._tick)
+        self._ticker.clock = self._reactor
+        self._ticker.start(TICK_S, now=False)
+        for warning in self._warnings:
+            self.log.warn("{warning}", warning=warning)
+        self.log.info("name server listens on {listen}", listen=", ".join(self._listen))
+
+    @defer.inlineCallbacks
+    def stopService(self) -> Generator[Any, Any, None]:
+        """Twisted: close the ports and end every connection; fires when the ports are closed.
+
+        Whoever changed the KV configuration hears first what became of it; no change is taken any more.
+        """
+        if self._ticker is not None and self._ticker.running:
+            self._ticker.stop()
+        for probe in list(self._probes):
+            probe.cancel()
+        stopped = defer.maybeDeferred(super().stopService)
+        if self._kv_work is not None:
+            self.server.kv_fixed = "the name server stops"
+            yield self._kv_file.idle()
+            self._kv_work.stop()
+            self._kv_work = None
+        if self.factory is not None:
+            self.factory.close_all()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        for port in self._ports:
+            port.disownServiceParent()
+        self._ports = []
+        self._server = None
+        self.log.info("name server stopped")
+        yield stopped
+
+    def _prepare(self) -> None:
+        if self._server is not None:
+            return
+        if self._reactor is None:
+            from twisted.internet import reactor
+
+            self._reactor = reactor
+        self._seconds = self._seconds or self._reactor.seconds
+        self._work = self._make_work(self._reactor, "rocketha-kv")
+        self._kv_file = KvConfigFile(
+            self._disk, self.config.kv_config_path, self._work, self._kv_saved, self._kv_not_saved
+        )
+        self._server = NameServer(self.config, _Settings(self.config), self._kv_file.load(), self._now_ms())
+        self.factory = RemotingFactory(self, self._reactor, views.limits(self.config.remoting))
+        for description in self._listen:
+            port = strports.service(description, self.factory, self._reactor)
+            port.setServiceParent(self)
+            self._ports.append(port)
+
+    def _now_ms(self) -> int:
+        return int(self._seconds() * 1000) if self._seconds is not None else 0
+
+    # -- kvConfig.json --------------------------------------------------------------------------------------------
+
+    def _kv_saved(self, table: KvConfig, changes: int) -> None:
+        self.server.kv_saved(table, changes)
+
+    def _kv_not_saved(self) -> None:
+        self.server.kv_not_saved()
+
+    def _save_kv(self, table: KvConfig, connection: RemotingProtocol, command: Command, answer: Answer) -> None:
+        """Answer when it is on the disk."""
+
+        def settled(failure: Exception | None) -> None:
+            told = answer
+            if failure is not None:
+                told = Answer(ResponseCode.SYSTEM_ERROR, f"the change could not be saved: {failure}")
+            if not command.is_oneway:
+                connection.answer(command.opaque, told)
+
+        self._kv_file.save(table, settled)
+
+    # -- what connections say -------------------------------------------------------------------------------------
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """A connection is up: nothing to do before it asks."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """A connection ended: its brokers are suspects."""
+        if self._server is not None and self.running:
+            self._carry_out(self._server.liveness.connection_lost(connection.id, self._now_ms()))
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """Answer one request.
+
+        :raises RequestRefused: answered by the protocol.
+        """
+        server = self.server
+        try:
+            answer = server.answer(command, connection.id, self._now_ms())
+        except RequestRefused as refusal:
+            if refusal.code == ResponseCode.NO_PERMISSION:
+                self.log.warn(
+                    "request {code} of {peer} refused: {reason}",
+                    code=command.code, peer=connection.peer, reason=refusal.remark,
+                )  # fmt: skip
+            raise
+        effects = server.take_effects()
+        if len(effects) == 1 and isinstance(effects[0], SaveKvConfig):  # the only one of its request
+            self._save_kv(effects[0].table, connection, command, answer)
+            return None
+        self._carry_out(effects)
+        return answer
+
+    def turn_ended(self) -> None:
+        """Nothing is staged between requests."""
+
+    # -- effects --------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, ProbePort):
+                self._probe(effect)
+            elif isinstance(effect, CloseConnection):
+                self._close(effect)
+            elif isinstance(effect, NotifyMinBrokerId):
+                self._notify(effect)
+            else:
+                self._audit(effect)
+
+    def _audit(self, effect: Effect) -> None:
+        loud = isinstance(effect, BrokerRejected | NameShared | StaleUnregister)
+        log = self.log.warn if loud else self.log.info
+        details = attrs.asdict(effect)
+        text = ", ".join(f"{name}={value}" for name, value in details.items())
+        log("{what}: {details}", what=type(effect).__name__, details=text)
+
+    def _close(self, effect: CloseConnection) -> None:
+        connection = self.factory.connections.get(effect.connection) if self.factory is not None else None
+        if connection is not None:
+            self.log.warn("closing {peer}: {reason}", peer=connection.peer, reason=effect.reason)
+            connection.close()
+
+    def _notify(self, effect: NotifyMinBrokerId) -> None:
+        if self._client is None:
+            self._client = RemotingClient(self._reactor)
+        for address in effect.receivers:
+            sent = self._client.oneway(address, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, effect.fields())
+            sent.addErrback(self._not_told, address)
+
+    def _not_told(self, failure: Failure, address: str) -> None:
+        reason = failure.getErrorMessage()
+        self.log.warn("{address} was not told of the new lowest broker id: {reason}", address=address, reason=reason)
+
+    def _probe(self, probe: ProbePort) -> None:
+        self.log.info("the connection of broker {address} broke: asking its port", address=probe.broker.address)
+        timeout_s = min(PROBE_TIMEOUT_S, self.config.broken_connection_grace * 0.8 / 1000)
+        attempt = connectProtocol(client_endpoint(self._reactor, probe.broker.address, timeout_s), Protocol())
+        self._probes.add(attempt)
+
+        def settled(result: Any) -> None:
+            self._probes.discard(attempt)
+            accepted: bool | None = None
+            if not isinstance(result, Failure):
+                accepted = True
+                result.transport.abortConnection()
+            elif result.check(error.ConnectionRefusedError):
+                accepted = False
+            if self._server is not None and self.running:
+                self._carry_out(self._server.liveness.probed(probe, accepted))
+
+        attempt.addBoth(settled).addErrback(log.err, "a probe's result was lost")
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        try:
+            self._tick_unguarded()
+        except Exception:
+            self.log.failure("the tick failed; it goes on")
+
+    def _tick_unguarded(self) -> None:
+        server, now_ms = self.server, self._now_ms()
+        late_ms = now_ms - self._last_tick_ms - int(TICK_S * 1000)
+        self._last_tick_ms = now_ms
+        if late_ms > PAUSE_MS:
+            self.log.warn("this process stood still for {late_ms} ms", late_ms=late_ms)
+            server.liveness.paused(late_ms)
+        self._carry_out(server.liveness.tick(now_ms))
+        if now_ms >= self._next_scan_ms:
+            self._next_scan_ms = now_ms + self.config.scan_not_active_broker_interval
+            self._carry_out(server.liveness.scan(now_ms))

@@ -1,0 +1,94 @@
+"""``twistd rocketha-namesrv``: options, and the service made of them.
+
+With ``enableControllerInNamesrv=true`` a controller is in the same process, on the port of its own peer, as Java has
+it; its keys stand in the same file.
+
+``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from twisted.application import service
+from twisted.python import usage
+
+from rocketha.observe.http import Check
+from rocketha.observe.metrics import Registry
+from rocketha.services.config import loading
+from rocketha.services.config.tap_options import ListenOptions
+from rocketha.services.namesrv import metrics as namesrv_metrics
+from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.server import server_process
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.store.posix_disk import PosixDisk
+
+
+class Options(ListenOptions):
+    """Flags override the file."""
+
+    key_of_option = {"port": "listenPort", "bind": "bindAddress"}
+    longdesc = (
+        """Apache RocketMQ name server.  Reads RocketMQ's namesrv.conf; every key can also be given with --set."""
+    )
+    optParameters = [
+        ["config", "c", None, "RocketMQ property file (namesrv.conf)."],
+        ["port", "p", None, "Port to listen on (listenPort, default 9876)."],
+        ["bind", "b", None, "Address to listen on (bindAddress, default 127.0.0.1)."],
+        ["data", "d", None, "Directory of kvConfig.json (default ~/namesrv)."],
+        *STATUS_PARAMETERS,
+    ]
+
+    loaded: loading.Loaded[loading.NamesrvConfig] | None = None
+    controller: loading.Loaded[loading.ControllerConfig] | None = None
+
+    def load(self) -> None:
+        """The name server's configuration, and the controller's where it lives in the same process."""
+        if self["data"] is not None:
+            self.flags["kvConfigPath"] = os.path.join(self["data"], "kvConfig.json")
+        data, name = self.file("namesrv.conf")
+        theirs = loading.CONTROLLER_ONLY
+        flags = {key: value for key, value in self.flags.items() if key not in theirs}
+        self.loaded = loading.load_namesrv(data, name, flags)
+        if not self.loaded.config.enable_controller_in_namesrv:
+            loading.load_namesrv(data, name, self.flags)  # a flag for the controller is an error
+            return
+        known = loading.ControllerConfig.declared().keys() | loading.RemotingConfig.declared().keys()
+        flags = {key: value for key, value in self.flags.items() if key in known and key != "listenPort"}
+        self.controller = loading.load_controller(data, name, flags, embedded=True)
+
+
+def makeService(options: Options) -> service.IService:
+    """The name server of these options, with its status port if there is to be one."""
+    loaded = options.loaded
+    if loaded is None:
+        raise usage.UsageError("the options were not parsed")
+    namesrv = NameServerService(
+        loaded.config,
+        PosixDisk(),
+        listen=options.listen,
+        warnings=loaded.warnings,
+        seconds=time.monotonic,
+    )
+    whole = server_process(options)
+    metrics = Registry()
+    namesrv_metrics.install(metrics, namesrv)
+    inner: list[service.Service] = [namesrv]
+    checks: list[Check] = [lambda: namesrv_metrics.ready(namesrv)]
+    if options.controller is not None:
+        # Here, because a name server alone does without all of it.
+        from rocketha.services.controller import metrics as controller_metrics
+        from rocketha.services.controller import tap as controller_tap
+
+        controller = controller_tap.make_controller(options.controller, [])
+        controller_metrics.install(metrics, controller)
+        inner.append(controller)
+        checks.append(controller.ready)
+    if options.status is not None:
+        install_process_metrics(metrics)
+        healthy, ready = lambda: None, lambda: next(filter(None, (check() for check in checks)), None)
+        StatusService(options.status, metrics, healthy, ready).setServiceParent(whole)
+    for each in inner:
+        each.setServiceParent(whole)
+    return whole

@@ -1,0 +1,1 @@
+"""One member of a Raft group: carries out what the pure core asks for."""

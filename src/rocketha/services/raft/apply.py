@@ -1,0 +1,106 @@
+"""The driver's applying side: committed entries to the state machine, outcomes to who waits for them.
+
+What it must not know: the disk, connections.
+
+Theory of operation.  Entries go to the machine in batches, for some milliseconds a turn, so that a long backlog does
+not keep heartbeats waiting.  Answers to all outcomes of a turn leave together.  A snapshot is made between two batches,
+when the state is exactly that after the last applied entry.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from rocketha.protocols.turn import Turn
+from rocketha.raft.messages import Entry, EntryKind, Members, SnapshotMeta
+from rocketha.raft.node import RaftNode
+from rocketha.services.raft.options import RaftOptions
+from rocketha.services.raft.requests import Changes
+from rocketha.services.raft.snapshots import RaftSnapshots, Savable
+from rocketha.services.raft.waiting import Barriers, Proposals
+
+
+class StateMachine(Savable, Protocol):
+    """What the group replicates.  May have ``freeze``, see :class:`Savable`."""
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[object]:
+        """Apply entries (of kind NORMAL only), in order; one outcome for each.  Must not fail: it ends the process."""
+
+
+class Applier:
+    """Applies what is committed.
+
+    :param turn: of the connections that outcomes are answered on.
+    :param seconds: a clock.
+    :ivar pending: committed and not applied yet.
+    :ivar count: entries applied since the start.
+    :ivar last_term: of the newest entry applied since the start.
+    """
+
+    def __init__(
+        self,
+        node: RaftNode,
+        machine: StateMachine,
+        snapshots: RaftSnapshots,
+        proposals: Proposals,
+        barriers: Barriers,
+        changes: Changes,
+        options: RaftOptions,
+        turn: Turn,
+        seconds: Callable[[], float],
+    ) -> None:
+        self.pending: deque[Entry] = deque()
+        self.count = 0
+        self.last_term = 0
+        self._node = node
+        self._machine = machine
+        self._snapshots = snapshots
+        self._proposals = proposals
+        self._barriers = barriers
+        self._changes = changes
+        self._options = options
+        self._turn = turn
+        self._seconds = seconds
+
+    def run(self) -> None:
+        """Apply for a while."""
+        seconds, node, turn = self._seconds, self._node, self._turn
+        until_s = seconds() + self._options.apply_s
+        outermost = not turn.active
+        turn.active = True
+        try:
+            while self.pending:
+                self._batch()
+                if self._snapshots.due(node.applied):
+                    self._snapshots.make(node.snapshot_meta(node.applied))
+                if seconds() > until_s:
+                    break
+        finally:
+            if outermost:
+                turn.end()
+
+    def _batch(self) -> None:
+        pending = self.pending
+        batch = [pending.popleft() for _ in range(min(len(pending), self._options.apply_entries))]
+        normal = [entry for entry in batch if entry.kind == EntryKind.NORMAL]
+        if normal:
+            outcomes = self._machine.apply(normal)
+            self._snapshots.applied(sum(len(entry.data) for entry in normal))
+            self._proposals.applied(normal, outcomes)
+        if len(normal) < len(batch):
+            for entry in batch:
+                if entry.kind != EntryKind.NORMAL:
+                    self._proposals.superseded(entry.index)
+                if entry.kind == EntryKind.MEMBERSHIP:
+                    self._changes.applied(entry.index, Members.decode(entry.data))
+        self.count += len(batch)
+        self._node.applied_to(batch[-1].index)
+        self._barriers.applied(batch[-1].index)
+        self.last_term = batch[-1].term
+
+    def skipped_to(self, meta: SnapshotMeta) -> None:
+        """A snapshot took the place of everything up to ``meta.index``."""
+        self._changes.applied(meta.index, meta.members)
+        self._barriers.applied(meta.index)

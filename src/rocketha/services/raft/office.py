@@ -1,0 +1,82 @@
+"""Who leads a Raft group and who belongs to it, and the changes of both that a person or the controller asks for.
+
+What it must not know: connections, the disk.  The core decides what may be tried; here is who waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from twisted.internet import defer
+
+from rocketha.raft.config import Role
+from rocketha.raft.errors import Busy, NotLeader, RaftRefused
+from rocketha.raft.membership import MembersChange
+from rocketha.raft.messages import Members
+from rocketha.raft.node import RaftNode
+from rocketha.services.raft.driver import RaftDriver
+from rocketha.services.raft.options import RaftOptions
+from rocketha.services.raft.requests import Changes
+
+
+@attrs.frozen
+class Office:
+    """Of one member.
+
+    :ivar wake: a turn is wanted soon.
+    """
+
+    id: str
+    node: RaftNode
+    driver: RaftDriver
+    changes: Changes
+    options: RaftOptions
+    wake: Callable[[], None]
+
+    def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
+        """Hand leadership to a voter; fires when it leads.
+
+        :raises RaftRefused: why it cannot be tried.
+        """
+        self.node.transfer(to)
+        if to == self.id:
+            return defer.succeed(None)
+        waiter = self.changes.leads(to, self.driver.tick + (ticks or self.options.transfer_ticks))
+        self.wake()
+        return waiter
+
+    def hand_over(self, leaving: frozenset[str] = frozenset()) -> defer.Deferred[Any]:
+        """To whoever has most of the log, so that nobody waits for an election timeout; fires when that is over."""
+        node = self.node
+        if node.role is not Role.LEADER or self.driver.held is not None:
+            return defer.succeed(None)
+        able = [(peer.match, name) for name, peer in node.status().peers.items() if peer.active and peer.healthy]
+        for _, name in sorted((each for each in able if each[1] in node.members.voters - leaving), reverse=True):
+            try:
+                waiting = self.transfer(name, self.options.hand_over_ticks)
+            except RaftRefused:
+                continue
+            return waiting.addErrback(lambda _: None)
+        return defer.succeed(None)
+
+    def change_members(self, change: MembersChange) -> defer.Deferred[Members]:
+        """Change who belongs to the group; fires with the members when the change is complete.
+
+        A leader that is to leave hands over first and fails with :class:`NotLeader`: the next one is to be asked.
+
+        :raises RaftRefused: why it cannot be tried.
+        """
+        node, leaving = self.node, change.remove | frozenset(change.add_learners)
+        if self.id in leaving and node.role is Role.LEADER and node.members.voters - leaving:
+            return self.hand_over(leaving).addCallback(lambda _: defer.fail(self._elsewhere()))
+        index = node.propose_members(change)
+        waiter = self.changes.members(index, self.driver.tick + self.options.members_ticks)
+        self.wake()
+        return waiter
+
+    def _elsewhere(self) -> RaftRefused:
+        if self.node.role is Role.LEADER:
+            return Busy("it is to leave, and nobody else can lead now: try again")
+        return NotLeader(self.node.leader_id)

@@ -1,0 +1,484 @@
+"""A member of a Raft group as a Twisted service: the driver of :class:`~rocketha.raft.node.RaftNode`.
+
+Decides nothing about Raft.  Nothing is opened before ``startService``.
+
+Theory of operation.  Whatever happens (a message, a proposal, a tick, a sync that is done) is told to the core or
+queued, and one *turn* follows in the reactor's next round: all proposals become one call of the core; each Ready is
+carried out in the order that its fields ask for (save, then sync in a thread, then send what promises something,
+then apply); each peer gets one write.  While a sync runs proposals gather, so that the number of syncs follows the
+disk and not the clients.  Entries are applied for some milliseconds a turn at most.
+
+Time is ticks: one for each call of the clock however late it comes, so a process that stood still does not believe
+that its leader was silent meanwhile.
+
+Disk.  A write that fails is tried again and makes the node step down until the disk has worked for a while; a sync
+that fails ends the process (:mod:`rocketha.services.process.fatal`): what reached the disk is unknown then.  So does
+any breach of the core's rules and any exception of the state machine, for replicas that go on would differ.
+
+Java: DLedger's ``DLedgerServer``.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from twisted.application import service
+from twisted.internet import defer, task
+from twisted.python.failure import Failure
+
+from rocketha.errors import ConfigError, CorruptStore, DiskFailure
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.raft import Identity, RaftLimits
+from rocketha.protocols.raft_peers import RaftPeers
+from rocketha.protocols.raft_port import RaftPort
+from rocketha.protocols.turn import Turn
+from rocketha.raft.config import RaftConfig, Role
+from rocketha.raft.errors import Busy, NotLeader
+from rocketha.raft.membership import MembersChange
+from rocketha.raft.messages import Members, Message
+from rocketha.raft.node import RaftNode
+from rocketha.services.process import fatal
+from rocketha.services.process.ticker import Ticker
+from rocketha.services.raft.addresses import AddressBook
+from rocketha.services.raft.apply import Applier, StateMachine
+from rocketha.services.raft.driver import RaftDriver
+from rocketha.services.raft.journal import sync_work
+from rocketha.services.raft.newcomer import Newcomer
+from rocketha.services.raft.office import Office
+from rocketha.services.raft.options import RaftOptions, RaftView
+from rocketha.services.raft.requests import Changes
+from rocketha.services.raft.snapshots import RaftSnapshots
+from rocketha.services.raft.view import view_of
+from rocketha.services.raft.waiting import Barriers, NoMajority, Proposals, Waiter
+from rocketha.services.waiting.blocking import BlockingWork, Worker
+from rocketha.store.disk import Disk
+from rocketha.store.raft_log import RaftLog
+
+SECOND_TICKS = 20
+
+
+class RaftService(service.Service):
+    """One member.
+
+    :param members: id -> ``host:port`` of all members, this one included, as configured: the group at its first
+        start, and who may speak to us.
+    :param directory: of the log, on ``disk``.
+    :param chance: election timeouts, jitter.
+    :param work: makes the threads for blocking work, from reactor and name.
+    :param turn: of the remoting ports whose requests are answered by outcomes: those of one commit leave together.
+    :param on_fatal: what ends the process, given a reason.
+    :param join: this member is added to a group that runs: it does not count itself a voter before it is told.
+    :param secret: of the group: members without it are refused.
+    :param seconds: a clock that never goes back; the reactor's where not given.
+    :ivar port: makes the protocols of incoming connections: for ``SharedPort``, or a port of its own.
+    :ivar started: fires when the log is recovered and the member takes part.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        group: str,
+        members: Mapping[str, str],
+        directory: str,
+        disk: Disk,
+        machine: StateMachine,
+        chance: random.Random,
+        reactor: Any = None,
+        work: Callable[[Any, str], BlockingWork] | None = None,
+        options: RaftOptions | None = None,
+        config: RaftConfig | None = None,
+        limits: RaftLimits | None = None,
+        turn: Turn | None = None,
+        on_fatal: Callable[[str], None] | None = None,
+        join: bool = False,
+        secret: bytes = b"",
+        seconds: Callable[[], float] | None = None,
+    ) -> None:
+        if node_id not in members:
+            raise ConfigError(f"{node_id!r} is not among the peers {', '.join(members)}")
+        self.setName("raft")
+        self.id = node_id
+        self.config, self.options = config or RaftConfig(id=node_id), options or RaftOptions()
+        self.log = make_logger()
+        self.started: defer.Deferred[None] = defer.Deferred()
+        self._configured, self._join = dict(members), join
+        self._directory, self._disk = directory, disk
+        self._machine, self._chance = machine, chance
+        self._reactor, self._work, self._seconds = reactor, work, seconds
+        self._turn_of_answers = turn or Turn()
+        self._on_fatal = on_fatal
+        self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63), secret)
+        self.port = RaftPort(self.identity, self, limits, self.options.check_addresses)
+        opt = self.options
+        self._proposals = Proposals(
+            opt.queued_proposals_max, opt.queued_bytes_max, opt.proposal_bytes_max, opt.propose_ticks
+        )
+        self._barriers = Barriers(chance.getrandbits(61), opt.read_ticks, opt.heartbeats_ticks)
+        self._changes = Changes()
+        self._node: RaftNode | None = None
+        self._raft_log: RaftLog | None = None
+        self._addresses = AddressBook(members, self.options.linger_ticks)
+        self._roles: list[Callable[[], None]] = []
+        self._scheduled = self._campaigning = cast(Any, None)
+        self._ticker: Ticker | None = None
+        self._last_tick_s = 0.0
+        self._dead = False
+        self._stopping: defer.Deferred[Any] | None = None
+        self.turns = 0
+
+    # --- life
+
+    def startService(self) -> None:
+        """Twisted: recover the log in a thread, then take part; ``started`` fires then."""
+        super().startService()
+        if self._reactor is None:
+            from twisted.internet import reactor
+
+            self._reactor = reactor
+        make = self._work or sync_work
+        self._sync_work = make(self._reactor, "rocketha-raft-sync")
+        self._file_work = (self._work or Worker)(self._reactor, "rocketha-raft-files")
+        self._sync_work.start()
+        self._file_work.start()
+        voters = () if self._join else tuple(self._configured)
+        members = Members(voters=frozenset(voters), addresses=self._configured if voters else {})
+        group, size = self.identity.group, self.options.segment_bytes
+        opening = self._file_work.run(lambda: RaftLog.open(self._disk, self._directory, group, self.id, members, size))
+        self._opening: defer.Deferred[None] = opening.addCallback(self._recovered)
+        self._opening.addErrback(self._not_started)
+
+    def _recovered(self, log: RaftLog) -> None:
+        self._raft_log = log
+        if not self.running or self._dead:
+            return
+        for note in log.notes:
+            self.log.warn("raft log: {note}", note=note)
+        self._build(log)
+        node = self.node
+        self._last_tick_s = self._reactor.seconds()
+        self._ticker = Ticker(self._reactor, functools.partial(self.guarded, self._tick), self.options.tick_s)
+        self._ticker.start()
+        self.log.info(
+            "raft member {id} of group {group}: term {term}, {count} entries, {members}",
+            id=self.id, group=self.identity.group, term=node.term, count=log.last_index(),
+            members=", ".join(f"{name} at {at}" for name, at in node.members.addresses.items()),
+        )  # fmt: skip
+        self.wake()
+        self.started.callback(None)
+
+    def _build(self, log: RaftLog) -> None:
+        options = self.options
+        snapshots = RaftSnapshots(
+            log, self._machine, self._file_work, options.snapshot_entries, options.snapshot_bytes,
+            options.keep_entries, lambda: self._driver.compacted(), self.broken,
+        )  # fmt: skip
+        snapshots.restore()
+        node = RaftNode(self.config, log, self._chance)
+        self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits)
+        newcomer = Newcomer(self._disk, self._directory, log, self.config.cautious)
+        self._driver = RaftDriver(
+            self, node, log, self._peers, self._proposals, self._barriers, newcomer, options, self._sync_work,
+            (self._seconds or self._reactor.seconds) if self.config.lease_reads else None,
+        )  # fmt: skip
+        applier = Applier(
+            node, self._machine, snapshots, self._proposals, self._barriers, self._changes, options,
+            self._turn_of_answers, self._reactor.seconds,
+        )  # fmt: skip
+        self._driver.attach(snapshots, applier)
+        self._node = node  # last: who sees a node finds all that belongs to it
+        self.members_changed()
+
+    def _not_started(self, failure: Failure) -> None:
+        text = failure.getErrorMessage()
+        if not failure.check(ConfigError, DiskFailure, CorruptStore):
+            self.log.error("{trace}", trace=failure.getTraceback())
+        self._fatal(f"the raft log of {self.id} in {self._directory} can not be used: {text}")
+        if not self.started.called:
+            self.started.addErrback(lambda _: None).errback(failure)
+
+    def stopService(self) -> defer.Deferred[Any]:
+        """Twisted: hand leadership over (for a second at most), then leave in order."""
+        if self._stopping is None:
+            self._stopping = self._stop()
+        return self._stopping
+
+    @defer.inlineCallbacks
+    def _stop(self) -> Any:
+        yield self._opening
+        if self._node is not None and not self._dead:
+            yield self.office.hand_over()
+            # What says that another one leads comes from inside a turn: let that end first.
+            yield task.deferLater(self._reactor, 0, int)
+        yield defer.maybeDeferred(super().stopService)
+        self._leave("this node stops")
+        if self._node is not None:
+            yield self._driver.journal.underway.idle()
+            yield self._driver.snapshots.underway.idle()
+        if (log := self._raft_log) is not None:
+            yield self._file_work.run(log.close).addErrback(self._not_closed)
+        self._sync_work.stop()
+        self._file_work.stop()
+
+    def _not_closed(self, failure: Failure) -> None:
+        self._fatal(f"the raft log of {self.id} could not be closed: {failure.getErrorMessage()}", leaving=True)
+
+    # --- what the controller asks
+
+    @property
+    def node(self) -> RaftNode:
+        """The core; there once ``started`` fired."""
+        if self._node is None:
+            raise RuntimeError("the raft service is not started")
+        return self._node
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this member leads and its state machine holds everything from before its term."""
+        return self._node is not None and not self._dead and self._driver.leads
+
+    @property
+    def leader_id(self) -> str:
+        """Who leads, as far as this member knows; "" for nobody."""
+        return self._node.leader_id if self._node is not None else ""
+
+    @property
+    def leader_address(self) -> str:
+        """``host:port`` of who leads; "" for nobody."""
+        return self.address_of(self.leader_id) or "" if self.leader_id else ""
+
+    def on_role(self, changed: Callable[[], None]) -> None:
+        """Call this whenever ``is_leader`` or ``leader_id`` changed."""
+        self._roles.append(changed)
+
+    def propose(self, data: bytes) -> defer.Deferred[Any]:
+        """The outcome of applying an entry with this data.
+
+        Fails with :class:`NotLeader`, :class:`Busy` (nothing happened), :class:`NotApplied` (nothing happened), or
+        :class:`ResultUnknown`.
+        """
+        outcome: defer.Deferred[Any] = defer.Deferred()
+        self.propose_for(outcome, data)
+        return outcome
+
+    def propose_for(self, waiter: Waiter, data: bytes) -> None:
+        """The same for who has no need of a Deferred: a fifth of a leader's Python for one of thousands a second."""
+        node = self._node
+        if node is None or self._dead or node.role is not Role.LEADER or self._driver.held is not None:
+            waiter.errback(NotLeader("" if self.leader_id == self.id else self.leader_id))
+            return
+        try:
+            self._proposals.add(data, self._driver.tick, waiter)
+        except Busy as refusal:
+            waiter.errback(refusal)
+            return
+        if self._scheduled is None:
+            self.wake()
+
+    def barrier(self) -> defer.Deferred[None]:
+        """Fires when the state machine holds everything that was acknowledged before this call.
+
+        Fails with :class:`NoMajority` when that cannot be found out in time.
+        """
+        if self._node is None or self._dead:
+            return defer.fail(NoMajority("this node does not run"))
+        waiter = self._barriers.add(self._driver.tick)
+        self.wake()
+        return waiter
+
+    @property
+    def office(self) -> Office:
+        """Who leads and who belongs to the group, and changes of both; there once ``started`` fired."""
+        return Office(self.id, self.node, self._driver, self._changes, self.options, self.wake)
+
+    def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
+        """See :meth:`Office.transfer`."""
+        return self.office.transfer(to, ticks)
+
+    def change_members(self, change: MembersChange) -> defer.Deferred[Members]:
+        """See :meth:`Office.change_members`."""
+        return self.office.change_members(change)
+
+    def status(self) -> RaftView:
+        """For metrics and people."""
+        return view_of(self.node, self._driver, self._peers, self.port, self._proposals, self._barriers, self.is_leader)
+
+    # --- what connections say
+
+    def received(self, messages: list[Message]) -> None:
+        """Messages of one read of a peer."""
+        node = self._node
+        if node is None or self._dead:
+            return
+        try:
+            self._driver.step(messages)
+        except Exception:
+            self.broken(Failure())
+            return
+        self.wake()
+
+    def address_of(self, member: str) -> str | None:
+        """Where a member lives; None for who is no member as far as we know."""
+        return self._addresses.get(member)
+
+    def encoded_members(self) -> bytes:
+        """The members as we know them."""
+        return self._addresses.members.encode()
+
+    def peer_up(self, member: str, last_index: int) -> None:
+        """A member connected to us: it lives, so reach it now."""
+        self.peer_history(last_index)
+        if self._addresses.spoke(member, last_index, self._driver.tick):
+            self._dial()
+        self._peers.hurry(member)
+
+    def peer_history(self, last_index: int) -> None:
+        """A member has a log up to there: if we have none, ours was lost."""
+        self.guarded(lambda: self._driver.newcomer.history(last_index))
+
+    def peer_reached(self, member: str, last_index: int) -> None:
+        """A member took our connection: it lives, and has a log up to there."""
+        self.peer_history(last_index)
+        if self._node is not None and not self._dead:
+            self._node.peer_reached(member)
+            self.wake()
+
+    def last_index(self) -> int:
+        """The newest entry of our log."""
+        return self._driver.raft_log.last_index()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the log is recovered and we take part."""
+        return self._node is not None and not self._dead
+
+    def peer_refused(self, member: str) -> None:
+        """Its port refused a connection."""
+        if self._node is None or self._dead:
+            return
+        delay_ms = self._node.peer_refused(member)
+        if delay_ms and self._campaigning is None:
+            self._campaigning = self._reactor.callLater(delay_ms / 1000, self.guarded, self._campaign)
+        self.wake()
+
+    def _campaign(self) -> None:
+        self._campaigning = None
+        self._driver.campaign()
+
+    def peer_lost(self, member: str) -> None:
+        """Messages to it were lost."""
+        if self._node is not None and not self._dead:
+            self._node.unreachable(member)
+            self.wake()
+
+    def learned(self, members: Members, last_index: int) -> None:
+        """A member told us who belongs to the group: we may have been away when that changed."""
+        if self._addresses.told(members, last_index, self.last_index(), self._driver.tick):
+            self._dial()
+
+    # --- time
+
+    def _tick(self) -> None:
+        driver, options = self._driver, self.options
+        now_s = self._reactor.seconds()
+        late_s, self._last_tick_s = now_s - self._last_tick_s - options.tick_s, now_s
+        if late_s > options.pause_s:
+            self.log.warn("this process stood still for {late} s", late=round(late_s, 1))
+            self.node.stood_still()
+        driver.tick_passed()
+        tick = driver.tick
+        if tick % SECOND_TICKS == 0:
+            self.port.sweep()
+            self._peers.sweep()
+            if self._addresses.expire(tick, self.last_index()):
+                self._dial()
+            driver.retry()
+        self._proposals.expire(tick)
+        self._barriers.expire(tick, NoMajority("no majority answered in time"))
+        self._changes.expire(tick)
+        driver.advance()
+
+    # --- turns
+
+    def wake(self) -> None:
+        """A turn is wanted in the reactor's next round."""
+        if self._scheduled is None and not self._dead:
+            self._scheduled = self._reactor.callLater(0, self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = None
+        self.turns += 1
+        self.guarded(self._driver.advance)
+
+    def guarded(self, call: Callable[[], None]) -> None:
+        """Run a call unless all is over; what it raises ends the process."""
+        try:
+            if not self._dead:
+                call()
+        except Exception:
+            self.broken(Failure())
+
+    # --- the end of it
+
+    def broken(self, failure: Failure) -> None:
+        """This node cannot go on: a sync failed, a rule is broken, or the state machine failed."""
+        text = failure.getErrorMessage()
+        if isinstance(failure.value, DiskFailure):
+            return self._fatal(f"the raft log of {self.id} can not be synced: {text}")
+        self.log.error("{trace}", trace=failure.getTraceback())
+        self._fatal(f"raft member {self.id} can not go on: {type(failure.value).__name__}: {text}")
+
+    def _fatal(self, reason: str, leaving: bool = False) -> None:
+        if not self._dead:
+            self._leave("this node ends")
+        elif not leaving:
+            return
+        (self._on_fatal or functools.partial(fatal.end_process, self._reactor))(reason)
+
+    def _leave(self, why: str) -> None:
+        """Say and hear nothing more; nobody waits for us any longer."""
+        self._dead = True
+        if self._ticker is not None:
+            self._ticker.stop()
+        for call in (self._scheduled, self._campaigning):
+            if call is not None:
+                call.cancel()
+        self._scheduled = self._campaigning = None
+        self.port.close_all()
+        if self._node is not None:
+            self._driver.journal.over = True
+            self._peers.stop()
+        self._proposals.end()
+        self._barriers.expire(1 << 62, NoMajority(why))
+        self._changes.end()
+        self._tell()
+
+    # --- roles and members
+
+    def office_changed(self) -> None:
+        """Role, term or leader changed, or the leader became able to serve."""
+        node = self.node
+        if not self._driver.leads:
+            self.log.info(
+                "raft: {id} is {role} in term {term}; the leader is {leader}",
+                id=self.id, role=node.role.value, term=node.term, leader=node.leader_id or "unknown",
+            )  # fmt: skip
+        self._changes.leader(node.leader_id)
+        self._tell()
+
+    def _tell(self) -> None:
+        for changed in self._roles:
+            try:
+                changed()
+            except Exception:
+                self.log.failure("what a change of roles led to failed; this member goes on")
+
+    def members_changed(self) -> None:
+        """The core knows other members than before."""
+        self._addresses.changed(self.node.members, self._driver.tick)
+        self._dial()
+
+    def _dial(self) -> None:
+        self._peers.set_addresses(self._addresses.wanted())

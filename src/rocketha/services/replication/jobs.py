@@ -1,0 +1,81 @@
+"""Changes of the log that nobody may see half done: cuts, promotions, epochs of a master.
+
+Theory of operation.  Such a change blocks on the disk, so it runs in the log's thread; and it turns over what the
+reactor's thread reads, so meanwhile nobody else touches the store: no flush and no upkeep is under way when it begins,
+none begins before it is over, and the broker parks its requests.  What follows from the change in memory is done before
+they go on.  One at a time, in the order they were asked for.
+
+An epoch that a slave learns of changes only the epoch file, and a list that is replaced as a whole: it is written in
+the same thread and the same order, and nobody else stops for it (:meth:`LogChanges.beside`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet import defer
+
+from rocketha.services.waiting.blocking import BlockingWork
+from rocketha.services.waiting.flusher import Flusher
+
+T = TypeVar("T")
+
+
+class Upkeep(Protocol):
+    """Whoever looks after the store now and then, in jobs of its own.
+
+    :ivar paused: no job of the store is begun.
+    """
+
+    paused: bool
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when none of its jobs is under way."""
+
+
+class LogChanges:
+    """Of one broker.
+
+    :ivar busy: one is being made: the store is not to be touched.
+    :ivar over: called when the store may be touched again.
+    """
+
+    def __init__(self, flusher: Flusher, upkeep: Upkeep, work: BlockingWork) -> None:
+        self.busy = False
+        self.over: Callable[[], None] = lambda: None
+        self._flusher = flusher
+        self._upkeep = upkeep
+        self._work = work
+        self._lock = defer.DeferredLock()
+
+    def run(self, call: Callable[[], T], then: Callable[[T], None] | None = None) -> defer.Deferred[T]:
+        """The result of a blocking call that has the store to itself.
+
+        :param then: given the result in the reactor's thread, before anybody else touches the store.
+        """
+        return self._lock.run(self._alone, call, then)
+
+    def beside(self, call: Callable[[], T]) -> defer.Deferred[T]:
+        """The result of a blocking call that touches nothing of the store's: all but other changes go on meanwhile."""
+        return self._lock.run(self._work.run, call)
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when none is under way or waits."""
+        return self._lock.run(lambda: None)
+
+    @defer.inlineCallbacks
+    def _alone(self, call: Callable[[], Any], then: Callable[[Any], None] | None) -> Generator[Any, Any, Any]:
+        self._flusher.paused = self._upkeep.paused = True
+        try:
+            yield self._flusher.idle()
+            yield self._upkeep.idle()
+            self.busy = True
+            result = yield self._work.run(call)
+            self.busy = False
+            if then is not None:
+                then(result)
+            return result
+        finally:
+            self._flusher.paused = self._upkeep.paused = self.busy = False
+            self.over()

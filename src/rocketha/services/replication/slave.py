@@ -1,0 +1,415 @@
+"""A broker that follows its master: the link, what it brings, and the queues made of it.
+
+Theory of operation.  While it has a master to follow there is a connection, an attempt at one, or a pause before the
+next attempt.  Pauses grow from :data:`PAUSE_FIRST_S` to :data:`PAUSE_MOST_S` and begin anew when bytes came.  Bytes are
+appended as they come; then the end of the log is reported (under SYNC_FLUSH when it is on the disk), and last queues
+and index are made of it, in slices, so that neither the acknowledgement nor other work waits for them.
+
+Nothing on a classic link says whose log the master's is.  There the end of this log is sent again first, and has to be
+the same (:mod:`rocketha.store.log_overlap`); of another log nothing is taken, and a person is told.
+
+A log that has bytes that are no record is cut there and sent again, once for each place: a master that sends the same
+bytes again has no better ones.  In controller mode, where those bytes are confirmed ones and this may be the last
+replica that has what lies behind them, it is cut only while it is linked to a master that has been found equal to it.
+
+A log that ends before its master's begins can not go on.  In controller mode, where both have been found equal up to
+there, it starts over; a classic link can not tell whose log it is connected to, so a person has to empty the directory.
+
+Java: ``DefaultHAClient``, ``AutoSwitchHAClient``, ``ReputMessageService``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet import defer
+from twisted.python.failure import Failure
+
+from rocketha.errors import ConfigError, CorruptStore, DiskFailure
+from rocketha.observe.logging import lasting, make_logger
+from rocketha.protocols.endpoints import client_endpoint
+from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
+from rocketha.replication.autoswitch_slave import AutoswitchSlave
+from rocketha.replication.classic_slave import ClassicSlave
+from rocketha.replication.confirm import ConfirmOffset
+from rocketha.replication.epochs import NO_EPOCH, EpochEntry
+from rocketha.replication.link import Cause, LinkRefused, LinkTiming
+from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.replication.jobs import LogChanges
+from rocketha.store.log_overlap import first_difference, overlap_begin
+from rocketha.store.replica_dispatch import Damage
+from rocketha.store.replica_log import ReplicaLog
+from rocketha.wire.ha_frames import SlaveHello
+
+CONNECT_S = 3.0
+PAUSE_FIRST_S, PAUSE_MOST_S = 0.05, 1.0
+OTHER_LOG_PAUSE_S = 30.0
+"""A master that has another log will have it for a while: until a person has put things right."""
+DISPATCH_BYTES = 64 * 1024
+"""Of the log dispatched before other work has its turn: half a millisecond of small messages.  A quarter of a read, so
+that a replica that is far behind has the log first and its queues later."""
+
+
+class Following:
+    """The slave's side of one broker; a :class:`rocketha.protocols.ha_slave.Follower`.
+
+    :param confirm: None in classic mode.
+    :param grown: queues were made longer, or the confirm offset rose.
+    :ivar trouble: told when a link ended that can not go on.
+    :ivar own_id: this broker's, of controller mode.
+    :ivar problem: why there is no link, in words; empty: there is one, or nobody is followed.
+    """
+
+    def __init__(
+        self, log: ReplicaLog, changes: LogChanges, flush: Callable[[], None], keys: ReplicationConfig,
+        timing: LinkTiming, reactor: Any, chance: random.Random, confirm: ConfirmOffset | None,
+        grown: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._log = log
+        self._changes = changes
+        self._flush = flush
+        self._keys = keys
+        self._timing = timing
+        self._reactor = reactor
+        self._chance = chance
+        self._confirm = confirm
+        self._grown = grown
+        self._factory = SlaveHaFactory(self, reactor)
+        self._attempt: Any = None
+        self._pause: Any = None
+        self._pause_s = PAUSE_FIRST_S
+        self._slice: Any = None
+        self._cut_at: set[int] = set()  # places that were cut for damage
+        self._known_at: set[int] = set()  # places that are bad while nobody sends them again
+        self._complaint = ""
+        self._equal = False  # the log is known to be the master's, as far as it is
+        self.trouble: Callable[[Cause, str], None] = lambda cause, reason: None
+        self.own_id = 0
+        self.address = ""
+        self.epoch = NO_EPOCH
+        self.connection: SlaveHaProtocol | None = None
+        self.problem = ""
+        self.active = False
+        self.read_s = self.written_s = 0.0
+        """When something was last read and reported, in the reactor's seconds."""
+        self._logger = make_logger()
+
+    # -- whom
+
+    def start(self, address: str, epoch: int = NO_EPOCH) -> None:
+        """Follow the master whose HA port is there; empty: it is not known yet.  The log follows already.
+
+        :param epoch: of the role that this broker was told: no older master is followed.
+        """
+        self.active = True
+        self.epoch = epoch
+        if address == self.address and (self.connection is not None or self._attempt is not None):
+            return
+        self._drop("another master is to be followed")
+        self.address = address
+        self._pause_s = PAUSE_FIRST_S
+        self.problem = (
+            f"not yet connected to the master at {address}" if address else "the master's address is not known"
+        )
+        self._connect()
+
+    def stop(self, why: str) -> None:
+        """Follow nobody."""
+        self.active = False
+        self.address = self.problem = ""
+        self._drop(why)
+        if self._slice is not None:
+            self._slice.cancel()
+            self._slice = None
+
+    def _drop(self, why: str) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.cancel()
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.abort(why)
+
+    # -- the connection
+
+    def _connect(self) -> None:
+        self._pause = None
+        if not lasting(self._try, "an attempt to reach the master")() and self._attempt is None:
+            self._later()
+
+    def _try(self) -> None:
+        if not self.active or not self.address or self._attempt is not None or self.connection is not None:
+            return
+        if self._changes.busy:
+            self._later()
+            return
+        broken = self._log.store.log.broken
+        if broken is not None:
+            self._complain(f"this replica copies nothing before it is started again: {broken}")
+            return
+        if not self._log.ready:  # the first report says where the transfer begins, and has to be on the disk
+            self._flush()
+            if not self._log.ready:
+                self._later()
+                return
+        try:
+            endpoint = client_endpoint(self._reactor, self.address, CONNECT_S)
+        except ConfigError as error:
+            self.problem = str(error)
+            return
+        attempt = self._attempt = endpoint.connect(self._factory)
+        attempt.addCallbacks(self._connected, self._not_connected, callbackArgs=(attempt,), errbackArgs=(attempt,))
+
+    def _connected(self, connection: SlaveHaProtocol, attempt: object) -> None:
+        if self._attempt is not attempt:
+            return
+        self._attempt = None
+        if self.connection is None:  # it was over at once
+            self._later()
+
+    def _not_connected(self, failure: Failure, attempt: object) -> None:
+        if self._attempt is not attempt:
+            return
+        self._attempt = None
+        self._complain(f"the master at {self.address} can not be reached: {failure.getErrorMessage()}")
+        self._later()
+
+    def _later(self) -> None:
+        if self.active and self._pause is None:
+            pause_s = self._pause_s * (0.5 + 0.5 * self._chance.random())
+            self._pause_s = min(PAUSE_MOST_S, 2 * self._pause_s)
+            self._pause = self._reactor.callLater(pause_s, self._connect)
+
+    def _complain(self, problem: str) -> None:
+        """Say it once."""
+        self.problem = problem
+        if problem != self._complaint:
+            self._complaint = problem
+            self._logger.warn("{problem}", problem=problem)
+
+    @property
+    def transfers(self) -> bool:
+        """Whether the log is being copied: there is a link, and both logs have been found equal, in controller mode
+        after going back to the place up to which they are."""
+        connection = self.connection
+        return connection is not None and self._equal and not self._changes.busy and connection.machine.transfers
+
+    # -- the follower
+
+    def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave | AutoswitchSlave | str:
+        """See :class:`Follower`."""
+        log = self._log
+        if not self.active or self._changes.busy or self.connection is not None or not log.ready:
+            return "this broker follows another master now, or none"
+        self.connection, self._equal = connection, False
+        if self._confirm is None:
+            machine = ClassicSlave(log.end, log.file_size, now_ms, self._timing, overlap_begin(log))
+            if machine.transfers:  # there is nothing to compare
+                self._reached()
+            return machine
+        hello = SlaveHello(self.own_id, self._keys.sync_from_last_file, self._keys.async_learner)
+        return AutoswitchSlave(hello, log, log.epochs, self.epoch, self._confirm.offset, now_ms, self._timing)
+
+    def _reached(self) -> None:
+        """The master serves us, and its log is ours."""
+        self.problem, self._equal = "", True
+        if self._complaint:
+            self._complaint = ""
+            self._logger.info("the master at {address} is followed", address=self.address)
+
+    def compare(self, offset: int, data: bytes | memoryview) -> defer.Deferred[None]:
+        """See :class:`Follower`."""
+        log, connection = self._log, self.connection
+
+        def difference() -> int | None:
+            return first_difference(log, offset, data) if connection is self.connection else None
+
+        return self._changes.beside(difference).addCallback(self._found_different)
+
+    def _found_different(self, place: int | None) -> None:
+        if place is not None:
+            raise LinkRefused(
+                Cause.OTHER_LOG,
+                f"the master's log is another log: it has other bytes at {place}, and this one ends at {self._log.end}."
+                " Nothing of it is copied. Either it lost what this broker has, or this disk has it wrong: keep the log"
+                " that is to stay, and empty the other broker's directory",
+            )
+
+    def compared(self) -> None:
+        """See :class:`Follower`."""
+        self._reached()
+
+    def append_raw(self, offset: int, data: bytes | memoryview) -> None:
+        """See :class:`Follower`."""
+        self._log.append_raw(offset, data)
+        self._pause_s = PAUSE_FIRST_S
+
+    def save_epochs(self, epochs: Sequence[EpochEntry]) -> defer.Deferred[None]:
+        """See :class:`Follower`."""
+        log, connection = self._log, self.connection
+
+        def save() -> None:
+            if connection is self.connection:  # else they would be of a master that is not followed any more
+                log.save_epochs(epochs)
+
+        return self._changes.beside(save)
+
+    def align(self, offset: int, epochs: Sequence[EpochEntry]) -> defer.Deferred[tuple[int, Sequence[EpochEntry]]]:
+        """See :class:`Follower`."""
+        log, connection = self._log, self.connection
+
+        def cut() -> tuple[int, Sequence[EpochEntry]]:
+            if connection is not self.connection:  # nobody is followed any more, or somebody else
+                return log.end, log.epochs
+            log.settle()
+            end = log.truncate(offset, epochs) if log.begin <= offset <= log.end else log.end
+            log.save_epochs(tuple(entry for entry in epochs if entry.start_offset <= max(end, offset)))
+            return end, log.epochs
+
+        return self._changes.run(cut).addCallback(self._aligned)
+
+    def _aligned(self, result: tuple[int, Sequence[EpochEntry]]) -> tuple[int, Sequence[EpochEntry]]:
+        if self._confirm is not None:
+            self._confirm.truncated(self._log.end)
+        self._reached()
+        return result
+
+    def confirm(self, offset: int) -> None:
+        """See :class:`Follower`."""
+        if self._confirm is not None and self._confirm.advance(offset, self._log.end):
+            self._log.confirm(self._confirm.offset)
+
+    def turn_ended(self, connection: SlaveHaProtocol) -> None:
+        """See :class:`Follower`."""
+        self.read_s = self._reactor.seconds()
+        if self._log.ready:
+            self._report(connection)
+        else:
+            self._flush()
+        self.dispatch()
+
+    def synced(self) -> None:
+        """More of the log is on the disk."""
+        if self.connection is None or self._changes.busy:
+            return
+        self._report(self.connection)
+        if not self._log.ready:
+            self._flush()
+
+    def sync_failed(self) -> None:
+        """Of what is not on the disk nobody knows whether this replica has it: it acknowledges no more."""
+        if self.active:
+            self._drop("a sync failed")
+            self._later()
+
+    def _report(self, connection: SlaveHaProtocol) -> None:
+        machine = connection.machine
+        if machine.transfers and self._log.ack_offset > machine.reported:
+            self.written_s = self._reactor.seconds()
+            connection.appended(self._log.ack_offset)
+
+    def disk_failed(self, connection: SlaveHaProtocol, error: DiskFailure | CorruptStore) -> None:
+        """See :class:`Follower`."""
+        self._pause_s = PAUSE_MOST_S
+        self._complain(f"this replica's disk failed: {error}")
+
+    def closed(self, connection: SlaveHaProtocol, reason: str, cause: Cause | None) -> None:
+        """See :class:`Follower`."""
+        if self.connection is not connection:
+            return
+        self.connection = None
+        self._complain(f"the link to the master at {self.address} ended: {reason}")
+        if cause is Cause.OTHER_LOG:
+            self._pause_s = OTHER_LOG_PAUSE_S
+        if cause is not None and cause is not Cause.BREACH:
+            self.trouble(cause, reason)
+        if not self.active:
+            return
+        if cause is Cause.MASTER_BEGINS_LATER and self._confirm is not None:
+            self._start_over(reason)
+        self.dispatch()
+        self._later()
+
+    def _start_over(self, reason: str) -> None:
+        self._logger.warn(
+            "the log is copied anew, up to {end} the master no longer has it: {reason}",
+            end=self._log.end,
+            reason=reason,
+        )
+
+        def begin_anew() -> None:
+            if not self._log.store.leads:
+                self._log.start_over()
+
+        def begun(result: Any) -> None:
+            if isinstance(result, Failure):
+                self._complain(f"the log can not be copied anew: {result.getErrorMessage()}")
+            elif self._confirm is not None:
+                self._confirm.truncated(self._log.end)
+
+        self._changes.run(begin_anew).addBoth(begun)
+
+    # -- queues
+
+    def dispatch(self) -> None:
+        """Make queues of what may be dispatched: a slice now, the rest soon."""
+        if self._slice is None and not self._changes.busy and not self._log.store.leads:
+            self._dispatch_slice()
+
+    def _dispatch_slice(self) -> None:
+        self._slice = None
+        if self._changes.busy or self._log.store.leads:
+            return
+        before = self._log.dispatched_offset
+        try:
+            more = self._log.dispatch(DISPATCH_BYTES)
+        except DiskFailure as error:
+            self._complain(f"this replica's log can not be read: {error}")
+            return
+        if self._log.damage is not None:
+            self._repair()
+        elif more:
+            self._slice = self._reactor.callLater(0, self._dispatch_slice)
+        if self._log.dispatched_offset > before:
+            self._grown()
+
+    def _repair(self) -> None:
+        damage = self._log.damage
+        if damage is None or damage.offset in self._cut_at:
+            return
+        if self._confirm is not None and not self.transfers:
+            self._remember(damage)
+            return
+        self._cut_at.add(damage.offset)
+        self._complain(f"the log is bad at {damage.offset} and is copied anew from there: {damage.reason}")
+        self._drop("the log is cut")
+
+        def cut() -> None:
+            if self._log.damage == damage and not self._log.store.leads:
+                self._log.cut_damage(damage)
+
+        def done(result: Any) -> None:
+            if isinstance(result, Failure):
+                self._complain(f"the log can not be cut at {damage.offset}: {result.getErrorMessage()}")
+            elif self._confirm is not None:
+                self._confirm.truncated(self._log.end)
+            self._later()
+
+        self._changes.run(cut).addBoth(done)
+
+    def _remember(self, damage: Damage) -> None:
+        """Nobody is there to send it again: if this process ends now, recovery may cut it off."""
+        if damage.offset in self._known_at:
+            return
+        self._known_at.add(damage.offset)
+        self._complain(f"the log is bad at {damage.offset}, and no master sends it again yet: {damage.reason}")
+
+        def failed(failure: Failure) -> None:
+            self._complain(f"what is bad in the log can not be written down: {failure.getErrorMessage()}")
+
+        self._changes.run(self._log.owe).addErrback(failed)

@@ -1,0 +1,178 @@
+"""What a broker tells of its replication: to RocketMQ's tools, to other brokers, to Prometheus, in its log.
+
+Java: ``AdminBrokerProcessor``, ``HARuntimeInfo``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rocketha.broker.acknowledgements import Acknowledgements
+from rocketha.broker.request import Responder
+from rocketha.broker.role import Role
+from rocketha.broker.state import BrokerState
+from rocketha.observe.logging import make_logger
+from rocketha.observe.metrics import Registry
+from rocketha.replication.acks import NO_ACK
+from rocketha.services.replication.service import Replication
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.ha_status import EpochStatus, HaStatus, LinkStatus, SlaveStatus, encode_epochs, encode_ha_status
+from rocketha.wire.remoting import Answer, Command
+
+_ROLES = {Role.FENCED: 0, Role.SLAVE: 1, Role.MASTER: 2}
+
+
+class ReplicationStatus:
+    """Of one broker.
+
+    :param wall_s: seconds since 1970.
+    """
+
+    def __init__(
+        self, replication: Replication, state: BrokerState, waiting: Acknowledgements, reactor: Any,
+        wall_s: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._replication = replication
+        self._state = state
+        self._waiting = waiting
+        self._late_told = 0
+        self._log = make_logger()
+        self._reactor = reactor
+        self._wall_s = wall_s
+        self._sent: dict[int, tuple[int, int]] = {}  # of each link: bytes a second ago, and in that second
+        self._received = (0, 0)
+        self.requests: Mapping[int, Responder] = {
+            RequestCode.EXCHANGE_BROKER_HA_INFO: self._exchange,
+            RequestCode.GET_BROKER_HA_STATUS: self._ha_status,
+            RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
+        }
+
+    def second(self) -> None:
+        """A second has passed: how much was sent in it, and how many sends came too late for their replicas."""
+        self._tell_late()
+        links = self._replication.links.factory.connections
+        self._sent = {
+            number: (link.bytes_sent, link.bytes_sent - self._sent.get(number, (0, 0))[0])
+            for number, link in links.items()
+        }
+        slave = self._replication.following.connection
+        received = 0 if slave is None else slave.bytes_received
+        self._received = received, max(0, received - self._received[0])
+
+    def stop(self) -> None:
+        """There is no next second."""
+        self._tell_late()
+
+    def _tell_late(self) -> None:
+        """One line for all of a second: under load thousands are late at once."""
+        late = self._waiting.late
+        if late != self._late_told:
+            count, self._late_told = late - self._late_told, late
+            self._log.error(
+                "{count} sends were answered with FLUSH_SLAVE_TIMEOUT: stored here, not at enough replicas", count=count
+            )
+
+    # -- requests
+
+    def _exchange(self, connection: Any, command: Command, now_ms: int) -> Answer:
+        """906, as a question only: where a master's slaves connect."""
+        if self._replication.role is not Role.MASTER:
+            return Answer()
+        identity = self._state.identity
+        fields = {
+            "masterAddress": identity.address,
+            "masterFlushOffset": str(self._replication.log.store.flushed_offset),
+            "masterHaAddress": identity.ha_address,
+        }
+        return Answer(fields=fields)
+
+    def _ha_status(self, connection: Any, command: Command, now_ms: int) -> Answer:
+        return Answer(body=encode_ha_status(self.status()))
+
+    def status(self) -> HaStatus:
+        """A 907, as of now.  A fenced broker says what a slave without a master would."""
+        replication = self._replication
+        if replication.role is not Role.MASTER:
+            return HaStatus(False, 0, 0, slave=self._slave())
+        end, links = replication.log_end, replication.links
+        rows = []
+        for number, link in links.factory.connections.items():
+            acked = links.acknowledged(link)
+            rows.append(
+                LinkStatus(
+                    link.peer, acked, end - acked, links.is_in_sync(link), self._sent.get(number, (0, 0))[1],
+                    link.machine.position,
+                )
+            )  # fmt: skip
+        return HaStatus(True, end, sum(row.in_sync for row in rows), tuple(rows))
+
+    def _slave(self) -> SlaveStatus:
+        following = self._replication.following
+        ahead_s = self._wall_s() - self._reactor.seconds()
+
+        def wall_ms(seconds: float) -> int:
+            return int((seconds + ahead_s) * 1000) if seconds else 0
+
+        return SlaveStatus(
+            following.address, self._received[1], self._replication.log_end, wall_ms(following.read_s),
+            wall_ms(following.written_s),
+        )  # fmt: skip
+
+    def _epochs(self, connection: Any, command: Command, now_ms: int) -> Answer:
+        replication, identity = self._replication, self._state.identity
+        if not replication.controlled:
+            return Answer(ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")
+        status = EpochStatus(
+            identity.cluster_name, identity.broker_name, identity.broker_id, tuple(replication.log.epochs),
+            replication.log_end,
+        )  # fmt: skip
+        return Answer(body=encode_epochs(status))
+
+    # -- metrics
+
+    def install(self, metrics: Registry) -> None:
+        """Register the metrics."""
+        replication = self._replication
+        for name, text, value in (
+            ("rocketha_replication_role", "0 fenced, 1 slave, 2 master.", lambda: _ROLES[replication.role]),
+            ("rocketha_replication_epoch", "Epoch that this broker was told; -1: none.", lambda: replication.epoch),
+            (
+                "rocketha_replication_confirm_offset_bytes", "Consumers see the log up to there.",
+                lambda: replication.confirm_offset,
+            ),
+            ("rocketha_replication_links", "Slaves connected to this master.", self._links),
+            ("rocketha_replication_in_sync", "Replicas that count, this master included.", self._in_sync),
+            ("rocketha_replication_lag_bytes", "What the slave that is furthest behind lacks.", self._lag),
+            ("rocketha_replication_connected", "Whether this slave has its master.", self._connected),
+            (
+                "rocketha_replication_dispatch_lag_bytes", "Log that this slave has not made queues of.",
+                lambda: replication.log_end - replication.log.dispatched_offset,
+            ),
+        ):  # fmt: skip
+            metrics.ask(name, text, value, "gauge")
+        late = "Sends answered with FLUSH_SLAVE_TIMEOUT."
+        metrics.ask("rocketha_sends_late_total", late, lambda: self._waiting.late, "counter")
+
+    def _links(self) -> int:
+        return len(self._replication.links.factory.connections)
+
+    def _in_sync(self) -> int:
+        replication, links = self._replication, self._replication.links
+        if replication.role is not Role.MASTER:
+            return 0
+        return len(replication.members) or 1 + sum(map(links.is_in_sync, links.factory.connections.values()))
+
+    def _lag(self) -> int:
+        links = self._replication.links
+        acks = [links.acknowledged(link) for link in links.factory.connections.values()]
+        return max((self._replication.log_end - max(acked, 0) for acked in acks if acked != NO_ACK), default=0)
+
+    def _connected(self) -> int:
+        following = self._replication.following
+        return int(following.connection is not None and not following.problem)
+
+    def runtime_facts(self) -> dict[str, str]:
+        """Keys of GET_BROKER_RUNTIME_INFO."""
+        replication = self._replication
+        return {"dispatchBehindBytes": str(replication.log_end - replication.log.dispatched_offset)}

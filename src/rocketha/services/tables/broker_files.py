@@ -1,0 +1,199 @@
+"""The broker's tables as files under config/: loaded at start, saved when they change.
+
+Theory of operation.  A table is written in a thread, from a text made in the reactor: the reactor goes on, the table
+too.  One write of each is under way at a time.  Whoever wants a change on the disk that came too late for it waits for
+the next one, which has all changes until then; so the writes follow the disk and not the changes, and an older text
+never replaces a newer one.  Whoever waits is told when the table as it was then is on the disk, or that it is not.
+After a failure the table is dirty as before, and is written again when somebody asks; upkeep does every second.
+
+Changes of topics and groups are acknowledged when they are on the disk, because they must outlive a crash then
+(:mod:`rocketha.services.tables.waits`).  Consumer offsets and delay progress change all the time and are saved every
+few seconds: after a crash a consumer sees some messages again, as with Java.  A damaged file falls back to its
+``.bak``; with neither readable the broker refuses to start rather than forget.
+
+Java: ``ConfigManager``, ``MixAll.string2File``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from twisted.internet import defer
+from twisted.python.failure import Failure
+
+from rocketha.errors import CorruptStore, DiskFailure
+from rocketha.observe import events
+from rocketha.observe.logging import emit, make_logger
+from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
+from rocketha.store import atomic_file
+from rocketha.store.disk import Disk
+
+Saved = defer.Deferred[Exception | None]
+"""Fires with None, or with why the disk does not have it; never fails."""
+
+
+class Table(Protocol):
+    """A table with a file."""
+
+    dirty: bool
+
+    def dump(self) -> bytes:
+        """The file's text."""
+
+    def load(self, data: bytes, path: str = ...) -> None:
+        """Take over a file's text."""
+
+
+class TableFile:
+    """One table and its file.
+
+    :ivar write_began: called when the text of a write was made.
+    :ivar write_ended: called with its failure, if any, before whoever waited for it.
+    """
+
+    def __init__(self, disk: Disk, path: str, table: Table, work: BlockingWork, underway: Underway) -> None:
+        self.write_began: Callable[[], None] = lambda: None
+        self.write_ended: Callable[[Exception | None], None] = lambda failure: None
+        self._disk = disk
+        self._path = path
+        self._table = table
+        self._work = work
+        self._underway = underway
+        self._writing = self._again = False
+        self._wait_for_this: list[Saved] = []
+        self._wait_for_next: list[Saved] = []
+        self._log = make_logger()
+
+    def load(self) -> None:
+        """Read it, or its backup.
+
+        :raises CorruptStore: neither can be read.
+        """
+        damage: list[CorruptStore] = []
+        for data in atomic_file.candidates(self._disk, self._path):
+            try:
+                self._table.load(data, self._path)
+            except CorruptStore as problem:
+                damage.append(problem)
+                continue
+            for found in damage:
+                self._log.warn("{problem}: its backup is used", problem=str(found))
+            break
+        else:
+            if damage:
+                raise damage[0]
+        self._table.dirty = False
+
+    def begin(self) -> None:
+        """Write what changed: now, or as soon as the write under way has ended."""
+        if not self._table.dirty:
+            return
+        if self._writing:
+            self._again = True
+        else:
+            self._write()
+
+    def save(self) -> Saved:
+        """The same; fires when the table as it is now is on the disk."""
+        if not self._table.dirty and not self._writing:
+            return defer.succeed(None)
+        saved: Saved = defer.Deferred()
+        (self._wait_for_next if self._table.dirty else self._wait_for_this).append(saved)
+        self.begin()
+        return saved
+
+    def save_blocking(self) -> None:
+        """Write what changed in this thread; no write is under way.
+
+        :raises DiskFailure: the file holds what it held; the table stays dirty.
+        """
+        if self._table.dirty:
+            atomic_file.save(self._disk, self._path, self._table.dump())
+            self._table.dirty = False
+
+    def _write(self) -> None:
+        data = self._table.dump()
+        self._table.dirty = self._again = False
+        self._writing = True
+        self._wait_for_this, self._wait_for_next = self._wait_for_next, []
+        self.write_began()
+        written = self._work.run(functools.partial(atomic_file.save, self._disk, self._path, data))
+        self._underway.add(written.addBoth(self._written).addErrback(self._crashed))
+
+    def _written(self, result: Any) -> None:
+        failure = exception_of(result)
+        self._writing = False
+        waiting, self._wait_for_this = self._wait_for_this, []
+        if failure is not None:
+            self._table.dirty = True
+            self._complain(result, failure)
+        try:
+            self.write_ended(failure)
+        except Exception:  # those behind it wait for the same
+            self._crashed(Failure())
+        for saved in waiting:
+            saved.callback(failure)
+        if self._again and not self._writing:
+            self._write()
+
+    def _complain(self, result: Failure, failure: Exception) -> None:
+        if isinstance(failure, DiskFailure):
+            emit(self._log, events.DiskFailed(failure.path, failure.operation, failure.message))
+        else:
+            self._log.error("{path}: {trace}", path=self._path, trace=result.getTraceback())
+
+    def _crashed(self, failure: Failure) -> None:
+        self._log.error("{path}: {trace}", path=self._path, trace=failure.getTraceback())
+
+
+class BrokerFiles:
+    """The files of one broker.
+
+    :param tables: name of :class:`~rocketha.broker.effects.SaveConfig` to file name and table.
+    :param work: where they are written.
+    """
+
+    def __init__(self, disk: Disk, root: str, tables: Mapping[str, tuple[str, Table]], work: BlockingWork) -> None:
+        self._disk = disk
+        self._directory = f"{root}/config"
+        self._underway = Underway()
+        self._files = {
+            which: TableFile(disk, f"{self._directory}/{name}", table, work, self._underway)
+            for which, (name, table) in tables.items()
+        }
+
+    def __getitem__(self, which: str) -> TableFile:
+        return self._files[which]
+
+    def load(self) -> None:
+        """Read every file.
+
+        :raises CorruptStore: neither a file nor its backup can be read.
+        """
+        atomic_file.make_dirs(self._disk, self._directory)
+        for file in self._files.values():
+            file.load()
+
+    def settle(self) -> defer.Deferred[Any]:
+        """Fires when all tables as they are now were written, or could not be; not for later changes."""
+        return defer.gatherResults([file.save() for file in self._files.values()])
+
+    def save_all_blocking(self) -> None:
+        """Write whatever changed in this thread (clean stop), after :meth:`idle`.
+
+        :raises DiskFailure: at the first that fails; the others are tried first.
+        """
+        failure: DiskFailure | None = None
+        for file in self._files.values():
+            try:
+                file.save_blocking()
+            except DiskFailure as problem:
+                failure = failure or problem
+        if failure is not None:
+            raise failure
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when nothing is being written."""
+        return self._underway.idle()

@@ -1,0 +1,104 @@
+"""Group commit: one flush at a time, everything that waits goes with the next.
+
+Theory of operation.  While a flush is on its way to the disk, appends and their waiters collect; when it returns, the
+waiters it covers are answered and, if others wait, the next one starts.  So the number of ``fdatasync`` calls follows
+the disk, not the senders.  Under ASYNC_FLUSH a clock starts it.  A failed flush is final: the store refuses writes
+from then on and sends replicas only what is on the disk, and every waiter is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import defer
+from twisted.python.failure import Failure
+
+from rocketha.broker.acknowledgements import Acknowledgements
+from rocketha.errors import DiskFailure
+from rocketha.observe.logging import make_logger
+from rocketha.services.waiting.blocking import BlockingWork, exception_of
+from rocketha.store.message_store import MessageStore
+
+
+class Flusher:
+    """Keeps a store's log on the disk.
+
+    :param as_turn: does work as one turn, so that the answers of one flush leave together.
+    :ivar paused: nothing is begun: the log is about to be cut.
+    :ivar synced: called when more of the log is on the disk.
+    :ivar failed: called when no more of it will be, before those who wait are told.
+    """
+
+    def __init__(
+        self, store: MessageStore, waiting: Acknowledgements, work: BlockingWork,
+        as_turn: Callable[[Callable[[], None]], None],
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._waiting = waiting
+        self._work = work
+        self._as_turn = as_turn
+        self._running: defer.Deferred[Any] | None = None
+        self._idle: list[defer.Deferred[None]] = []
+        self._log = make_logger()
+        self.paused = False
+        self.synced: Callable[[], None] = lambda: None
+        self.failed: Callable[[], None] = lambda: None
+        self.count = 0
+
+    def kick(self) -> None:
+        """Something waits for the disk, or it is time: flush unless a flush is under way."""
+        if self._running is not None or self.paused:
+            return
+        job = self._store.flush_job()
+        if job is None:
+            self._answer_waiting()
+            return
+        self.count += 1
+        running = self._running = self._work.run(job.run)
+        running.addBoth(self._done, job).addErrback(self._crashed)
+
+    def _done(self, result: Any, job: Any) -> None:
+        self._running = None
+        failure = exception_of(result)
+        self._store.finished(job, failure)
+        if failure is not None:
+            self._log.critical(
+                "the commit log can not be flushed, no more messages are taken, and what lies between {flushed} and"
+                " {end} is copied to nobody until a new start has looked at it: {why}",
+                flushed=self._store.flushed_offset, end=self._store.max_physical_offset, why=str(failure),
+            )  # fmt: skip
+            self.failed()
+            self._as_turn(self._fail)
+        else:
+            self._answer_waiting()
+            self.synced()
+            if self._waiting.sync_flush and len(self._waiting):
+                self.kick()
+        if self._running is None:
+            idle, self._idle = self._idle, []
+            for waiter in idle:
+                waiter.callback(None)
+        if failure is not None and not isinstance(failure, DiskFailure):
+            result.raiseException()
+
+    def _answer_waiting(self) -> None:
+        if len(self._waiting):
+            self._as_turn(self._answer)
+
+    def _answer(self) -> None:
+        self._waiting.flushed(self._store.flushed_offset)
+
+    def _fail(self) -> None:
+        self._waiting.disk_failed()
+
+    def _crashed(self, failure: Failure) -> None:
+        self._log.critical("flush: {trace}", trace=failure.getTraceback())
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when no flush is under way."""
+        if self._running is None:
+            return defer.succeed(None)
+        waiter: defer.Deferred[None] = defer.Deferred()
+        self._idle.append(waiter)
+        return waiter

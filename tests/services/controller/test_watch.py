@@ -1,0 +1,52 @@
+"""The watch carries out what the suspicion machine wants: in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.testing import MemoryReactorClock
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.controller.events import ApplyBrokerId, ElectMaster, RegisterBroker
+from rocketha.controller.liveness import Heartbeat, ReplicaKey
+from rocketha.controller.state import ControllerState
+from rocketha.services.config.loading import load_controller
+from rocketha.services.controller.watch import Watch
+
+MASTER = ReplicaKey("C", "broker-a", 1)
+
+
+class WatchTests(SynchronousTestCase):
+    """One controller that leads, and a master that is heard."""
+
+    def setUp(self) -> None:
+        config = load_controller(b"controllerDLegerPeers=n0-127.0.0.1:9878\n", "test.conf", {}, {"HOME": "/"}).config
+        state = ControllerState()
+        for index, event in enumerate(
+            (
+                ApplyBrokerId("C", "broker-a", 1, "10.0.0.1:10911;1"),
+                RegisterBroker("C", "broker-a", 1, "10.0.0.1:10911"),
+                ElectMaster("C", "broker-a", 1),
+            ),
+            1,
+        ):
+            state.apply(event, index)
+        self.reactor = MemoryReactorClock()
+        self.elections: list[Any] = []
+        self.watch = Watch(self.reactor, self.reactor.seconds, config, state, dict, self.elections.append)
+        self.addCleanup(self.watch.stop)
+        self.watch.led()
+        self.watch.heard(MASTER, Heartbeat("10.0.0.1:10911", 1, 0), 7)
+
+    def test_acts_before_it_speaks(self) -> None:
+        """A line of log may take as long as the probe's way: that is on its way already."""
+        said: list[tuple[str, int]] = []
+
+        class Log:
+            def warn(log, text: str, **values: Any) -> None:  # noqa: N805
+                said.append((text, len(self.reactor.tcpClients)))
+
+        self.watch._log = Log()  # type: ignore[assignment]
+        self.watch.connection_lost(7)
+        self.assertEqual(said, [("broker {key} is suspected: {why}", 1)])
+        self.assertEqual(self.reactor.tcpClients[0][:2], ("10.0.0.1", 10911))
