@@ -29,6 +29,11 @@ RANKS = {
 }
 MACHINES_RANK = 2
 
+# The rooms of services/: each imports only from rooms before it, and from itself.
+ROOMS = (
+    "process", "waiting", "tables", "config", "raft", "replication", "controller", "broker", "namesrv", "cluster",
+)  # fmt: skip
+
 BANNED_WORDS = re.compile(r"Manager|Handler|Processor|Engine|Utils?(?![a-z])|Helpers?(?![a-z])")
 BANNED_MODULE_NAMES = re.compile(r"(^|_)(manager|handler|processor|engine|utils?|helpers?|misc|common)(_|$)")
 
@@ -47,6 +52,20 @@ def wrong_imports(source: Module) -> Iterator[str]:
         if target == source.package or other < rank or other == rank == MACHINES_RANK:
             continue
         yield f"{source.path}:{line} imports {name}: {source.package} must not know {target}"
+
+
+def wrong_rooms(source: Module) -> Iterator[str]:
+    """Modules of services/ that have no room, and imports from a room further up."""
+    if source.package != "services" or source.path == "services/__init__.py":
+        return
+    room = source.path.split("/")[1]
+    if room not in ROOMS:
+        yield f"{source.path}: services/ has rooms, and this is in none of them (tests/tidy/test_layout.py ROOMS)"
+        return
+    for line, name in imports(source):
+        target = name.removeprefix("rocketha.services.").split(".")[0]
+        if name.startswith("rocketha.services.") and target not in ROOMS[: ROOMS.index(room) + 1]:
+            yield f"{source.path}:{line} imports {name}: {room} must not know {target}"
 
 
 def long_functions(source: Module) -> Iterator[str]:
@@ -95,6 +114,17 @@ class LayoutTests(unittest.TestCase):
     def test_dependencies_point_left(self) -> None:
         """Wire, machines, protocols, services, plugins: nobody imports what stands to its right."""
         self.assert_none([each for source in modules() for each in wrong_imports(source)])
+
+    def test_rooms_of_services_are_ranked(self) -> None:
+        """From a server's process up to the cluster: no room imports from one further up, so there are no cycles."""
+        self.assert_none([each for source in modules() for each in wrong_rooms(source)])
+
+    def test_the_map_has_every_room(self) -> None:
+        """docs/architecture.rst says what is in each, in the order of their ranks."""
+        text = (ROOT / "docs" / "architecture.rst").read_text(encoding="utf-8")
+        self.assertEqual(tuple(re.findall(r"^``services/(\w+)/`` ", text, re.MULTILINE)), ROOMS)
+        here = {path.parent.name for path in (ROOT / "src" / "rocketha" / "services").glob("*/__init__.py")}
+        self.assertEqual(here, set(ROOMS))
 
     def test_functions_are_short(self) -> None:
         """TIGER_STYLE's 70 lines."""
@@ -147,6 +177,25 @@ class RuleTests(unittest.TestCase):
         self.assertEqual(list(wrong_imports(module("broker/x.py", "from rocketha.store import message_store"))), [])
         self.assertEqual(list(wrong_imports(module("services/x.py", "from rocketha.protocols import remoting"))), [])
         self.assertEqual(list(wrong_imports(module("wire/x.py", "from rocketha import errors"))), [])
+
+    def test_an_import_up_the_rooms_is_seen(self) -> None:
+        """The broker uses replication, which must not know it, not even for its types; no module stands alone."""
+        for path, text, count in (
+            ("services/replication/x.py", "from rocketha.services.broker.upkeep import BrokerUpkeep", 1),
+            ("services/replication/x.py", "from rocketha.services import broker", 1),
+            ("services/config/x.py", "if TYPE_CHECKING:\n    import rocketha.services.raft.service", 1),
+            ("services/raft/x.py", "from ..controller import service", 1),
+            ("services/broker_upkeep.py", "", 1),
+            ("services/attic/x.py", "", 1),
+            ("services/raft/x.py", "from rocketha.services.attic import x", 1),
+            ("services/broker/x.py", "from rocketha.services.replication import service", 0),
+            ("services/broker/x.py", "from rocketha.services.broker.parts import BrokerParts", 0),
+            ("services/broker/x.py", "from rocketha.broker.request import Responder", 0),
+            ("services/__init__.py", "", 0),
+            ("simulation/x.py", "from rocketha.services.cluster import service", 0),
+        ):
+            with self.subTest(path, text=text):
+                self.assertEqual(len(list(wrong_rooms(module(path, text)))), count)
 
     def test_long_functions_are_seen(self) -> None:
         """70 lines pass, 71 do not."""
