@@ -33,6 +33,7 @@ GAP_BYTES_MAX = 4096
 SPAN_BYTES_MAX = 1 << 20
 _NEAR_END = 16
 _BORN_HOST_AT = 48
+_unit = QUEUE_UNIT.layout.unpack_from
 _units = QUEUE_UNIT.layout.iter_unpack
 _size_of = itemgetter(1)
 
@@ -60,8 +61,8 @@ class Reader:
             return end
 
         def is_hidden(offset: int) -> bool:
-            data = self._entries(queue, offset, 1, wait)
-            return _physical_offset(data, 0) + _size(data, 0) > confirm if data else False
+            data = queue.read(offset, 1) if offset >= queue.tail_from else self._entries(queue, offset, 1, wait)
+            return len(data) == UNIT and sum(_unit(data)[:2]) > confirm
 
         held = queue.first_held()
         if end <= held or not is_hidden(end - 1):
@@ -295,11 +296,6 @@ class Reader:
 def _physical_offset(data: Buffer, index: int) -> int:
     """Of one of some packed entries."""
     return int.from_bytes(data[index * UNIT : index * UNIT + 8], "big", signed=True)
-
-
-def _size(data: Buffer, index: int) -> int:
-    """Likewise, of the record there."""
-    return int.from_bytes(data[index * UNIT + 8 : index * UNIT + 12], "big", signed=True)
 
 
 def _choose(
