@@ -1,6 +1,6 @@
 """How long a group of brokers without its master stands still: ours under our controllers, Java's under Java's.
 
-    python -m benchmarks.broker_failover                                   twenty rounds a row, perhaps two hours
+    python -m benchmarks.broker_failover                                   twenty rounds a row, hours: see README.rst
     python -m benchmarks.broker_failover --rounds 3 --rows kill,freeze     a quick look
 
 Each side is three brokers of one group under three controllers, on loopback, with equal settings (each message waits
