@@ -126,6 +126,12 @@ class ReportTests(unittest.TestCase):
             "sync64 set3 ours/java: messages/s 0.50, p50 1.00, p99 0.50, CPU of all brokers a message 2.00",
         ])  # fmt: skip
 
+    def test_warm_up(self) -> None:
+        """Of both sides the same; Java's compilers need longer than we do."""
+        for words, seconds in (("", 5), ("--sides ours,java", 30), ("--sides java --warmup 2.5", 2.5)):
+            with mock.patch.object(sys, "argv", ["replicas", *words.split()]):
+                self.assertEqual(replicas.options().warmup, seconds, words)
+
     def test_a_group_that_fails(self) -> None:
         """The others are measured and reported; the status says it, and the file why."""
 
