@@ -94,8 +94,10 @@ class Side(failover.Side):
         began = time.monotonic()
         master.signal(signal.SIGKILL)
         load.halt()
-        found = self.switched(began, master)
-        master.kill()  # reaps it
+        try:
+            found = self.switched(began, master)
+        finally:
+            master.kill()  # reaps it
         master.spawn()  # it comes back while the other side is measured
         return {"kill": found.accepted_s, "kill-route": found.routed_s}
 
@@ -162,9 +164,12 @@ class Side(failover.Side):
         for process in (leader, master):
             process.signal(signal.SIGKILL)
         load.halt()
-        found = self.switched(began, master)
+        try:
+            found = self.switched(began, master)
+        finally:
+            for process in (leader, master):
+                process.kill()  # reaps it
         for process in (leader, master):
-            process.kill()  # reaps it
             process.spawn()
         return {"both": found.accepted_s}
 

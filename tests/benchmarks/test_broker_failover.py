@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 import unittest
 from collections import Counter
@@ -165,6 +166,18 @@ class SideTests(unittest.TestCase):
             ["client", "ours", "2", "50", "0", "1"],
         ])  # fmt: skip
         self.assertEqual(side.samples, {"client": [0.5], "kill": [0.5]})
+
+    def test_the_dead_of_a_round_that_fails(self) -> None:
+        """They are reaped, so that they are not taken for living ones afterwards; `recover` starts them."""
+        for row in ("kill", "both"):
+            with mock.patch.object(broker_failover, "ReplicaGroup", mock.Mock()):
+                side = broker_failover.Side("ours", Path(), 1)
+            master, load = mock.Mock(), mock.Mock()
+            with mock.patch.object(side, "switched", side_effect=AssertionError), self.assertRaises(AssertionError):
+                getattr(side, row)(master, load)
+            leader = side.group.controllers.await_leader()
+            for process in (master, leader) if row == "both" else (master,):
+                self.assertEqual(process.mock_calls, [mock.call.signal(signal.SIGKILL), mock.call.kill()], row)
 
     def test_every_row_has_a_figure(self) -> None:
         """And is said to make a switch, as all of them do."""
