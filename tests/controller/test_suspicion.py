@@ -518,6 +518,26 @@ class NeverHeardTests(SuspicionCase):
             self.assertEqual([type(each) for each in last], [Died, Elect], order)
             self.assertEqual((last[-1].alive, last[-1].kind), ((2,), Why.PORT_REFUSED))  # type: ignore[union-attr]
 
+    def test_dies_while_others_are_asked(self) -> None:
+        """A process may take a moment to end: its port was silent, and the witness heard it still.  When the port
+        refuses he is asked again; what counts is what he says last.
+        """
+        self.at(50)
+        self.members_answer(None, None)
+        self.assertEqual(self.voice("n1", 300), [])
+        self.assertEqual(self.port(M, Verdict.REFUSED), [AskControllers(1, M)])
+        self.assertEqual(self.voice("n1", 310), [])
+        self.assertEqual([type(each) for each in self.voice("n1", 600, connected=False)], [Died, Elect])
+
+    def test_connects_again_while_others_are_asked(self) -> None:
+        """Then it is heard, whatever was said before."""
+        self.at(50)
+        self.members_answer(None, None)
+        self.assertEqual(self.voice("n1", 300), [])
+        self.assertEqual(self.voice("n1", 600, connected=False), [])
+        self.assertEqual(self.voice("n1", 10), [])
+        self.assertEqual(self.port(M, Verdict.REFUSED), [AskControllers(1, M)])
+
     def test_heard_meanwhile(self) -> None:
         """It is not asked, or no more."""
         self.beats(M)
@@ -1111,9 +1131,7 @@ class LeaderTests(SuspicionCase):
         """Alone in the set; whoever was in the set before is asked at once, and is elected."""
         self.group.in_sync, self.group.former = frozenset({1}), (1, 2, 3)
         self.liveness.died(S)
-        self.assertEqual(
-            self.close(M), [Suspected(M, CLOSED), probe(1, M), probe(1, T), AskControllers(1, M)]
-        )
+        self.assertEqual(self.close(M), [Suspected(M, CLOSED), probe(1, M), probe(1, T), AskControllers(1, M)])
         self.port(T, Verdict.ANSWERED)
         _died, elect = self.port(M, Verdict.REFUSED)
         self.assertEqual(elect.alive, (3,))

@@ -10,6 +10,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.raft.elections import Elections
 from rocketha.simulation import setup
 from rocketha.simulation.broker import SimulatedBroker
 from rocketha.simulation.broker_oracle import Group
@@ -192,6 +193,43 @@ class StuckTests(ClusterCase):
         self.assertEqual(self.state().epoch, epoch)
         starting.start()
         self.until(lambda: self.state().epoch > epoch and self.state().master, 1.0)
+
+    def test_a_master_that_takes_a_moment_to_die_with_the_leader(self) -> None:
+        """The next leader has just begun; it asks while the process is ending: its port takes connections, the third
+        controller hears it still.  A second after its end another leads, not a round and a pause later."""
+        for dying_s in (0.2, 0.3, 0.4):
+            with self.subTest(dying_s):
+                self.takes_a_moment(dying_s)
+
+    def takes_a_moment(self, dying_s: float) -> None:
+        """The time from its last word to its end."""
+        self.start()
+        epoch, lead = self.state().epoch, self.lead()
+        fresh, witness = (node for node in self.cluster.nodes if node is not lead)
+        campaign = Elections.campaign
+        assert witness.process is not None
+        passive = witness.process.service.raft.node._elections
+
+        def campaign_of_others(elections: Elections, forced: bool) -> None:
+            if elections is not passive:
+                campaign(elections, forced)
+
+        self.patch(Elections, "campaign", campaign_of_others)
+        master = self.broker(self.state().master)
+        self.cluster.injector.hold_down([fresh, lead, master], 1)
+        fresh.kill()
+        self.run_for(4)
+        heartbeat = SimulatedBroker._heartbeat  # no broker looks for the new one yet, as Java's do each 3 s only
+        self.patch(SimulatedBroker, "_heartbeat", lambda broker: None)
+        fresh.start()
+        self.run_for(0.5)
+        self.assertIs(self.lead(), lead)
+        lead.kill()
+        master.freeze(False)
+        self.world.scheduler.after(dying_s, None, master.kill)
+        self.until(lambda: self.state().epoch > epoch and self.state().master, 1.0)
+        self.assertIs(self.lead(), fresh)
+        self.patch(SimulatedBroker, "_heartbeat", heartbeat)
 
     def wipe_controllers(self) -> None:
         """All of them lose their disks, and start anew; what is checked begins anew with them."""

@@ -37,6 +37,7 @@ class Suspect:
     refused: bool = False
     closed: int = 0
     voices: dict[str, bool] = attrs.Factory(dict)
+    hung_up: set[str] = attrs.Factory(set)  # controllers whose last word is that its connection to them is closed
     links: dict[int, Reading] = attrs.Factory(dict)  # members that answered, with the newest reading
     moving: set[int] = attrs.Factory(set)
     absent: set[int] = attrs.Factory(set)  # members whose port refused
@@ -53,14 +54,20 @@ class Suspect:
         """A new round: what was found in the one before is forgotten."""
         self.state, self.question, self.due_ms, self.again_ms = State.ASKING, question, due_ms, again_ms
         self.refused, self.closed, self.asked, self.witnessed = False, 0, (), False
-        for answers in (self.voices, self.links, self.moving, self.absent, self.lacking):
+        for answers in (self.voices, self.hung_up, self.links, self.moving, self.absent, self.lacking):
             answers.clear()
 
     def voice(self, node: str, connected: bool, heard_ms_ago: int | None, fresh_ms: int) -> None:
         """Another controller said whether it hears it: by a heartbeat no older than ``fresh_ms``."""
         hears = connected and heard_ms_ago is not None and heard_ms_ago <= fresh_ms
         self.voices[node] = self.voices.get(node, False) or hears
+        (self.hung_up.discard if connected else self.hung_up.add)(node)
         self.witnessed |= heard_ms_ago is not None and not connected
+
+    @property
+    def against(self) -> int:
+        """How many controllers do not hear it, or hear no more what they heard when they were asked before."""
+        return sum(not hears or node in self.hung_up for node, hears in self.voices.items())
 
     def member_answered(self, number: int, verdict: Verdict, reading: Reading, last: Heartbeat | None) -> None:
         """A member of its set answered, or could not.

@@ -206,7 +206,10 @@ class Suspicions:
             return self._hold(suspicion, "its port answers", now_ms)
         if verdict is Verdict.REFUSED:
             suspicion.refused = True
-            return self._weigh_refusal(suspicion, now_ms)
+            effects = self._weigh_refusal(suspicion, now_ms)
+            if not effects and suspicion.against < len(suspicion.voices):
+                effects = self._ask_controllers(suspicion)  # it may have died since they said that they hear it
+            return effects
         return []
 
     def controller_answered(
@@ -330,9 +333,8 @@ class Suspicions:
         starts = now_ms - self._starting.get(key, -(10**9)) <= self._liveness.holds_ms(key)
         if reached is False or (starts and not reached) or self._spares(suspicion, now_ms):
             return []
-        against = sum(not hears for hears in suspicion.voices.values())
         slave = led_group(self._groups, key) is None
-        if reached or slave or self._is_majority(1 + against):
+        if reached or slave or self._is_majority(1 + suspicion.against):
             return self._die(suspicion, Why.PORT_REFUSED, "its port refuses connections", now_ms)
         return []
 
