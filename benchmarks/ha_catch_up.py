@@ -94,8 +94,14 @@ class Replica:
     def append_raw(self, offset: int, data: bytes | memoryview) -> None:
         self.log.append_raw(offset, data)
 
-    def save_epochs(self, epochs: Sequence[EpochEntry]) -> None:
-        """There are none, on a classic link."""
+    def compare(self, offset: int, data: bytes | memoryview) -> Deferred[None]:
+        raise NotImplementedError("the log is empty: there is nothing to compare")
+
+    def compared(self) -> None:
+        raise NotImplementedError("nothing was compared")
+
+    def save_epochs(self, epochs: Sequence[EpochEntry]) -> Deferred[None]:
+        raise NotImplementedError("a classic link has no epochs")
 
     def align(self, offset: int, epochs: Sequence[EpochEntry]) -> Deferred[tuple[int, Sequence[EpochEntry]]]:
         raise NotImplementedError("a classic link aligns nothing")
