@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketha.errors import CorruptStore, DiskFailure, InvariantBroken, RemoteProtocolError
-from rocketha.store import checkpoint
+from rocketha.store import checkpoint, owed_file
 from rocketha.store.disk import File
 from rocketha.store.dispatch import of_record
 from rocketha.store.memory_disk import MemoryDisk
@@ -404,15 +404,19 @@ class PromotionTests(unittest.TestCase):
         master = open_master(memory())
         fill(master, 0, 60)
         data = raw(master)
-        first = 2 * SMALL.segment_size
         disk = memory(seed)
         replica = open_replica(disk)
-        for end in (SMALL.segment_size, max(end for end in ends(data) if end < first)):
-            replica.append_raw(replica.end, data[replica.end : end])
+        self.copy_two_files(replica, data)
         catch_up(replica)
         flush(replica.store)
         replica.start_over()
-        return disk, replica, data[first:]
+        return disk, replica, data[2 * SMALL.segment_size :]
+
+    @staticmethod
+    def copy_two_files(replica: ReplicaLog, data: bytes) -> None:
+        """Of its master's, to the end of the last whole record."""
+        for end in (SMALL.segment_size, max(end for end in ends(data) if end < 2 * SMALL.segment_size)):
+            replica.append_raw(replica.end, data[replica.end : end])
 
     def assert_owes(self, replica: ReplicaLog) -> None:
         """It is no master."""
@@ -452,6 +456,22 @@ class PromotionTests(unittest.TestCase):
         disk.kill()
         self.assert_owes(open_replica(disk))
 
+    def test_what_is_owed_was_forgotten_halfway(self) -> None:
+        """The file is gone and that is not on the disk yet: what is thrown away then is owed in a file again."""
+        disk, replica, _ = self.emptied()
+        data = raw(self.master_of(60))
+        self.copy_two_files(replica, data)  # as much as is owed, and no more
+        catch_up(replica)
+        flush(replica.store)
+        disk.fail_at(1, times=1000, only=["sync"])
+        with self.assertRaises(DiskFailure):
+            replica.settle()
+        disk.heal()
+        self.assertFalse(disk.exists(EPOCHS + owed_file.SUFFIX))
+        replica.start_over()
+        disk.kill()
+        self.assert_owes(open_replica(disk))
+
     @staticmethod
     def master_of(messages: int) -> Any:
         """One that has so many."""
@@ -471,8 +491,7 @@ class PromotionTests(unittest.TestCase):
         for seed in range(12):
             disk = memory(seed)
             replica = open_replica(disk)
-            for end in (SMALL.segment_size, confirmed):
-                replica.append_raw(replica.end, data[replica.end : end])
+            self.copy_two_files(replica, data)
             catch_up(replica)
             flush(replica.store)
             replica.start_over()

@@ -340,8 +340,9 @@ class ReplicaLog:
         if job is not None:
             run_here([job], self.store.finished)
         if self.store.flushed_offset == self.end:
+            self._owed_saved = 0  # from here on perhaps: the file may go, and the end of that fail
             owed_file.save(self._disk, self._path, 0)
-            self._owed = self._owed_saved = 0
+            self._owed = 0
 
     @property
     def _lacks_owed(self) -> bool:

@@ -165,6 +165,17 @@ class OneQueueTests(ColdRequestCase):
             end = self.broker.store.max_physical_offset
             self.forget()
 
+    def test_who_told_it_is_gone(self) -> None:
+        """36, oneway, that was kept for a while and is served when its client is gone: carried out, nothing is left."""
+        consumer, end = self.connect(), self.broker.store.max_physical_offset
+        fields = {"group": "G", "offset": str(self.places[6]), "delayLevel": "0", "originTopic": "T"}
+        command = consumer.command(RequestCode.CONSUMER_SEND_MSG_BACK, fields, oneway=True)
+        consumer.close()
+        self.reading = True  # as nobody waits for it who could be told to come again
+        self.broker.as_turn(lambda: self.assertIsNone(self.broker.request(consumer.protocol, command)))
+        self.assertGreater(self.broker.store.max_physical_offset, end)
+        self.assertEqual((self.broker.cold.count, self.at_disk), (0, 0))
+
     def test_h3_a_message_is_given_directly(self) -> None:
         """309: the consumer is handed it when it was read."""
         message_id = make_message_id(bytes.fromhex("7f00000100002a9f"), self.places[7])

@@ -116,7 +116,10 @@ class ColdReads:
 
     def _try(self, connection: Any, command: Command, held: HeldPull | None, now_ms: int) -> Answer | None:
         running = self._running if self._running is not None and self._running.command is command else None
-        wait = Wait.NOTHING if running is None else running.tries.wait
+        if running is not None:
+            wait = running.tries.wait
+        else:  # who is gone has no row any more, and may have asked for no answer: what was told is carried out
+            wait = Wait.ANYTHING if connection.closed else Wait.NOTHING
         try:
             return self._reads[command.code](connection, command, now_ms, held is None, wait)
         except NotInMemory as lacks:
