@@ -172,7 +172,8 @@ MUTANTS = [
         "if epoch < self.epoch:",
     ),
     _standing("an older absence of a master is believed", "if epoch < self.epoch or (self.told", "if (self.told"),
-    _standing("a set is known again, or backwards", "or in_sync.epoch <= self.in_sync.epoch or", "or"),
+    _standing("a set is known again, or backwards", "if in_sync.epoch <= self.in_sync.epoch or", "if"),
+    _standing("a set is told while the order to lead is out", "not self.leads or self._takes_office", "not self.leads"),
     _standing("elected again although its set does not rise", "+ 1 and told.in_sync.epoch > self.in_sync.epoch", "+ 1"),
     _standing("elected again after another may have led", "told.master_epoch == self.post.epoch + 1 and ", ""),
     _standing(
