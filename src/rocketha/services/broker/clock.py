@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import task
-from twisted.python.failure import Failure
 
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting
 
 LEAST_S = 0.001
 """A deadline that has passed waits this long, so that the reactor reads between two of them."""
@@ -46,11 +45,11 @@ class BrokerClock:
         self._seconds: task.LoopingCall | None = None
         self._deadline: Any = None
         self._deadline_ms = 0
-        self._log = make_logger()
 
     def start(self) -> None:
         """The broker serves."""
-        self._seconds = task.LoopingCall(self._each_second)
+        self._serve_due = lasting(lambda: self._as_turn(self._due), "a deadline")
+        self._seconds = task.LoopingCall(lasting(lambda: self._as_turn(self._second), "the clock"))
         self._seconds.clock = self._reactor
         self._seconds.start(1.0, now=False)
         self._arm()
@@ -83,14 +82,5 @@ class BrokerClock:
 
     def _reached(self) -> None:
         self._deadline = None
-        try:
-            self._as_turn(self._due)
-        except Exception:
-            self._log.error("a deadline failed: {trace}", trace=Failure().getTraceback())
+        self._serve_due()
         self._arm()
-
-    def _each_second(self) -> None:
-        try:
-            self._as_turn(self._second)
-        except Exception:
-            self._log.error("the clock failed, it goes on: {trace}", trace=Failure().getTraceback())

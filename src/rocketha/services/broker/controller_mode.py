@@ -107,6 +107,7 @@ class ControllerMode:
         self._beats = task.LoopingCall(lasting(self._beat, "a heartbeat"))
         self._beats.clock = broker.reactor
         self._timer: Any = None
+        self._turn = lasting(lambda: self._happened("tick"), "a turn of the role's life")
         self._todo: deque[Effect] = deque()
         self._busy = False
         self._notices: dict[int, tuple[RemotingProtocol, Command]] = {}
@@ -195,7 +196,7 @@ class ControllerMode:
 
     def _due(self) -> None:
         self._timer = None
-        if not lasting(lambda: self._happened("tick"), "a turn of the role's life")():
+        if not self._turn():
             self._arm(self._now_ms() + AGAIN_MS)
 
     def _beat(self) -> None:

@@ -78,6 +78,7 @@ class Registration:
         limits = Limits(idle_s=max(120, int(3 * period_s)))
         self._client = RemotingClient(reactor, self, limits)
         self._timer: Any = None
+        self._turn = lasting(lambda: self.register(), "a registration")
         self._stopped = False
         self._log = make_logger()
 
@@ -97,7 +98,7 @@ class Registration:
         self._timer = self._reactor.callLater(self._period_s, self._tick)
 
     def _tick(self) -> None:
-        lasting(self.register, "a registration")()
+        self._turn()
         self._timer = self._reactor.callLater(self._period_s, self._tick)
 
     def register(self) -> None:

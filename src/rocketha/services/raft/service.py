@@ -274,8 +274,7 @@ class RaftService(service.Service):
         except Busy as refusal:
             waiter.errback(refusal)
             return
-        if self._scheduled is None:
-            self.wake()
+        self.wake()
 
     def barrier(self) -> defer.Deferred[None]:
         """Fires when the state machine holds everything that was acknowledged before this call.

@@ -213,6 +213,7 @@ class SetLinks(SlaveLinks):
         self._confirmed = confirmed
         self._need = ALL if keys.all_ack_in_sync_state_set else keys.in_sync_replicas
         self._timer: Any = None
+        self._look = lasting(lambda: self.progress(self.now_ms()), "a look at the SyncStateSet")
         self._timer_ms = 0
         self._known: frozenset[int] = frozenset()
         self.lease = Lease(keys.master_lease)
@@ -446,7 +447,7 @@ class SetLinks(SlaveLinks):
 
     def _due(self) -> None:
         self._timer = None
-        if not lasting(lambda: self.progress(self.now_ms()), "a look at the SyncStateSet")() and self._timer is None:
+        if not self._look() and self._timer is None:
             self._timer_ms = self.now_ms() + AGAIN_MS
             self._timer = self._reactor.callLater(AGAIN_MS / 1000, self._due)
 

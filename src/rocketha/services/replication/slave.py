@@ -79,6 +79,7 @@ class Following:
         self._factory = SlaveHaFactory(self, reactor)
         self._attempt: Any = None
         self._pause: Any = None
+        self._reach = lasting(lambda: self._try(), "an attempt to reach the master")
         self._pause_s = PAUSE_FIRST_S
         self._slice: Any = None
         self._cut_at: set[int] = set()  # places that were cut for damage
@@ -139,7 +140,7 @@ class Following:
 
     def _connect(self) -> None:
         self._pause = None
-        if not lasting(self._try, "an attempt to reach the master")() and self._attempt is None:
+        if not self._reach() and self._attempt is None:
             self._later()
 
     def _try(self) -> None:
