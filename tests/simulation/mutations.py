@@ -217,7 +217,7 @@ def log_not_synced() -> None:
     patch(RaftLog, "sync", sync)
 
 
-@mutation("raft", "a follower cuts its log at every append, not at a conflict", (*CUTS, "slow-link", "loss"), 200)
+@mutation("raft", "a follower cuts its log at every append, not at a conflict", (*CUTS, "slow-link", "loss"), 800)
 def cuts_without_conflict() -> None:
     merge = Log.merge
 
@@ -247,7 +247,7 @@ def keeps_conflicts() -> None:
     patch(Log, "merge", keeping)
 
 
-@mutation("raft", "the term before an append is not compared", CUTS, 80)
+@mutation("raft", "the term before an append is not compared", CUTS, 160)
 def no_consistency_check() -> None:
     patch(Log, "matches", lambda self, index, term: index <= self.last_index)
 
