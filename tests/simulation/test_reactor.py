@@ -216,6 +216,28 @@ class ProcessTests(ReactorCase):
         self.assertGreaterEqual(done[1][0], done[0][0] + 0.5)
         self.assertEqual(self.program.seen, [(0.1, "timer")])
 
+    def test_work_is_done_sooner_when_the_disk_gets_well(self) -> None:
+        """Whichever end of its time the call itself is made at, and what comes after it is not cut short."""
+        host = self.host()
+        file = host.disk.create("/f", 10)
+        ends = set()
+        for _ in range(20):
+            host.disk.slow = 4000.0
+            work, done = self.program.process.work(), list[float]()
+            began, syncs = self.world.now, host.disk.syncs
+            for _ in range(2):
+                work.run(file.sync).addCallback(lambda _, done=done: done.append(self.world.now))
+            ends.add(host.disk.syncs - syncs)
+            self.world.run(1.0)
+            self.assertEqual(done, [])
+            host.disk.slow = 400.0
+            self.world.run(10.0)
+            self.assertEqual(len(done), 2)
+            self.assertLess(done[0] - began, 1.0 + 0.5)
+            self.assertGreaterEqual(done[1], done[0] + 0.2)
+            self.assertEqual(host.disk.syncs - syncs, 2)
+        self.assertEqual(ends, {0, 1})
+
     def test_work_that_fails(self) -> None:
         """Its error is the result."""
         self.host()

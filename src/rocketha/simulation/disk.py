@@ -1,9 +1,10 @@
 """A host's disk: a :class:`MemoryDisk` whose operations take time, and where a process may die at any of them.
 
 Theory of operation.  Every sync costs simulated time, more on a slow disk.  Asked for on the reactor, it keeps the
-process busy so long, or less if the disk gets faster meanwhile; asked for in :class:`SimulatedWork`, the result comes
-so much later, and whether the call itself happened at the beginning or at the end of that time is left to chance,
-because a real thread may do either.  Lost and torn writes, errors and the full disk are those of :class:`MemoryDisk`.
+process busy so long; asked for in :class:`SimulatedWork`, the result comes so much later, and whether the call itself
+happened at the beginning or at the end of that time is left to chance, because a real thread may do either.  When the
+disk gets faster, the rest of both takes less.  Lost and torn writes, errors and the full disk are those of
+:class:`MemoryDisk`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ T = TypeVar("T")
 
 SYNC_S = 0.0005
 """What a sync takes at least; up to three times that by chance."""
-LONG_S = 10.0
-"""A call that takes longer goes on as its disk goes, second by second: it may be as fast as ever soon."""
 
 
 class SimulatedDisk(MemoryDisk):
@@ -101,7 +100,9 @@ class SimulatedWork:
         self._disk = disk
         self._random = chance
         self._queue: collections.deque[tuple[Callable[[], Any], defer.Deferred[Any]]] = collections.deque()
-        self._busy = False
+        # What ends the time of the call under way, None while there is none, and when.
+        self._then: Callable[[], None] | None = None
+        self._until = 0.0
 
     def start(self) -> None:
         """Nothing to start."""
@@ -110,36 +111,35 @@ class SimulatedWork:
         """See :meth:`BlockingWork.run`."""
         result: defer.Deferred[T] = defer.Deferred()
         self._queue.append((call, result))
-        if not self._busy:
+        if self._then is None:
             self._next()
         return result
 
+    def hasten(self, share: float) -> None:
+        """The call under way takes only this share (below 1) of what it still had to."""
+        left_s = self._until - self._scheduler.now
+        if self._then is not None and left_s > 0.0:
+            self._wait(left_s * share)
+
     def _next(self) -> None:
         call, result = self._queue.popleft()
-        self._busy = True
         if self._random.random() < 0.5:
-            slow = self._disk.slow
             outcome, took_s = self._do(call)
-            if took_s <= LONG_S:
-                self._scheduler.after(took_s, self._owner, self._done, result, outcome)
-            else:
-                self._wait(took_s, slow, result, outcome)
+            self._then = lambda: self._done(result, outcome)
         else:
-            self._scheduler.after(self._disk.sync_s(), self._owner, self._do_late, call, result)
+            took_s = self._disk.sync_s()
+            self._then = lambda: self._done(result, self._do(call)[0])
+        self._wait(took_s)
 
-    def _wait(self, left_s: float, slow: float, result: defer.Deferred[Any], outcome: Any) -> None:
-        """A long call's time passes."""
-        now = self._disk.slow
-        left_s *= now / slow
-        if left_s <= 0.0:
-            self._done(result, outcome)
-        else:
-            step_s = min(1.0, left_s)
-            self._scheduler.after(step_s, self._owner, self._wait, left_s - step_s, now, result, outcome)
+    def _wait(self, for_s: float) -> None:
+        self._until = self._scheduler.now + for_s
+        self._scheduler.at(self._until, self._owner, self._over)
 
-    def _do_late(self, call: Callable[[], Any], result: defer.Deferred[Any]) -> None:
-        outcome, _ = self._do(call)
-        self._done(result, outcome)
+    def _over(self) -> None:
+        """The call's time has passed, unless that was before: then this is not its event."""
+        then = self._then
+        if then is not None and self._until <= self._scheduler.now:
+            then()
 
     def _do(self, call: Callable[[], Any]) -> tuple[Any, float]:
         """The call's outcome, and the disk's time for it; that is not the reactor's time."""
@@ -155,7 +155,7 @@ class SimulatedWork:
         return outcome, took_s
 
     def _done(self, result: defer.Deferred[Any], outcome: Any) -> None:
-        self._busy = False
+        self._then = None
         if self._queue:
             self._next()
         result.callback(outcome)

@@ -25,9 +25,10 @@ class Process(Owner):
 
     :ivar reactor: what its service runs on.
     :ivar service: whatever the host's program returned.
+    :ivar threads: those that it has made.
     """
 
-    __slots__ = ("host", "number", "reactor", "service")
+    __slots__ = ("host", "number", "reactor", "service", "threads")
 
     def __init__(self, host: Host, number: int) -> None:
         super().__init__(host.name)
@@ -37,6 +38,7 @@ class Process(Owner):
             host.scheduler, host.network, host.clock, self, host.station.address, host.exited
         )
         self.service: Any = None
+        self.threads: list[SimulatedWork] = []
         self.meter = host.disk
 
     @property
@@ -46,7 +48,9 @@ class Process(Owner):
 
     def work(self, reactor: Any = None, name: str = "") -> SimulatedWork:
         """A thread, made like :class:`rocketha.services.waiting.blocking.Worker`."""
-        return SimulatedWork(self.host.scheduler, self, self.host.disk, self.host.random)
+        thread = SimulatedWork(self.host.scheduler, self, self.host.disk, self.host.random)
+        self.threads.append(thread)
+        return thread
 
 
 Program = Callable[[Process], Any]
@@ -124,9 +128,11 @@ class Host:
         self.scheduler.after(0.0, None, setattr, self.disk, "gone", False)
 
     def _hastened(self, share: float) -> None:
-        """What the process's reactor waits for comes sooner."""
+        """What the process's reactor and its threads wait for comes sooner."""
         if self.process is not None:
             self.scheduler.hasten(self.process, share)
+            for thread in self.process.threads:
+                thread.hasten(share)
 
     def exited(self, why: str = "") -> None:
         """The process ended itself."""
