@@ -249,6 +249,18 @@ MUTANTS = [
         "[]",
     ),
     Mutant(
+        "a new process at the master's address is taken for the old one once it is heard",
+        "controller/suspicion.py",
+        "if suspicion.registers and not self.settled(key):",
+        "if False:",
+    ),
+    Mutant(
+        "what was heard of a new process in one round counts in the next",
+        "controller/suspect.py",
+        "self.heard, self.refused, self.closed, self.asked, self.witnessed = False, False, 0, (), False",
+        "self.refused, self.closed, self.asked, self.witnessed = False, 0, (), False",
+    ),
+    Mutant(
         "masters never heard are asked all at once",
         "controller/suspicion.py",
         "min(self._rounds, OPEN_MAX - unsettled)",

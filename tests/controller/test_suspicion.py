@@ -1198,6 +1198,35 @@ class RestartedTests(SuspicionCase):
         self.machine.registered(M, 0)
         self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(True)), [Held(M, "its port answers")])
 
+    def test_registers_and_is_heard(self) -> None:
+        """That the new process lives says nothing of whether it leads, neither before its port answers nor after."""
+        self.machine.registered(M, 0)
+        self.assertEqual((self.beats(M), self.machine.settled(M)), ([], False))
+        died = self.port(M, Verdict.ANSWERED, Reading(False))
+        self.assertEqual(died, [Died(M, f"it registers anew; {self.NEW}")])
+        self.assertEqual((self.beats(M), self.machine.settled(M)), ([], False))
+        (elect,) = self.port(S, Verdict.ANSWERED, Reading(False))
+        self.assertEqual((elect.alive, elect.dead_id), ((2,), 1))
+        self.assertEqual(self.beats(M), [Cleared(M, True)])
+
+    def test_registers_and_is_heard_while_its_port_is_silent(self) -> None:
+        """It lives; whether it leads is not found out, and it is no longer asked."""
+        self.machine.registered(M, 0)
+        self.members_answer(Reading(False), Reading(False))
+        self.beats(M)
+        self.assertEqual(self.at(Times().round)[-1], Held(M, "it is heard, and its port says nothing"))
+        self.assertEqual((self.machine.settled(M), self.beats(M)), (True, [Cleared(M, False)]))
+
+    def test_heard_before_it_registers_again(self) -> None:
+        """Each round asks anew."""
+        self.machine.registered(M, 0)
+        self.beats(M)
+        self.port(M, Verdict.ANSWERED, Reading(True))
+        self.machine.registered(M, 10)
+        for node in ("n1", "n2"):
+            self.voice(node, 10, question=2)
+        self.assertEqual(self.at(10 + Times().round)[-1], Held(M, "controllers n1, n2 hear it"))
+
     def test_registers_while_held(self) -> None:
         """Asked anew, not believed by an old answer."""
         self.close(M)

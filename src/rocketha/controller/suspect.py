@@ -34,6 +34,7 @@ class Suspect:
     again_ms: int | None = None  # when the replicas' links and the controllers are asked a second time
     kind: Why = Why.REQUESTED  # of the election, once it is dead
     registers: bool = False
+    heard: bool = False  # in this round, although it registers
     refused: bool = False
     closed: int = 0
     voices: dict[str, bool] = attrs.Factory(dict)
@@ -53,7 +54,7 @@ class Suspect:
     def begin(self, question: int, due_ms: int, again_ms: int) -> None:
         """A new round: what was found in the one before is forgotten."""
         self.state, self.question, self.due_ms, self.again_ms = State.ASKING, question, due_ms, again_ms
-        self.refused, self.closed, self.asked, self.witnessed = False, 0, (), False
+        self.heard, self.refused, self.closed, self.asked, self.witnessed = False, False, 0, (), False
         for answers in (self.voices, self.hung_up, self.links, self.moving, self.absent, self.lacking):
             answers.clear()
 

@@ -126,10 +126,17 @@ class Suspicions:
             each.clear()
 
     def heard(self, key: ReplicaKey) -> list[Effect]:
-        """A heartbeat of a suspect came (the table has it already)."""
-        suspicion = self._open.pop(key, None)
+        """A heartbeat of a suspect came (the table has it already).
+
+        Of one that registers it says that the new process lives, and that was never the question.
+        """
+        suspicion = self._open.get(key)
         if suspicion is None:
             return []
+        if suspicion.registers and not self.settled(key):
+            suspicion.heard = True
+            return []
+        del self._open[key]
         self._by_question.pop(suspicion.question, None)
         return [Cleared(key, suspicion.state is State.DEAD)]
 
@@ -362,6 +369,8 @@ class Suspicions:
             if ran_out:
                 return self._die(suspicion, Why.LEASE_EXPIRED, "silent, and its lease ran out", now_ms)
             return self._hold(suspicion, "its lease runs", now_ms)
+        if suspicion.heard:
+            return self._hold(suspicion, "it is heard, and its port says nothing", now_ms)
         hearing = sorted(node for node, hears in suspicion.voices.items() if hears)
         if self._is_majority(len(hearing)):
             return self._hold(suspicion, f"controllers {', '.join(hearing)} hear it", now_ms)
