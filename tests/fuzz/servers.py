@@ -129,7 +129,7 @@ class Slow(Server):
 
     def request(self, sock: socket.socket, command: Command) -> None:
         if self.seen == self.AT:
-            time.sleep(self.SECONDS)
+            time.sleep(self.SECONDS)  # the fault itself: meanwhile nobody is answered
         self.answer(sock, command)
 
 

@@ -78,7 +78,7 @@ class OwnPortsTests(unittest.TestCase):
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > end:
                     self.fail(f"port {port} is not served:\n{self.text()[-4000:]}")
-                time.sleep(0.05)
+                time.sleep(0.05)  # a port that opens sends no event
 
     def text(self) -> str:
         """The process's output so far."""

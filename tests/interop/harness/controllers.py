@@ -150,7 +150,7 @@ class Controllers:
                     pass
             if time.monotonic() > end:
                 raise NotReady(f"no leading controller answered request {code} within {timeout_s:g} s")
-            time.sleep(0.02)
+            time.sleep(0.02)  # an election of theirs sends us no event
 
     def state(self, group: str = GROUP, timeout_s: float = 20) -> GroupState | None:
         reply = self.call(GET_SYNC_STATE_DATA, body=f'["{group}"]'.encode(), timeout_s=timeout_s)
