@@ -62,6 +62,16 @@ class SwitchTests(ControlledCase):
         self.assertEqual([self.number(host) for host in self.brokers], [1, 2, 3])
         self.assertIs(self.master(), second)
 
+    def test_killed_while_sends_wait_for_a_master(self) -> None:
+        """They are served by whoever becomes master as soon as it may acknowledge, not at its next look at them."""
+        self.run_for(1.0)
+        self.first.kill()
+        waiting = [self.sending(host) for host in self.others]
+        self.until("another master", lambda: any(map(self.acknowledges, self.others)))
+        took = self.until("both are answered", lambda: all(map(self.answered, waiting)))
+        self.assertLess(took, 0.02)
+        self.assertEqual({self.successResultOf(each).code for each in waiting}, {0})
+
     def test_frozen(self) -> None:
         """It is replaced; when it thaws it acknowledges nothing, and follows (regressions A21, A22)."""
         self.first.freeze(whole=False)

@@ -5,7 +5,7 @@ kept until the master is known, or refused.  Kept are also all that come after a
 connection reach the master in the order in which they came; everything to one master goes over one connection.  What
 another broker passed on to us, which it takes for the master, stands in a line of its own: others do not wait for that.
 When this broker becomes master what is kept is served here, before anything newer.  A master that may not serve for a
-moment (its lease ran out, and whether it is still the master will be known soon) keeps requests the same way.  What was
+moment (its lease is not confirmed, and whether it is will be known soon) keeps requests the same way.  What was
 passed on to a broker that was master no more when it came is refused there and begins again here: it may have been
 overtaken.  If that broker knows of a newer master and we do not, it waits here until we do (:attr:`doubted`).
 
@@ -255,7 +255,7 @@ class Forwarding:
     def _keep(self, request: _Request) -> None:
         self._line(request).add(request)
         self._arm()
-        if self._watch.leads:  # nobody says when it may serve again
+        if self._watch.leads:  # of one that retires nobody says when it may serve again
             self._try_again()
 
     def _try_again(self) -> None:

@@ -234,6 +234,7 @@ class BrokerService(service.MultiService):
         )
         if replication.elected is not None:
             replication.elected.fit = self.group.metadata.is_fit
+            replication.elected.resumed = self.group.forwarding.go_on
         always = {**self.replication_status.requests, **self.role_source.requests}
         served = {**self._served, **self.group.requests}
         group = self.group

@@ -201,6 +201,7 @@ class SetLinks(SlaveLinks):
     :ivar epochs: of the log, while this broker is master.
     :ivar changes: is given what to ask the controller.
     :ivar stranger: is told of a replica that the controller has not named yet.
+    :ivar resumed: called when this master may act as one again, or for the first time: its lease is confirmed.
     :ivar fit: whether a replica could be elected as far as anything but the log goes; who is not does not join.
     """
 
@@ -223,6 +224,7 @@ class SetLinks(SlaveLinks):
         self.stranger: Callable[[int], None] = lambda replica: None
         self.fit: Callable[[int], bool] = lambda replica: True
         self.moved: Callable[[], None] = lambda: None
+        self.resumed: Callable[[], None] = lambda: None
 
     # -- the role
 
@@ -276,8 +278,12 @@ class SetLinks(SlaveLinks):
 
     def lease_confirmed(self, epoch: int, asked_ms: int) -> None:
         """It said that this broker is master of ``epoch``, to a question of then."""
+        now_ms = self.now_ms()
+        held = self.lease.holds(now_ms)
         if self.lease.confirmed(epoch, asked_ms):
-            self.progress(self.now_ms())
+            self.progress(now_ms)
+            if not held and self.lease.holds(now_ms):
+                self.resumed()
 
     def take_set(self, members: Iterable[int], set_epoch: int) -> None:
         """Its set, however it came to be known."""
