@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
-from rocketha.simulation.scheduler import Owner, ProcessDied, Scheduler
+from rocketha.simulation.scheduler import Delay, Owner, ProcessDied, Scheduler
 from rocketha.store.memory_disk import SECTOR, MemoryDisk
 
 T = TypeVar("T")
@@ -92,17 +92,16 @@ class SimulatedDisk(MemoryDisk):
 
 
 class SimulatedWork:
-    """One thread of a process: :class:`rocketha.services.waiting.blocking.BlockingWork`."""
+    """One thread of a process: :class:`rocketha.services.waiting.blocking.BlockingWork`.
+
+    :ivar busy: the call that it is in.
+    """
 
     def __init__(self, scheduler: Scheduler, owner: Owner, disk: SimulatedDisk, chance: random.Random) -> None:
-        self._scheduler = scheduler
-        self._owner = owner
+        self.busy = Delay(scheduler, owner)
         self._disk = disk
         self._random = chance
         self._queue: collections.deque[tuple[Callable[[], Any], defer.Deferred[Any]]] = collections.deque()
-        # What ends the time of the call under way, None while there is none, and when.
-        self._then: Callable[[], None] | None = None
-        self._until = 0.0
 
     def start(self) -> None:
         """Nothing to start."""
@@ -111,35 +110,17 @@ class SimulatedWork:
         """See :meth:`BlockingWork.run`."""
         result: defer.Deferred[T] = defer.Deferred()
         self._queue.append((call, result))
-        if self._then is None:
+        if not self.busy.under_way:
             self._next()
         return result
-
-    def hasten(self, share: float) -> None:
-        """The call under way takes only this share (below 1) of what it still had to."""
-        left_s = self._until - self._scheduler.now
-        if self._then is not None and left_s > 0.0:
-            self._wait(left_s * share)
 
     def _next(self) -> None:
         call, result = self._queue.popleft()
         if self._random.random() < 0.5:
             outcome, took_s = self._do(call)
-            self._then = lambda: self._done(result, outcome)
+            self.busy.begin(took_s, lambda: self._done(result, outcome))
         else:
-            took_s = self._disk.sync_s()
-            self._then = lambda: self._done(result, self._do(call)[0])
-        self._wait(took_s)
-
-    def _wait(self, for_s: float) -> None:
-        self._until = self._scheduler.now + for_s
-        self._scheduler.at(self._until, self._owner, self._over)
-
-    def _over(self) -> None:
-        """The call's time has passed, unless that was before: then this is not its event."""
-        then = self._then
-        if then is not None and self._until <= self._scheduler.now:
-            then()
+            self.busy.begin(self._disk.sync_s(), lambda: self._done(result, self._do(call)[0]))
 
     def _do(self, call: Callable[[], Any]) -> tuple[Any, float]:
         """The call's outcome, and the disk's time for it; that is not the reactor's time."""
@@ -155,7 +136,6 @@ class SimulatedWork:
         return outcome, took_s
 
     def _done(self, result: defer.Deferred[Any], outcome: Any) -> None:
-        self._then = None
         if self._queue:
             self._next()
         result.callback(outcome)

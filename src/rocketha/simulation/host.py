@@ -31,7 +31,7 @@ class Process(Owner):
     __slots__ = ("host", "number", "reactor", "service", "threads")
 
     def __init__(self, host: Host, number: int) -> None:
-        super().__init__(host.name)
+        super().__init__(host.scheduler, host.name)
         self.host = host
         self.number = number
         self.reactor = SimulatedReactor(
@@ -130,9 +130,9 @@ class Host:
     def _hastened(self, share: float) -> None:
         """What the process's reactor and its threads wait for comes sooner."""
         if self.process is not None:
-            self.scheduler.hasten(self.process, share)
+            self.process.busy.hasten(share)
             for thread in self.process.threads:
-                thread.hasten(share)
+                thread.busy.hasten(share)
 
     def exited(self, why: str = "") -> None:
         """The process ended itself."""

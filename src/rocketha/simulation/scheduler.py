@@ -9,6 +9,7 @@ each event, what transports have collected to say leaves: that is the end of a r
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Callable
 from typing import Any
@@ -20,24 +21,59 @@ class ProcessDied(BaseException):
     """Unwinds the code of a simulated process that dies in the middle of it; no ``except Exception`` may stop that."""
 
 
+class Delay:
+    """Something takes true time, and may be over sooner than it seemed: a blocking call, one at a time.
+
+    :ivar under_way: whether it is not over yet.
+    """
+
+    __slots__ = ("_of", "_over", "_scheduler", "_until", "under_way")
+
+    def __init__(self, scheduler: Scheduler, of: Owner | None) -> None:
+        self._scheduler = scheduler
+        self._of = of
+        self._over: Callable[[], None] = lambda: None
+        self._until = 0.0
+        self.under_way = False
+
+    def begin(self, for_s: float, over: Callable[[], None]) -> None:
+        """It takes so long from now; `over` is called then."""
+        self.under_way = True
+        self._over = over
+        self._until = self._scheduler.now + for_s
+        self._scheduler.at(self._until, self._of, self._due)
+
+    def hasten(self, share: float) -> None:
+        """It takes only this share (below 1) of what it still had to."""
+        left_s = self._until - self._scheduler.now
+        if self.under_way and left_s > 0.0:
+            self.begin(left_s * share, self._over)
+
+    def _due(self) -> None:
+        """It is over, unless that was before, or another one has begun since: then this is not its event."""
+        if self.under_way and self._until <= self._scheduler.now:
+            self.under_way = False
+            self._over()
+
+
 class Owner:
     """Whose events they are: a process.
 
     :ivar dead: its events never run.
     :ivar frozen: its events wait.
-    :ivar busy_until: true time until which its one thread is in a blocking call; 0 when it is in none.
+    :ivar busy: the blocking call that its one thread is in.
     :ivar meter: whose ``spent_s`` (seconds of blocking calls in an event) makes it busy; None for none.
     :ivar waiting: its events that came due while it was frozen or busy.
     :ivar unsaid: calls that its kernel makes, dead or alive, when it is not busy any more.
     """
 
-    __slots__ = ("busy_until", "dead", "frozen", "meter", "name", "unsaid", "waiting")
+    __slots__ = ("busy", "dead", "frozen", "meter", "name", "unsaid", "waiting")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, scheduler: Scheduler, name: str) -> None:
         self.name = name
         self.dead = False
         self.frozen = False
-        self.busy_until = 0.0
+        self.busy = Delay(scheduler, None)
         self.meter: Any = None
         self.waiting: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
         self.unsaid: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -79,27 +115,15 @@ class Scheduler:
         owner.frozen = False
         self._go_on(owner)
 
-    def hasten(self, owner: Owner, share: float) -> None:
-        """Its blocking call takes only this share (below 1) of what it still had to."""
-        if owner.busy_until > self.now:
-            self._busy(owner, (owner.busy_until - self.now) * share)
-
     def when_free(self, owner: Owner, call: Callable[..., None], *args: Any) -> None:
         """Run ``call(*args)`` now, or at the end of the process's blocking call."""
-        if owner.busy_until:
+        if owner.busy.under_way:
             owner.unsaid.append((call, args))
         else:
             call(*args)
 
-    def _busy(self, owner: Owner, for_s: float) -> None:
-        owner.busy_until = self.now + for_s
-        self.at(owner.busy_until, None, self._free, owner)
-
     def _free(self, owner: Owner) -> None:
-        """Its blocking call is over, unless that was before, or another one has begun since."""
-        if not 0.0 < owner.busy_until <= self.now:
-            return
-        owner.busy_until = 0.0
+        """Its blocking call is over."""
         unsaid, owner.unsaid = owner.unsaid, []
         for call, args in unsaid:
             call(*args)
@@ -107,7 +131,7 @@ class Scheduler:
 
     def _go_on(self, owner: Owner) -> None:
         """It gets what it missed, if nothing holds it any more."""
-        if not owner.frozen and not owner.busy_until:
+        if not owner.frozen and not owner.busy.under_way:
             waiting, owner.waiting = owner.waiting, []
             for sequence, call, args in waiting:
                 heapq.heappush(self._heap, (self.now, sequence, owner, call, args))
@@ -126,7 +150,7 @@ class Scheduler:
             if owner is not None:
                 if owner.dead:
                     continue
-                if owner.frozen or owner.busy_until:
+                if owner.frozen or owner.busy.under_way:
                     owner.waiting.append((sequence, call, args))
                     continue
             self.events += 1
@@ -137,7 +161,7 @@ class Scheduler:
             except Exception:
                 self.failed(owner.name if owner is not None else "world", Failure())
             if owner is not None and owner.meter is not None and owner.meter.spent_s:
-                self._busy(owner, owner.meter.take_spent_s())
+                owner.busy.begin(owner.meter.take_spent_s(), functools.partial(self._free, owner))
             if self.unflushed:
                 self.flush()
         if not self._stopped:
