@@ -9,6 +9,7 @@ from tests.mutation import SOURCE, Mutant, outcome
 TESTS = (
     "tests/services/replication/test_classic.py",
     "tests/services/replication/test_orders.py",
+    "tests/services/broker/test_controller_mode.py",
     "tests/broker/test_acknowledgements.py",
     "-k",
     "not idle and not at_both_ends and not away_too_long",
@@ -40,6 +41,12 @@ MUTANTS = (
         LINKS,
         '        if not self.serving:\n            return "this broker is not the master"',
         '        if False:\n            return ""',
+    ),
+    Mutant(
+        "sends kept for a master wait after its lease is confirmed",
+        LINKS,
+        "                self.resumed()",
+        "                pass",
     ),
     Mutant("strangers are not told of", LINKS, "            self.stranger(hello.broker_id)", "            pass"),
     Mutant(

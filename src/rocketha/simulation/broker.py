@@ -130,7 +130,7 @@ class SimulatedBroker:
     # -- the clock
 
     def _tick(self) -> None:
-        if self.registered:
+        if self.number is not None:  # while it registers, too: its heartbeats may overtake that
             self._heartbeat()
         if self.master is not None:
             self._appended += 1
