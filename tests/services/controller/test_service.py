@@ -302,7 +302,8 @@ class ElectionTests(ControllerCase):
     @defer.inlineCallbacks
     def test_registers_somewhere_else(self) -> Any:
         """Its machine is gone without a word, and what takes its place has another address: nobody there can say that
-        it leads nothing, and nobody else is left to elect.
+        it leads nothing, and nobody else is left to elect.  That it beats before it is registered is no sign of life of
+        the old one.
         """
         for broker in (self.two, self.three):
             yield broker.kill()
@@ -312,6 +313,7 @@ class ElectionTests(ControllerCase):
         new = FakeBroker(self, free_ports(1)[0])
         self.brokers.append(new)
         new.id = 1
+        new.beat()
         answer = yield new.register()
         self.assertNotIn("masterBrokerId", answer.fields)
         self.assertEqual(self.group.address(1), new.address)

@@ -29,7 +29,7 @@ from rocketha.controller.suspicion_effects import (
     Suspected,
     Verdict,
 )
-from rocketha.controller.watched import Times
+from rocketha.controller.watched import Times, address_of
 from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.services.config.controller import ControllerConfig
@@ -85,8 +85,10 @@ class Watch:
     # -- what happens ---------------------------------------------------------------------------------------------
 
     def heard(self, key: ReplicaKey, beat: Heartbeat, connection: int) -> None:
-        """A heartbeat."""
+        """A heartbeat; one from elsewhere than where the replica is registered does not say that this one lives."""
         self.heartbeats += 1
+        if address_of(self._state, key) not in (None, beat.address):
+            return
         self.liveness.heard(key, beat, connection, self.now_ms())
         self._carry_out(self.suspicions.heard(key))
 
