@@ -9,6 +9,7 @@ in turn, each time when both are whole again and the machine is quiet.  Everythi
 
 kill     kill -9 of the master to a send that the new master accepts; kill-route: and the nameserver names it
 client   kill -9 of the master, to the first accepted send of a producer that works as Java's default one
+again    the same of a master that is started again at once, as by a supervisor
 freeze   SIGSTOP of the master to a send that the new one accepts; thaw: from SIGCONT, a second later, to the full set
 elect    electMaster by request: the longest time in which no send of that producer was accepted
 stop     SIGTERM of the master: the same
@@ -17,8 +18,8 @@ both     kill -9 of the lead controller and the master at once, to a send that t
 
 That producer (``producer.py``) asks for the route every 30 s, so when it asked last decides how long it stays away: in
 n rounds of a row that is spread evenly over these 30 s, in the same way for both sides.  A load of 100 messages a
-second runs until the fault in every row, in client, elect and stop through it.  In the end every message that was
-acknowledged is looked for in the master's log, at the place that the sender was told; of ours none may be missing.
+second runs until the fault in every row, in client, again, elect and stop through it.  In the end every message that
+was acknowledged is looked for in the master's log, at the place that the sender was told; of ours none may be missing.
 """
 
 from __future__ import annotations
@@ -39,8 +40,11 @@ from .failover import Figure, Race, say
 from .producer import POLL_ROUTE_S, Ack, Producer, count_lost, longest_gap, send_straight
 
 ELECT_MASTER = 1002
-ROWS = ("kill", "client", "freeze", "elect", "stop", "back", "both")
-FIGURES = [Figure(name) for name in ("kill", "kill-route", "client", "freeze", "thaw", "elect", "stop", "back", "both")]
+ROWS = ("kill", "client", "again", "freeze", "elect", "stop", "back", "both")
+FIGURES = [
+    Figure(name)
+    for name in ("kill", "kill-route", "client", "again", "freeze", "thaw", "elect", "stop", "back", "both")
+]
 LOADED_BY = 50  # messages before the fault, half a second
 THAWED_AFTER_S = 1.0
 PATIENCE_S = 180
@@ -65,6 +69,7 @@ class Side(failover.Side):
         measures: dict[str, Callable[[Replica, Producer], Mapping[str, float]]] = {
             "kill": self.kill,
             "client": self.client,
+            "again": self.again,
             "freeze": self.freeze,
             "elect": self.elect,
             "stop": self.stop,
@@ -107,6 +112,18 @@ class Side(failover.Side):
         seconds = self._moved(load, master, began)[0].at - began
         master.spawn()
         return {"client": seconds}
+
+    def again(self, master: Replica, load: Producer) -> Mapping[str, float]:
+        began = time.monotonic()
+        master.kill()
+        dead = time.monotonic()
+        master.spawn()
+
+        def told() -> bool:
+            return sum(ack.at > dead for ack in list(load.acks)) >= LOADED_BY
+
+        wait_until("the producer to be answered again", told, PATIENCE_S)
+        return {"again": longest_gap([ack.at for ack in list(load.acks)], began)}
 
     def freeze(self, master: Replica, load: Producer) -> Mapping[str, float]:
         epoch = self.group.await_master().master_epoch

@@ -353,6 +353,16 @@ class MemberTests(SynchronousTestCase):
         self.assertEqual((self.member.pid, self.member.starts, self.member.tries), (102, 2, 5))
         self.assertEqual(self.reactor.getDelayedCalls(), [])
 
+    def test_one_that_ran_for_a_while(self) -> None:
+        """It is back at once, and after 1 and 2 seconds when it ends again."""
+        self.member.start()
+        self.advance(10)
+        for _ in range(3):
+            self.reactor.end(1)
+            self.reactor.advance(0)
+            self.advance(3)
+        self.assertEqual(self.reactor.tried_s, [0, 10, 14, 18])
+
     def test_a_first_start_that_fails(self) -> None:
         """Whoever starts it does not hear of it otherwise than by ``ended``."""
         self.log.mkdir(parents=True)  # which can not be opened as a file

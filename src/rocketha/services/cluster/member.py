@@ -20,11 +20,12 @@ from twisted.python.failure import Failure
 from rocketha.services.cluster.layout import Plan
 
 RESTART_S, RESTART_MAX_S = 1.0, 30.0
-"""How long a process that ended stays away: the first time, and at most when it ends again and again.  The same where
-the machine had no process, file descriptor or disk space left for it."""
+"""How long a process that ended soon stays away: the first time, and at most when it ends again and again.  The same
+where the machine had no process, file descriptor or disk space left for it."""
 
 STEADY_S = 10.0
-"""One that ran for so long is started again after the shortest time."""
+"""One that ran for so long is started again at once: a killed master's clients do not look for another one for up to
+30 s, and the new process passes on what they send."""
 
 HURRY_S = 5.0
 """After so long a process that was told to stop is told again: a broker does not stay for its clients then."""
@@ -150,12 +151,12 @@ class Member:
             self._stopping.callback(None)
             return
         if self._reactor.seconds() - self._began_s >= STEADY_S:
-            self._delay_s = RESTART_S
+            self._delay_s = 0.0
         self._start_later(f"ended: {_how(value)}")
 
     def _start_later(self, why: str) -> None:
         self._again = self._reactor.callLater(self._delay_s, self.start)
-        self._delay_s = min(RESTART_MAX_S, self._delay_s * 2)
+        self._delay_s = min(RESTART_MAX_S, max(RESTART_S, self._delay_s * 2))
         self._told_ended(self, why)
 
     def last_word(self) -> str:
