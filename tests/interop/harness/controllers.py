@@ -372,6 +372,14 @@ class ReplicaGroup:
         assert isinstance(found, GroupState)
         return found
 
+    def stop_brokers(self) -> None:
+        """The master last, and not before the controllers know that nobody else is there to be elected."""
+        slaves, master = self.slaves(), self.master()
+        for slave in slaves:
+            slave.stop()
+        self.await_master(lambda state: state.alive == (state.master_id,))
+        master.stop()
+
     def await_whole(self, timeout_s: float = 2 * READY_S) -> GroupState:
         """Until all replicas are in the SyncStateSet and alive."""
         seen: list[GroupState | None] = [None]
