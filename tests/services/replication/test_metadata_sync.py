@@ -537,6 +537,20 @@ class AcknowledgedTests(LedTrioCase):
         self.world.run(2.5)
         self.assertIn("New", self.two.state.topics)
 
+    def test_the_connection_to_a_former_master_is_not_taken_up_again(self) -> None:
+        """It broke while that one was cut off, and sleeps on when it leads again."""
+        self.world.run(1.5)
+        self.world.partition("cut", [self.host("a")], [self.host("c")])
+        self.world.run(0.5)
+        self.lead(self.one, self.two, epoch=2)
+        self.world.run(20)
+        self.world.heal("cut")
+        self.lead(self.master, self.two, epoch=3)
+        self.world.run(0.2)
+        self.ask(self.master, UPDATE_TOPIC, topic_fields("New"))
+        self.world.run(0.5)
+        self.assertIn("New", self.two.state.topics)
+
     def test_who_is_no_member_is_not_waited_for(self) -> None:
         """It cannot be elected."""
         self.host("c").freeze(whole=False)

@@ -173,10 +173,11 @@ class Following:
         self._task.addErrback(self._ended)
 
     def end(self) -> None:
-        """Ask no more; what is under way is dropped."""
+        """Ask no more; what is under way is dropped, the connection too: one that a partition broke may sleep on."""
         self._over = True
         if self._task is not None:
             self._task.cancel()
+        self._tables.client.give_up(self._address)
 
     def _ended(self, failure: Any) -> None:
         if not failure.check(defer.CancelledError):
