@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
 from typing import Any
@@ -258,10 +259,16 @@ class ProcessTests(ReactorCase):
                 file.write(3, [b"two"])
             except Exception:
                 self.program.seen.append("caught")
+            finally:  # the files of a dead process are closed; nobody is there to be told
+                with contextlib.suppress(ProcessDied):
+                    self.program.seen.append(file.read(0, 3))
             self.program.seen.append("went on")
+
+        reasons: list[type[BaseException]] = []
 
         def save_elsewhere(failure: Failure) -> None:
             """A Deferred stops nothing: it gives what it caught to code that would not run any more."""
+            reasons.append(failure.type)
             host.disk.create("/d/g", 0)
 
         def begin() -> None:
@@ -270,7 +277,7 @@ class ProcessTests(ReactorCase):
         self.program.reactor.callLater(0, begin)
         self.world.run(1)
         self.assertFalse(host.alive)
-        self.assertEqual(self.program.seen, [])
+        self.assertEqual((self.program.seen, reasons), ([], [ProcessDied]))
         self.assertEqual(host.disk.read_all("/d/f", 100), b"one")
         self.assertFalse(host.disk.exists("/d/g"))
         gc.collect()

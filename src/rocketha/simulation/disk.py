@@ -76,6 +76,10 @@ class SimulatedDisk(MemoryDisk):
             self.spent_s += self.sync_s()
         super().step(path, operation)
 
+    def stale(self, path: str, operation: str) -> BaseException:
+        """See :meth:`MemoryDisk.stale`; the code of a process that has died goes no further."""
+        return ProcessDied(f"before {operation} of {path}") if self.gone else super().stale(path, operation)
+
     def waited_for(self, path: str) -> None:
         """See :meth:`MemoryDisk.waited_for`."""
         if "/commitlog/" in path:

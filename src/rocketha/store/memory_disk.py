@@ -85,7 +85,7 @@ class MemoryFile:
 
     def _step(self, operation: str) -> None:
         if not self._open or self._life != self._disk.life:
-            raise _failure(self.path, operation, errno.EBADF)
+            raise self._disk.stale(self.path, operation)
         self._disk.step(self.path, operation)
 
     def read(self, offset: int, size: int) -> bytes:
@@ -217,6 +217,10 @@ class MemoryDisk:
 
     def waited_for(self, path: str) -> None:
         """A read had to wait, see :attr:`cached`."""
+
+    def stale(self, path: str, operation: str) -> BaseException:
+        """What an operation raises on a file that was closed, or opened by a process that is gone."""
+        return _failure(path, operation, errno.EBADF)
 
     def kill(self) -> None:
         """The process dies: descriptors and locks are gone, every write stays."""
