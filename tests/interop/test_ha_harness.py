@@ -162,6 +162,9 @@ class ComparisonTests(unittest.TestCase):
         self.assertBad("epoch files", lambda: compare_epochs(self.roots))
         write(self.other, b"1-0\n3-294\n", crc=7)
         self.assertBad("3-294", lambda: compare_epochs(self.roots))
+        for part in (b"", b"2\n", b"2\n17\n1-0\n3"):
+            (self.other / EPOCHS).write_bytes(part)
+            self.assertBad("epoch", lambda: compare_epochs(self.roots))
 
     def test_acknowledged(self) -> None:
         """A message that is not there, one that is elsewhere."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 
 from . import ports
 from .controllers import GroupState, Replica, ReplicaGroup
+from .disk import Bad
 from .ledger import Freeze, Load
 from .processes import NotReady, Process, wait_until
 from .replica_files import LogFiles, epochs
@@ -210,8 +211,10 @@ class Faults:
         heir = next(broker for broker in slaves if broker.address == state.master_address)
 
         def begun() -> int | None:
-            entries = dict(epochs(heir.root))
-            return entries.get(state.master_epoch)
+            try:
+                return dict(epochs(heir.root)).get(state.master_epoch)
+            except Bad:  # it is being written
+                return None
 
         start = wait_until("the epoch in the new master's file", begun, READY_S, heir.running)
         assert isinstance(start, int)

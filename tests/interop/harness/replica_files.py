@@ -133,15 +133,21 @@ def compare_queues(roots: Mapping[str, Path]) -> int:
 
 
 def epochs(root: Path) -> list[tuple[int, int]]:
-    """(epoch, start offset) of each line of the epoch file; empty where there is none. Bad for a wrong checksum."""
+    """(epoch, start offset) of each line of the epoch file; empty where there is none.
+
+    Bad for a wrong checksum, and for what is no such file: a Java broker writes it in place, and may be at it.
+    """
     path = root / EPOCHS
     if not path.exists():
         return []
     data = path.read_bytes()
-    count, crc, lines = data.split(b"\n", 2)
-    if lines and not lines.endswith(b"\n"):
-        lines += b"\n"
-    found = [(int(e), int(s)) for e, s in (line.split(b"-") for line in lines.split(b"\n") if line)]
+    try:
+        count, crc, lines = data.split(b"\n", 2)
+        if lines and not lines.endswith(b"\n"):
+            lines += b"\n"
+        found = [(int(e), int(s)) for e, s in (line.split(b"-") for line in lines.split(b"\n") if line)]
+    except ValueError:
+        raise Bad(f"{path}: {data!r}") from None
     if len(found) != int(count) or int(crc) not in (0, zlib.crc32(lines) & 0x7FFFFFFF):
         raise Bad(f"{path}: {data!r}")
     return found
