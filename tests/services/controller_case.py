@@ -185,6 +185,8 @@ class FakeBroker:
         listening, self._listening = self._listening, None
         if listening is not None:
             closing = listening.stopListening()
+            for attempt in list(self._out._attempts):  # which would be a connection in a moment
+                attempt.cancel()
             self.reset()
             yield closing
             yield until("its connections to end", lambda: not self._out._factory.connections)
