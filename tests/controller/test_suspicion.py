@@ -46,6 +46,9 @@ class FakeGroup:
     former: tuple[int, ...] = ()
     addresses: Mapping[int, str] = attrs.Factory(lambda: dict(ADDRESSES))
 
+    def address(self, broker_id: int) -> str | None:
+        return self.addresses.get(broker_id)
+
 
 class FakeGroups:
     """The state."""

@@ -30,6 +30,7 @@ class Group(Protocol):
     def former(self) -> Collection[int]: ...
     @property
     def addresses(self) -> Mapping[int, str]: ...
+    def address(self, broker_id: int) -> str | None: ...
 
 
 class Groups(Protocol):
@@ -53,7 +54,7 @@ def led_group(groups: Groups, key: ReplicaKey) -> Group | None:
 def address_of(groups: Groups, key: ReplicaKey) -> str | None:
     """``host:port`` where this replica registered."""
     group = groups.group(key.cluster, key.broker_name)
-    return None if group is None else group.addresses.get(key.broker_id)
+    return None if group is None else group.address(key.broker_id)
 
 
 @attrs.frozen
