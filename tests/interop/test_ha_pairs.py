@@ -113,7 +113,7 @@ class Pair(InteropCase):
 
     def test_6_at_rest(self) -> None:
         """Both stopped: logs and consume queues are equal, and every acknowledged message is in both."""
-        self.equal()
+        await_equal(self.pair.brokers)
         for broker in self.pair.brokers:
             broker.stop()
         size, entries = compare_at_rest(self.pair.brokers)
