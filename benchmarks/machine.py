@@ -29,10 +29,15 @@ def rss_bytes(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")), 0)
 
 
-def busy_seconds() -> float:
-    """CPU time that the whole machine has spent on anything but idling and waiting for disks."""
-    fields = [int(x) for x in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return (sum(fields) - fields[3] - fields[4]) / TICK
+def busy_seconds(*, niced: bool = True) -> float:
+    """CPU time that the whole machine has spent on anything but idling and waiting for disks.
+
+    Not `niced`: nor on programs that were started to give way.
+    """
+    user, nice, system, _idle, _iowait, *rest = (
+        int(x) for x in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    )
+    return (user + system + sum(rest) + (nice if niced else 0)) / TICK
 
 
 def disk_percent(path: Path) -> int:
