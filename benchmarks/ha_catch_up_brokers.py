@@ -10,6 +10,7 @@ sides run with RocketMQ's defaults but ``mappedFileSize...``, which are the defa
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import statistics
 import tempfile
@@ -46,6 +47,7 @@ def catch_up(side: str, made: Path, folder: Path) -> Found:
     folder.mkdir()
     pair = ClassicPair((side, side), folder, extra=SETTINGS, namesrv="ours")
     shutil.copytree(made, pair.master.root, dirs_exist_ok=True)
+    os.sync()  # else the disk would be busy with the copy, and with the former pair's
     try:
         pair.namesrv.start()
         pair.master.start()

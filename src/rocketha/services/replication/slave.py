@@ -48,8 +48,10 @@ PAUSE_FIRST_S, PAUSE_MOST_S = 0.05, 1.0
 OTHER_LOG_PAUSE_S = 30.0
 """A master that has another log will have it for a while: until a person has put things right."""
 DISPATCH_BYTES = 64 * 1024
-"""Of the log dispatched before other work has its turn: half a millisecond of small messages.  A quarter of a read, so
-that a replica that is far behind has the log first and its queues later."""
+"""Of the log dispatched before other work has its turn: half a millisecond of small messages."""
+BEHIND_BYTES = 512
+"""The same while more than :data:`DISPATCH_BYTES` arrive between two slices, so in reads of 256 KiB.  A replica that is
+far behind has the log first and its queues later: in all that takes as long, and the log is what counts."""
 
 
 class Following:
@@ -82,6 +84,7 @@ class Following:
         self._reach = lasting(lambda: self._try(), "an attempt to reach the master")
         self._pause_s = PAUSE_FIRST_S
         self._slice: Any = None
+        self._sliced_at = log.end  # where the log ended at the last slice
         self._cut_at: set[int] = set()  # places that were cut for damage
         self._known_at: set[int] = set()  # places that are bad while nobody sends them again
         self._complaint = ""
@@ -366,9 +369,11 @@ class Following:
         self._slice = None
         if self._changes.busy or self._log.store.leads:
             return
-        before = self._log.dispatched_offset
+        before, end = self._log.dispatched_offset, self._log.end
+        behind = end - self._sliced_at > DISPATCH_BYTES
+        self._sliced_at = end
         try:
-            more = self._log.dispatch(DISPATCH_BYTES)
+            more = self._log.dispatch(BEHIND_BYTES if behind else DISPATCH_BYTES)
         except DiskFailure as error:
             self._complain(f"this replica's log can not be read: {error}")
             return
