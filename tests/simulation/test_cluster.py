@@ -45,6 +45,7 @@ FAILING = ("sync-error", "disk-error", "kill", "slow-disk")
 SEEDS: tuple[tuple[str, int, Sequence[str], str], ...] = (
     (ALONE, 34, ALL_KINDS, "after a failed sync and a restart the page cache was taken for the disk"),
     (ALONE, 8, ALL_KINDS, "a disk that stands still during a recovery held it up for minutes after it was well again"),
+    (ALONE, 5001161, ALL_KINDS, "an answer with what was not synced was under way when the power went"),
     (CLASSIC, 3, ALL_KINDS, "a slave whose flush failed asked for the next one for ever"),
     (CLASSIC, 14, ALL_KINDS, "a queue that began with padding seemed to begin within it once a power cut had torn it"),
     (CLASSIC, 15, ALL_KINDS, "a slave that had registered 18 ms before its master followed nobody for a whole period"),
@@ -202,6 +203,21 @@ class OracleTests(SynchronousTestCase):
         self.oracle.power_lost("g0")
         self.whole()
         self.assertEqual(len(self.rules()), 2)
+
+    def test_an_answer_under_way_when_the_power_goes(self) -> None:
+        """What it brings may be gone too, unless it was acknowledged; who asks later sees what stays."""
+        self.oracle.sending(QUEUE, ["a"])
+        self.oracle.power_lost("g0")
+        self.read(self.record("a", 0))
+        self.whole()
+        self.assertEqual(self.rules(), [])
+        self.acknowledge("b", 0)
+        self.read(self.record("b", 0))
+        self.whole()
+        self.assertIn("what was delivered stays (7)", self.rules())
+        self.oracle.read(QUEUE, b"", self.record("c", 1), "r", self.oracle.power_losses("g0"))
+        self.oracle.beyond(QUEUE, 1, 1, "r")
+        self.assertEqual(self.rules().count("what was delivered stays (7)"), 2)
 
     def test_stored_twice(self) -> None:
         """Sent once, stored twice."""

@@ -293,19 +293,20 @@ class Consumer:
             "sysFlag": str(SUBSCRIPTION_FLAG | (SUSPEND_FLAG if suspend_s else 0)), "subVersion": "0",
             "suspendTimeoutMillis": str(int(suspend_s * 1000)), "expressionType": "TAG",
         }  # fmt: skip
+        losses = self._oracle.power_losses(queue.group)
         try:
             answer = yield self._routes.request(address, RequestCode.PULL_MESSAGE, fields, timeout_s=suspend_s + 3.0)
         except (error.ConnectError, *NO_ANSWER):
             return None
-        return self._got(queue, offset, answer, f"{self._name} at {address}", number == 0)
+        return self._got(queue, offset, answer, f"{self._name} at {address}", number == 0, losses)
 
-    def _got(self, queue: QueueName, offset: int, answer: Command, who: str, master: bool) -> int | None:
+    def _got(self, queue: QueueName, offset: int, answer: Command, who: str, master: bool, losses: int) -> int | None:
         oracle = self._oracle
         if answer.code == ResponseCode.SUCCESS:
             for at, record in scan(answer.body):
                 if record.queue_offset != offset:
                     oracle.skipped(queue, offset, record.queue_offset, who)
-                oracle.read(queue, bytes(answer.body[at : at + record.total]), record, who)
+                oracle.read(queue, bytes(answer.body[at : at + record.total]), record, who, losses)
                 offset += 1
             following = int(answer.fields["nextBeginOffset"])
             if following != offset:

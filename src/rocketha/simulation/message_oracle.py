@@ -12,6 +12,7 @@ names follow Jepsen's checks of a log: lost write, duplicate, inconsistent offse
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -90,6 +91,7 @@ class MessageOracle:
         self._queues: dict[QueueName, _Told] = {}
         self.topics: dict[str, list[str]] = {}
         self.last_acknowledged_s: dict[str, float] = {}
+        self._power_losses: Counter[str] = Counter()
 
     # -- producers
 
@@ -140,11 +142,16 @@ class MessageOracle:
 
     # -- consumers
 
-    def read(self, queue: QueueName, data: bytes, record: Record, who: str) -> None:
-        """A consumer got a record."""
+    def read(self, queue: QueueName, data: bytes, record: Record, who: str, power_losses: int = 0) -> None:
+        """A consumer got a record.
+
+        :param power_losses: what :meth:`power_losses` said when the consumer asked.
+        """
         told, at = self._told(queue), record.queue_offset
         name, crc = identity(record.body), zlib.crc32(data)
-        before = told.seen.setdefault(at, (crc, name))
+        before = told.seen.get(at, (crc, name))
+        if power_losses == self.power_losses(queue.group) or at in told.acknowledged:  # else it may be gone already
+            told.seen[at] = before
         if before != (crc, name):
             self._violated(
                 "read bytes never change (18)", f"{queue} {at} was {before[1]}, {who} reads {name} of other bytes"
@@ -166,10 +173,18 @@ class MessageOracle:
     # -- machines
 
     def power_lost(self, group: str) -> None:
-        """The only disk of a group lost what was not synced: what was read and never acknowledged may be gone."""
+        """The only disk of a group lost what was not synced: what was read and never acknowledged may be gone.
+
+        So may what is in an answer that is still under way.
+        """
+        self._power_losses[group] += 1
         for queue, told in self._queues.items():
             if queue.group == group:
                 told.seen = {at: seen for at, seen in told.seen.items() if at in told.acknowledged}
+
+    def power_losses(self, group: str) -> int:
+        """How often the only disk of a group lost what was not synced."""
+        return self._power_losses[group]
 
     # -- whole queues
 
