@@ -50,8 +50,8 @@ OTHER_LOG_PAUSE_S = 30.0
 DISPATCH_BYTES = 64 * 1024
 """Of the log dispatched before other work has its turn: half a millisecond of small messages."""
 BEHIND_BYTES = 512
-"""The same while more than :data:`DISPATCH_BYTES` arrive between two slices, so in reads of 256 KiB.  A replica that is
-far behind has the log first and its queues later: in all that takes as long, and the log is what counts."""
+"""The same while more than :data:`DISPATCH_BYTES` arrive between two slices: reads are full.  A replica that is far
+behind has the log first and its queues later; in all that takes no longer, and the log is what counts."""
 
 
 class Following:
