@@ -631,7 +631,7 @@ class SwitchTests(Case):
 
     def test_requests_while_the_log_is_cut(self) -> None:
         """They wait a moment for their answer and see the log before or behind the cut, never within."""
-        one, two = self.replica(1), self.replica(2)
+        one, two = self.replica(1, "slaveReadEnable=true"), self.replica(2)  # asked itself, it passes nothing on
         self.elect(1)
         self.full(1, 2)
         self.send_many(one, 20)
@@ -648,12 +648,13 @@ class SwitchTests(Case):
         self.until("the cut begins", lambda: self.service(one)._changes.busy, 5.0)
         asking = [
             self.asking(one, RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}),
+            self.asking(one, RequestCode.GET_MIN_OFFSET, {"topic": "T", "queueId": "0"}),  # what no disk is asked for
             self.asking(one, RequestCode.GET_BROKER_HA_STATUS),
         ]
-        self.assertFalse(decode_ha_status(self.await_(asking[1], 0.1).body).master)
+        self.assertFalse(decode_ha_status(self.await_(asking[2], 0.1).body).master)
         self.assertTrue(self.service(one)._changes.busy)
-        self.assertFalse(self.answered(asking[0]))
-        self.assertEqual(self.await_(asking[0]).fields["offset"], "5")
+        self.assertEqual([self.answered(each) for each in asking[:2]], [False, False])
+        self.assertEqual([self.await_(each).fields["offset"] for each in asking[:2]], ["5", "0"])
         one.disk.slow = 1.0
         self.all_level()
 
