@@ -156,9 +156,13 @@ class MixedGroup(SwitchingCase):
         storm = self.storm([reset(kind) for kind in kinds for _ in range(RESETS)], client=DEFAULT_CLIENT)
         self.say(f"connections reset: {broken}; {storm.text()}")
         self.assertGreaterEqual(min(min(counts) for counts in broken.values()), 1, broken)
-        self.assertEqual(storm.verdict.lost, 0, storm.text())
-        if self.kind == "ours":  # Java's controllers elect another when a connection breaks
-            self.assertEqual((storm.switches, storm.errors), ([], {}), storm.text())
+        java = {broker.address for broker in group.brokers if broker.implementation == "java"}
+        by_java = [ack for ack in storm.verdict.replaced if ack.store in java]
+        self.say(f"of the lost, {len(by_java)} were acknowledged by a Java master that was replaced")
+        if self.kind == "ours":
+            self.assertEqual((storm.verdict.lost, storm.switches, storm.errors), (0, [], {}), storm.text())
+        else:  # Java's controllers elect another when a connection breaks; their own masters lose by that (A21, A24)
+            self.assertEqual(storm.verdict.lost, len(by_java), storm.text())
 
     def test_5_at_rest(self) -> None:
         """All stopped: also the consume queues are equal, and say what the logs say."""
