@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .harness.case import FULL
-from .harness.controllers import CLUSTER, GROUP, Replica
+from .harness.controllers import CLUSTER, GROUP, GroupState, Replica
 from .harness.faults import Faults, reset_connections, why_no_resets
 from .harness.pairs import await_equal, compare_at_rest, roots_of
 from .harness.processes import Process, wait_until
@@ -50,21 +50,29 @@ class MixedGroup(SwitchingCase):
         chance.shuffle(drawn)
         return drawn
 
+    def whole(self) -> GroupState:
+        """The group whole again; who does not come back by itself is restarted, and is none of ours (A22)."""
+        stuck: list[int] = []
+        state = self.settle(stuck)
+        ours = {broker.broker_id() for broker in self.group.brokers if broker.implementation == "ours"}
+        self.assertEqual(ours & set(stuck), set(), "replicas of ours were missing")
+        return state
+
     def assertReplicasEqual(self) -> None:
         """Nobody sends: logs are the same bytes to the same end, epoch files the same lines."""
-        self.group.await_whole()
+        self.whole()
         await_equal(self.group.brokers)
         compare_whole_logs(roots_of(self.group.brokers))
         compare_epochs(roots_of(self.group.brokers))
 
     def master_of(self, kind: str) -> Replica:
         """Elect until the master is one of `kind`."""
-        state = self.group.await_whole()
+        state = self.whole()
         if self.group.master().implementation != kind:
             heir = next(broker for broker in self.group.brokers if broker.implementation == kind)
             self.elect(heir)
             self.group.await_master(lambda s: s.master_epoch > state.master_epoch)
-            self.group.await_whole()
+            self.whole()
         return self.group.master()
 
     def elect(self, heir: Replica) -> None:
