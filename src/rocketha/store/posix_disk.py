@@ -303,6 +303,14 @@ class PosixDisk:
         return DiskSpace(*(blocks * found.f_frsize for blocks in (found.f_blocks, found.f_bfree, found.f_bavail)))
 
 
+class ReadingDisk(PosixDisk):
+    """The same for somebody who may only read: files are opened for that alone."""
+
+    def open(self, path: str) -> PosixFile:
+        """See :meth:`rocketha.store.disk.Disk.open`; the file's ``write`` fails with EBADF."""
+        return PosixFile(path, _call(path, "open", lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
+
+
 def _lock_directory(fd: int) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,154 @@
+"""``rocketha export``: a broker's store, copied and checked, for Spark and other readers.
+
+What it must not know: what a log holds, or how a run goes on.  That is ``rocketha.export``; here are flags, the two
+disks, time and what a person sees.  It runs beside a broker as well as without one, and only reads its files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TextIO
+
+from rocketha.errors import ConfigError
+from rocketha.export.exporter import Exporter, Progress
+from rocketha.export.manifest import Manifest
+from rocketha.export.source import Identity, Source
+from rocketha.replication.throttle import Throttle
+from rocketha.store.posix_disk import PosixDisk, ReadingDisk
+
+BAR_CHARACTERS = 30
+BAR_EVERY_S = 0.2
+BURST_BYTES = 8 << 20
+
+
+class Stopped(Exception):
+    """By a signal."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags."""
+    parser.add_argument("store", metavar="STORE", help="storePathRootDir of a broker, running or not, ours or Java's")
+    parser.add_argument("directory", metavar="DIRECTORY", help="where the export is, or is to be")
+    parser.add_argument(
+        "--commitlog", metavar="DIR", action="append", default=[],
+        help="storePathCommitLog, where it is not STORE/commitlog; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--cluster", default="", help="where STORE/brokerIdentity does not say it")
+    parser.add_argument("--broker-name", default="", help="the same")
+    parser.add_argument("--broker-id", type=_number, default=0, metavar="N", help="the same")
+    parser.add_argument("--replica", default="", help="what this copy is called in tables (default: NAME-ID)")
+    parser.add_argument(
+        "--rate", type=_number, default=0, metavar="MB", help="read at most so many MB a second (default: no limit)"
+    )
+    parser.add_argument(
+        "--corrupt-too", action="store_true", help="export records that do not match their CRC, too, instead of ending"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at most nine digits")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Export; 130 after a signal, with what there is by then."""
+    root, directory = os.path.abspath(args.store), os.path.abspath(args.directory)
+    logs = tuple(os.path.abspath(each) for each in args.commitlog) or (f"{root}/commitlog",)
+    for place in (root, *logs):
+        if not os.path.isdir(place):
+            raise ConfigError(f"no directory {place}")
+        if os.path.commonpath((os.path.realpath(place), os.path.realpath(directory))) == os.path.realpath(place):
+            raise ConfigError(f"{directory} is within the store {place}")
+    source = Source(ReadingDisk(), root, logs)
+    exporter = Exporter(source, PosixDisk(), directory, lambda: int(time.time() * 1000), args.corrupt_too)
+    identity = Identity(args.cluster, args.broker_name, args.broker_id)
+    bar = Bar(None if args.quiet or not sys.stderr.isatty() else sys.stderr)
+    throttle, began_s = Throttle(args.rate * 1_000_000, BURST_BYTES), time.monotonic()
+    try:
+        with _signals():
+            for progress in exporter.run(identity, args.replica):
+                bar.show(progress)
+                throttle.took(progress.read, _now_ms())
+                wait_ms = max(progress.pause_ms, throttle.wait_ms(_now_ms()))
+                if wait_ms:
+                    time.sleep(wait_ms / 1000)
+    except Stopped:
+        bar.end()
+        print("stopped; the next run goes on here", file=sys.stderr)
+        return 130
+    finally:
+        bar.end()
+    assert exporter.manifest is not None
+    print(_said(exporter.manifest, time.monotonic() - began_s))
+    return 0
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)
+
+
+def _said(manifest: Manifest, seconds: float) -> str:
+    corrupt = sum(segment.corrupt for segment in manifest.segments)
+    return (
+        f"{manifest.replica}: {manifest.messages} messages in {len(manifest.segments)} files, log {manifest.begin} to"
+        f" {manifest.end}, confirmed to {manifest.confirmed}"
+        + (f", {corrupt} of them damaged" if corrupt else "")
+        + f"; {seconds:.1f} s"
+    )
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGINT and SIGTERM end a run between two operations of the disk."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Bar:
+    """How far it is, on one line of a terminal; nothing elsewhere."""
+
+    def __init__(self, out: TextIO | None) -> None:
+        self._out = out
+        self._shown_s = 0.0
+        self._begin: int | None = None
+        self._began_s = time.monotonic()
+
+    def show(self, progress: Progress) -> None:
+        """At most every fifth of a second."""
+        if self._out is None:
+            return
+        now_s = time.monotonic()
+        if self._begin is None:
+            self._begin = progress.position - progress.read
+        if now_s - self._shown_s < BAR_EVERY_S:
+            return
+        self._shown_s = now_s
+        done = (progress.position - self._begin) / max(1, progress.end - self._begin)
+        rate = (progress.position - self._begin) / max(0.001, now_s - self._began_s) / 1e6
+        filled = "#" * int(done * BAR_CHARACTERS)
+        self._out.write(f"\r[{filled:<{BAR_CHARACTERS}}] {progress.position / 1e6:,.0f} MB, {rate:,.0f} MB/s ")
+        self._out.flush()
+
+    def end(self) -> None:
+        """The line is gone."""
+        if self._out is not None and self._shown_s:
+            self._out.write("\r\x1b[K")
+            self._out.flush()
+            self._shown_s = 0.0

@@ -1,0 +1,411 @@
+"""One run of an export: what the broker has and the export has not is copied, what it took back is put aside.
+
+Pure.  Theory of operation.  A run goes on where the manifest ends, in these steps:
+
+1. What stands in the export's files behind the manifest's end is of a run that broke off: it is cut away.
+2. The export's last block is compared with the broker's bytes, and the blocks before it until one is equal.  Where
+   they part the broker was a replica that cut its log: those records are kept under ``cuts/``, and go from the export.
+3. Records are read, checked and copied in pieces of a block; the manifest is saved at the end of each file.
+4. Step 2 again, since the broker runs on: while it finds a cut, steps 3 and 4.
+5. The small files, the epochs and the manifest.
+
+At any moment the manifest names only bytes that are synced, so a run may end anywhere: by a signal, a full disk, a
+power cut.  Nobody else may write to the export meanwhile; its lock says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import attrs
+
+from rocketha.errors import ConfigError, CorruptStore, RemoteProtocolError, RockethaError
+from rocketha.export.blocks import Digests, spans, within
+from rocketha.export.manifest import (
+    BLOCK_BYTES,
+    FILE_BYTES_MAX,
+    NAME,
+    Cut,
+    Manifest,
+    Segment,
+    SmallFile,
+    decode,
+    encode,
+)
+from rocketha.export.scan import BLANK_HEAD_BYTES, HEAD_BYTES, Tally, follows, records
+from rocketha.export.source import Identity, Source
+from rocketha.store import atomic_file
+from rocketha.store.disk import Disk, File
+from rocketha.wire.record import RECORD_BYTES_MAX, encode_blank
+
+ROUNDS_MAX = 100
+"""A log that is cut as often while it is exported is no log to export."""
+
+LOOKS = 5
+"""At what is no record, before it counts as damage: a broker may be writing it."""
+PAUSE_MS = 50
+
+
+class ExportGap(RockethaError):
+    """The broker deleted messages that were not exported yet."""
+
+
+class Progress(NamedTuple):
+    """After a piece.
+
+    :ivar position: log offset up to which records are exported.
+    :ivar end: where the broker's last file ends: it has less.
+    :ivar read: bytes read of the broker's store for this piece.
+    :ivar pause_ms: what comes next is no record: wait so long, as it may have been seen half written.
+    """
+
+    position: int
+    end: int
+    read: int
+    pause_ms: int = 0
+
+
+class Exporter:
+    """Of one store into one directory.
+
+    :ivar manifest: as it was saved last; None before the first run has saved one.
+    """
+
+    def __init__(
+        self, source: Source, target: Disk, directory: str, now_ms: Callable[[], int], corrupt_too: bool = False
+    ) -> None:
+        """
+        :param now_ms: since 1970.
+        :param corrupt_too: copy records that do not match their CRC, and count them; else the run ends there.
+        """
+        self.manifest: Manifest | None = None
+        self._source = source
+        self._target = target
+        self._directory = directory
+        self._now_ms = now_ms
+        self._corrupt_too = corrupt_too
+
+    # --- the run
+
+    def run(self, identity: Identity, replica: str = "") -> Iterator[Progress]:
+        """Export what there is; ends when all steps are done.
+
+        :param identity: what is not empty or 0 stands for what the store says of itself.
+        :raises ConfigError: the directory holds the export of another broker.
+        :raises CorruptStore: a record is damaged, a file is none of a log, or the manifest is none.
+        :raises ExportGap: what comes next was deleted.
+        :raises DiskFailure: of either side.
+        """
+        for name in ("", "/commitlog", "/offsets", "/cuts", "/config"):
+            atomic_file.make_dirs(self._target, self._directory + name)
+        lock = self._target.lock(f"{self._directory}/lock")
+        try:
+            manifest = self.manifest = self._begin(identity, replica)
+            self._trim(manifest)
+            for _ in range(ROUNDS_MAX):
+                self._rejoin()
+                yield from self._copy()
+                if self._parted() is None:
+                    break
+            else:
+                raise ConfigError(f"the log was cut {ROUNDS_MAX} times while it was exported")
+            self._finish()
+        finally:
+            lock.release()
+
+    def _begin(self, identity: Identity, replica: str) -> Manifest:
+        path, size = f"{self._directory}/{NAME}", self._source.file_size()
+        said = self._source.identity()
+        known = Identity(
+            identity.cluster or said.cluster,
+            identity.broker_name or said.broker_name,
+            identity.broker_id or said.broker_id,
+        )
+        if not self._target.exists(path):
+            return Manifest(
+                known.cluster, known.broker_name, known.broker_id,
+                replica or f"{known.broker_name}-{known.broker_id}", size, 0, 0,
+            )  # fmt: skip
+        manifest = decode(self._target.read_all(path, FILE_BYTES_MAX), path)
+        there = Identity(manifest.cluster, manifest.broker_name, manifest.broker_id)
+        if there != known or manifest.file_size != size or (replica and replica != manifest.replica):
+            raise ConfigError(
+                f"{self._directory} holds the export of {'#'.join(map(str, attrs.astuple(there)))}, replica"
+                f" {manifest.replica!r}, with files of {manifest.file_size} bytes; this is"
+                f" {'#'.join(map(str, attrs.astuple(known)))} with {size}"
+            )
+        return manifest
+
+    # --- names
+
+    def _log_path(self, base: int) -> str:
+        return f"{self._directory}/commitlog/{base:020d}"
+
+    def _offsets_path(self, base: int) -> str:
+        return f"{self._directory}/offsets/{base:020d}"
+
+    # --- step 1
+
+    def _trim(self, manifest: Manifest) -> None:
+        """Cut away what no manifest names."""
+        segments = {segment.base: segment for segment in manifest.segments}
+        for folder in ("commitlog", "offsets"):
+            for name in self._target.list(f"{self._directory}/{folder}"):
+                path = f"{self._directory}/{folder}/{name}"
+                segment = segments.get(int(name)) if name.isdigit() else None
+                if segment is None:
+                    self._target.remove(path)
+                    continue
+                size = segment.end - segment.base if folder == "commitlog" else 4 * segment.messages
+                there = self._target.size(path)
+                if there < size:
+                    raise CorruptStore(path, there, f"the manifest says that it has {size} bytes")
+                if there > size:
+                    file = self._target.open(path)
+                    try:
+                        file.truncate(size)
+                        file.sync()
+                    finally:
+                        file.close()
+
+    # --- step 2
+
+    def _parted(self) -> int | None:
+        """The first byte at which the export is not what the broker has; None while it is."""
+        manifest = self.manifest
+        assert manifest is not None
+        paths = self._source.segments()
+        lowest = next(iter(paths), 0)
+        parted: int | None = None
+        for block in reversed(manifest.blocks):
+            if block.end <= lowest:  # expired at the broker
+                break
+            begin = max(block.begin, lowest)
+            ours, theirs = self._exported(begin, block.end), self._theirs(paths, begin, block.end)
+            if ours == theirs:
+                break
+            parted = begin + next(
+                at for at, pair in enumerate(itertools.zip_longest(ours, theirs)) if pair[0] != pair[1]
+            )
+        return parted
+
+    def _exported(self, begin: int, end: int) -> bytes:
+        return self._read(self._target, lambda base: self._log_path(base), begin, end)
+
+    def _theirs(self, paths: dict[int, str], begin: int, end: int) -> bytes:
+        """The broker's bytes as an export holds them: zeros behind the end-of-file record."""
+        assert self.manifest is not None
+        data = bytearray(self._read(self._source.disk, lambda base: paths.get(base, ""), begin, end))
+        for segment in self.manifest.segments:
+            unused = max(segment.records_end + BLANK_HEAD_BYTES, begin)
+            until = min(segment.end, end)
+            if segment.full and unused < until:
+                data[unused - begin : until - begin] = bytes(until - unused)
+        return bytes(data)
+
+    def _read(self, disk: Disk, path_of: Callable[[int], str], begin: int, end: int) -> bytes:
+        assert self.manifest is not None
+        size, parts = self.manifest.file_size, []
+        while begin < end:
+            base = begin - begin % size
+            stop = min(end, base + size)
+            path = path_of(base)
+            if not path or not disk.exists(path):
+                break
+            file = disk.open(path)
+            try:
+                parts.append(file.read(begin - base, stop - begin))
+            finally:
+                file.close()
+            begin = stop
+        return b"".join(parts)
+
+    def _rejoin(self) -> None:
+        """Put aside what the broker does not have any more."""
+        manifest = self.manifest
+        parted = self._parted()
+        if manifest is None or parted is None:
+            return
+        at = next(index for index, each in enumerate(manifest.segments) if each.base <= parted < each.end)
+        segment, before = manifest.segments[at], manifest.segments[:at]
+        tally = Tally(Segment(segment.base, segment.begin, segment.begin, segment.begin, False))
+        data = self._exported(segment.begin, segment.end)
+        for record, good in records(data, tally, segment.base + manifest.file_size - segment.begin, True):
+            if tally.end + record.total > parted:
+                break
+            tally.add(record, good)
+        tally.blank = False
+        kept = tally.segment(manifest.file_size)
+        left = (*before, kept) if kept.messages or not before else before
+        path = f"cuts/{kept.end:020d}-{manifest.end:020d}"
+        self._write_new(f"{self._directory}/{path}", kept.end, manifest.end)
+        digests = Digests(manifest.begin, within(manifest.blocks, kept.end - kept.end % BLOCK_BYTES))
+        digests.add(self._exported(digests.end, kept.end))
+        cut = Cut(kept.end, manifest.end, self._now_ms(), path)
+        self._save(
+            attrs.evolve(
+                manifest,
+                segments=left,
+                blocks=digests.blocks(),
+                confirmed=min(manifest.confirmed, kept.end),
+                cuts=(*manifest.cuts, cut),
+            )
+        )
+        self._trim(self.manifest or manifest)
+
+    def _write_new(self, path: str, begin: int, end: int) -> None:
+        """Bytes of the export into a file of their own."""
+        if self._target.exists(path):
+            self._target.remove(path)
+        file = self._target.create(path, 0)
+        try:
+            for low, high in spans(begin, end):
+                file.write(low - begin, [self._exported(low, high)])
+            file.sync()
+        finally:
+            file.close()
+        self._target.sync_dir(f"{self._directory}/cuts")
+
+    # --- step 3
+
+    def _copy(self) -> Iterator[Progress]:
+        """All that is there."""
+        while True:
+            assert self.manifest is not None
+            manifest, paths = self.manifest, self._source.segments()
+            if not paths:
+                raise ConfigError("the log is gone")
+            last = max(paths)
+            segment = manifest.segments[-1] if manifest.segments else None
+            if segment is None or segment.full:
+                base = min(paths) if segment is None else segment.end
+                segment = Segment(base, base, base, base, False)
+            if segment.base not in paths:
+                if segment.base > last:
+                    return
+                raise ExportGap(
+                    f"the export ends at {segment.end}, the broker's log begins at {min(paths)}: what was between is"
+                    " deleted; begin another export, in another directory"
+                )
+            yield from self._copy_segment(segment, paths[segment.base], last)
+            newest = self.manifest.segments[-1] if self.manifest.segments else None
+            if newest is None or newest.base != segment.base or not newest.full:  # the next file may have nothing yet
+                return
+
+    def _copy_segment(self, segment: Segment, path: str, last: int) -> Iterator[Progress]:
+        """Go on with one file, as far as it has records.
+
+        :param last: base of the newest.
+        """
+        manifest = self.manifest
+        assert manifest is not None
+        size, limit = manifest.file_size, segment.base + manifest.file_size
+        tally, last_end, problem, looks = Tally(segment), last + size, None, 0
+        digests = Digests(
+            manifest.begin if manifest.segments else segment.begin,
+            within(manifest.blocks, segment.end - segment.end % BLOCK_BYTES),
+        )
+        digests.add(self._exported(digests.end, segment.end))
+        theirs = self._source.disk.open(path)
+        try:
+            log, offsets = self._open(self._log_path(segment.base)), self._open(self._offsets_path(segment.base))
+            try:
+                while not tally.blank and tally.end < limit:
+                    begin = tally.end
+                    data = self._piece(theirs, begin - segment.base, limit - begin)
+                    problem = self._take(tally, data)
+                    whole = data[: tally.end - begin]
+                    log.write(begin - segment.base, [whole])
+                    digests.add(whole)
+                    looks = 0 if whole or tally.blank else looks + 1
+                    if looks and (looks == LOOKS or self._ends(theirs, segment.base, tally.end)):
+                        break
+                    yield Progress(tally.end, last_end, len(data), PAUSE_MS if looks else 0)
+                if tally.blank:
+                    head = encode_blank(limit - tally.end)
+                    log.write(tally.end - segment.base, [head])
+                    log.truncate(size)
+                    digests.add(head)
+                    for low, high in spans(digests.end, limit):
+                        digests.add(bytes(high - low))
+                offsets.write(4 * segment.messages, [tally.offsets()])
+                log.sync()
+                offsets.sync()
+            finally:
+                log.close()
+                offsets.close()
+        finally:
+            theirs.close()
+        made = tally.segment(size)
+        before = [each for each in manifest.segments if each.base != segment.base]
+        if made.messages or made.full:
+            self._target.sync_dir(f"{self._directory}/commitlog")
+            self._target.sync_dir(f"{self._directory}/offsets")
+            self._save(attrs.evolve(manifest, segments=(*before, made), blocks=digests.blocks()))
+        if looks == LOOKS:  # what was good before it is saved
+            raise CorruptStore(path, made.records_end - made.base, problem or "the file ends within a record")
+
+    @staticmethod
+    def _piece(file: File, at: int, room: int) -> bytes:
+        """Up to a block, or a whole record where that is longer."""
+        data = file.read(at, min(BLOCK_BYTES, room))
+        total = int.from_bytes(data[:4], "big")
+        if len(data) < total <= min(room, RECORD_BYTES_MAX):
+            data = file.read(at, total)
+        return data
+
+    def _take(self, tally: Tally, data: bytes) -> str | None:
+        """Count the records at the begin of a piece; what is wrong with what comes next, if it is no good record."""
+        assert self.manifest is not None
+        size = self.manifest.file_size
+        try:
+            for record, good in records(data, tally, size - tally.end % size, self._corrupt_too):
+                tally.add(record, good)
+        except RemoteProtocolError as error:
+            return str(error)
+        return None
+
+    def _ends(self, theirs: File, base: int, end: int) -> bool:
+        """Whether the log ends here: no record stands behind what is none, which is being written, or was when the
+        broker died.  What that says of its length does not count: it may be what is damaged."""
+        for at in range(end + 1, end + RECORD_BYTES_MAX, BLOCK_BYTES):
+            if follows(theirs.read(at - base, BLOCK_BYTES + HEAD_BYTES), at):
+                return False
+        paths = self._source.segments()  # brokers make the next file ahead of time
+        return not any(any(self._head(paths[each])) for each in paths if each > base)
+
+    def _head(self, path: str) -> bytes:
+        file = self._source.disk.open(path)
+        try:
+            return file.read(0, 8)
+        finally:
+            file.close()
+
+    def _open(self, path: str) -> File:
+        return self._target.open(path) if self._target.exists(path) else self._target.create(path, 0)
+
+    # --- step 5
+
+    def _finish(self) -> None:
+        """All but the log."""
+        assert self.manifest is not None
+        end, files = self.manifest.end, []
+        for name, data in self._source.small_files():
+            atomic_file.save(self._target, f"{self._directory}/{name}", data, backup=False)
+            files.append(SmallFile(name, len(data), hashlib.sha256(data).hexdigest()))
+        self._save(
+            attrs.evolve(
+                self.manifest,
+                exported_ms=self._now_ms(),
+                confirmed=min(end, max(self.manifest.confirmed, self._source.confirmed(end))),
+                epochs=self._source.epochs(end),
+                files=tuple(files),
+            )
+        )
+
+    def _save(self, manifest: Manifest) -> None:
+        atomic_file.save(self._target, f"{self._directory}/{NAME}", encode(manifest), backup=False)
+        self.manifest = manifest

@@ -1,0 +1,254 @@
+"""The manifest of an export: what its directory holds.  Written last, whole, so that what it names is there.
+
+Pure.  Theory of operation: a reader opens the manifest first and believes nothing that it does not name; files beside
+those are of an export that is under way, or was broken off.  It is JSON, version 1; a reader refuses other versions,
+and later ones only add members.  It is read and written by the standard library, since readers are other programs too.
+Numbers are offsets in bytes from the begin of the log, times ms since 1970.
+
+- ``segments``: the copied files, ascending, each adjacent to the one before: ``commitlog/<20 digits>``.  A segment
+  holds bytes ``begin`` to ``end`` of the log at their own places; what stands before and behind is zeros, or no bytes.
+  Each says how many messages it has, between which times they were stored, and what of which queue.
+- ``blocks``: SHA-256 of each aligned :data:`BLOCK_BYTES` of the log, the first and the last as far as they go: two
+  exports of replicas are compared by them, and a copy that was damaged later is found out.
+- ``epochs``: which master wrote from where (controller mode).  ``confirmed``: below it nothing is ever taken back.
+- ``cuts``: what an earlier export had and the broker does not have any more, as it was cut when a master switched.
+
+No counterpart in Java.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from rocketha.errors import CorruptStore
+
+VERSION = 1
+NAME = "manifest.json"
+BLOCK_BYTES = 4 << 20
+"""Of the log, from a multiple of itself on."""
+FILE_BYTES_MAX = 256 << 20
+"""A longer manifest is not believed; a terabyte of log with 1,000 queues in each file has one of 120 MB."""
+
+
+@attrs.frozen
+class QueuePart:
+    """What a segment has of one queue.
+
+    :ivar messages: records of it; prepared and rolled back ones count here too.
+    :ivar first: least queue offset.
+    :ivar last: greatest queue offset.
+    """
+
+    topic: str
+    queue_id: int
+    messages: int
+    first: int
+    last: int
+
+
+@attrs.frozen
+class Segment:
+    """One copied file.
+
+    :ivar base: log offset of the file's first byte, and its name.
+    :ivar begin: log offset of its first whole record here.
+    :ivar end: log offset behind its last record; the next segment's base where it is full.
+    :ivar records_end: the same but for an end-of-file record, which stands there, with zeros behind its eight bytes.
+    :ivar full: nothing will be added any more.
+    :ivar messages: records in it.
+    :ivar corrupt: how many of them do not match their CRC; none unless that was allowed.
+    :ivar first_stored_ms: least store time; 0 without records, as are the next three.
+    :ivar last_stored_ms: greatest store time.
+    :ivar first_born_ms: least born time.
+    :ivar last_born_ms: greatest born time.
+    """
+
+    base: int
+    begin: int
+    end: int
+    records_end: int
+    full: bool
+    messages: int = 0
+    corrupt: int = 0
+    first_stored_ms: int = 0
+    last_stored_ms: int = 0
+    first_born_ms: int = 0
+    last_born_ms: int = 0
+    queues: tuple[QueuePart, ...] = ()
+
+
+@attrs.frozen
+class Block:
+    """A digest.
+
+    :ivar begin: log offset of its first byte.
+    :ivar end: behind its last byte.
+    :ivar sha256: of the bytes between, in hex.
+    """
+
+    begin: int
+    end: int
+    sha256: str
+
+
+@attrs.frozen
+class EpochRange:
+    """What one master wrote; ``end`` is the next one's start, of the last one the export's end."""
+
+    epoch: int
+    start: int
+    end: int
+
+
+@attrs.frozen
+class SmallFile:
+    """A file that was copied whole, by its path in the export."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@attrs.frozen
+class Cut:
+    """Bytes that an earlier run exported, and that were taken back.
+
+    :ivar path: where in the export they are kept.
+    """
+
+    begin: int
+    end: int
+    noticed_ms: int
+    path: str
+
+
+@attrs.frozen
+class Manifest:
+    """One export.
+
+    :ivar file_size: bytes of a whole segment.
+    :ivar exported_ms: when the last run ended.
+    :ivar confirmed: log offset up to which the broker's checkpoint, or its clean end, promises that nothing is cut.
+    """
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    replica: str
+    file_size: int
+    exported_ms: int
+    confirmed: int
+    segments: tuple[Segment, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    epochs: tuple[EpochRange, ...] = ()
+    files: tuple[SmallFile, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+
+    @property
+    def begin(self) -> int:
+        """Log offset of the first exported record; 0 of none."""
+        return self.segments[0].begin if self.segments else 0
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the last exported record."""
+        return self.segments[-1].end if self.segments else 0
+
+    @property
+    def messages(self) -> int:
+        """Records in all segments."""
+        return sum(segment.messages for segment in self.segments)
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The file's bytes: a line for each segment, block and so on."""
+    members = {"version": VERSION, "block_bytes": BLOCK_BYTES, **attrs.asdict(manifest)}
+    lines = [f"{json.dumps(name)}: {_lines(value)}" for name, value in members.items()]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def _lines(value: object) -> str:
+    if not isinstance(value, list | tuple) or not value:
+        return json.dumps(value)
+    return "[\n" + ",\n".join(map(json.dumps, value)) + "\n]"
+
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
+
+
+def decode(data: bytes, path: str) -> Manifest:
+    """The manifest in a file's bytes.
+
+    :param path: named in the error.
+    :raises CorruptStore: not a manifest of this version, or one that contradicts itself.
+    """
+    try:
+        members = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptStore(path, 0, f"not JSON: {error}") from None
+    if not isinstance(members, dict) or members.get("version") != VERSION or members.get("block_bytes") != BLOCK_BYTES:
+        raise CorruptStore(path, 0, f"not the manifest of an export of version {VERSION}")
+    try:
+        manifest = _manifest(members)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptStore(path, 0, f"a member is missing or of another kind: {error!r}") from None
+    problem = contradiction(manifest)
+    if problem is not None:
+        raise CorruptStore(path, 0, problem)
+    return manifest
+
+
+def _manifest(members: Mapping[str, Any]) -> Manifest:
+    segments = [
+        {**each, "queues": tuple(_made(QueuePart, queue) for queue in each.get("queues", ()))}
+        for each in members["segments"]
+    ]
+    nested = {
+        "segments": tuple(_made(Segment, each) for each in segments),
+        "blocks": tuple(_made(Block, each) for each in members["blocks"]),
+        "epochs": tuple(_made(EpochRange, each) for each in members["epochs"]),
+        "files": tuple(_made(SmallFile, each) for each in members["files"]),
+        "cuts": tuple(_made(Cut, each) for each in members["cuts"]),
+    }
+    return _made(Manifest, {**members, **nested})
+
+
+def _made(kind: type[T], members: Mapping[str, Any]) -> T:
+    """A value of the members it knows, of the types that its fields have."""
+    given: dict[str, Any] = {}
+    for field in attrs.fields(kind):
+        if field.default is attrs.NOTHING or field.name in members:
+            value = given[field.name] = members[field.name]
+            wanted = {"int": int, "str": str, "bool": bool}.get(str(field.type), tuple)
+            if type(value) is not wanted:
+                raise TypeError(f"{field.name} is {value!r}")
+    return kind(**given)
+
+
+def contradiction(manifest: Manifest) -> str | None:
+    """What cannot be; None of a sound manifest."""
+    if manifest.file_size <= 0:
+        return "no file size"
+    before: Segment | None = None
+    for segment in manifest.segments:
+        limit = segment.base + manifest.file_size
+        inside = segment.base <= segment.begin <= segment.records_end <= segment.end <= limit
+        if not inside or segment.base % manifest.file_size or (segment.full and segment.end != limit):
+            return f"segment {segment.base} with bytes {segment.begin} to {segment.end}"
+        if before is not None and (not before.full or segment.begin != before.end):
+            return f"segment {segment.base} does not follow {before.base}"
+        if sum(queue.messages for queue in segment.queues) != segment.messages:
+            return f"segment {segment.base} counts {segment.messages} messages, its queues have others"
+        before = segment
+    position = manifest.begin
+    for block in manifest.blocks:
+        if block.begin != position or block.end <= block.begin or block.end - 1 - block.begin >= BLOCK_BYTES:
+            return f"the block at {block.begin} does not follow {position}"
+        position = block.end
+    if position != manifest.end:
+        return f"blocks end at {position}, segments at {manifest.end}"
+    return None

@@ -1,0 +1,139 @@
+"""A broker's store as somebody else reads it, while the broker runs or not: nothing of it is written or removed.
+
+Pure.  Knows names and small files; what a log holds is ``scan``'s.  A store that a broker writes changes under the
+reader: files appear and expire, the end moves on, and that of a replica back.  So nothing is remembered here: the
+exporter looks again.  Java's stores and ours are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RemoteProtocolError
+from rocketha.export.manifest import EpochRange
+from rocketha.store import atomic_file, checkpoint, epoch_file
+from rocketha.store.disk import Disk
+from rocketha.store.segment import NAME_DIGITS
+from rocketha.wire.json_dialect import FILE_BYTES_MAX, loads
+
+SMALL_FILES = (
+    "config/consumerOffset.json",
+    "config/topics.json",
+    "config/subscriptionGroup.json",
+    "config/delayOffset.json",
+    "epochFileCheckpoint",
+)
+"""Copied whole, where they are there."""
+ID_BYTES_MAX = 4096
+
+
+@attrs.frozen
+class Identity:
+    """Which replica it is, as its brokerIdentity says, or the user."""
+
+    cluster: str = ""
+    broker_name: str = ""
+    broker_id: int = 0
+
+
+@attrs.frozen
+class Source:
+    """One store.
+
+    :ivar root: storePathRootDir.
+    :ivar logs: storePathCommitLog, each of its directories.
+    """
+
+    disk: Disk
+    root: str
+    logs: tuple[str, ...]
+
+    def segments(self) -> dict[int, str]:
+        """Paths of the log's files by their first offset, ascending; a last one without a byte does not count.
+
+        :raises CorruptStore: a name that is no offset.
+        """
+        found: dict[int, str] = {}
+        for directory in self.logs:
+            names = self.disk.list(directory) if self.disk.is_dir(directory) else []
+            for name in names:
+                if len(name) != NAME_DIGITS or not (name.isascii() and name.isdigit()) or int(name) >= 1 << 63:
+                    raise CorruptStore(f"{directory}/{name}", 0, "the name is not an offset of 20 digits")
+                found[int(name)] = f"{directory}/{name}"
+        return dict(sorted(found.items()))
+
+    def file_size(self) -> int:
+        """Bytes of each file of the log.
+
+        :raises ConfigError: there is none, or they differ.
+        """
+        sizes = {self._size(path): path for path in self.segments().values()}
+        sizes.pop(0, None)
+        if not sizes:
+            raise ConfigError(f"no log in {', '.join(self.logs)}")
+        if len(sizes) > 1:
+            raise ConfigError(f"files of several sizes: {', '.join(sorted(sizes.values()))}")
+        return next(iter(sizes))
+
+    def _size(self, path: str) -> int:
+        try:
+            return self.disk.size(path)
+        except DiskFailure:  # it expired meanwhile
+            return 0
+
+    def identity(self) -> Identity:
+        """Of controller mode; an empty one of a broker that has no such file.
+
+        :raises CorruptStore: the file is not one.
+        """
+        path = f"{self.root}/brokerIdentity"
+        if not self.disk.exists(path):
+            return Identity()
+        parts = self.disk.read_all(path, ID_BYTES_MAX).decode("utf-8", "replace").split("#")
+        if len(parts) != 3 or not (parts[2].isascii() and parts[2].isdigit()):
+            raise CorruptStore(path, 0, "not cluster#brokerName#brokerId")
+        return Identity(parts[0], parts[1], int(parts[2]))
+
+    def epochs(self, end: int) -> tuple[EpochRange, ...]:
+        """Of the log up to ``end``; none of a broker without controllers.
+
+        :raises CorruptStore: the file and its backup are damaged.
+        """
+        entries = epoch_file.within(epoch_file.load(self.disk, f"{self.root}/epochFileCheckpoint"), end)
+        untils = (*(entry.start_offset for entry in entries[1:]), end)
+        return tuple(
+            EpochRange(entry.epoch, entry.start_offset, until) for entry, until in zip(entries, untils, strict=False)
+        )
+
+    def confirmed(self, end: int) -> int:
+        """Up to where nothing is ever cut: with epochs what the checkpoint says, otherwise all."""
+        if not self.epochs(end):
+            return end
+        path = f"{self.root}/checkpoint"
+        said = checkpoint.load(self.disk, path).confirm_offset if self.disk.exists(path) else 0
+        return max(0, min(said, end))
+
+    def small_files(self) -> list[tuple[str, bytes]]:
+        """Names and bytes.  Java writes in place: what is half written is passed over for its backup."""
+        found = []
+        for name in SMALL_FILES:
+            for data in atomic_file.candidates(self.disk, f"{self.root}/{name}"):
+                if not name.endswith(".json") or _is_json(data):
+                    found.append((name, data))
+                    break
+        return found
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        loads(data, FILE_BYTES_MAX)
+    except RemoteProtocolError:
+        return False
+    return True
+
+
+def log_directories(root: str, given: Sequence[str]) -> tuple[str, ...]:
+    """storePathCommitLog, or where it is by default."""
+    return tuple(given) or (f"{root}/commitlog",)
