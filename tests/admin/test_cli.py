@@ -14,12 +14,12 @@ from rocketha.admin.received import Received
 from rocketha.errors import ConfigError
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
+def run(*arguments: object) -> tuple[int, str, str]:
     """(exit code, standard output, standard error) of one call."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code = cli.main(arguments)
+            code = cli.main([str(each) for each in arguments])
         except SystemExit as end:
             code = int(end.code or 0)
     return code, out.getvalue(), err.getvalue()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 import random
 import signal
 import subprocess
@@ -13,19 +10,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from rocketha.admin import cli
+from tests.admin.test_cli import run
 from tests.export.stores import Store, made
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    """(exit code, standard output, standard error) of one call."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = cli.main([str(each) for each in arguments])
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return code, out.getvalue(), err.getvalue()
+from tests.interop.harness.processes import wait_until
 
 
 class Case(unittest.TestCase):
@@ -121,9 +108,7 @@ class ProcessTests(Case):
         body = self.chance.randbytes(1 << 20)
         big.append([made(self.chance)._replace(body=body, sys_flag=0) for _ in range(40)])
         process = self.begin("--rate", "1")
-        while not (self.out / "commitlog").is_dir() or not list((self.out / "commitlog").iterdir()):
-            self.assertIsNone(process.poll())
-            os.sched_yield()
+        wait_until("a segment", lambda: list(self.out.glob("commitlog/*")), 60, lambda: process.poll() is None)
         code, _, err = run("export", big.root, self.out)
         self.assertEqual(code, 1, err)
         self.assertIn("lock", err)

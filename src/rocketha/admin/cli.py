@@ -24,7 +24,7 @@ SUBCOMMANDS = {
     "controller": "see and manage the controllers: status, why, transfer, members, add, remove",
     "keys": "print the configuration keys, or those with a word in them",
     "formats": "print the layout of every wire and disk format",
-    "export": "copy a broker's store, checked, to where Spark reads it; again for what came since",
+    "export": "copy a broker's store, checked, for other programs; again for what came since",
     "simulate": "run a cluster with faults in simulated time, from a seed, and check what must hold",
     "fuzz": "attack a format's reader, a port or a file with valid, cut, mutated and hostile values",
 }

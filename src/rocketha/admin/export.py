@@ -1,4 +1,4 @@
-"""``rocketha export``: a broker's store, copied and checked, for Spark and other readers.
+"""``rocketha export``: a broker's store, copied and checked, for other programs.
 
 What it must not know: what a log holds, or how a run goes on.  That is ``rocketha.export``; here are flags, the two
 disks, time and what a person sees.  It runs beside a broker as well as without one, and only reads its files.

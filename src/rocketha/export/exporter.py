@@ -193,7 +193,7 @@ class Exporter:
         return parted
 
     def _exported(self, begin: int, end: int) -> bytes:
-        return self._read(self._target, lambda base: self._log_path(base), begin, end)
+        return self._read(self._target, self._log_path, begin, end)
 
     def _theirs(self, paths: dict[int, str], begin: int, end: int) -> bytes:
         """The broker's bytes as an export holds them: zeros behind the end-of-file record."""
@@ -393,6 +393,7 @@ class Exporter:
         """All but the log."""
         assert self.manifest is not None
         end, files = self.manifest.end, []
+        epochs = self._source.epochs(end)
         for name, data in self._source.small_files():
             atomic_file.save(self._target, f"{self._directory}/{name}", data, backup=False)
             files.append(SmallFile(name, len(data), hashlib.sha256(data).hexdigest()))
@@ -400,8 +401,8 @@ class Exporter:
             attrs.evolve(
                 self.manifest,
                 exported_ms=self._now_ms(),
-                confirmed=min(end, max(self.manifest.confirmed, self._source.confirmed(end))),
-                epochs=self._source.epochs(end),
+                confirmed=min(end, max(self.manifest.confirmed, self._source.confirmed(end, epochs))),
+                epochs=epochs,
                 files=tuple(files),
             )
         )

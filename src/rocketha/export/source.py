@@ -7,15 +7,13 @@ exporter looks again.  Java's stores and ours are the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import attrs
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RemoteProtocolError
 from rocketha.export.manifest import EpochRange
 from rocketha.store import atomic_file, checkpoint, epoch_file
 from rocketha.store.disk import Disk
-from rocketha.store.segment import NAME_DIGITS
+from rocketha.store.segment import first_offset
 from rocketha.wire.json_dialect import FILE_BYTES_MAX, loads
 
 SMALL_FILES = (
@@ -59,9 +57,7 @@ class Source:
         for directory in self.logs:
             names = self.disk.list(directory) if self.disk.is_dir(directory) else []
             for name in names:
-                if len(name) != NAME_DIGITS or not (name.isascii() and name.isdigit()) or int(name) >= 1 << 63:
-                    raise CorruptStore(f"{directory}/{name}", 0, "the name is not an offset of 20 digits")
-                found[int(name)] = f"{directory}/{name}"
+                found[first_offset(directory, name)] = f"{directory}/{name}"
         return dict(sorted(found.items()))
 
     def file_size(self) -> int:
@@ -107,9 +103,9 @@ class Source:
             EpochRange(entry.epoch, entry.start_offset, until) for entry, until in zip(entries, untils, strict=False)
         )
 
-    def confirmed(self, end: int) -> int:
+    def confirmed(self, end: int, epochs: tuple[EpochRange, ...]) -> int:
         """Up to where nothing is ever cut: with epochs what the checkpoint says, otherwise all."""
-        if not self.epochs(end):
+        if not epochs:
             return end
         path = f"{self.root}/checkpoint"
         said = checkpoint.load(self.disk, path).confirm_offset if self.disk.exists(path) else 0
@@ -132,8 +128,3 @@ def _is_json(data: bytes) -> bool:
     except RemoteProtocolError:
         return False
     return True
-
-
-def log_directories(root: str, given: Sequence[str]) -> tuple[str, ...]:
-    """storePathCommitLog, or where it is by default."""
-    return tuple(given) or (f"{root}/commitlog",)

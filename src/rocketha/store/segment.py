@@ -17,6 +17,16 @@ from rocketha.store.in_memory import Part, Wait
 NAME_DIGITS = 20
 
 
+def first_offset(directory: str, name: str) -> int:
+    """Which offset a file of a log begins with, by its name.
+
+    :raises CorruptStore: the name is none of such a file.
+    """
+    if len(name) != NAME_DIGITS or not (name.isascii() and name.isdigit()) or int(name) >= 1 << 63:
+        raise CorruptStore(f"{directory}/{name}", 0, "the name is not an offset of 20 digits")
+    return int(name)
+
+
 class OpenFiles:
     """Descriptors kept open for reading, the least recently used closed first.  One for the whole store."""
 
@@ -88,8 +98,7 @@ class SegmentedFile:
         names = self._disk.list(self.directory) if self._disk.is_dir(self.directory) else []
         for name in names:
             path = f"{self.directory}/{name}"
-            if len(name) != NAME_DIGITS or not (name.isascii() and name.isdigit()) or int(name) >= 1 << 63:
-                raise CorruptStore(path, 0, "the name is not an offset of 20 digits")
+            base = first_offset(self.directory, name)
             size = self._disk.size(path)
             if size == 0 and name == names[-1]:
                 self._disk.remove(path)
@@ -97,7 +106,6 @@ class SegmentedFile:
                 continue
             if size != self.file_size:
                 raise CorruptStore(path, size, f"the file has {size} bytes, configured are {self.file_size}")
-            base = int(name)
             if base % self.file_size or (self.bases and base != self.bases[-1] + self.file_size):
                 raise CorruptStore(path, 0, f"the file does not follow {self.bases[-1] if self.bases else 0}")
             self.bases.append(base)
