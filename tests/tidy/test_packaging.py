@@ -58,7 +58,7 @@ class PackagingTests(unittest.TestCase):
         self.assertIn("rocketha/py.typed", names)
         self.assertTrue(any(name.endswith("LICENSE") for name in names))
         tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-        self.assertEqual(tops, {"rocketha", "twisted"})
+        self.assertEqual(tops, {"pyspark_rocketha", "rocketha", "rocketha_spark", "twisted"})
 
     def test_wheel_holds_every_module(self) -> None:
         """What is in src/rocketha is in the wheel: find_namespace missed nothing."""

@@ -1,0 +1,139 @@
+"""The rows of a piece of log as Arrow batches: what is damaged dealt with, what is not asked for left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from rocketha.errors import CorruptStore
+from rocketha_spark.arrays import Chain, Columns, digests
+from rocketha_spark.exports import Export
+from rocketha_spark.filters import Bounds
+from rocketha_spark.options import Options
+from rocketha_spark.plan import Piece
+from rocketha_spark.records import Flags, Ints, Records, found
+from rocketha_spark.schema import arrow_schema
+
+BATCH_ROWS = 20_000
+BATCH_BYTES = 16 << 20
+"""Of log: what a worker holds at a time, a few times over.  A longer record is a batch of its own."""
+
+PLACE = ("cluster", "broker_name", "broker_id", "replica", "phys_offset", "size", "epoch", "confirmed", "source_file")
+"""What is known of a record that is none."""
+
+
+def batches(
+    export: Export, piece: Piece, names: Sequence[str], options: Options, bounds: Bounds | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece.
+
+    :param names: the columns.
+    :raises CorruptStore: a damaged record, with ``onCorrupt`` fail; files that are not what the manifest says.
+    """
+    starts = export.starts(piece.segment, piece.first, piece.count)
+    if len(starts) and (starts[0] != piece.begin or (np.diff(np.append(starts, piece.end)) <= 0).any()):
+        raise CorruptStore(export.directory, piece.begin, "not the begins of its records")
+    rows = _Rows(export, piece, tuple(names), options, bounds)
+    first = 0
+    while first < len(starts):
+        behind = int(np.searchsorted(starts, starts[first] + BATCH_BYTES, "right")) - 1
+        behind = max(first + 1, min(behind if behind + 1 < len(starts) else len(starts), first + BATCH_ROWS))
+        end = int(starts[behind]) if behind < len(starts) else piece.end
+        made = rows.batch(starts[first:behind], end)
+        if made.num_rows:
+            yield made
+        first = behind
+
+
+@attrs.define
+class _Rows:
+    export: Export
+    piece: Piece
+    names: tuple[str, ...]
+    options: Options
+    bounds: Bounds | None
+    _chain: Chain = attrs.field(factory=Chain)
+
+    def batch(self, starts: Ints, end: int) -> pa.RecordBatch:
+        """Of records that lie one behind the other."""
+        begin = int(starts[0])
+        records = found(begin, self.export.data(self.piece.segment, begin, end), starts)
+        path = self.export.log_path(self.piece.segment)
+        given = self._digests(records)
+        good = records.sound
+        if self._look_at_crc():
+            good = good & records.crc_right()
+        kept = np.ones(len(records), bool)
+        if not good.all():
+            if self.options.on_corrupt == "fail":
+                raise _damage(records, int(np.argmin(good)), path, begin)
+            if self.options.on_corrupt == "skip":
+                kept = good.copy()
+        kept &= self._in_bounds(records)
+        kept[kept & records.sound] &= self._of_topics(records.only(kept & records.sound), path)
+        columns = self._columns(records.only(kept), path)
+        for name, values in given.items():
+            columns[name] = values.filter(pa.array(kept))
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.names], schema=arrow_schema(self.names))
+
+    def _look_at_crc(self) -> bool:
+        """Exporting has looked; so only if it is asked for again, or some were known to be wrong."""
+        if self.options.on_corrupt == "row":
+            return False
+        return self.piece.segment.corrupt > 0 or self.options.on_corrupt == "skip" or "crc_ok" in self.names
+
+    def _digests(self, records: Records) -> dict[str, pa.Array]:
+        made = {}
+        if "record_digest" in self.names or "chain_digest" in self.names:
+            each = digests(records)
+            made["record_digest"] = pa.array(each, pa.binary())
+            if "chain_digest" in self.names:
+                offsets = records.starts + records.base
+                made["chain_digest"] = pa.array(
+                    self._chain.add(offsets, each, self.export.manifest.epochs), pa.binary()
+                )
+        return {name: values for name, values in made.items() if name in self.names}
+
+    def _in_bounds(self, records: Records) -> Flags:
+        bounds, kept = self.bounds, np.ones(len(records), bool)
+        if bounds is None:
+            return kept
+        offsets, stored = records.starts + records.base, records.store_ms()
+        kept &= (offsets >= bounds.phys_low) & (offsets < bounds.phys_high)
+        sound = (stored >= bounds.stored_low) & (stored <= bounds.stored_high)
+        if bounds.queue_ids is not None:
+            sound &= np.isin(records.head["queue_id"], sorted(bounds.queue_ids))
+        return np.asarray(kept & (sound | ~records.sound))
+
+    def _of_topics(self, records: Records, path: str) -> Flags:
+        bounds = self.bounds
+        if not len(records) or (self.options.all_topics and (bounds is None or bounds.topics is None)):
+            return np.ones(len(records), bool)
+        topics = Columns(self.export, path, records, False).topics.dictionary_encode()
+        wanted = [
+            self.options.wants(topic) and (bounds is None or bounds.topics is None or topic in bounds.topics)
+            for topic in topics.dictionary.to_pylist()
+        ]
+        return np.asarray(np.array(wanted, bool)[topics.indices.to_numpy()])
+
+    def _columns(self, records: Records, path: str) -> dict[str, pa.Array]:
+        """All but digests; of a record that is none only its place."""
+        names = [name for name in self.names if name not in ("record_digest", "chain_digest")]
+        whole = Columns(self.export, path, records, self.options.decompress)
+        if records.sound.all():
+            return {name: whole.make(name) for name in names}
+        sound = Columns(self.export, path, records.only(records.sound), self.options.decompress)
+        at = np.cumsum(records.sound) - 1
+        take = pa.array(at, mask=~records.sound)
+        made = {name: whole.make(name) if name in PLACE else sound.make(name).take(take) for name in names}
+        if "crc_ok" in made:
+            made["crc_ok"] = made["crc_ok"].fill_null(False)
+        return made
+
+
+def _damage(records: Records, at: int, path: str, base: int) -> CorruptStore:
+    what = "its body does not match its CRC" if records.sound[at] else "no record, or one of another place"
+    return CorruptStore(path, int(records.starts[at]) + base, f"{what} (log offset {int(records.starts[at]) + base})")

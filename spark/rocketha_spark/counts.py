@@ -1,0 +1,50 @@
+"""How many messages exports have, from their manifests: no task, no record read, but for the file in which what is
+confirmed ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rocketha.export.manifest import Segment
+from rocketha_spark.batches import batches
+from rocketha_spark.exports import Export, opened
+from rocketha_spark.options import Options, parse
+from rocketha_spark.plan import limit, pieces
+
+
+def queues(path: str, **options: str) -> dict[tuple[str, str, int], int]:
+    """Records of each replica, topic and queue; the options are the table's.
+
+    Prepared and rolled back ones count, as in the table; a damaged record counts where its topic says.
+
+    :raises ConfigError: of options and exports.
+    :raises CorruptStore: of a damaged record or file that had to be read.
+    """
+    chosen = parse({"path": path, **options})
+    found: Counter[tuple[str, str, int]] = Counter()
+    for export in opened(path):
+        end = limit(export, chosen)
+        for segment in export.manifest.segments:
+            for (topic, queue_id), count in _of_segment(export, segment, end, chosen).items():
+                found[export.manifest.replica, topic, queue_id] += count
+    return dict(found)
+
+
+def count(path: str, **options: str) -> int:
+    """All records: what the table's ``count()`` says."""
+    return sum(queues(path, **options).values())
+
+
+def _of_segment(export: Export, segment: Segment, end: int, options: Options) -> Counter[tuple[str, int]]:
+    found: Counter[tuple[str, int]] = Counter()
+    if segment.records_end <= end and not segment.corrupt:
+        for queue in segment.queues:
+            if options.wants(queue.topic):
+                found[queue.topic, queue.queue_id] += queue.messages
+        return found
+    for piece in pieces(export, 0, segment.begin, min(end, segment.records_end), options):
+        if piece.segment.base == segment.base:
+            for batch in batches(export, piece, ("topic", "queue_id"), options):
+                found.update(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True))
+    return found

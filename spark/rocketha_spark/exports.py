@@ -1,0 +1,91 @@
+"""Directories of exports: which there are, what their manifests say, and the bytes that those name."""
+
+from __future__ import annotations
+
+import glob
+import os
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from rocketha.errors import ConfigError, CorruptStore
+from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Manifest, Segment, decode
+
+OFFSET_BYTES = 4
+
+
+@attrs.frozen
+class Export:
+    """One replica's export.
+
+    :ivar manifest: as it was when the export was opened; a run that goes on meanwhile changes nothing below its end.
+    """
+
+    directory: str
+    manifest: Manifest
+
+    def log_path(self, segment: Segment) -> str:
+        """Of a segment's bytes."""
+        return f"{self.directory}/commitlog/{segment.base:020d}"
+
+    def starts(self, segment: Segment, first: int, count: int) -> npt.NDArray[np.int64]:
+        """Where some of a segment's records begin, as log offsets, ascending.
+
+        :raises CorruptStore: the index is shorter than the manifest says.
+        """
+        path = f"{self.directory}/offsets/{segment.base:020d}"
+        data = _read(path, first * OFFSET_BYTES, count * OFFSET_BYTES)
+        return np.frombuffer(data, ">u4").astype(np.int64) + segment.base
+
+    def data(self, segment: Segment, begin: int, end: int) -> bytes:
+        """The bytes between two log offsets.
+
+        :raises CorruptStore: the file is shorter than the manifest says.
+        """
+        return _read(self.log_path(segment), begin - segment.base, end - begin)
+
+
+def _read(path: str, at: int, size: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = os.pread(file.fileno(), size, at)
+            while len(data) < size:
+                more = os.pread(file.fileno(), size - len(data), at + len(data))
+                if not more:
+                    raise CorruptStore(path, at + len(data), "ends before what the manifest says")
+                data += more
+    except OSError as error:
+        raise CorruptStore(path, at, str(error)) from None
+    return data
+
+
+def opened(path: str) -> tuple[Export, ...]:
+    """The exports that a path names.
+
+    :param path: a directory with a manifest, or a glob of such directories.
+    :raises ConfigError: there is none, or two are of one replica.
+    :raises CorruptStore: a manifest is none.
+    """
+    path = path.removeprefix("file://").removeprefix("file:")
+    directories = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.isdir(path) else [path]
+    found = [_open(os.path.abspath(each)) for each in directories if os.path.isdir(each)]
+    if not found:
+        raise ConfigError(f"no export at {path}: a directory that `rocketha export` made")
+    names = [each.manifest.replica for each in found]
+    for each in found:
+        if names.count(each.manifest.replica) > 1:
+            raise ConfigError(f"two exports of replica {each.manifest.replica!r}, one of them {each.directory}")
+    return tuple(found)
+
+
+def _open(directory: str) -> Export:
+    path = f"{directory}/{NAME}"
+    try:
+        with open(path, "rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"{directory} is no export: it has no {NAME}") from None
+    if len(data) > FILE_BYTES_MAX:
+        raise CorruptStore(path, FILE_BYTES_MAX, "too long")
+    return Export(directory, decode(data, path))

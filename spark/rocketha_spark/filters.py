@@ -1,0 +1,91 @@
+"""What of Spark's filters a reader can use: bounds that pass over segments, and rows before columns are made of them.
+
+Spark evaluates every filter again, so a reader need not drop all rows that do not match; it must keep all that do.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+
+import attrs
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+
+
+@attrs.frozen
+class Bounds:
+    """Records outside of these are not asked for.
+
+    :ivar phys_low: the lowest log offset; ``phys_high`` lies behind the highest.
+    :ivar stored_low: the earliest store time in ms, ``stored_high`` the last.
+    :ivar topics: None of all; as ``queue_ids``.
+    """
+
+    phys_low: int = _LOWEST
+    phys_high: int = _HIGHEST
+    stored_low: int = _LOWEST
+    stored_high: int = _HIGHEST
+    topics: frozenset[str] | None = None
+    queue_ids: frozenset[int] | None = None
+
+    def may_have(self, topic: str, queue_id: int) -> bool:
+        """Whether records of a queue are asked for."""
+        return (self.topics is None or topic in self.topics) and (self.queue_ids is None or queue_id in self.queue_ids)
+
+
+def narrowed(filters: Iterable[Filter]) -> Bounds:
+    """What filters that all must hold leave."""
+    bounds = Bounds()
+    for each in filters:
+        bounds = _narrowed(bounds, each)
+    return bounds
+
+
+def _narrowed(bounds: Bounds, given: Filter) -> Bounds:
+    name = ".".join(getattr(given, "attribute", ()))
+    if isinstance(given, EqualTo | In):
+        values = given.value if isinstance(given, In) else (given.value,)
+        if name == "topic" and all(isinstance(value, str) for value in values):
+            return attrs.evolve(bounds, topics=_both(bounds.topics, frozenset(values)))
+        if name == "queue_id" and all(isinstance(value, int) for value in values):
+            return attrs.evolve(bounds, queue_ids=_both(bounds.queue_ids, frozenset(values)))
+        if isinstance(given, In):
+            return bounds
+    if not isinstance(given, EqualTo | LessThan | LessThanOrEqual | GreaterThan | GreaterThanOrEqual):
+        return bounds
+    upper = isinstance(given, EqualTo | LessThan | LessThanOrEqual)
+    lower = isinstance(given, EqualTo | GreaterThan | GreaterThanOrEqual)
+    value = given.value
+    if name == "phys_offset" and isinstance(value, int):
+        if upper:
+            bounds = attrs.evolve(bounds, phys_high=min(bounds.phys_high, value + (not isinstance(given, LessThan))))
+        if lower:
+            bounds = attrs.evolve(bounds, phys_low=max(bounds.phys_low, value + isinstance(given, GreaterThan)))
+    elif name == "store_ts" and isinstance(value, datetime.datetime):
+        low, high = _ms(value)
+        if upper:
+            bounds = attrs.evolve(bounds, stored_high=min(bounds.stored_high, low))
+        if lower:
+            bounds = attrs.evolve(bounds, stored_low=max(bounds.stored_low, high if high == low else low))
+    return bounds
+
+
+def _both(one: frozenset[str] | frozenset[int] | None, other: frozenset) -> frozenset:  # type: ignore[type-arg]
+    return other if one is None else frozenset(one & other)
+
+
+def _ms(value: datetime.datetime) -> tuple[int, int]:
+    """A time in whole ms, down and up."""
+    aware = value if value.tzinfo is not None else value.astimezone()
+    micros = (aware - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)
+    return micros // 1000, -(-micros // 1000)

@@ -1,0 +1,117 @@
+"""What a user may set: ``.option(name, value)``.  Names are compared without case, as everywhere in Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import attrs
+
+from rocketha.errors import ConfigError
+
+ON_CORRUPT = ("fail", "row", "skip")
+NAMES = (
+    "path", "topics", "onlyConfirmed", "onCorrupt", "decompress", "partitionBytes", "pushFilters", "failOnDataLoss",
+    "maxBytesPerTrigger", "startingOffsets",
+)  # fmt: skip
+PARTITION_BYTES = 128 << 20
+
+
+@attrs.frozen
+class Options:
+    """Of one table; docs/spark.rst says what each does.
+
+    :ivar path: a directory, or a glob of several.
+    :ivar topics: names, or None.
+    :ivar topic_pattern: a whole name matches it, or None.
+    :ivar partition_bytes: of log that one task reads.
+    :ivar max_bytes_per_trigger: of log that one micro-batch has; None without limit.
+    """
+
+    path: str
+    topics: tuple[str, ...] | None
+    topic_pattern: str | None
+    only_confirmed: bool
+    on_corrupt: str
+    decompress: bool
+    partition_bytes: int
+    push_filters: bool
+    fail_on_data_loss: bool
+    max_bytes_per_trigger: int | None
+    starting_latest: bool
+
+    def wants(self, topic: str) -> bool:
+        """Whether messages of a topic are asked for."""
+        if self.topics is not None:
+            return topic in self.topics
+        return self.topic_pattern is None or re.fullmatch(self.topic_pattern, topic) is not None
+
+    @property
+    def all_topics(self) -> bool:
+        """No topic was named."""
+        return self.topics is None and self.topic_pattern is None
+
+
+def parse(given: Mapping[str, str]) -> Options:
+    """The options of a table.
+
+    :raises ConfigError: one that is not known, or a value that makes no sense.
+    """
+    names = {name.lower(): name for name in NAMES}
+    options = {}
+    for name, value in given.items():
+        if name.lower() not in names:
+            raise ConfigError(f"no option {name!r}; there are {', '.join(NAMES)}")
+        options[names[name.lower()]] = value
+    if not options.get("path"):
+        raise ConfigError("the option path is missing: the directory of an export")
+    topics, pattern = _topics(options.get("topics"))
+    on_corrupt = options.get("onCorrupt", "fail").lower()
+    if on_corrupt not in ON_CORRUPT:
+        raise ConfigError(f"onCorrupt is one of {', '.join(ON_CORRUPT)}, not {on_corrupt!r}")
+    starting = options.get("startingOffsets", "earliest").lower()
+    if starting not in ("earliest", "latest"):
+        raise ConfigError(f"startingOffsets is earliest or latest, not {starting!r}")
+    limit = options.get("maxBytesPerTrigger")
+    return Options(
+        options["path"],
+        topics,
+        pattern,
+        _flag(options, "onlyConfirmed", True),
+        on_corrupt,
+        _flag(options, "decompress", False),
+        _bytes("partitionBytes", options.get("partitionBytes", str(PARTITION_BYTES))),
+        _flag(options, "pushFilters", False),
+        _flag(options, "failOnDataLoss", True),
+        None if limit is None else _bytes("maxBytesPerTrigger", limit),
+        starting == "latest",
+    )
+
+
+def _topics(text: str | None) -> tuple[tuple[str, ...] | None, str | None]:
+    if text is None:
+        return None, None
+    if text.startswith("re:"):
+        try:
+            re.compile(text[3:])
+        except re.error as error:
+            raise ConfigError(f"topics: {text[3:]!r} is no regular expression: {error}") from None
+        return None, text[3:]
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise ConfigError("topics names none")
+    return names, None
+
+
+def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"{name} is true or false, not {options[name]!r}")
+    return text == "true"
+
+
+def _bytes(name: str, text: str) -> int:
+    found = re.fullmatch(r"([1-9][0-9]{0,17})([kmg]?)", text.strip().lower())
+    if found is None:
+        raise ConfigError(f"{name} is a number of bytes, maybe with k, m or g, not {text!r}")
+    return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2]]

@@ -1,0 +1,122 @@
+"""Where a stream stands: for each replica a log offset, and how many cuts of its export were known there.
+
+Theory of operation: a record belongs to the micro-batch in whose range of log offsets it begins; ends are exclusive,
+so no record is read twice, whatever is restarted.  An export whose broker was a replica that cut its log says so in its
+manifest: where a cut takes back what was delivered, messages were lost to the reader, and the query ends, unless
+``failOnDataLoss`` is false; then what stands there now is delivered too.  With ``onlyConfirmed`` nothing that
+was delivered is ever cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+
+from rocketha.errors import ConfigError
+from rocketha_spark.exports import Export, opened
+from rocketha_spark.options import Options
+from rocketha_spark.plan import limit
+
+POSITION, CUTS = "position", "cuts"
+
+
+class Positions(SupportsTriggerAvailableNow):
+    """The offsets of a query.
+
+    :ivar options: of its table.
+    """
+
+    def __init__(self, options: Options, names: tuple[str, ...]) -> None:
+        if "chain_digest" in names:
+            raise ConfigError("chain_digest is made of whole blocks of the log, which a stream has not: read a batch")
+        self.options = options
+        self._target: dict[str, int] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Of a new query."""
+        return {
+            export.manifest.replica: _offset(
+                limit(export, self.options) if self.options.starting_latest else export.manifest.begin, export
+            )
+            for export in opened(self.options.path)
+        }
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """As ``maxBytesPerTrigger`` says."""
+        size = self.options.max_bytes_per_trigger
+        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is all that this query reads."""
+        self._target = {each.manifest.replica: limit(each, self.options) for each in opened(self.options.path)}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the next micro-batch ends.
+
+        :raises ConfigError: what was delivered was cut, or a replica is gone, with ``failOnDataLoss``.
+        """
+        exports = opened(self.options.path)
+        end = dict(start)
+        missing = sorted(set(start) - {each.manifest.replica for each in exports})
+        if missing and self.options.fail_on_data_loss:
+            raise ConfigError(f"no export any more of replica {', '.join(missing)} (failOnDataLoss)")
+        left = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        for behind, export in enumerate(exports):
+            begin, last = self._begin(start, export), self._last(export)
+            share = None if left is None else -(-left // (len(exports) - behind))
+            position = max(begin, last if share is None else min(last, begin + share))
+            if left is not None:
+                left -= position - begin
+            if position > begin or export.manifest.replica not in start or begin != _position(start, export):
+                end[export.manifest.replica] = _offset(position, export)
+        return end
+
+    def _last(self, export: Export) -> int:
+        last = limit(export, self.options)
+        if self._target is None:
+            return last
+        return min(last, self._target.get(export.manifest.replica, export.manifest.begin))
+
+    def _begin(self, start: Mapping[str, Any], export: Export) -> int:
+        """Where reading goes on; a replica that is new begins at its begin."""
+        manifest = export.manifest
+        if manifest.replica not in start:
+            return manifest.begin
+        position, cuts = _position(start, export), int(start[manifest.replica][CUTS])
+        cut = min((each.begin for each in manifest.cuts[cuts:]), default=position)
+        if cut < position and self.options.fail_on_data_loss:
+            raise ConfigError(
+                f"{export.directory}: the log was cut at {cut}, but delivered up to {position} (failOnDataLoss)"
+            )
+        return min(position, cut)
+
+    def ranges(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Iterator[tuple[Export, int, int]]:
+        """What lies between two offsets: the export, from where, to where.
+
+        :raises ConfigError: it is not there any more.
+        """
+        exports = {each.manifest.replica: each for each in opened(self.options.path)}
+        for replica in end:
+            export = exports.get(replica)
+            if export is None:
+                if start.get(replica) != end[replica]:
+                    raise ConfigError(f"no export any more of replica {replica}")
+                continue
+            begin, last = self._begin(start, export), _position(end, export)
+            cuts = export.manifest.cuts[int(end[replica][CUTS]) :]
+            if self.options.fail_on_data_loss and any(each.begin < last for each in cuts):
+                raise ConfigError(f"{export.directory}: messages before {last} were cut before they were delivered")
+            if begin < last:
+                if last > export.manifest.end and self.options.fail_on_data_loss:
+                    raise ConfigError(f"{export.directory} ends at {export.manifest.end}, not {last}")
+                yield export, begin, last
+
+
+def _position(offset: Mapping[str, Any], export: Export) -> int:
+    return int(offset[export.manifest.replica][POSITION])
+
+
+def _offset(position: int, export: Export) -> dict[str, int]:
+    return {POSITION: position, CUTS: len(export.manifest.cuts)}

@@ -1,0 +1,164 @@
+"""Logs of any content, and what a table of them must have, found record by record."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import ipaddress
+import random
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rocketha.export.manifest import BLOCK_BYTES, Manifest
+from rocketha.wire.properties import parse_text
+from rocketha.wire.record import Record, encode
+from tests.export.stores import FILE_BYTES, NOW_MS, Store
+
+NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "DELAY", "color", "größe", "a", "INNER_NUM")
+VALUES = (
+    "",
+    "1",
+    "+0",
+    "-3",
+    "007",
+    "99999999999",
+    "x y  z",
+    " lead",
+    "ü€😀",
+    "TagA",
+    "2147483647",
+    "-2147483649",
+    "1.5",
+)
+TOPICS = ("A", "B", "%RETRY%group", "Thema-ä", "t" * 127, "long" * 40, "x" * 300)
+
+CODECS = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
+
+
+def block(chance: random.Random) -> bytes:
+    """Properties as clients write them, and as they never should."""
+    parts = []
+    for _ in range(chance.choice((0, 0, 1, 3, 6))):
+        name, value = chance.choice(NAMES), chance.choice(VALUES)
+        parts.append(
+            chance.choices(
+                (f"{name}\x01{value}", name, f"\x01{value}", f"{name}\x01{value}\x01more", f"{name}\x01"),
+                (12, 1, 1, 1, 1),
+            )[0].encode()
+        )
+    data = b"\x02".join(parts) + (b"\x02" if chance.random() < 0.7 else b"")
+    return data + (b"\xff\xfe" if chance.random() < 0.03 else b"")
+
+
+def packed(chance: random.Random, body: bytes) -> tuple[int, bytes]:
+    """sys_flag and body of a codec."""
+    kind = chance.choice((0x001, 0x101, 0x201, 0x301, 0x701))
+    if kind == 0x701:  # no such codec
+        return kind, body
+    if kind & 0x300 in (0, 0x300):
+        return kind, zlib.compress(body)
+    return kind, pa.compress(body, codec="lz4" if kind & 0x100 else "zstd", asbytes=True)
+
+
+def any_record(chance: random.Random) -> Record:
+    """One of every kind."""
+    flags = chance.choice((0, 0, 0, 0x10, 0x20, 0x30)) | chance.choice((0, 0, 0, 4, 8, 0xC))
+    body = chance.randbytes(chance.choice((0, 1, 50, 700)))
+    if chance.random() < 0.2:
+        more, body = packed(chance, body)
+        flags |= more
+    mapped = bytes(10) + b"\xff\xff" + bytes((10, 0, 0, chance.randrange(9)))
+    wide = chance.choice((chance.randbytes(16), mapped, bytes(15) + b"\x01"))
+    born = (wide if flags & 0x10 else chance.randbytes(4)) + chance.randrange(1 << 16).to_bytes(4, "big")
+    store = (wide if flags & 0x20 else bytes((127, 0, 0, 1))) + (10911).to_bytes(4, "big")
+    return Record(
+        0, 0, 0, chance.randrange(-1, 4), chance.randrange(-9, 9), 0, 0, flags, NOW_MS, born, NOW_MS, store,
+        chance.randrange(3), chance.choice((0, 17, 1 << 40)), body, chance.choice(TOPICS), block(chance),
+    )  # fmt: skip
+
+
+def filled(root: Path, seed: int, count: int, file_size: int = FILE_BYTES, more: int = 0) -> Store:
+    """A store with epochs and a confirmed end before its last records.
+
+    :param more: bytes that each body has besides.
+    """
+    chance = random.Random(seed)
+    store = Store(root, file_size)
+    for epoch in (2, 3, 7):
+        store.new_master(epoch)
+        records = (any_record(chance) for _ in range(count // 3))
+        store.append([each._replace(body=each.body + bytes(more)) for each in records])
+    ends = sorted(store.records)
+    store.confirm(ends[-max(1, count // 10)])
+    return store
+
+
+def host(data: bytes) -> str:
+    address = ipaddress.ip_address(data[:-4])
+    port = int.from_bytes(data[-4:], "big", signed=True)
+    mapped = getattr(address, "ipv4_mapped", None)
+    if address.version == 4 or mapped:
+        return f"{mapped or address}:{port}"
+    return "[" + ":".join(re.sub("^0+(?=.)", "", group) for group in address.exploded.split(":")) + f"]:{port}"
+
+
+def rows(
+    records: dict[int, Record], manifest: Manifest, directory: Path, good: bool = True
+) -> Iterator[dict[str, Any]]:
+    """What a table of these records has, in the order of the log.
+
+    :param good: their bodies match their CRCs.
+    """
+    chain: tuple[object, bytes] = (None, b"")
+    for at, record in sorted(records.items()):
+        data = encode(record)
+        epoch = max((each.epoch for each in manifest.epochs if each.start <= at), default=None)
+        digest = hashlib.sha256(data).digest()
+        link = (at // manifest.file_size, at // BLOCK_BYTES, epoch)
+        chain = link, hashlib.sha256((chain[1] if chain[0] == link else b"") + digest).digest()
+        pairs = parse_text(record.properties.decode("utf-8", "replace"))
+        delay = pairs.get("DELAY", "0")
+        level = int(delay) if re.fullmatch(r"[+-]?[0-9]+", delay) else 1 << 40
+        stored = datetime.datetime.fromtimestamp(record.store_timestamp_ms / 1000, datetime.UTC)
+        yield {
+            "cluster": manifest.cluster,
+            "broker_name": manifest.broker_name,
+            "broker_id": manifest.broker_id,
+            "replica": manifest.replica,
+            "phys_offset": at,
+            "size": len(data),
+            "epoch": epoch,
+            "topic": record.topic,
+            "queue_id": record.queue_id,
+            "queue_offset": record.queue_offset,
+            "msg_id": (record.store_host + at.to_bytes(8, "big")).hex().upper(),
+            "uniq_key": pairs.get("UNIQ_KEY"),
+            "keys": [each for each in pairs["KEYS"].split(" ") if each] if "KEYS" in pairs else None,
+            "tags": pairs.get("TAGS"),
+            "born_ts": datetime.datetime.fromtimestamp(record.born_timestamp_ms / 1000, datetime.UTC),
+            "store_ts": stored,
+            "born_host": host(record.born_host),
+            "store_host": host(record.store_host),
+            "sys_flag": record.sys_flag,
+            "flag": record.flag,
+            "reconsume_times": record.reconsume_times,
+            "prepared_offset": record.prepared_offset,
+            "delay_level": level if -(1 << 31) <= level < 1 << 31 else None,
+            "body": record.body,
+            "body_length": len(record.body),
+            "body_codec": CODECS.get(record.sys_flag >> 8 & 7) if record.sys_flag & 1 else None,
+            "properties": sorted(pairs.items()),
+            "body_crc": record.body_crc,
+            "crc_ok": good,
+            "record_digest": digest,
+            "chain_digest": chain[1],
+            "confirmed": at + len(data) <= manifest.confirmed,
+            "source_file": str(directory / "commitlog" / f"{at - at % manifest.file_size:020d}"),
+            "dt": stored.date(),
+            "hour": stored.hour,
+        }  # fmt: skip

@@ -1,0 +1,230 @@
+"""Each column of each record, made for many at once, against the record read alone."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import unittest
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rocketha.errors import CorruptStore
+from rocketha_spark import batches as batching
+from rocketha_spark.arrays import unpack
+from rocketha_spark.batches import batches
+from rocketha_spark.counts import count, queues
+from rocketha_spark.exports import opened
+from rocketha_spark.filters import Bounds
+from rocketha_spark.options import parse
+from rocketha_spark.plan import limit, pieces
+from rocketha_spark.schema import ARROW_TYPES
+from tests.export.stores import FILE_BYTES
+from tests.spark import logs
+
+
+def table(
+    directory: Path, names: Sequence[str] = tuple(ARROW_TYPES), bounds: Bounds | None = None, **given: str
+) -> list[dict[str, Any]]:
+    """All rows of an export, without Spark, in the order of the log."""
+    options = parse({"path": str(directory), **given})
+    found: list[dict[str, Any]] = []
+    for number, export in enumerate(opened(options.path)):
+        end = limit(export, options)
+        for piece in pieces(export, number, export.manifest.begin, end, options, bounds):
+            for batch in batches(export, piece, names, options, bounds):
+                batch.validate(full=True)
+                found += batch.to_pylist()
+    for row in found:
+        if row.get("properties") is not None:
+            row["properties"] = sorted(row["properties"])
+    return found
+
+
+class Case(unittest.TestCase):
+    """An export."""
+
+    maxDiff = None
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="rocketha-spark-")
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+
+    def exported(self, seed: int, count: int = 600, *big: int) -> tuple[logs.Store, Any]:
+        store = logs.filled(self.root / f"store{seed}", seed, count, *big)
+        self.out = self.root / f"out{seed}"
+        return store, store.export(self.out)
+
+    def assert_rows(self, found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+        self.assertEqual([each["phys_offset"] for each in found], [each["phys_offset"] for each in wanted])
+        for one, other in zip(found, wanted, strict=True):
+            self.assertEqual(one, other)
+
+
+class ColumnTests(Case):
+    """Logs with every kind of record."""
+
+    def test_every_column(self) -> None:
+        seed = random.randrange(1 << 32)
+        for each in (1, 2, seed):
+            with self.subTest(seed=each):
+                store, manifest = self.exported(each)
+                wanted = list(logs.rows(store.records, manifest, self.out))
+                self.assert_rows(table(self.out, onlyConfirmed="false"), wanted)
+                confirmed = [row for row in wanted if row["confirmed"]]
+                self.assertTrue(0 < len(confirmed) < len(wanted))
+                self.assert_rows(table(self.out), confirmed)
+
+    def test_small_batches_and_pieces(self) -> None:
+        """Where batches and tasks end does not show, also not in the chains of digests."""
+        store, manifest = self.exported(3)
+        wanted = list(logs.rows(store.records, manifest, self.out))
+        for rows, size in ((1, 1 << 30), (7, 3000), (1000, 100)):
+            self.addCleanup(setattr, batching, "BATCH_ROWS", batching.BATCH_ROWS)
+            self.addCleanup(setattr, batching, "BATCH_BYTES", batching.BATCH_BYTES)
+            batching.BATCH_ROWS, batching.BATCH_BYTES = rows, size
+            self.assert_rows(table(self.out, onlyConfirmed="false", partitionBytes="1"), wanted)
+
+    def test_blocks_and_epochs(self) -> None:
+        """Files of several blocks: tasks of one block each, chains that begin anew in each block and epoch."""
+        store, manifest = self.exported(10, 900, 8 << 20, 20_000)
+        options = parse({"path": str(self.out), "partitionBytes": "4m", "onlyConfirmed": "false"})
+        (export,) = opened(options.path)
+        cut = list(pieces(export, 0, 0, manifest.end, options))
+        self.assertGreaterEqual(len(cut), manifest.end // (4 << 20) + 2)
+        self.assertEqual(sum(each.count for each in cut), len(store.records))
+        wanted = list(logs.rows(store.records, manifest, self.out))
+        names = ("phys_offset", "epoch", "record_digest", "chain_digest")
+        kept = [{name: row[name] for name in names} for row in wanted]
+        for size in ("4m", "1g"):
+            self.assert_rows(table(self.out, names, partitionBytes=size, onlyConfirmed="false"), kept)
+
+    def test_topics(self) -> None:
+        store, manifest = self.exported(4)
+        wanted = list(logs.rows(store.records, manifest, self.out))
+        for option, kept in (("A, Thema-ä", {"A", "Thema-ä"}), ("re:(long)+|B", {"B", "long" * 40}), ("none", set())):
+            found = table(self.out, onlyConfirmed="false", topics=option)
+            self.assert_rows(found, [row for row in wanted if row["topic"] in kept])
+
+    def test_bounds_keep_what_matches(self) -> None:
+        store, manifest = self.exported(5)
+        wanted = list(logs.rows(store.records, manifest, self.out))
+        chance = random.Random(5)
+        names = tuple(name for name in ARROW_TYPES if name != "chain_digest")
+        for _ in range(20):
+            low, high = sorted(chance.sample(sorted(store.records), 2))
+            first = store.records[low].store_timestamp_ms
+            bounds = chance.choice(
+                (
+                    Bounds(phys_low=low, phys_high=high),
+                    Bounds(stored_low=first, stored_high=first + 40),
+                    Bounds(topics=frozenset(("A", "B")), queue_ids=frozenset((1,))),
+                )
+            )
+            kept = [
+                {name: value for name, value in row.items() if name != "chain_digest"}
+                for row in wanted
+                if bounds.phys_low <= row["phys_offset"] < bounds.phys_high
+                and bounds.stored_low <= row["store_ts"].timestamp() * 1000 <= bounds.stored_high
+                and bounds.may_have(row["topic"], row["queue_id"])
+            ]
+            self.assertTrue(kept)
+            self.assert_rows(table(self.out, names, bounds, onlyConfirmed="false"), kept)
+
+    def test_counts(self) -> None:
+        """What manifests say is what the table has, also in the file in which what is confirmed ends."""
+        _store, manifest = self.exported(11)
+        for given in ({}, {"onlyConfirmed": "false"}, {"topics": "re:[AB]"}):
+            rows = table(self.out, ("replica", "topic", "queue_id"), **given)
+            wanted = Counter((row["replica"], row["topic"], row["queue_id"]) for row in rows)
+            self.assertEqual(queues(str(self.out), **given), dict(wanted))
+            self.assertEqual(count(str(self.out), **given), len(rows))
+            self.assertTrue(0 < len(rows) <= manifest.messages)
+
+    def test_unpacked(self) -> None:
+        """Bodies of each codec; one of a codec that there is not ends the query, and says where."""
+        store, _manifest = self.exported(6)
+        for row in table(self.out, ("phys_offset", "body", "body_codec", "sys_flag"), topics="B"):
+            if row["body_codec"]:
+                self.assertEqual(row["body"], store.records[row["phys_offset"]].body)
+        broken = [at for at, each in store.records.items() if each.sys_flag & 0x701 == 0x701]
+        with self.assertRaisesRegex(CorruptStore, "cannot be unpacked: no such codec"):
+            table(self.out, ("body",), onlyConfirmed="false", decompress="true")
+        self.assertTrue(broken)
+        chance = random.Random(1)
+        for _ in range(50):
+            body = chance.randbytes(chance.randrange(400)) * chance.randrange(1, 9)
+            flags, data = logs.packed(chance, body)
+            codec = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}.get(flags >> 8 & 7)
+            if codec is not None:
+                self.assertEqual(unpack(data, codec), body)
+                with self.assertRaises(ValueError):
+                    unpack(data[:-5], codec)
+
+
+class DamageTests(Case):
+    """Exports whose bytes changed behind the exporter's back."""
+
+    def change(self, at: int, bits: int = 1) -> None:
+        path = self.out / "commitlog" / f"{at - at % FILE_BYTES:020d}"
+        with open(path, "r+b") as file:
+            file.seek(at % FILE_BYTES)
+            byte = file.read(1)[0]
+            file.seek(-1, 1)
+            file.write(bytes((byte ^ bits,)))
+
+    def test_body(self) -> None:
+        """One bit of a body: found where the CRC is looked at, at its place."""
+        store, _manifest = self.exported(7, 90)
+        at, record = next((at, each) for at, each in sorted(store.records.items()) if len(each.body) > 40)
+        size = len(logs.encode(record))
+        self.change(at + size - len(record.properties) - 2 - len(record.topic.encode()) - 1 - 20)
+        found = {
+            row["phys_offset"]: row["crc_ok"]
+            for row in table(self.out, ("phys_offset", "crc_ok"), onCorrupt="row", onlyConfirmed="false")
+        }
+        self.assertEqual([offset for offset, right in found.items() if not right], [at])
+        self.assertEqual(set(found), set(store.records))
+        skipped = [
+            row["phys_offset"] for row in table(self.out, ("phys_offset",), onCorrupt="skip", onlyConfirmed="false")
+        ]
+        self.assertEqual(skipped, sorted(set(store.records) - {at}))
+        with self.assertRaisesRegex(CorruptStore, f"does not match its CRC.*log offset {at}"):
+            table(self.out, ("crc_ok",), onlyConfirmed="false")
+
+    def test_lengths(self) -> None:
+        """A record that is none any more: its place is known, nothing else."""
+        store, manifest = self.exported(8, 90)
+        ends = sorted(store.records)
+        for at in (ends[0], ends[40], ends[-1]):
+            for field in (0, 4, 28 + 7):
+                self.change(at + field)
+                found = table(self.out, onCorrupt="row", onlyConfirmed="false")
+                self.assertEqual([row["phys_offset"] for row in found], ends)
+                row = found[ends.index(at)]
+                self.assertEqual(
+                    (row["crc_ok"], row["topic"], row["body"], row["properties"]), (False, None, None, None)
+                )
+                self.assertEqual(row["epoch"], max(each.epoch for each in manifest.epochs if each.start <= at))
+                wanted = [row for row in logs.rows(store.records, manifest, self.out) if row["phys_offset"] != at]
+                for one, other in zip((row for row in found if row["phys_offset"] != at), wanted, strict=True):
+                    self.assertEqual({**one, "chain_digest": None}, {**other, "chain_digest": None})
+                with self.assertRaisesRegex(CorruptStore, f"log offset {at}"):
+                    table(self.out, ("phys_offset",), onlyConfirmed="false")
+                self.change(at + field)
+
+    def test_files_too_short(self) -> None:
+        _store, manifest = self.exported(9, 90)
+        for folder in ("offsets", "commitlog"):
+            path = self.out / folder / f"{manifest.segments[0].base:020d}"
+            data = path.read_bytes()
+            path.write_bytes(data[:-5])
+            with self.assertRaisesRegex(CorruptStore, "ends before what the manifest says"):
+                table(self.out, onlyConfirmed="false")
+            path.write_bytes(data)
+
+
+if __name__ == "__main__":
+    unittest.main()
