@@ -1,0 +1,67 @@
+"""A log of equal messages, as large as wanted, and its export: what ``benchmarks.spark_source`` reads."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+
+from rocketha.export.exporter import Exporter
+from rocketha.export.source import Identity, Source
+from rocketha.store.posix_disk import PosixDisk, ReadingDisk
+from rocketha.wire import properties
+from rocketha.wire.record import PHYSICAL_OFFSET_AT, Record, encode, encode_blank, sealed
+
+FILE_BYTES = 64 << 20
+TOPICS = 16
+QUEUES = 4
+BEGIN_MS = 1_790_000_000_000
+_HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
+_OFFSETS = struct.Struct(">qq")  # queue_offset and physical_offset
+_QUEUE_OFFSET_AT = PHYSICAL_OFFSET_AT - 8
+_STORE_AT = 56
+_BLANK_BYTES_MIN = 8
+
+
+def _templates(body_bytes: int) -> list[bytes]:
+    made = []
+    for number in range(TOPICS * QUEUES):
+        named = {"UNIQ_KEY": f"7F0000010000{number:020X}", "TAGS": f"Tag{number % 5}", "KEYS": f"order-{number} eu"}
+        topic, queue = f"Topic{number // QUEUES:02d}", number % QUEUES
+        body = bytes((number * 31 + at) % 251 for at in range(body_bytes))
+        record = Record(
+            0, 0, 0, queue, 0, 0, 0, 0, BEGIN_MS - 3, _HOST, BEGIN_MS, _HOST, 0, 0, body, topic,
+            properties.build({**named, "WAIT": "true"}),
+        )  # fmt: skip
+        made.append(encode(sealed(record)))
+    return made
+
+
+def write_log(root: Path, mib: int, body_bytes: int) -> int:
+    """A commitlog of about so many MiB, a message a ms; how many it has."""
+    (root / "commitlog").mkdir(parents=True)
+    templates, count, base = _templates(body_bytes), 0, 0
+    while base < mib << 20:
+        data, at = bytearray(FILE_BYTES), 0
+        while True:
+            record = templates[count % len(templates)]
+            if at + len(record) + _BLANK_BYTES_MIN > FILE_BYTES:
+                break
+            data[at : at + len(record)] = record
+            _OFFSETS.pack_into(data, at + _QUEUE_OFFSET_AT, count // len(templates), base + at)
+            data[at + _STORE_AT : at + _STORE_AT + 8] = (BEGIN_MS + count).to_bytes(8, "big")
+            at, count = at + len(record), count + 1
+        data[at : at + 8] = encode_blank(FILE_BYTES - at)
+        (root / "commitlog" / f"{base:020d}").write_bytes(data)
+        base += FILE_BYTES
+    return count
+
+
+def export(root: Path, directory: Path) -> float:
+    """Seconds that the export of a log took."""
+    began = time.perf_counter()
+    source = Source(ReadingDisk(), str(root), (f"{root}/commitlog",))
+    exporter = Exporter(source, PosixDisk(), str(directory), lambda: BEGIN_MS)
+    for _ in exporter.run(Identity("bench", "broker", 0), "bench"):
+        pass
+    return time.perf_counter() - began
