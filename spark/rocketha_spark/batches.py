@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rocketha.errors import CorruptStore
@@ -14,11 +15,11 @@ from rocketha_spark.exports import Export
 from rocketha_spark.filters import Bounds
 from rocketha_spark.options import Options
 from rocketha_spark.plan import Piece
-from rocketha_spark.records import Flags, Ints, Records, found
+from rocketha_spark.records import PADDING_BYTES, Flags, Ints, Records, found
 from rocketha_spark.schema import arrow_schema
 
 BATCH_ROWS = 20_000
-BATCH_BYTES = 16 << 20
+BATCH_BYTES = 4 << 20
 """Of log: what a worker holds at a time, a few times over.  A longer record is a batch of its own."""
 
 PLACE = ("cluster", "broker_name", "broker_id", "replica", "phys_offset", "size", "epoch", "confirmed", "source_file")
@@ -56,11 +57,16 @@ class _Rows:
     options: Options
     bounds: Bounds | None
     _chain: Chain = attrs.field(factory=Chain)
+    _buffer: npt.NDArray[np.uint8] = attrs.field(factory=lambda: np.zeros(0, np.uint8))  # columns are copies
 
     def batch(self, starts: Ints, end: int) -> pa.RecordBatch:
         """Of records that lie one behind the other."""
         begin = int(starts[0])
-        records = found(begin, self.export.data(self.piece.segment, begin, end), starts)
+        size = end - begin
+        if len(self._buffer) < size + PADDING_BYTES:
+            self._buffer = np.zeros(max(size, BATCH_BYTES) + PADDING_BYTES, np.uint8)
+        self.export.read_into(self._buffer.data[:size], self.piece.segment, begin)
+        records = found(begin, self._buffer, size, starts)
         path = self.export.log_path(self.piece.segment)
         given = self._digests(records)
         good = records.sound
@@ -73,7 +79,8 @@ class _Rows:
             if self.options.on_corrupt == "skip":
                 kept = good.copy()
         kept &= self._in_bounds(records)
-        kept[kept & records.sound] &= self._of_topics(records.only(kept & records.sound), path)
+        asked = kept & records.sound
+        kept[asked] = self._of_topics(records.only(asked), path)
         columns = self._columns(records.only(kept), path)
         for name, values in given.items():
             columns[name] = values.filter(pa.array(kept))

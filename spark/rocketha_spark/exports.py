@@ -35,29 +35,29 @@ class Export:
         :raises CorruptStore: the index is shorter than the manifest says.
         """
         path = f"{self.directory}/offsets/{segment.base:020d}"
-        data = _read(path, first * OFFSET_BYTES, count * OFFSET_BYTES)
+        data = bytearray(count * OFFSET_BYTES)
+        _read_into(memoryview(data), path, first * OFFSET_BYTES)
         return np.frombuffer(data, ">u4").astype(np.int64) + segment.base
 
-    def data(self, segment: Segment, begin: int, end: int) -> bytes:
-        """The bytes between two log offsets.
+    def read_into(self, target: memoryview, segment: Segment, begin: int) -> None:
+        """The bytes from a log offset on, as many as the target has.
 
         :raises CorruptStore: the file is shorter than the manifest says.
         """
-        return _read(self.log_path(segment), begin - segment.base, end - begin)
+        _read_into(target, self.log_path(segment), begin - segment.base)
 
 
-def _read(path: str, at: int, size: int) -> bytes:
+def _read_into(target: memoryview, path: str, at: int) -> None:
+    done = 0
     try:
         with open(path, "rb") as file:
-            data = os.pread(file.fileno(), size, at)
-            while len(data) < size:
-                more = os.pread(file.fileno(), size - len(data), at + len(data))
+            while done < len(target):
+                more = os.preadv(file.fileno(), [target[done:]], at + done)
                 if not more:
-                    raise CorruptStore(path, at + len(data), "ends before what the manifest says")
-                data += more
+                    raise CorruptStore(path, at + done, "ends before what the manifest says")
+                done += more
     except OSError as error:
         raise CorruptStore(path, at, str(error)) from None
-    return data
 
 
 def opened(path: str) -> tuple[Export, ...]:

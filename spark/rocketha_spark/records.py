@@ -26,7 +26,7 @@ Flags = npt.NDArray[np.bool_]
 _HEAD = wire.HEAD_LAYOUTS[0]
 _TAIL = struct.Struct(">iqi")  # reconsume_times, prepared_offset, body_length
 _BORN_HOST_AT = 48
-_PADDING = bytes(_HEAD.size + 64)
+PADDING_BYTES = _HEAD.size + 64
 """Behind the data, so that gathering a field of a torn record reads something."""
 
 _PREFIX = np.dtype(
@@ -42,7 +42,7 @@ assert _PREFIX.itemsize == _BORN_HOST_AT
 class Records:
     """Of one piece of log, which begins at log offset ``base``; each array has one entry a record.
 
-    :ivar data: the bytes, with some zeros behind them.
+    :ivar data: the bytes, with some more behind them.
     :ivar starts: where records begin within ``data``; ``ends`` lies behind them.
     :ivar sound: the lengths of a record agree with each other and with its place.
     """
@@ -81,6 +81,8 @@ class Records:
 
     def only(self, mask: Flags) -> Records:
         """Those of a mask."""
+        if mask.all():
+            return self
         fields = ("starts", "ends", "head", "tail", "born_host_size", "store_host_size", "body_at", "body_size",
                   "topic_at", "topic_size", "properties_at", "sound")  # fmt: skip
         return attrs.evolve(self, **{name: getattr(self, name)[mask] for name in fields})
@@ -100,14 +102,14 @@ def gathered(data: npt.NDArray[np.uint8], at: Ints, size: int) -> npt.NDArray[np
     return np.ascontiguousarray(windows[np.clip(at, 0, len(windows) - 1)])
 
 
-def found(base: int, data: bytes, starts: Ints) -> Records:
+def found(base: int, data: npt.NDArray[np.uint8], length: int, starts: Ints) -> Records:
     """The fields of records that fill a piece of log.
 
     :param base: log offset of its first byte.
+    :param data: the piece, which has ``length`` bytes, and :data:`PADDING_BYTES` of anything behind it.
     :param starts: log offsets at which records begin, ascending, the first at ``base``; each ends at the next.
     """
-    length = len(data)
-    whole = np.frombuffer(data + _PADDING, np.uint8)
+    whole = data[: length + PADDING_BYTES]
     starts = starts - base
     ends = np.append(starts[1:], length)
     head = gathered(whole, starts, _PREFIX.itemsize).view(_PREFIX).reshape(-1)
