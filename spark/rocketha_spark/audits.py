@@ -1,0 +1,197 @@
+"""Questions about exports, each a function from a table to the rows that answer it; none means that all is well.
+
+A table is what :func:`rocketha_spark.read.read` gives; :data:`COLUMNS` says which columns each needs.  They are plans
+that Spark carries out when rows are asked for: nothing is collected.  ``python -m rocketha_spark.audits NAME PATH``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as sql
+
+from rocketha.errors import RockethaError
+from rocketha.wire.properties import INNER_NUM
+from rocketha.wire.record import TRANSACTION_BITS, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rocketha_spark.read import read
+
+PLACES_MAX = 100
+"""Of one duplicate that are named."""
+
+_QUEUE = ("replica", "topic", "queue_id")
+
+
+def _queued() -> Column:
+    """Records that stand in a queue: prepared and rolled back ones do not."""
+    bits = sql.col("sys_flag").bitwiseAND(TRANSACTION_BITS)
+    return ~bits.isin(TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+
+
+def loss(table: DataFrame) -> DataFrame:
+    """Queue offsets that no record has, ``first`` to ``last``; the next record of the queue is at ``phys_offset``.
+
+    What is missing before a queue's first record was deleted in time, or exported by nobody, and is not counted.
+    """
+    inner = sql.col("properties").getItem(INNER_NUM).try_cast("bigint")
+    taken = sql.greatest(sql.coalesce(inner, sql.lit(1)), sql.lit(1))
+    before = (
+        Window.partitionBy(*_QUEUE).orderBy("queue_offset", "phys_offset").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    first = sql.max(sql.col("queue_offset") + taken).over(before)
+    gaps = table.where(_queued()).withColumn("first", first).where(sql.col("queue_offset") > sql.col("first"))
+    return gaps.select(
+        *_QUEUE, "first", (sql.col("queue_offset") - 1).alias("last"),
+        (sql.col("queue_offset") - sql.col("first")).alias("missing"), "phys_offset",
+    )  # fmt: skip
+
+
+def duplicates(table: DataFrame) -> DataFrame:
+    """Records of one queue with one queue offset, and of one topic with one unique key; with where they stand.
+
+    A message that is delivered again keeps its key: it is told apart by its ``reconsume_times``.
+    """
+    queued = table.where(_queued())
+    by_offset = _doubled(queued, "queue_offset", _QUEUE, sql.col("queue_offset").cast("string"))
+    keyed = queued.where("uniq_key is not null")
+    return by_offset.unionByName(
+        _doubled(keyed, "uniq_key", ("replica", "topic", "reconsume_times"), sql.col("uniq_key"))
+    )
+
+
+def _doubled(table: DataFrame, kind: str, keys: tuple[str, ...], value: Column) -> DataFrame:
+    places = sql.slice(sql.sort_array(sql.collect_list("phys_offset")), 1, PLACES_MAX)
+    found = table.groupBy(*keys, value.alias("value")).agg(
+        sql.count("*").alias("records"), places.alias("phys_offsets"), sql.min("queue_id").alias("lowest_queue")
+    )
+    queue = "queue_id" if "queue_id" in keys else "lowest_queue"
+    return found.where("records > 1").select(
+        sql.lit(kind).alias("kind"), "replica", "topic", sql.col(queue).alias("queue_id"), "value", "records",
+        "phys_offsets",
+    )  # fmt: skip
+
+
+def order(table: DataFrame) -> DataFrame:
+    """Records that were stored earlier than the one before them in the log (``store_ts``), or that stand in the log
+    before the one before them in their queue (``queue_offset``).
+    """
+    in_file = Window.partitionBy("replica", "source_file").orderBy("phys_offset")
+    stamped = table.where("store_ts is not null")
+    within = stamped.withColumn("before", sql.lag("store_ts").over(in_file)).where("store_ts < before")
+    edges = stamped.groupBy("replica", "source_file").agg(
+        sql.min("phys_offset").alias("phys_offset"),
+        sql.min_by("store_ts", "phys_offset").alias("store_ts"),
+        sql.max_by("store_ts", "phys_offset").alias("last"),
+    )
+    across = Window.partitionBy("replica").orderBy("phys_offset")  # a row for each file
+    between = edges.withColumn("before", sql.lag("last").over(across)).where("store_ts < before")
+    in_queue = Window.partitionBy(*_QUEUE).orderBy("queue_offset", "phys_offset")
+    behind = sql.lag("phys_offset").over(in_queue)
+    queues = table.where(_queued()).withColumn("before", behind).where("phys_offset < before")
+    kinds = [("store_ts", within), ("store_ts", between), ("queue_offset", queues)]
+    parts = [found.select(sql.lit(kind).alias("kind"), "replica", "phys_offset") for kind, found in kinds]
+    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+
+
+def divergence(table: DataFrame) -> DataFrame:
+    """Of each epoch the first ``phys_offset`` at which replicas differ, and what stands there: how many ``replicas``
+    have a record there, and how many ``contents`` these have.  Only what lies within every replica is compared.
+    """
+    ends = table.groupBy("replica").agg(
+        sql.min("phys_offset").alias("begin"), sql.max(sql.col("phys_offset") + sql.col("size")).alias("end")
+    )
+    common = ends.agg(
+        sql.max("begin").alias("low"), sql.min("end").alias("high"), sql.count("*").alias("all")
+    )  # fmt: skip
+    inside = table.crossJoin(sql.broadcast(common)).where("phys_offset >= low and phys_offset < high")
+    places = inside.groupBy("phys_offset").agg(
+        sql.min("epoch").alias("epoch"),
+        sql.count("*").alias("replicas"),
+        sql.count_distinct(sql.struct("record_digest", sql.coalesce("epoch", sql.lit(-1)))).alias("contents"),
+        sql.max("all").alias("all"),
+    )
+    differ = places.where("contents > 1 or replicas < all")
+    return differ.groupBy("epoch").agg(
+        sql.min("phys_offset").alias("phys_offset"),
+        sql.min_by("replicas", "phys_offset").alias("replicas"),
+        sql.min_by("contents", "phys_offset").alias("contents"),
+    )
+
+
+def epochs(table: DataFrame) -> DataFrame:
+    """Epochs that begin in the log before a lower one has ended (``regress``), and those that do not begin at the same
+    offset in all replicas whose log goes back that far (``start``).
+    """
+    found = (
+        table.where("epoch is not null").groupBy("replica", "epoch").agg(sql.min("phys_offset").alias("phys_offset"))
+    )
+    along = Window.partitionBy("replica").orderBy("phys_offset")
+    regress = found.withColumn("before", sql.lag("epoch").over(along)).where("epoch < before")
+    later = found.withColumn("number", sql.row_number().over(along)).where("number > 1")  # the first may be cut off
+    starts = later.withColumn("least", sql.min("phys_offset").over(Window.partitionBy("epoch")))
+    kinds = [("regress", regress), ("start", starts.where("phys_offset > least"))]
+    parts = [rows.select(sql.lit(kind).alias("kind"), "replica", "epoch", "phys_offset") for kind, rows in kinds]
+    return parts[0].unionByName(parts[1])
+
+
+def corrupt(table: DataFrame) -> DataFrame:
+    """Damaged records: where they stand, and of which topic they say that they are."""
+    return table.where(~sql.col("crc_ok")).select("replica", "phys_offset", "size", "topic", "source_file")
+
+
+AUDITS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "loss": loss,
+    "duplicates": duplicates,
+    "order": order,
+    "divergence": divergence,
+    "epochs": epochs,
+    "corrupt": corrupt,
+}
+
+COLUMNS = {
+    "loss": (*_QUEUE, "queue_offset", "phys_offset", "sys_flag", "properties"),
+    "duplicates": (*_QUEUE, "queue_offset", "phys_offset", "sys_flag", "uniq_key", "reconsume_times"),
+    "order": (*_QUEUE, "queue_offset", "phys_offset", "sys_flag", "store_ts", "source_file"),
+    "divergence": ("replica", "phys_offset", "size", "epoch", "record_digest"),
+    "epochs": ("replica", "phys_offset", "epoch"),
+    "corrupt": ("replica", "phys_offset", "size", "topic", "source_file", "crc_ok"),
+}
+"""What each reads; the others are not made."""
+
+
+def audit(spark: SparkSession, name: str, path: str, **options: str) -> DataFrame:
+    """The findings of an audit of the exports at a path; damaged records count as rows unless ``onCorrupt`` is given.
+
+    :param name: of :data:`AUDITS`.
+    """
+    return AUDITS[name](read(spark, path, COLUMNS[name], **{"onCorrupt": "row", **options}))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints findings, a JSON object a line, and a verdict; 0 without findings, 1 with some, 2 of wrong flags."""
+    parser = argparse.ArgumentParser(prog="python -m rocketha_spark.audits", description=main.__doc__)
+    parser.add_argument("name", choices=sorted(AUDITS))
+    parser.add_argument("path", help="an export's directory, or a glob of several")
+    parser.add_argument("--limit", type=int, default=1000, help="findings to print (default %(default)s)")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the table")
+    given = parser.parse_args(arguments)
+    options = dict(each.partition("=")[::2] for each in given.option)
+    spark = SparkSession.builder.appName(f"rocketha {given.name}").getOrCreate()
+    try:
+        found = audit(spark, given.name, given.path, **options)
+        lines = [row[0] for row in found.select(sql.to_json(sql.struct("*"))).take(given.limit + 1)]
+    except (PySparkException, RockethaError) as error:
+        print(str(error).strip().splitlines()[-1], file=sys.stderr)
+        return 2
+    for line in lines[: given.limit]:
+        print(line)
+    more = "more than " if len(lines) > given.limit else ""
+    print(f"{given.name}: {more}{min(len(lines), given.limit)} findings" if lines else f"{given.name}: nothing found")
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
