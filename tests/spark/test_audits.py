@@ -214,6 +214,8 @@ class AuditTests(unittest.TestCase):
         self.export(store, "b", 2)
         found = sorted(self.findings("divergence", "[ab]"), key=lambda row: str(row["phys_offset"]))
         self.assertEqual(min(int(str(row["phys_offset"])) for row in found), keep, f"seed {self.seed}")
+        # places at which only the longer epoch of one of them has a record
+        self.assertEqual({row["epoch"] for row in found}, {4, 9}, f"seed {self.seed}")
         self.assertEqual(self.findings("epochs", "[ab]"), [])
 
     def test_single_epoch(self) -> None:

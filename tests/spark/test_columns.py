@@ -199,7 +199,11 @@ class DamageTests(Case):
         store, manifest = self.exported(8, 90)
         ends = sorted(store.records)
         for at in (ends[0], ends[40], ends[-1]):
-            for field in (0, 4, 28 + 7):
+            size = len(logs.encode(store.records[at]))
+            tail = (
+                size - len(store.records[at].properties) - 1
+            )  # the lengths of properties and topic, and what is said of the place
+            for field in (0, 4, 28 + 7, tail, tail - 2 - len(store.records[at].topic.encode())):
                 self.change(at + field)
                 found = table(self.out, onCorrupt="row", onlyConfirmed="false")
                 self.assertEqual([row["phys_offset"] for row in found], ends)

@@ -1,5 +1,6 @@
 import com.alibaba.fastjson2.JSONObject;
 import java.io.File;
+import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.security.MessageDigest;
@@ -8,12 +9,46 @@ import java.util.HexFormat;
 import java.util.TreeMap;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.sysflag.MessageSysFlag;
 
 /**
  * Prints every record of a commitlog directory as Java's own MessageDecoder understands it, one JSON object a line:
  * java Records DIR. A record that does not decode, or whose body CRC is wrong, is printed with "error" and ends its file.
  */
 public final class Records {
+    static String host(Object address) {
+        InetSocketAddress a = (InetSocketAddress) address;
+        String ip = a.getAddress().getHostAddress();
+        return (ip.contains(":") ? "[" + ip + "]" : ip) + ":" + a.getPort();
+    }
+
+    static void rest(JSONObject o, MessageExt m) throws Exception {
+        byte[] body = m.getBody() == null ? new byte[0] : m.getBody();
+        o.put("body_sha256", HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(body)));
+        o.put("body_length", body.length);
+        o.put("body_crc", m.getBodyCRC());
+        o.put("born_ms", m.getBornTimestamp());
+        o.put("store_ms", m.getStoreTimestamp());
+        o.put("born_host", host(m.getBornHost()));
+        o.put("store_host", host(m.getStoreHost()));
+        o.put("msg_id", m.getMsgId());
+        o.put("reconsume_times", m.getReconsumeTimes());
+        o.put("prepared_offset", m.getPreparedTransactionOffset());
+        o.put("tags", m.getTags());
+        o.put("uniq_key", m.getProperty("UNIQ_KEY"));
+        try {
+            o.put("delay_level", m.getDelayTimeLevel());
+        } catch (NumberFormatException e) {
+            o.put("delay_level", null);
+        }
+        boolean packed = (m.getSysFlag() & MessageSysFlag.COMPRESSED_FLAG) != 0;
+        try {
+            o.put("codec", packed ? MessageSysFlag.getCompressionType(m.getSysFlag()).name() : null);
+        } catch (RuntimeException e) {
+            o.put("codec", null);
+        }
+    }
+
     public static void main(String[] argv) throws Exception {
         File[] files = new File(argv[0]).listFiles((d, n) -> n.matches("[0-9]{20}"));
         Arrays.sort(files);
@@ -49,6 +84,7 @@ public final class Records {
                 o.put("key", m.getKeys());
                 o.put("sha", HexFormat.of().formatHex(MessageDigest.getInstance("SHA-1").digest(m.getBody() == null ? new byte[0] : m.getBody())));
                 o.put("props", new TreeMap<>(m.getProperties()));
+                rest(o, m);
                 System.out.println(o);
                 b.position(at + size);
             }
