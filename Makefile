@@ -60,8 +60,16 @@ run: $(VENV)/.stamp-run
 
 # ---- test
 
+# The report page is looked at in a browser; where it cannot be had, that test says so and is skipped.
+.PHONY: browser
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium chromium-driver; \
+	} >/dev/null 2>&1 || echo "no Chromium; on Debian: apt install chromium chromium-driver" >&2
+
 .PHONY: test
-test: $(VENV)/.stamp-test tests/interop/fetch_jars
+test: $(VENV)/.stamp-test tests/interop/fetch_jars browser
 	@$(BIN)/python .ci/suite
 
 .PHONY: lint types trial

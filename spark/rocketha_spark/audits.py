@@ -1,34 +1,23 @@
 """Questions about exports, each a function from a table to the rows that answer it; none means that all is well.
 
 A table is what :func:`rocketha_spark.read.read` gives; :data:`COLUMNS` says which columns each needs.  They are plans
-that Spark carries out when rows are asked for: nothing is collected.  ``python -m rocketha_spark.audits NAME PATH``.
+that Spark carries out when rows are asked for: nothing is collected.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
-from rocketha.errors import RockethaError
 from rocketha.wire.properties import INNER_NUM
-from rocketha.wire.record import TRANSACTION_BITS, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from rocketha_spark.read import read
+from rocketha_spark.read import queued, read
 
 PLACES_MAX = 100
 """Of one duplicate that are named."""
 
 _QUEUE = ("replica", "topic", "queue_id")
-
-
-def _queued() -> Column:
-    """Records that stand in a queue: prepared and rolled back ones do not."""
-    bits = sql.col("sys_flag").bitwiseAND(TRANSACTION_BITS)
-    return ~bits.isin(TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 
 def loss(table: DataFrame) -> DataFrame:
@@ -42,7 +31,7 @@ def loss(table: DataFrame) -> DataFrame:
         Window.partitionBy(*_QUEUE).orderBy("queue_offset", "phys_offset").rowsBetween(Window.unboundedPreceding, -1)
     )
     first = sql.max(sql.col("queue_offset") + taken).over(before)
-    gaps = table.where(_queued()).withColumn("first", first).where(sql.col("queue_offset") > sql.col("first"))
+    gaps = queued(table).withColumn("first", first).where(sql.col("queue_offset") > sql.col("first"))
     return gaps.select(
         *_QUEUE, "first", (sql.col("queue_offset") - 1).alias("last"),
         (sql.col("queue_offset") - sql.col("first")).alias("missing"), "phys_offset",
@@ -54,9 +43,9 @@ def duplicates(table: DataFrame) -> DataFrame:
 
     A message that is delivered again keeps its key: it is told apart by its ``reconsume_times``.
     """
-    queued = table.where(_queued())
-    by_offset = _doubled(queued, "queue_offset", _QUEUE, sql.col("queue_offset").cast("string"))
-    keyed = queued.where("uniq_key is not null")
+    standing = queued(table)
+    by_offset = _doubled(standing, "queue_offset", _QUEUE, sql.col("queue_offset").cast("string"))
+    keyed = standing.where("uniq_key is not null")
     return by_offset.unionByName(
         _doubled(keyed, "uniq_key", ("replica", "topic", "reconsume_times"), sql.col("uniq_key"))
     )
@@ -90,7 +79,7 @@ def order(table: DataFrame) -> DataFrame:
     between = edges.withColumn("before", sql.lag("last").over(across)).where("store_ts < before")
     in_queue = Window.partitionBy(*_QUEUE).orderBy("queue_offset", "phys_offset")
     behind = sql.lag("phys_offset").over(in_queue)
-    queues = table.where(_queued()).withColumn("before", behind).where("phys_offset < before")
+    queues = queued(table).withColumn("before", behind).where("phys_offset < before")
     kinds = [("store_ts", within), ("store_ts", between), ("queue_offset", queues)]
     parts = [found.select(sql.lit(kind).alias("kind"), "replica", "phys_offset") for kind, found in kinds]
     return parts[0].unionByName(parts[1]).unionByName(parts[2])
@@ -142,6 +131,16 @@ def corrupt(table: DataFrame) -> DataFrame:
     return table.where(~sql.col("crc_ok")).select("replica", "phys_offset", "size", "topic", "source_file")
 
 
+def unkept(table: DataFrame, ledger: DataFrame) -> DataFrame:
+    """What a producer's ledger has and the log does not: rows of the ledger.
+
+    :param ledger: of each message that was acknowledged ``topic`` and ``uniq_key`` (what a SendResult calls msgId), and
+        whatever else its writer wants to see of those that are missing.
+    """
+    kept = queued(table).select("topic", "uniq_key")
+    return ledger.join(kept, ["topic", "uniq_key"], "left_anti")
+
+
 AUDITS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "loss": loss,
     "duplicates": duplicates,
@@ -158,6 +157,7 @@ COLUMNS = {
     "divergence": ("replica", "phys_offset", "size", "epoch", "record_digest"),
     "epochs": ("replica", "phys_offset", "epoch"),
     "corrupt": ("replica", "phys_offset", "size", "topic", "source_file", "crc_ok"),
+    "unkept": ("topic", "uniq_key", "sys_flag"),
 }
 """What each reads; the others are not made."""
 
@@ -168,30 +168,3 @@ def audit(spark: SparkSession, name: str, path: str, **options: str) -> DataFram
     :param name: of :data:`AUDITS`.
     """
     return AUDITS[name](read(spark, path, COLUMNS[name], **{"onCorrupt": "row", **options}))
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Prints findings, a JSON object a line, and a verdict; 0 without findings, 1 with some, 2 of wrong flags."""
-    parser = argparse.ArgumentParser(prog="python -m rocketha_spark.audits", description=main.__doc__)
-    parser.add_argument("name", choices=sorted(AUDITS))
-    parser.add_argument("path", help="an export's directory, or a glob of several")
-    parser.add_argument("--limit", type=int, default=1000, help="findings to print (default %(default)s)")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the table")
-    given = parser.parse_args(arguments)
-    options = dict(each.partition("=")[::2] for each in given.option)
-    spark = SparkSession.builder.appName(f"rocketha {given.name}").getOrCreate()
-    try:
-        found = audit(spark, given.name, given.path, **options)
-        lines = [row[0] for row in found.select(sql.to_json(sql.struct("*"))).take(given.limit + 1)]
-    except (PySparkException, RockethaError) as error:
-        print(str(error).strip().splitlines()[-1], file=sys.stderr)
-        return 2
-    for line in lines[: given.limit]:
-        print(line)
-    more = "more than " if len(lines) > given.limit else ""
-    print(f"{given.name}: {more}{min(len(lines), given.limit)} findings" if lines else f"{given.name}: nothing found")
-    return int(bool(lines))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,6 +17,7 @@ from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.ha_values import EpochEntry
 from rocketha.wire.properties import parse
 from rocketha.wire.record import Record
+from rocketha_spark import __main__ as command
 from rocketha_spark import audits
 from tests.export.stores import Store, made
 from tests.spark.session import session
@@ -42,6 +43,7 @@ class AuditTests(unittest.TestCase):
         self.root = Path(folder.name)
         self.seed = random.randrange(1 << 32)
         self.chance = random.Random(self.seed)
+        session()  # before the command, which takes the one that there is
 
     def store(self, count: int = 300) -> Store:
         store = Store(self.root / "store")
@@ -246,12 +248,12 @@ class AuditTests(unittest.TestCase):
         ):
             out = io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as errors:
-                self.assertEqual(audits.main(arguments), status)
+                self.assertEqual(command.main(arguments), status)
             self.assertEqual(out.getvalue(), says)
             self.assertEqual(bool(errors.getvalue()), status == 2)
         self.flip(path, next(at for at, each in store.records.items() if len(each.body) > 90) + 100, store.file_size)
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            self.assertEqual(audits.main(["corrupt", str(path)]), 1)
+            self.assertEqual(command.main(["corrupt", str(path)]), 1)
         self.assertIn('"phys_offset":', out.getvalue())
         self.assertTrue(out.getvalue().endswith("corrupt: 1 findings\n"))
 

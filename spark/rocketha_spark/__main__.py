@@ -1,0 +1,98 @@
+"""``python -m rocketha_spark NAME PATH``: audits, figures, Parquet and the report from a shell or a scheduler.
+
+Exit status: 0 done, and of audits nothing found; 1 an audit found something; 2 of flags, exports and files that cannot
+be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from rocketha.errors import RockethaError
+from rocketha_spark import audits, figures
+from rocketha_spark.parquet import to_parquet
+from rocketha_spark.read import read
+
+FIGURES = (*figures.FIGURES, "consumer_lag")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m rocketha_spark", description=__doc__)
+    jobs = parser.add_subparsers(dest="name", required=True, metavar="NAME")
+    functions = {**audits.AUDITS, "unkept": audits.unkept, **figures.FIGURES, "consumer_lag": figures.consumer_lag}
+    says = {name: " ".join((each.__doc__ or "").partition("\n\n")[0].split()) for name, each in functions.items()}
+    says |= {"to_parquet": "write Parquet files by replica, day and hour", "report": "write a page of HTML"}
+    for name, help_ in says.items():
+        job = jobs.add_parser(name, help=help_.replace("%", "%%"), description=help_)
+        job.add_argument("path", help="an export's directory, or a glob of several")
+        job.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the table")
+        if name == "unkept":
+            job.add_argument("ledger", help="JSON lines, .csv with names, or .parquet: topic, uniq_key and more")
+        if name in ("to_parquet", "report"):
+            job.add_argument("target", help="what is written")
+        else:
+            job.add_argument("--limit", type=int, default=1000, help="rows to print (default %(default)s)")
+    return parser
+
+
+def _ledger(spark: SparkSession, path: str) -> DataFrame:
+    if path.endswith(".csv"):
+        return spark.read.csv(path, header=True)
+    return spark.read.parquet(path) if path.endswith(".parquet") else spark.read.json(path)
+
+
+def _rows(spark: SparkSession, given: argparse.Namespace, options: dict[str, str]) -> int:
+    """Prints them, a JSON object a line."""
+    if given.name == "unkept":
+        table = read(spark, given.path, audits.COLUMNS["unkept"], **{"onCorrupt": "row", **options})
+        found = audits.unkept(table, _ledger(spark, given.ledger))
+    elif given.name in FIGURES:
+        found = figures.figure(spark, given.name, given.path, **options)
+        found = found.orderBy(*found.columns[:3])
+    else:
+        found = audits.audit(spark, given.name, given.path, **options)
+    lines = [row[0] for row in found.select(sql.to_json(sql.struct("*"))).take(given.limit + 1)]
+    for line in lines[: given.limit]:
+        print(line)
+    more = "more than " if len(lines) > given.limit else ""
+    count = f"{more}{min(len(lines), given.limit)}"
+    if given.name in FIGURES:
+        print(f"{given.name}: {count} rows")
+        return 0
+    print(f"{given.name}: {count} findings" if lines else f"{given.name}: nothing found")
+    return int(bool(lines))
+
+
+def _run(spark: SparkSession, given: argparse.Namespace, options: dict[str, str]) -> int:
+    if given.name == "to_parquet":
+        written = to_parquet(spark, given.path, given.target, **options).count()
+        print(f"to_parquet: {written} messages in {given.target}")
+        return 0
+    if given.name == "report":
+        from rocketha_spark.report import write_report  # its libraries draw; nothing else needs them
+
+        found = [each for each in write_report(spark, given.path, given.target, **options) if each.findings]
+        print(f"report: {given.target}; {', '.join(each.name for each in found) or 'no audit'} found something")
+        return 0
+    return _rows(spark, given, options)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a job; its exit status."""
+    given = _parser().parse_args(arguments)
+    options = dict(each.partition("=")[::2] for each in given.option)
+    spark = SparkSession.builder.appName(f"rocketha {given.name}").getOrCreate()
+    try:
+        return _run(spark, given, options)
+    except (PySparkException, RockethaError, OSError) as error:
+        print(str(error).strip().splitlines()[-1], file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

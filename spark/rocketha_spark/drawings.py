@@ -1,0 +1,91 @@
+"""Charts of a report, each an SVG picture: lines along time, and bars of names.
+
+Text comes from topics and groups, so it is taken as it is, never as markup, and cut where it is long.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from matplotlib import dates, rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+WIDTH, HEIGHT, BAR = 9.0, 3.0, 0.28
+"""Inches; ``BAR`` is the height that each bar adds."""
+ALONE = timedelta(seconds=30)
+"""On both sides of a line's only point."""
+NAME_MAX = 48
+_STYLE: dict[Any, Any] = {"text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "rocketha", "font.size": 9}
+
+
+def name(text: str) -> str:
+    """What a person can read of it, in one line."""
+    shown = "".join(each if each.isprintable() else "·" for each in text)
+    return shown if len(shown) <= NAME_MAX else f"{shown[: NAME_MAX - 1]}…"
+
+
+def lines(series: Mapping[str, Sequence[tuple[datetime, float]]], unit: str, logarithmic: bool = False) -> bytes:
+    """A line for each name, along the time of its points.
+
+    :param unit: what the upright axis says.
+    :param logarithmic: its scale, linear up to 1.
+    """
+    with rc_context(_STYLE):
+        figure, axes = _axes(HEIGHT)
+        for label, points in series.items():
+            axes.plot(
+                np.array([at.replace(tzinfo=None) for at, _ in points], "datetime64[s]"),
+                [value for _, value in points],
+                marker=".",
+                linewidth=1.2,
+                label=name(label),
+            )
+        values = [value for points in series.values() for _, value in points]
+        if logarithmic:
+            axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(bottom=min(0, *values, 0), top=1.3 * max(1, *values, 1))
+        times = [at.replace(tzinfo=None) for points in series.values() for at, _ in points]
+        if min(times) == max(times):  # a line of one point has no scale of its own
+            axes.set_xlim(min(times) - ALONE, max(times) + ALONE)
+        axes.set_ylabel(unit)
+        locator = dates.AutoDateLocator()
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+        axes.grid(alpha=0.3)
+        if len(series) > 1:
+            axes.legend(frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+        return _svg(figure)
+
+
+def bars(values: Sequence[tuple[str, float]], unit: str) -> bytes:
+    """A bar for each name, the first on top.
+
+    :param unit: what the level axis says.
+    """
+    with rc_context(_STYLE):
+        figure, axes = _axes(0.8 + BAR * len(values))
+        drawn = axes.barh(range(len(values)), [value for _, value in values], height=0.7)
+        axes.bar_label(drawn, fmt="{:,.6g}", padding=3)
+        axes.set_yticks(range(len(values)), [name(label) for label, _ in values])
+        axes.invert_yaxis()
+        axes.margins(x=0.15)
+        axes.set_xlabel(unit)
+        return _svg(figure)
+
+
+def _axes(height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _svg(figure: Figure) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
