@@ -48,10 +48,11 @@ def lines(series: Mapping[str, Sequence[tuple[datetime, float]]], unit: str, log
         values = [value for points in series.values() for _, value in points]
         if logarithmic:
             axes.set_yscale("symlog", linthresh=1)
+            axes.yaxis.set_major_formatter("{x:,g}")  # its own would be markup
         axes.set_ylim(bottom=min(0, *values, 0), top=1.3 * max(1, *values, 1))
         times = [at.replace(tzinfo=None) for points in series.values() for at, _ in points]
         if min(times) == max(times):  # a line of one point has no scale of its own
-            axes.set_xlim(min(times) - ALONE, max(times) + ALONE)
+            axes.set_xlim(dates.date2num(min(times) - ALONE), dates.date2num(max(times) + ALONE))
         axes.set_ylabel(unit)
         locator = dates.AutoDateLocator()
         axes.xaxis.set_major_locator(locator)
