@@ -1,0 +1,144 @@
+"""Audits of a log of many messages, against the same found record by record; and what a worker's memory is.
+
+24 MiB in a test run; 1 GiB, and 10 GiB for memory, with ``ROCKETHA_SOAK=1``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as sql
+
+from rocketha_spark import audits
+from rocketha_spark.read import read
+from tests.spark.big import audited, decoded, written
+from tests.spark.session import session
+
+SOAK = os.environ.get("ROCKETHA_SOAK") == "1"
+FILE_BYTES = 64 << 20 if SOAK else 4 << 20
+WORKER_BYTES_MAX = 512 << 20
+
+
+def worker_peaks() -> dict[int, int]:
+    """Of each Python worker of this process's Spark the most memory that it ever had, in bytes."""
+    parents, peaks = {}, {}
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit():
+            continue
+        try:
+            status = dict(line.split(":\t", 1) for line in (path / "status").read_text().splitlines() if ":\t" in line)
+            command = (path / "cmdline").read_bytes()
+        except OSError:
+            continue
+        parents[int(path.name)] = int(status["PPid"])
+        if b"pyspark" in command and b"daemon" in command and "VmHWM" in status:
+            peaks[int(path.name)] = int(status["VmHWM"].split()[0]) << 10
+    ours = {}
+    for number, peak in peaks.items():
+        above = number
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        if above == os.getpid():
+            ours[number] = peak
+    return ours
+
+
+@pytest.mark.soak
+class BigTests(unittest.TestCase):
+    """Two replicas of a log with faults of every kind."""
+
+    maxDiff = 4000
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="rocketha-big-")
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.seed = random.randrange(1 << 32)
+
+    def test_against_brute_force(self) -> None:
+        """Holes, doubles and clocks set back, in one log; then a bit, a record and an epoch of its replica."""
+        chance = random.Random(self.seed)
+        log = written(self.root / "store", 1024 if SOAK else 24, self.seed, FILE_BYTES)
+        count = len(log.starts)
+        second = log.starts[count // 3]
+        log.epochs({1: 0, 2: second, 5: log.starts[2 * count // 3]})
+        log.export(self.root / "a", 1)
+        wanted = audited(self.root / "a")
+        self.assertTrue(all(len(each) > 3 for each in wanted.values()), f"seed {self.seed}")
+        rows = {
+            name: audits.audit(session(), name, str(self.root / "a"), partitionBytes="64m").collect()
+            for name in ("loss", "duplicates", "order", "corrupt", "divergence", "epochs")
+        }
+        found = {
+            "loss": [(r["topic"], r["queue_id"], r["first"], r["last"], r["phys_offset"]) for r in rows["loss"]],
+            "duplicates": [r["phys_offsets"] for r in rows["duplicates"]],
+            "order": [(r["kind"], r["phys_offset"]) for r in rows["order"]],
+        }
+        for name, each in found.items():
+            self.assertEqual(sorted(each), sorted(wanted[name]), f"{name}, seed {self.seed}")  # type: ignore[type-var]
+        self.assertEqual([rows[name] for name in ("corrupt", "divergence", "epochs")], [[], [], []])
+
+        # a record of another content, whose CRC is right, in epoch 2; epoch 5 begins a record later
+        other = chance.randrange(count // 3 + 5, 2 * count // 3 - 5)
+        log.change(log.starts[other] + 19, 1)  # its flag
+        log.epochs({1: 0, 2: second, 5: log.starts[2 * count // 3 + 1]})
+        log.export(self.root / "b", 2)
+        # a bit of a body in epoch 1, after it was exported
+        bit = chance.randrange(5, count // 3 - 5)
+        at = log.starts[bit] + 300
+        with open(self.root / "b" / "commitlog" / f"{at - at % FILE_BYTES:020d}", "r+b") as file:
+            file.seek(at % FILE_BYTES)
+            (byte,) = file.read(1)
+            file.seek(at % FILE_BYTES)
+            file.write(bytes((byte ^ 0x10,)))
+        shutil.rmtree(self.root / "store")
+        parted = {}
+        for (where, _, ours, _), (_, _, theirs, _) in zip(
+            decoded(self.root / "a"), decoded(self.root / "b"), strict=True
+        ):
+            if ours != theirs:
+                parted[where] = where
+        self.assertEqual(sorted(parted), sorted((log.starts[bit], log.starts[other])))
+        both = str(self.root / "[ab]")
+        damaged = audits.audit(session(), "corrupt", both).collect()
+        self.assertEqual([(r["replica"], r["phys_offset"]) for r in damaged], [("b", log.starts[bit])])
+        differ = audits.audit(session(), "divergence", both).collect()
+        self.assertEqual(
+            {r["epoch"]: (r["phys_offset"], r["replicas"], r["contents"]) for r in differ},
+            {1: (log.starts[bit], 2, 2), 2: (log.starts[other], 2, 2)},
+            f"seed {self.seed}",
+        )
+        starts = audits.audit(session(), "epochs", both).collect()
+        self.assertEqual(
+            [(r["kind"], r["replica"], r["epoch"], r["phys_offset"]) for r in starts],
+            [("start", "b", 5, log.starts[2 * count // 3 + 1])],
+        )
+        sys.stderr.write(f"{count} messages, seed {self.seed}: {[len(each) for each in wanted.values()]} findings\n")
+
+    def test_memory(self) -> None:
+        """Of workers that read everything, with digests, maps and bodies."""
+        log = written(self.root / "store", 10 << 10 if SOAK else 64, self.seed, FILE_BYTES)
+        log.epochs({1: 0})
+        log.export(self.root / "a", 1)
+        shutil.rmtree(self.root / "store")
+        table = read(session(), str(self.root / "a"))
+        found = table.agg(sql.count("*"), *(sql.max(sql.hash(each)) for each in table.columns if each != "properties"))
+        self.assertEqual(found.collect()[0][0], len(log.starts))
+        self.assertEqual(
+            read(session(), str(self.root / "a"), ["properties"]).where("size(properties) = 2").count(), len(log.starts)
+        )
+        peaks = worker_peaks()
+        self.assertGreater(len(peaks), 1)
+        self.assertLess(max(peaks.values()), WORKER_BYTES_MAX)
+        sys.stderr.write(f"{log.end >> 20} MiB: workers had at most {[each >> 20 for each in peaks.values()]} MiB\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
