@@ -6,7 +6,7 @@ where a block of the log or an epoch does, so that each chain of digests lies wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 import numpy as np
@@ -59,6 +59,21 @@ def pieces(
             low = max(low, bounds.phys_low - bounds.phys_low % BLOCK_BYTES)
             high = min(high, bounds.phys_high)
         yield from _split(export, number, segment, low, high, options.partition_bytes)
+
+
+def packed(planned: Iterable[Piece], size: int) -> Iterator[tuple[Piece, ...]]:
+    """Pieces that one task reads one after the other: about ``size`` bytes; a task has a cost of its own."""
+    some: list[Piece] = []
+    total = 0
+    for piece in planned:
+        length = piece.end - piece.begin
+        if some and (total + length > size or piece.export != some[0].export):
+            yield tuple(some)
+            some, total = [], 0
+        some.append(piece)
+        total += length
+    if some:
+        yield tuple(some)
 
 
 def _may_have(segment: Segment, options: Options, bounds: Bounds | None) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
@@ -13,18 +15,40 @@ from rocketha_spark.batches import batches
 from rocketha_spark.exports import Export, opened
 from rocketha_spark.filters import Bounds, narrowed
 from rocketha_spark.options import Options, parse
-from rocketha_spark.plan import Piece, limit, pieces
+from rocketha_spark.plan import Piece, limit, packed, pieces
 from rocketha_spark.schema import ddl, wanted
 from rocketha_spark.stream import Positions
+
+
+@functools.cache
+def settle() -> None:
+    """Once in a worker: what was imported stays for good.  Spark collects garbage behind each task of a worker that it
+    uses again, and looking through everything that pyspark, numpy and pyarrow made takes 70 ms.
+    """
+    gc.freeze()
 
 
 class Task(InputPartition):
     """What one task reads, and of the manifest what it needs for that."""
 
-    def __init__(self, export: Export, piece: Piece) -> None:
+    def __init__(self, export: Export, pieces: tuple[Piece, ...]) -> None:
         slim = attrs.evolve(export.manifest, segments=(), blocks=(), files=(), cuts=())
         self.export = attrs.evolve(export, manifest=slim)
-        self.piece = piece
+        self.pieces = pieces
+
+    def rows(self, names: Sequence[str], options: Options, bounds: Bounds | None = None) -> Iterator[pa.RecordBatch]:
+        """Of all its pieces.
+
+        :raises CorruptStore: as ``batches``.
+        """
+        settle()
+        for piece in self.pieces:
+            yield from batches(self.export, piece, names, options, bounds)
+
+
+def tasks(exports: Sequence[Export], planned: Iterable[Piece], options: Options) -> list[InputPartition]:
+    """Of what is planned, in its order."""
+    return [Task(exports[some[0].export], some) for some in packed(planned, options.partition_bytes)]
 
 
 class RockethaSource(DataSource):
@@ -59,19 +83,21 @@ class Reader(DataSourceReader):
         self._bounds: Bounds | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each piece of log."""
-        return [
-            Task(export, piece)
-            for number, export in enumerate(opened(self._options.path))
+        """Some pieces of log each."""
+        exports = opened(self._options.path)
+        planned = (
+            piece
+            for number, export in enumerate(exports)
             for piece in pieces(
                 export, number, export.manifest.begin, limit(export, self._options), self._options, self._bounds
             )
-        ]
+        )
+        return tasks(exports, planned, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a piece."""
+        """The rows of a task."""
         assert isinstance(partition, Task)
-        return batches(partition.export, partition.piece, self._names, self._options, self._bounds)
+        return partition.rows(self._names, self._options, self._bounds)
 
 
 class FilteredReader(Reader):
@@ -91,14 +117,16 @@ class StreamReader(Positions, DataSourceStreamReader):
         self._names = names
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
-        """One for each piece of log between two offsets."""
-        return [
-            Task(export, piece)
-            for number, (export, low, high) in enumerate(self.ranges(start, end))
+        """Some pieces of the log between two offsets each."""
+        ranges = list(self.ranges(start, end))
+        planned = (
+            piece
+            for number, (export, low, high) in enumerate(ranges)
             for piece in pieces(export, number, low, high, self.options)
-        ]
+        )
+        return tasks([export for export, _, _ in ranges], planned, self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a piece."""
+        """The rows of a task."""
         assert isinstance(partition, Task)
-        return batches(partition.export, partition.piece, self._names, self.options)
+        return partition.rows(self._names, self.options)

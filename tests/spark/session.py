@@ -26,6 +26,7 @@ def session() -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master("local[2]").appName("rocketha-tests")
