@@ -7,6 +7,7 @@ be used.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from pyspark import SparkConf
@@ -83,7 +84,9 @@ def _run(spark: SparkSession, given: argparse.Namespace, options: dict[str, str]
         from rocketha_spark.report import write_report  # its libraries draw; nothing else needs them
 
         found = [each for each in write_report(spark, given.path, given.target, **options) if each.findings]
-        print(f"report: {given.target}; {', '.join(each.name for each in found) or 'no audit'} found something")
+        print(
+            f"report: {given.target}; {', '.join(each.name for each in found) or 'none'} of the audits found something"
+        )
         return 0
     return _rows(spark, given, options)
 
@@ -93,6 +96,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     options = dict(each.partition("=")[::2] for each in given.option)
     settings = SparkConf()
+    if settings.get("spark.master", "local").startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # elsewhere workers have a Python of their own
     for name, value in SETTINGS.items():
         settings.setIfMissing(name, value)
     spark = SparkSession.builder.config(conf=settings).appName(f"rocketha {given.name}").getOrCreate()
