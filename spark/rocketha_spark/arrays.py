@@ -59,13 +59,25 @@ class Columns:
     # --- the place
 
     def _make_phys_offset(self) -> pa.Array:
-        return pa.array(self._records.starts + self._records.base)
+        return pa.array(self._records.places)
 
     def _make_size(self) -> pa.Array:
         return pa.array((self._records.ends - self._records.starts).astype(np.int32))
 
     def _make_epoch(self) -> pa.Array:
-        return epochs_of(self._records.starts + self._records.base, self._export.manifest.epochs)
+        return epochs_of(self._records.places, self._export.manifest.epochs)
+
+    def _make_term(self) -> pa.Array:
+        return self._of_entry("term")
+
+    def _make_ledger_index(self) -> pa.Array:
+        return self._of_entry("index")
+
+    def _of_entry(self, name: str) -> pa.Array:
+        entries = self._records.entries
+        if entries is None:
+            return pa.nulls(len(self._records), pa.int64())
+        return pa.array(entries[name].astype(np.int64))
 
     def _make_confirmed(self) -> pa.Array:
         return pa.array(self._records.ends + self._records.base <= self._export.manifest.confirmed)
@@ -90,7 +102,7 @@ class Columns:
 
     def _make_msg_id(self) -> pa.Array:
         records = self._records
-        places = (records.starts + records.base).astype(">i8").view(np.uint8).reshape(-1, 8)
+        places = records.places.astype(">i8").view(np.uint8).reshape(-1, 8)
         return self._by_width(records.store_host_at, records.store_host_size, lambda hosts, at: text.hexadecimal(
             np.concatenate((hosts, places[at]), axis=1)
         ))  # fmt: skip
@@ -189,7 +201,7 @@ class Columns:
                 unpacked.append(unpack(bodies[at].as_py(), codec))
             except ValueError as error:
                 raise CorruptStore(
-                    self._path, int(records.starts[at]) + records.base, f"its body cannot be unpacked: {error}"
+                    self._path, int(records.places[at]), f"its body cannot be unpacked: {error}"
                 ) from None
         place = np.arange(len(records))
         place[packed] = len(records) + np.arange(len(packed))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rocketha.errors import CorruptStore
+from rocketha.export.manifest import DLEDGER
 from rocketha_spark.arrays import Chain, Columns, digests
 from rocketha_spark.exports import Export
 from rocketha_spark.filters import Bounds
@@ -66,7 +67,7 @@ class _Rows:
         if len(self._buffer) < size + PADDING_BYTES:
             self._buffer = np.zeros(max(size, BATCH_BYTES) + PADDING_BYTES, np.uint8)
         self.export.read_into(self._buffer.data[:size], self.piece.segment, begin)
-        records = found(begin, self._buffer, size, starts)
+        records = found(begin, self._buffer, size, starts, self.export.manifest.layout == DLEDGER)
         path = self.export.log_path(self.piece.segment)
         given = self._digests(records)
         good = records.sound
@@ -75,7 +76,7 @@ class _Rows:
         kept = np.ones(len(records), bool)
         if not good.all():
             if self.options.on_corrupt == "fail":
-                raise _damage(records, int(np.argmin(good)), path, begin)
+                raise _damage(records, int(np.argmin(good)), path)
             if self.options.on_corrupt == "skip":
                 kept = good.copy()
         kept &= self._in_bounds(records)
@@ -98,17 +99,15 @@ class _Rows:
             each = digests(records)
             made["record_digest"] = pa.array(each, pa.binary())
             if "chain_digest" in self.names:
-                offsets = records.starts + records.base
-                made["chain_digest"] = pa.array(
-                    self._chain.add(offsets, each, self.export.manifest.epochs), pa.binary()
-                )
+                chain = self._chain.add(records.units, each, self.export.manifest.epochs)
+                made["chain_digest"] = pa.array(chain, pa.binary())
         return {name: values for name, values in made.items() if name in self.names}
 
     def _in_bounds(self, records: Records) -> Flags:
         bounds, kept = self.bounds, np.ones(len(records), bool)
         if bounds is None:
             return kept
-        offsets, stored = records.starts + records.base, records.store_ms()
+        offsets, stored = records.places, records.store_ms()
         kept &= (offsets >= bounds.phys_low) & (offsets < bounds.phys_high)
         sound = (stored >= bounds.stored_low) & (stored <= bounds.stored_high)
         if bounds.queue_ids is not None:
@@ -141,6 +140,7 @@ class _Rows:
         return made
 
 
-def _damage(records: Records, at: int, path: str, base: int) -> CorruptStore:
+def _damage(records: Records, at: int, path: str) -> CorruptStore:
     what = "its body does not match its CRC" if records.sound[at] else "no record, or one of another place"
-    return CorruptStore(path, int(records.starts[at]) + base, f"{what} (log offset {int(records.starts[at]) + base})")
+    place = int(records.places[at])
+    return CorruptStore(path, place, f"{what} (log offset {place})")

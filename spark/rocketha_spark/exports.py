@@ -27,7 +27,7 @@ class Export:
 
     def log_path(self, segment: Segment) -> str:
         """Of a segment's bytes."""
-        return f"{self.directory}/commitlog/{segment.base:020d}"
+        return f"{self.directory}/{self.manifest.layout}/{segment.base:020d}"
 
     def starts(self, segment: Segment, first: int, count: int) -> npt.NDArray[np.int64]:
         """Where some of a segment's records begin, as log offsets, ascending.

@@ -1,6 +1,7 @@
 """Which parts of which exports a query reads, and which task reads what.
 
-A piece is some records of one segment, by their numbers there, so it begins and ends with whole records.  Pieces end
+A piece is some records of one segment, by their numbers there, so it begins and ends with whole units of the log:
+records, or DLedger's entries.  Pieces end
 where a block of the log or an epoch does, so that each chain of digests lies within one.
 """
 
@@ -12,7 +13,8 @@ import attrs
 import numpy as np
 
 from rocketha.errors import CorruptStore
-from rocketha.export.manifest import BLOCK_BYTES, Segment
+from rocketha.export.layouts import LAYOUTS
+from rocketha.export.manifest import BLOCK_BYTES, DLEDGER, Segment
 from rocketha_spark.exports import Export
 from rocketha_spark.filters import Bounds
 from rocketha_spark.options import Options
@@ -25,7 +27,7 @@ class Piece:
     :ivar segment: without its queues.
     :ivar first: number of its first record in the segment.
     :ivar count: how many records.
-    :ivar begin: log offset of the first record.
+    :ivar begin: log offset of the first record's unit.
     :ivar end: log offset behind the last.
     """
 
@@ -56,7 +58,8 @@ def pieces(
             continue
         if bounds is not None:
             # chains of digests begin with blocks
-            low = max(low, bounds.phys_low - bounds.phys_low % BLOCK_BYTES)
+            first = max(0, bounds.phys_low - LAYOUTS[export.manifest.layout].record_at)
+            low = max(low, first - first % BLOCK_BYTES)
             high = min(high, bounds.phys_high)
         yield from _split(export, number, segment, low, high, options.partition_bytes)
 
@@ -93,7 +96,8 @@ def _may_have(segment: Segment, options: Options, bounds: Bounds | None) -> bool
 def _split(export: Export, number: int, segment: Segment, low: int, high: int, size: int) -> Iterator[Piece]:
     """Records that begin within ``low`` and ``high``, in pieces of about ``size`` bytes."""
     starts = export.starts(segment, 0, segment.messages)
-    if (np.diff(starts) <= 0).any() or starts[0] != segment.begin or starts[-1] >= segment.records_end:
+    sound = starts[0] == segment.begin or (export.manifest.layout == DLEDGER and starts[0] > segment.begin)
+    if (np.diff(starts) <= 0).any() or not sound or starts[-1] >= segment.records_end:
         raise CorruptStore(f"{export.directory}/offsets/{segment.base:020d}", 0, "not the begins of its records")
     if low >= high:
         return

@@ -2,9 +2,10 @@
 
 Theory of operation: the begins of the records are known, from the export's index.  Fields that stand at the same
 place behind them are gathered by numpy in one step; hosts of 8 or 20 bytes move what follows, so their widths are
-added to the places as arrays.  Nothing is believed: a record whose lengths do not add up to its place and size, or
-that says another offset of itself, is not sound.  Java: ``MessageDecoder.decode``; ``rocketha.wire.record``, which the
-tests compare.
+added to the places as arrays.  In DLedger's log each record stands behind the head of its entry.
+
+Nothing is believed: a record whose lengths do not add up to its place and size, or that says another offset of itself,
+is not sound.  Java: ``MessageDecoder.decode``; ``rocketha.wire.record``, which the tests compare.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from rocketha.wire import dledger
 from rocketha.wire import record as wire
 from rocketha.wire.spec.commitlog import BORN_HOST_V6, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
+from rocketha.wire.spec.dledger import MAGIC as MAGIC_ENTRY
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -36,6 +39,13 @@ _PREFIX = np.dtype(
     ]
 )  # fmt: skip
 assert _PREFIX.itemsize == _BORN_HOST_AT
+_ENTRY = np.dtype(
+    [
+        ("magic", ">i4"), ("size", ">i4"), ("index", ">i8"), ("term", ">i8"), ("position", ">i8"), ("unused", "V12"),
+        ("body", ">i4"),
+    ]
+)  # fmt: skip
+assert _ENTRY.itemsize == dledger.HEAD_BYTES
 
 
 @attrs.frozen(eq=False)
@@ -45,6 +55,7 @@ class Records:
     :ivar data: the bytes, with some more behind them.
     :ivar starts: where records begin within ``data``; ``ends`` lies behind them.
     :ivar sound: the lengths of a record agree with each other and with its place.
+    :ivar entries: the heads before them; None in a log without entries.
     """
 
     base: int
@@ -61,9 +72,20 @@ class Records:
     topic_size: Ints
     properties_at: Ints
     sound: Flags
+    entries: Any = None
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    @property
+    def places(self) -> Ints:
+        """Where they begin in the log: PHYSICALOFFSET."""
+        return self.starts + self.base
+
+    @property
+    def units(self) -> Ints:
+        """Where in the log their entries begin, or they themselves where there are none."""
+        return self.places - (0 if self.entries is None else dledger.HEAD_BYTES)
 
     @property
     def born_host_at(self) -> Ints:
@@ -85,7 +107,8 @@ class Records:
             return self
         fields = ("starts", "ends", "head", "tail", "born_host_size", "store_host_size", "body_at", "body_size",
                   "topic_at", "topic_size", "properties_at", "sound")  # fmt: skip
-        return attrs.evolve(self, **{name: getattr(self, name)[mask] for name in fields})
+        given = {name: getattr(self, name)[mask] for name in fields}
+        return attrs.evolve(self, **given, entries=None if self.entries is None else self.entries[mask])
 
     def crc_right(self) -> Flags:
         """Which bodies match their CRC; empty ones do, as in Java.  Only sound records are looked at."""
@@ -102,16 +125,26 @@ def gathered(data: npt.NDArray[np.uint8], at: Ints, size: int) -> npt.NDArray[np
     return np.ascontiguousarray(windows[np.clip(at, 0, len(windows) - 1)])
 
 
-def found(base: int, data: npt.NDArray[np.uint8], length: int, starts: Ints) -> Records:
+def found(base: int, data: npt.NDArray[np.uint8], length: int, starts: Ints, in_entries: bool = False) -> Records:
     """The fields of records that fill a piece of log.
 
     :param base: log offset of its first byte.
     :param data: the piece, which has ``length`` bytes, and :data:`PADDING_BYTES` of anything behind it.
     :param starts: log offsets at which records begin, ascending, the first at ``base``; each ends at the next.
+    :param in_entries: they are those of entries with a record in each; entries without one may stand between them.
     """
     whole = data[: length + PADDING_BYTES]
     starts = starts - base
     ends = np.append(starts[1:], length)
+    entries, sound = None, np.ones(len(starts), bool)
+    if in_entries:
+        entries = gathered(whole, starts, _ENTRY.itemsize).view(_ENTRY).reshape(-1)
+        body = entries["body"].astype(np.int64)
+        sound = (entries["magic"] == MAGIC_ENTRY) & (entries["size"] == body + _ENTRY.itemsize)
+        sound &= (entries["position"] == starts + base) & (body > 0)
+        starts = starts + _ENTRY.itemsize
+        sound &= starts + body <= ends
+        ends = np.where(sound, starts + body, np.maximum(starts, ends))
     head = gathered(whole, starts, _PREFIX.itemsize).view(_PREFIX).reshape(-1)
     sys_flag = head["sys_flag"]
     born = np.where(sys_flag & BORN_HOST_V6, 20, 8).astype(np.int64)
@@ -121,7 +154,7 @@ def found(base: int, data: npt.NDArray[np.uint8], length: int, starts: Ints) -> 
     tail = tail.reshape(-1)
     body_at = tail_at + _TAIL.size
     body_size = tail["body"].astype(np.int64)
-    sound = (head["total"] == ends - starts) & (head["phys_offset"] == starts + base)
+    sound &= (head["total"] == ends - starts) & (head["phys_offset"] == starts + base)
     v2 = head["magic"] == MAGIC_V2
     sound &= v2 | (head["magic"] == MAGIC_V1)
     field = np.where(v2, 2, 1)
@@ -135,5 +168,5 @@ def found(base: int, data: npt.NDArray[np.uint8], length: int, starts: Ints) -> 
     sound &= properties_at + properties_size == ends
     return Records(
         base, whole, starts, ends, head, tail, born, store, body_at, body_size, topic_at, topic_size, properties_at,
-        sound,
+        sound, entries,
     )  # fmt: skip

@@ -20,6 +20,8 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "phys_offset": pa.int64(),
     "size": pa.int32(),
     "epoch": pa.int32(),
+    "term": pa.int64(),
+    "ledger_index": pa.int64(),
     "topic": pa.string(),
     "queue_id": pa.int32(),
     "queue_offset": pa.int64(),

@@ -17,7 +17,7 @@ import pyarrow as pa
 from rocketha.export.manifest import BLOCK_BYTES, Manifest
 from rocketha.wire.properties import parse_text
 from rocketha.wire.record import Record, encode
-from tests.export.stores import FILE_BYTES, NOW_MS, Store
+from tests.export.stores import FILE_BYTES, NOW_MS, LedgerStore, Store
 
 NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "DELAY", "color", "größe", "a", "INNER_NUM")
 VALUES = (
@@ -82,15 +82,21 @@ def any_record(chance: random.Random) -> Record:
     )  # fmt: skip
 
 
-def filled(root: Path, seed: int, count: int, file_size: int = FILE_BYTES, more: int = 0) -> Store:
+def filled(
+    root: Path, seed: int, count: int, file_size: int = FILE_BYTES, more: int = 0, kind: type[Store] = Store
+) -> Store:
     """A store with epochs and a confirmed end before its last records.
 
     :param more: bytes that each body has besides.
+    :param kind: of the store.
     """
     chance = random.Random(seed)
-    store = Store(root, file_size)
+    store = kind(root, file_size)
     for epoch in (2, 3, 7):
         store.new_master(epoch)
+        if isinstance(store, LedgerStore):
+            for _ in range(chance.randrange(3)):
+                store.append_empty()
         records = (any_record(chance) for _ in range(count // 3))
         store.append([each._replace(body=each.body + bytes(more)) for each in records])
     ends = sorted(store.records)
@@ -108,18 +114,24 @@ def host(data: bytes) -> str:
 
 
 def rows(
-    records: dict[int, Record], manifest: Manifest, directory: Path, good: bool = True
+    records: dict[int, Record],
+    manifest: Manifest,
+    directory: Path,
+    good: bool = True,
+    entries: dict[int, tuple[int, int]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """What a table of these records has, in the order of the log.
 
     :param good: their bodies match their CRCs.
+    :param entries: DLedger's, in which they are: index and term.
     """
+    head = 48 if entries else 0
     chain: tuple[object, bytes] = (None, b"")
     for at, record in sorted(records.items()):
         data = encode(record)
         epoch = max((each.epoch for each in manifest.epochs if each.start <= at), default=None)
         digest = hashlib.sha256(data).digest()
-        link = (at // manifest.file_size, at // BLOCK_BYTES, epoch)
+        link = ((at - head) // manifest.file_size, (at - head) // BLOCK_BYTES, epoch)
         chain = link, hashlib.sha256((chain[1] if chain[0] == link else b"") + digest).digest()
         pairs = parse_text(record.properties.decode("utf-8", "replace"))
         delay = pairs.get("DELAY", "0")
@@ -133,6 +145,8 @@ def rows(
             "phys_offset": at,
             "size": len(data),
             "epoch": epoch,
+            "term": entries[at][1] if entries else None,
+            "ledger_index": entries[at][0] if entries else None,
             "topic": record.topic,
             "queue_id": record.queue_id,
             "queue_offset": record.queue_offset,
@@ -158,7 +172,7 @@ def rows(
             "record_digest": digest,
             "chain_digest": chain[1],
             "confirmed": at + len(data) <= manifest.confirmed,
-            "source_file": str(directory / "commitlog" / f"{at - at % manifest.file_size:020d}"),
+            "source_file": str(directory / manifest.layout / f"{at - at % manifest.file_size:020d}"),
             "dt": stored.date(),
             "hour": stored.hour,
         }  # fmt: skip

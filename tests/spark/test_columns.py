@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketha.errors import CorruptStore
+from rocketha.export.manifest import Manifest
 from rocketha_spark import batches as batching
 from rocketha_spark.arrays import unpack
 from rocketha_spark.batches import batches
@@ -20,7 +21,7 @@ from rocketha_spark.filters import Bounds
 from rocketha_spark.options import parse
 from rocketha_spark.plan import limit, pieces
 from rocketha_spark.schema import ARROW_TYPES
-from tests.export.stores import FILE_BYTES
+from tests.export.stores import FILE_BYTES, LedgerStore, Store
 from tests.spark import logs
 
 
@@ -45,6 +46,7 @@ def table(
 class Case(unittest.TestCase):
     """An export."""
 
+    KIND: type[Store] = Store
     maxDiff = None
 
     def setUp(self) -> None:
@@ -53,9 +55,13 @@ class Case(unittest.TestCase):
         self.root = Path(folder.name)
 
     def exported(self, seed: int, count: int = 600, *big: int) -> tuple[logs.Store, Any]:
-        store = logs.filled(self.root / f"store{seed}", seed, count, *big)
+        store = logs.filled(self.root / f"store{seed}", seed, count, *big, kind=self.KIND)
         self.out = self.root / f"out{seed}"
         return store, store.export(self.out)
+
+    def wanted(self, store: logs.Store, manifest: Manifest) -> list[dict[str, Any]]:
+        """All rows of a store's table."""
+        return list(logs.rows(store.records, manifest, self.out, entries=getattr(store, "entries", None)))
 
     def assert_rows(self, found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
         self.assertEqual([each["phys_offset"] for each in found], [each["phys_offset"] for each in wanted])
@@ -71,7 +77,7 @@ class ColumnTests(Case):
         for each in (1, 2, seed):
             with self.subTest(seed=each):
                 store, manifest = self.exported(each)
-                wanted = list(logs.rows(store.records, manifest, self.out))
+                wanted = self.wanted(store, manifest)
                 self.assert_rows(table(self.out, onlyConfirmed="false"), wanted)
                 confirmed = [row for row in wanted if row["confirmed"]]
                 self.assertTrue(0 < len(confirmed) < len(wanted))
@@ -80,7 +86,7 @@ class ColumnTests(Case):
     def test_small_batches_and_pieces(self) -> None:
         """Where batches and tasks end does not show, also not in the chains of digests."""
         store, manifest = self.exported(3)
-        wanted = list(logs.rows(store.records, manifest, self.out))
+        wanted = self.wanted(store, manifest)
         for rows, size in ((1, 1 << 30), (7, 3000), (1000, 100)):
             self.addCleanup(setattr, batching, "BATCH_ROWS", batching.BATCH_ROWS)
             self.addCleanup(setattr, batching, "BATCH_BYTES", batching.BATCH_BYTES)
@@ -95,7 +101,7 @@ class ColumnTests(Case):
         cut = list(pieces(export, 0, 0, manifest.end, options))
         self.assertGreaterEqual(len(cut), manifest.end // (4 << 20) + 2)
         self.assertEqual(sum(each.count for each in cut), len(store.records))
-        wanted = list(logs.rows(store.records, manifest, self.out))
+        wanted = self.wanted(store, manifest)
         names = ("phys_offset", "epoch", "record_digest", "chain_digest")
         kept = [{name: row[name] for name in names} for row in wanted]
         for size in ("4m", "1g"):
@@ -103,14 +109,14 @@ class ColumnTests(Case):
 
     def test_topics(self) -> None:
         store, manifest = self.exported(4)
-        wanted = list(logs.rows(store.records, manifest, self.out))
+        wanted = self.wanted(store, manifest)
         for option, kept in (("A, Thema-ä", {"A", "Thema-ä"}), ("re:(long)+|B", {"B", "long" * 40}), ("none", set())):
             found = table(self.out, onlyConfirmed="false", topics=option)
             self.assert_rows(found, [row for row in wanted if row["topic"] in kept])
 
     def test_bounds_keep_what_matches(self) -> None:
         store, manifest = self.exported(5)
-        wanted = list(logs.rows(store.records, manifest, self.out))
+        wanted = self.wanted(store, manifest)
         chance = random.Random(5)
         names = tuple(name for name in ARROW_TYPES if name != "chain_digest")
         for _ in range(20):
@@ -164,11 +170,17 @@ class ColumnTests(Case):
                     unpack(data[:-5], codec)
 
 
+class LedgerColumnTests(ColumnTests):
+    """The same in DLedger's entries."""
+
+    KIND = LedgerStore
+
+
 class DamageTests(Case):
     """Exports whose bytes changed behind the exporter's back."""
 
     def change(self, at: int, bits: int = 1) -> None:
-        path = self.out / "commitlog" / f"{at - at % FILE_BYTES:020d}"
+        path = self.out / self.KIND.LAYOUT / f"{at - at % FILE_BYTES:020d}"
         with open(path, "r+b") as file:
             file.seek(at % FILE_BYTES)
             byte = file.read(1)[0]
@@ -212,7 +224,7 @@ class DamageTests(Case):
                     (row["crc_ok"], row["topic"], row["body"], row["properties"]), (False, None, None, None)
                 )
                 self.assertEqual(row["epoch"], max(each.epoch for each in manifest.epochs if each.start <= at))
-                wanted = [row for row in logs.rows(store.records, manifest, self.out) if row["phys_offset"] != at]
+                wanted = [row for row in self.wanted(store, manifest) if row["phys_offset"] != at]
                 for one, other in zip((row for row in found if row["phys_offset"] != at), wanted, strict=True):
                     self.assertEqual({**one, "chain_digest": None}, {**other, "chain_digest": None})
                 with self.assertRaisesRegex(CorruptStore, f"log offset {at}"):
@@ -221,13 +233,31 @@ class DamageTests(Case):
 
     def test_files_too_short(self) -> None:
         _store, manifest = self.exported(9, 90)
-        for folder in ("offsets", "commitlog"):
+        for folder in ("offsets", self.KIND.LAYOUT):
             path = self.out / folder / f"{manifest.segments[0].base:020d}"
             data = path.read_bytes()
             path.write_bytes(data[:-5])
             with self.assertRaisesRegex(CorruptStore, "ends before what the manifest says"):
                 table(self.out, onlyConfirmed="false")
             path.write_bytes(data)
+
+
+class LedgerDamageTests(DamageTests):
+    """The same in DLedger's entries."""
+
+    KIND = LedgerStore
+
+    def test_heads(self) -> None:
+        """What stands before a record contradicts it, or its place."""
+        store, _manifest = self.exported(12, 90)
+        at = sorted(store.records)[7]
+        for field in (0, 4, 5, 24, 31, 44, 47):
+            self.change(at - 48 + field)
+            found = table(self.out, ("phys_offset", "crc_ok", "ledger_index"), onCorrupt="row", onlyConfirmed="false")
+            self.assertEqual([row["phys_offset"] for row in found], sorted(store.records))
+            wrong = [(row["phys_offset"], row["ledger_index"]) for row in found if not row["crc_ok"]]
+            self.assertEqual(wrong, [(at, None)])
+            self.change(at - 48 + field)
 
 
 if __name__ == "__main__":

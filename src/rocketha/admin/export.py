@@ -19,7 +19,7 @@ from typing import TextIO
 from rocketha.errors import ConfigError
 from rocketha.export.exporter import Exporter, Progress
 from rocketha.export.manifest import Manifest
-from rocketha.export.source import Identity, Source
+from rocketha.export.source import Identity, found
 from rocketha.replication.throttle import Throttle
 from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 
@@ -39,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--commitlog", metavar="DIR", action="append", default=[],
         help="storePathCommitLog, where it is not STORE/commitlog; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--self-id", default="", metavar="ID",
+        help="dLegerSelfId: the member of DLedger whose data is exported, where STORE has that of several",
     )  # fmt: skip
     parser.add_argument("--cluster", default="", help="where STORE/brokerIdentity does not say it")
     parser.add_argument("--broker-name", default="", help="the same")
@@ -62,13 +66,14 @@ def _number(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Export; 130 after a signal, with what there is by then."""
     root, directory = os.path.abspath(args.store), os.path.abspath(args.directory)
-    logs = tuple(os.path.abspath(each) for each in args.commitlog) or (f"{root}/commitlog",)
-    for place in (root, *logs):
+    if not os.path.isdir(root):
+        raise ConfigError(f"no directory {root}")
+    source = found(ReadingDisk(), root, tuple(os.path.abspath(each) for each in args.commitlog), args.self_id)
+    for place in (root, *source.logs):
         if not os.path.isdir(place):
             raise ConfigError(f"no directory {place}")
         if os.path.commonpath((os.path.realpath(place), os.path.realpath(directory))) == os.path.realpath(place):
             raise ConfigError(f"{directory} is within the store {place}")
-    source = Source(ReadingDisk(), root, logs)
     exporter = Exporter(source, PosixDisk(), directory, lambda: int(time.time() * 1000), args.corrupt_too)
     identity = Identity(args.cluster, args.broker_name, args.broker_id)
     bar = Bar(None if args.quiet or not sys.stderr.isatty() else sys.stderr)

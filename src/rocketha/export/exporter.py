@@ -17,29 +17,31 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import attrs
 
 from rocketha.errors import ConfigError, CorruptStore, RemoteProtocolError, RockethaError
 from rocketha.export.blocks import Digests, spans, within
+from rocketha.export.layouts import LAYOUTS
 from rocketha.export.manifest import (
     BLOCK_BYTES,
+    DLEDGER,
     FILE_BYTES_MAX,
     NAME,
     Cut,
+    EpochRange,
     Manifest,
     Segment,
     SmallFile,
     decode,
     encode,
 )
-from rocketha.export.scan import BLANK_HEAD_BYTES, HEAD_BYTES, Tally, follows, records
+from rocketha.export.scan import END_OF_FILE_BYTES, Tally
 from rocketha.export.source import Identity, Source
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk, File
-from rocketha.wire.record import RECORD_BYTES_MAX, encode_blank
 
 ROUNDS_MAX = 100
 """A log that is cut as often while it is exported is no log to export."""
@@ -83,6 +85,7 @@ class Exporter:
         """
         self.manifest: Manifest | None = None
         self._source = source
+        self._layout = LAYOUTS[source.layout]
         self._target = target
         self._directory = directory
         self._now_ms = now_ms
@@ -99,7 +102,7 @@ class Exporter:
         :raises ExportGap: what comes next was deleted.
         :raises DiskFailure: of either side.
         """
-        for name in ("", "/commitlog", "/offsets", "/cuts", "/config"):
+        for name in ("", f"/{self._source.layout}", "/offsets", "/cuts", "/config"):
             atomic_file.make_dirs(self._target, self._directory + name)
         lock = self._target.lock(f"{self._directory}/lock")
         try:
@@ -127,7 +130,7 @@ class Exporter:
         if not self._target.exists(path):
             return Manifest(
                 known.cluster, known.broker_name, known.broker_id,
-                replica or f"{known.broker_name}-{known.broker_id}", size, 0, 0,
+                replica or f"{known.broker_name}-{known.broker_id}", size, 0, 0, layout=self._source.layout,
             )  # fmt: skip
         manifest = decode(self._target.read_all(path, FILE_BYTES_MAX), path)
         there = Identity(manifest.cluster, manifest.broker_name, manifest.broker_id)
@@ -137,12 +140,16 @@ class Exporter:
                 f" {manifest.replica!r}, with files of {manifest.file_size} bytes; this is"
                 f" {'#'.join(map(str, attrs.astuple(known)))} with {size}"
             )
+        if manifest.layout != self._source.layout:
+            raise ConfigError(
+                f"{self._directory} holds an export of layout {manifest.layout}; this is {self._source.layout}"
+            )
         return manifest
 
     # --- names
 
     def _log_path(self, base: int) -> str:
-        return f"{self._directory}/commitlog/{base:020d}"
+        return f"{self._directory}/{self._source.layout}/{base:020d}"
 
     def _offsets_path(self, base: int) -> str:
         return f"{self._directory}/offsets/{base:020d}"
@@ -152,14 +159,14 @@ class Exporter:
     def _trim(self, manifest: Manifest) -> None:
         """Cut away what no manifest names."""
         segments = {segment.base: segment for segment in manifest.segments}
-        for folder in ("commitlog", "offsets"):
+        for folder in (self._source.layout, "offsets"):
             for name in self._target.list(f"{self._directory}/{folder}"):
                 path = f"{self._directory}/{folder}/{name}"
                 segment = segments.get(int(name)) if name.isdigit() else None
                 if segment is None:
                     self._target.remove(path)
                     continue
-                size = segment.end - segment.base if folder == "commitlog" else 4 * segment.messages
+                size = 4 * segment.messages if folder == "offsets" else segment.end - segment.base
                 there = self._target.size(path)
                 if there < size:
                     raise CorruptStore(path, there, f"the manifest says that it has {size} bytes")
@@ -200,7 +207,7 @@ class Exporter:
         assert self.manifest is not None
         data = bytearray(self._read(self._source.disk, lambda base: paths.get(base, ""), begin, end))
         for segment in self.manifest.segments:
-            unused = max(segment.records_end + BLANK_HEAD_BYTES, begin)
+            unused = max(segment.records_end + END_OF_FILE_BYTES, begin)
             until = min(segment.end, end)
             if segment.full and unused < until:
                 data[unused - begin : until - begin] = bytes(until - unused)
@@ -231,12 +238,12 @@ class Exporter:
             return
         at = next(index for index, each in enumerate(manifest.segments) if each.base <= parted < each.end)
         segment, before = manifest.segments[at], manifest.segments[:at]
-        tally = Tally(Segment(segment.base, segment.begin, segment.begin, segment.begin, False))
+        tally = self._tally(manifest, Segment(segment.base, segment.begin, segment.begin, segment.begin, False))
         data = self._exported(segment.begin, segment.end)
-        for record, good in records(data, tally, segment.base + manifest.file_size - segment.begin, True):
-            if tally.end + record.total > parted:
+        for unit in self._layout.units(data, tally, segment.base + manifest.file_size - segment.begin, True):
+            if tally.end + unit.size > parted:
                 break
-            tally.add(record, good)
+            tally.add(unit)
         tally.blank = False
         kept = tally.segment(manifest.file_size)
         left = (*before, kept) if kept.messages or not before else before
@@ -250,6 +257,7 @@ class Exporter:
                 manifest,
                 segments=left,
                 blocks=digests.blocks(),
+                epochs=self._epochs(manifest, kept.end),
                 confirmed=min(manifest.confirmed, kept.end),
                 cuts=(*manifest.cuts, cut),
             )
@@ -303,7 +311,7 @@ class Exporter:
         manifest = self.manifest
         assert manifest is not None
         size, limit = manifest.file_size, segment.base + manifest.file_size
-        tally, last_end, problem, looks = Tally(segment), last + size, None, 0
+        tally, last_end, problem, looks = self._tally(manifest, segment), last + size, None, 0
         digests = Digests(
             manifest.begin if manifest.segments else segment.begin,
             within(manifest.blocks, segment.end - segment.end % BLOCK_BYTES),
@@ -321,11 +329,11 @@ class Exporter:
                     log.write(begin - segment.base, [whole])
                     digests.add(whole)
                     looks = 0 if whole or tally.blank else looks + 1
-                    if looks and (looks == LOOKS or self._ends(theirs, segment.base, tally.end)):
+                    if looks and (looks == LOOKS or self._ends(theirs, segment.base, tally)):
                         break
                     yield Progress(tally.end, last_end, len(data), PAUSE_MS if looks else 0)
                 if tally.blank:
-                    head = encode_blank(limit - tally.end)
+                    head = self._layout.end_of_file(limit - tally.end)
                     log.write(tally.end - segment.base, [head])
                     log.truncate(size)
                     digests.add(head)
@@ -341,19 +349,35 @@ class Exporter:
             theirs.close()
         made = tally.segment(size)
         before = [each for each in manifest.segments if each.base != segment.base]
-        if made.messages or made.full:
-            self._target.sync_dir(f"{self._directory}/commitlog")
+        if made.records_end > made.begin or made.full:
+            self._target.sync_dir(f"{self._directory}/{self._source.layout}")
             self._target.sync_dir(f"{self._directory}/offsets")
-            self._save(attrs.evolve(manifest, segments=(*before, made), blocks=digests.blocks()))
+            epochs = self._epochs(manifest, made.end, tally.terms)
+            self._save(attrs.evolve(manifest, segments=(*before, made), blocks=digests.blocks(), epochs=epochs))
         if looks == LOOKS:  # what was good before it is saved
             raise CorruptStore(path, made.records_end - made.base, problem or "the file ends within a record")
 
     @staticmethod
-    def _piece(file: File, at: int, room: int) -> bytes:
-        """Up to a block, or a whole record where that is longer."""
+    def _tally(manifest: Manifest, segment: Segment) -> Tally:
+        """Of a segment as far as it goes."""
+        before = [each.last_index for each in manifest.segments if each.base < segment.base]
+        terms = [each.epoch for each in manifest.epochs if each.start < segment.end]
+        return Tally(segment, before[-1] if before else -1, terms[-1] if terms else -1)
+
+    def _epochs(self, manifest: Manifest, end: int, more: Sequence[tuple[int, int]] = ()) -> tuple[EpochRange, ...]:
+        """Of the log up to ``end``: terms, as entries say them; of other logs the store says it in the end."""
+        if self._source.layout != DLEDGER:
+            return manifest.epochs
+        known = [(each.epoch, each.start) for each in manifest.epochs if each.start < end]
+        starts = [*known, *more]
+        untils = (*(start for _, start in starts[1:]), end)
+        return tuple(EpochRange(epoch, start, until) for (epoch, start), until in zip(starts, untils, strict=False))
+
+    def _piece(self, file: File, at: int, room: int) -> bytes:
+        """Up to a block, or a whole unit where that is longer."""
         data = file.read(at, min(BLOCK_BYTES, room))
-        total = int.from_bytes(data[:4], "big")
-        if len(data) < total <= min(room, RECORD_BYTES_MAX):
+        total = self._layout.length(data)
+        if len(data) < total <= min(room, self._layout.unit_bytes_max):
             data = file.read(at, total)
         return data
 
@@ -362,17 +386,17 @@ class Exporter:
         assert self.manifest is not None
         size = self.manifest.file_size
         try:
-            for record, good in records(data, tally, size - tally.end % size, self._corrupt_too):
-                tally.add(record, good)
+            for unit in self._layout.units(data, tally, size - tally.end % size, self._corrupt_too):
+                tally.add(unit)
         except RemoteProtocolError as error:
             return str(error)
         return None
 
-    def _ends(self, theirs: File, base: int, end: int) -> bool:
+    def _ends(self, theirs: File, base: int, tally: Tally) -> bool:
         """Whether the log ends here: no record stands behind what is none, which is being written, or was when the
         broker died.  What that says of its length does not count: it may be what is damaged."""
-        for at in range(end + 1, end + RECORD_BYTES_MAX, BLOCK_BYTES):
-            if follows(theirs.read(at - base, BLOCK_BYTES + HEAD_BYTES), at):
+        for at in range(tally.end + 1, tally.end + self._layout.unit_bytes_max, BLOCK_BYTES):
+            if self._layout.follows(theirs.read(at - base, BLOCK_BYTES + self._layout.head_bytes), at, tally):
                 return False
         paths = self._source.segments()  # brokers make the next file ahead of time
         return not any(any(self._head(paths[each])) for each in paths if each > base)
@@ -393,7 +417,7 @@ class Exporter:
         """All but the log."""
         assert self.manifest is not None
         end, files = self.manifest.end, []
-        epochs = self._source.epochs(end)
+        epochs = self._source.epochs(self.manifest)
         for name, data in self._source.small_files():
             atomic_file.save(self._target, f"{self._directory}/{name}", data, backup=False)
             files.append(SmallFile(name, len(data), hashlib.sha256(data).hexdigest()))

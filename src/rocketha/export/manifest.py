@@ -5,12 +5,15 @@ those are of an export that is under way, or was broken off.  It is JSON, versio
 and later ones only add members.  It is read and written by the standard library, since readers are other programs too.
 Numbers are offsets in bytes from the begin of the log, times ms since 1970.
 
-- ``segments``: the copied files, ascending, each adjacent to the one before: ``commitlog/<20 digits>``.  A segment
+- ``layout``: what a file of the log is made of: ``commitlog``, records one behind the other, or ``dledger``, DLedger's
+  entries with a record in each.
+- ``segments``: the copied files, ascending, each adjacent to the one before: ``<layout>/<20 digits>``.  A segment
   holds bytes ``begin`` to ``end`` of the log at their own places; what stands before and behind is zeros, or no bytes.
   Each says how many messages it has, between which times they were stored, and what of which queue.
 - ``blocks``: SHA-256 of each aligned :data:`BLOCK_BYTES` of the log, the first and the last as far as they go: two
   exports of replicas are compared by them, and a copy that was damaged later is found out.
-- ``epochs``: which master wrote from where (controller mode).  ``confirmed``: below it nothing is ever taken back.
+- ``epochs``: which master wrote from where: of controller mode, or the terms of DLedger.
+- ``confirmed``: below it nothing is ever taken back.
 - ``cuts``: what an earlier export had and the broker does not have any more, as it was cut when a master switched.
 
 No counterpart in Java.
@@ -28,6 +31,8 @@ from rocketha.errors import CorruptStore
 
 VERSION = 1
 NAME = "manifest.json"
+COMMITLOG, DLEDGER = "commitlog", "dledger"
+"""Layouts of a log's files."""
 BLOCK_BYTES = 4 << 20
 """Of the log, from a multiple of itself on."""
 FILE_BYTES_MAX = 256 << 20
@@ -65,6 +70,7 @@ class Segment:
     :ivar last_stored_ms: greatest store time.
     :ivar first_born_ms: least born time.
     :ivar last_born_ms: greatest born time.
+    :ivar last_index: number of DLedger's last entry up to here; -1 of other logs, and while there is none.
     """
 
     base: int
@@ -79,6 +85,7 @@ class Segment:
     first_born_ms: int = 0
     last_born_ms: int = 0
     queues: tuple[QueuePart, ...] = ()
+    last_index: int = -1
 
 
 @attrs.frozen
@@ -147,6 +154,7 @@ class Manifest:
     epochs: tuple[EpochRange, ...] = ()
     files: tuple[SmallFile, ...] = ()
     cuts: tuple[Cut, ...] = ()
+    layout: str = COMMITLOG
 
     @property
     def begin(self) -> int:
@@ -233,6 +241,8 @@ def contradiction(manifest: Manifest) -> str | None:
     """What cannot be; None of a sound manifest."""
     if manifest.file_size <= 0:
         return "no file size"
+    if manifest.layout not in (COMMITLOG, DLEDGER):
+        return f"no layout {manifest.layout!r}"
     before: Segment | None = None
     for segment in manifest.segments:
         limit = segment.base + manifest.file_size

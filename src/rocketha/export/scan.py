@@ -1,7 +1,8 @@
-"""Reading a log record by record for an export: where each begins, what there is of each queue, when.
+"""Reading a log for an export, one unit after the other: where each begins, what there is of each queue, when.
 
-Pure.  Where the log ends is nowhere written: it is where the first bytes are that are no record.  In the newest file
-that is the end; in an older one it is damage.
+A unit is what a log is made of: a record of a message log, an entry of DLedger's.  Pure.  Where the log ends is
+nowhere written: it is where the first bytes are that are none.  In the newest file that is the end; in an older one it
+is damage.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import array
 import sys
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import attrs
 
@@ -17,10 +19,28 @@ from rocketha.export.manifest import QueuePart, Segment
 from rocketha.wire.record import PHYSICAL_OFFSET_AT, RECORD_BYTES_MAX, Blank, Record, decode_any
 from rocketha.wire.spec import commitlog as spec
 
-BLANK_HEAD_BYTES = 8
+END_OF_FILE_BYTES = 8
+"""What is said at the end of a file, in either layout; what stands behind it has no meaning."""
 HEAD_BYTES = PHYSICAL_OFFSET_AT + 8
 """Of a record, up to where it says at which place it stands."""
 _MAGICS = [magic.to_bytes(4, "big", signed=True) for magic in (spec.MAGIC_V1, spec.MAGIC_V2)]
+
+
+class Unit(NamedTuple):
+    """What stands at one place of a log.
+
+    :ivar size: bytes of it all.
+    :ivar record: None of an entry that has none.
+    :ivar good: whether the record matches its CRC.
+    :ivar entry_index: number of the entry; -1 in a log without entries.
+    :ivar term: of the entry.
+    """
+
+    size: int
+    record: Record | None
+    good: bool
+    entry_index: int = -1
+    term: int = -1
 
 
 @attrs.define
@@ -31,23 +51,47 @@ class _Queue:
 
 
 class Tally:
-    """What a segment has so far; adds records to what a manifest says of it.
+    """What a segment has so far; adds units to what a manifest says of it.
 
-    :ivar at: offsets of the added records within their file.
+    :ivar at: offsets within their file of the added units that have a record.
+    :ivar end: log offset behind the last unit.
+    :ivar blank: the file ends here.
+    :ivar stale: what stands here is an entry of an earlier term: it was cut, and DLedger leaves such bytes.
+    :ivar last_index: number of the last entry; -1 where none is known.
+    :ivar terms: those that begin here, each with the log offset of its first entry.
     """
 
-    def __init__(self, before: Segment) -> None:
+    def __init__(self, before: Segment, last_index: int = -1, term: int = -1) -> None:
+        """
+        :param before: what is there already.
+        :param last_index: of the last entry before this, where the segment has none yet.
+        :param term: of that entry, or the segment's last.
+        """
         self._before = before
         self.at: list[int] = []
         self.end = before.records_end
-        self.blank = False
+        self.blank = self.stale = False
+        self.last_index = last_index if before.last_index < 0 else before.last_index
+        self.term = term
+        self.terms: list[tuple[int, int]] = []
         self._messages, self._corrupt = before.messages, before.corrupt
         self._stored = [before.first_stored_ms, before.last_stored_ms]
         self._born = [before.first_born_ms, before.last_born_ms]
         self._queues = {(q.topic, q.queue_id): _Queue(q.messages, q.first, q.last) for q in before.queues}
 
-    def add(self, record: Record, good: bool) -> None:
-        """The next record, which begins where the one before ended."""
+    def add(self, unit: Unit) -> None:
+        """The next unit, which begins where the one before ended."""
+        if unit.entry_index >= 0:
+            self.last_index = unit.entry_index
+            if unit.term != self.term:
+                self.term = unit.term
+                self.terms.append((unit.term, self.end))
+        if unit.record is not None:
+            self._count(unit.record, unit.good)
+            self.at.append(self.end - self._before.base)
+        self.end += unit.size
+
+    def _count(self, record: Record, good: bool) -> None:
         stored, born, offset = record.store_timestamp_ms, record.born_timestamp_ms, record.queue_offset
         if not self._messages:
             self._stored, self._born = [stored, stored], [born, born]
@@ -70,8 +114,6 @@ class Tally:
                 queue.last = offset
             elif offset < queue.first:
                 queue.first = offset
-        self.at.append(self.end - self._before.base)
-        self.end += record.total
 
     def segment(self, file_size: int) -> Segment:
         """All of it."""
@@ -89,6 +131,7 @@ class Tally:
             first_born_ms=self._born[0],
             last_born_ms=self._born[1],
             queues=tuple(sorted(queues, key=lambda each: (each.topic, each.queue_id))),
+            last_index=self.last_index,
         )
 
     def offsets(self) -> bytes:
@@ -99,8 +142,8 @@ class Tally:
         return words.tobytes()
 
 
-def records(data: bytes, tally: Tally, room: int, corrupt_too: bool) -> Iterator[tuple[Record, bool]]:
-    """The records of a piece of a segment that begins where ``tally`` ends, each with whether it matches its CRC.
+def records(data: bytes, tally: Tally, room: int, corrupt_too: bool) -> Iterator[Unit]:
+    """The records of a piece of a segment that begins where ``tally`` ends.
 
     Stops where the piece has no whole record any more, without a word; or at a blank, which ``tally`` is told of.
 
@@ -113,14 +156,7 @@ def records(data: bytes, tally: Tally, room: int, corrupt_too: bool) -> Iterator
         total = int.from_bytes(data[at : at + 4], "big")
         if len(data) - at < total <= min(room - at, RECORD_BYTES_MAX) and len(data) < room:
             return
-        good = True
-        try:
-            found = decode_any(data, at)
-        except RemoteProtocolError:
-            if not corrupt_too:
-                raise
-            found = decode_any(data, at, check_crc=False)
-            good = False
+        found, good = decoded(data, at, corrupt_too)
         if isinstance(found, Blank):
             if found.total != room - at:
                 raise RemoteProtocolError(f"blank of {found.total} bytes, {room - at} are left")
@@ -128,12 +164,38 @@ def records(data: bytes, tally: Tally, room: int, corrupt_too: bool) -> Iterator
             return
         if found.physical_offset != base + at:
             raise RemoteProtocolError(f"the record says that it stands at {found.physical_offset}")
-        yield found, good
+        yield Unit(found.total, found, good)
         at += found.total
 
 
-def follows(data: bytes, offset: int) -> bool:
+def decoded(data: bytes, at: int, corrupt_too: bool) -> tuple[Record | Blank, bool]:
+    """What stands at a place, and whether it matches its CRC.
+
+    :raises RemoteProtocolError: it is no record, or does not match, and that is not allowed.
+    """
+    try:
+        return decode_any(data, at), True
+    except RemoteProtocolError:
+        if not corrupt_too:
+            raise
+        return decode_any(data, at, check_crc=False), False
+
+
+def record_length(data: bytes) -> int:
+    """How long the record says that it is with which a piece begins."""
+    return int.from_bytes(data[:4], "big")
+
+
+def records_follow(data: bytes, offset: int, tally: Tally) -> bool:
     """Whether anything in a piece of a log says that it is a record, and stands where it says.
+
+    :param offset: log offset of the piece's first byte.
+    """
+    return next(marked(data, offset), None) is not None
+
+
+def marked(data: bytes, offset: int) -> Iterator[int]:
+    """Where in a piece of a log something says that it is a record, and stands where it says.
 
     :param offset: log offset of the piece's first byte.
     """
@@ -143,6 +205,5 @@ def follows(data: bytes, offset: int) -> bool:
             begin = at - 4
             said = data[begin + PHYSICAL_OFFSET_AT : begin + HEAD_BYTES]
             if said == (offset + begin).to_bytes(8, "big"):
-                return True
+                yield begin
             at = data.find(mark, at + 1)
-    return False

@@ -7,13 +7,16 @@ exporter looks again.  Java's stores and ours are the same.
 
 from __future__ import annotations
 
+import re
+
 import attrs
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RemoteProtocolError
-from rocketha.export.manifest import EpochRange
+from rocketha.export.manifest import COMMITLOG, DLEDGER, EpochRange, Manifest
 from rocketha.store import atomic_file, checkpoint, epoch_file
 from rocketha.store.disk import Disk
 from rocketha.store.segment import first_offset
+from rocketha.wire import dledger
 from rocketha.wire.json_dialect import FILE_BYTES_MAX, loads
 
 SMALL_FILES = (
@@ -25,6 +28,8 @@ SMALL_FILES = (
 )
 """Copied whole, where they are there."""
 ID_BYTES_MAX = 4096
+LEDGER = "dledger-"
+_COMMITTED = re.compile(rb"^committedIndex=([0-9]{1,18})\s*$", re.MULTILINE)
 
 
 @attrs.frozen
@@ -38,15 +43,17 @@ class Identity:
 
 @attrs.frozen
 class Source:
-    """One store.
+    """One store, of a broker whose log is a message log.
 
     :ivar root: storePathRootDir.
     :ivar logs: storePathCommitLog, each of its directories.
+    :ivar layout: of the log's files.
     """
 
     disk: Disk
     root: str
     logs: tuple[str, ...]
+    layout: str = COMMITLOG
 
     def segments(self) -> dict[int, str]:
         """Paths of the log's files by their first offset, ascending; a last one without a byte does not count.
@@ -92,11 +99,12 @@ class Source:
             raise CorruptStore(path, 0, "not cluster#brokerName#brokerId")
         return Identity(parts[0], parts[1], int(parts[2]))
 
-    def epochs(self, end: int) -> tuple[EpochRange, ...]:
-        """Of the log up to ``end``; none of a broker without controllers.
+    def epochs(self, manifest: Manifest) -> tuple[EpochRange, ...]:
+        """Of the exported log; none of a broker without controllers.
 
         :raises CorruptStore: the file and its backup are damaged.
         """
+        end = manifest.end
         entries = epoch_file.within(epoch_file.load(self.disk, f"{self.root}/epochFileCheckpoint"), end)
         untils = (*(entry.start_offset for entry in entries[1:]), end)
         return tuple(
@@ -120,6 +128,67 @@ class Source:
                     found.append((name, data))
                     break
         return found
+
+
+@attrs.frozen
+class LedgerSource(Source):
+    """One store, of a broker on DLedger: its log's entries are in ``dledger-<selfId>``.
+
+    :ivar ledger: that directory.
+    """
+
+    ledger: str = attrs.field(kw_only=True)
+
+    def epochs(self, manifest: Manifest) -> tuple[EpochRange, ...]:
+        """The terms of the entries, which the export has found itself."""
+        return manifest.epochs
+
+    def confirmed(self, end: int, epochs: tuple[EpochRange, ...]) -> int:
+        """Behind the last entry that the checkpoint says is committed; 0 where it, or its place, is not to be had."""
+        for data in atomic_file.candidates(self.disk, f"{self.ledger}/checkpoint"):
+            said = _COMMITTED.search(data)
+            if said is not None:
+                return min(end, self._end_of(int(said[1])))
+        return 0
+
+    def _end_of(self, index: int) -> int:
+        """Log offset behind an entry, as the index of entries has it."""
+        directory, at = f"{self.ledger}/index", index * dledger.UNIT_BYTES
+        names = self.disk.list(directory) if self.disk.is_dir(directory) else []
+        bases = [base for base in (first_offset(directory, name) for name in names) if base <= at]
+        if not bases:
+            return 0
+        file = self.disk.open(f"{directory}/{max(bases):020d}")
+        try:
+            data = file.read(at - max(bases), dledger.UNIT_BYTES)
+        finally:
+            file.close()
+        if len(data) < dledger.UNIT_BYTES:
+            return 0
+        unit = dledger.parse_unit(data)
+        return unit.position + unit.size if unit.entry_index == index else 0
+
+
+def found(disk: Disk, root: str, logs: tuple[str, ...] = (), self_id: str = "") -> Source:
+    """The store in a directory: DLedger's if that is there, or a message log.
+
+    :param logs: directories of the message log, where they are not in ``root``; then it is a message log.
+    :param self_id: dLegerSelfId, where several members keep their data in one directory.
+    :raises ConfigError: it is neither, or of several members.
+    """
+    if logs and self_id:
+        raise ConfigError("either a member of DLedger or a message log")
+    ledgers = [name for name in disk.list(root) if name.startswith(LEDGER) and disk.is_dir(f"{root}/{name}/data")]
+    if self_id:
+        ledgers = [name for name in ledgers if name == LEDGER + self_id]
+        if not ledgers:
+            raise ConfigError(f"no data of DLedger in {root}/{LEDGER}{self_id}")
+    if logs or not ledgers:
+        return Source(disk, root, logs or (f"{root}/commitlog",))
+    if len(ledgers) > 1:
+        raise ConfigError(f"{root} has data of several members of DLedger: {', '.join(sorted(ledgers))}; say which")
+    ledger = f"{root}/{ledgers[0]}"
+    return LedgerSource(disk, root, (f"{ledger}/data",), DLEDGER, ledger=ledger)
 
 
 def _is_json(data: bytes) -> bool:

@@ -23,7 +23,7 @@ from rocketha.wire.fuzz import (
     requests,
     values,
 )
-from rocketha.wire.spec import commitlog, remoting
+from rocketha.wire.spec import commitlog, dledger, remoting
 
 Fitting = Callable[[Random, Any], Any]
 
@@ -115,6 +115,15 @@ def _blank(chance: Random, value: Any) -> Any:
     return value
 
 
+def _entry_head(chance: Random, value: Any) -> Any:
+    value["magic"] = dledger.MAGIC
+    value["body_length"] = chance.choice((0, 91, chance.randrange(1 << 20), chance.randrange(1 << 26)))
+    value["size"] = value["body_length"] + dledger.ENTRY_HEAD.sizeof()
+    for name in ("index", "term", "position"):
+        value[name] &= (1 << 63) - 1
+    return value
+
+
 FITTINGS: dict[str, Fitting] = {
     "remoting": _frame,
     "remoting-json-header": _json_header,
@@ -122,6 +131,7 @@ FITTINGS: dict[str, Fitting] = {
     "properties": _properties,
     "commitlog-record": _record,
     "commitlog-blank": _blank,
+    "dledger-entry-head": _entry_head,
     **controller_fittings.FITTINGS,
     **ha_fittings.FITTINGS,
     **ha_body_fittings.FITTINGS,

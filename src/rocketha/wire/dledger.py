@@ -1,0 +1,127 @@
+"""The entries of a DLedger log and of its index.
+
+Pure.  Fast paths derived from ``wire/spec``.  Java: ``DLedgerEntryCoder``, ``DLedgerMmapFileStore``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire import codec
+from rocketha.wire.record import RECORD_BYTES_MAX
+from rocketha.wire.spec import dledger as spec
+from rocketha.wire.spec.format import Format
+
+_HEAD = codec.flat(spec.ENTRY_HEAD)
+_UNIT = codec.flat(spec.INDEX_UNIT)
+_FILLER = struct.Struct(">ii")
+HEAD_BYTES = _HEAD.size
+"""Before a record of DLedger's log: its PHYSICALOFFSET is the entry's position and this."""
+UNIT_BYTES = _UNIT.size
+FILLER_BYTES = _FILLER.size
+ENTRY_BYTES_MAX = HEAD_BYTES + RECORD_BYTES_MAX
+
+
+class EntryHead(NamedTuple):
+    """What stands before an entry's body; see ``spec.dledger.ENTRY_HEAD``."""
+
+    magic: int
+    size: int
+    entry_index: int
+    term: int
+    position: int
+    channel: int
+    chain_crc: int
+    body_crc: int
+    body_length: int
+
+
+class IndexUnit(NamedTuple):
+    """Where an entry is; see ``spec.dledger.INDEX_UNIT``."""
+
+    magic: int
+    position: int
+    size: int
+    entry_index: int
+    term: int
+
+
+def parse_head(data: bytes, at: int = 0) -> EntryHead:
+    """The head of an entry.
+
+    :raises RemoteProtocolError: fewer bytes, or a head that contradicts itself.
+    """
+    if at < 0 or len(data) - at < HEAD_BYTES:
+        raise RemoteProtocolError(f"entry at {at}: {max(len(data) - at, 0)} bytes left")
+    head = EntryHead._make(_HEAD.layout.unpack_from(data, at))
+    if head.magic != spec.MAGIC:
+        raise RemoteProtocolError(f"entry at {at}: magic {head.magic}")
+    if not 0 <= head.body_length == head.size - HEAD_BYTES <= RECORD_BYTES_MAX:
+        raise RemoteProtocolError(f"entry at {at}: {head.size} bytes with a body of {head.body_length}")
+    if head.entry_index < 0 or head.term < 0 or head.position < 0:
+        raise RemoteProtocolError(f"entry at {at}: {head}")
+    return head
+
+
+def filler_at(data: bytes, at: int = 0) -> int | None:
+    """How many bytes of the file are left where a filler begins; None where none does."""
+    if len(data) - at < FILLER_BYTES:
+        return None
+    magic, total = _FILLER.unpack_from(data, at)
+    return int(total) if magic == spec.MAGIC_FILLER else None
+
+
+def build_filler(total: int) -> bytes:
+    """The eight bytes that end a file of which ``total`` bytes are left."""
+    return _FILLER.pack(spec.MAGIC_FILLER, total)
+
+
+def parse_unit(data: bytes) -> IndexUnit:
+    """A unit of the index.
+
+    :raises RemoteProtocolError: not 32 bytes.
+    """
+    return IndexUnit(*_UNIT.unpack(data))
+
+
+def _parse_head(data: bytes) -> EntryHead:
+    if len(data) != HEAD_BYTES:
+        raise RemoteProtocolError(f"{len(data)} bytes instead of {HEAD_BYTES}")
+    return parse_head(data)
+
+
+def _parse_filler(data: bytes) -> int:
+    total = filler_at(data)
+    if total is None or len(data) != FILLER_BYTES:
+        raise RemoteProtocolError("no filler")
+    return total
+
+
+FORMATS = (
+    Format(
+        name="dledger-entry-head",
+        spec=spec.ENTRY_HEAD,
+        parse=_parse_head,
+        build=lambda head: _HEAD.pack(*head),
+        bound=HEAD_BYTES,
+        doc="Before each record of dledger-<selfId>/data (DLedgerEntryCoder).",
+    ),
+    Format(
+        name="dledger-filler",
+        spec=spec.FILLER,
+        parse=_parse_filler,
+        build=build_filler,
+        bound=FILLER_BYTES,
+        doc="Ends a full file of dledger-<selfId>/data (MmapFileList).",
+    ),
+    Format(
+        name="dledger-index-unit",
+        spec=spec.INDEX_UNIT,
+        parse=parse_unit,
+        build=lambda unit: _UNIT.pack(*unit),
+        bound=UNIT_BYTES,
+        doc="One entry of dledger-<selfId>/index (DLedgerMmapFileStore).",
+    ),
+)

@@ -1,0 +1,40 @@
+"""DLedger's files, of dledger 0.3.2 as RocketMQ 5.5.0 ships it: entries and the index of entries.  Declarations only.
+
+Java: ``DLedgerEntryCoder``, ``DLedgerMmapFileStore``, ``MmapFileList``.  All integers big-endian and signed.  Nothing
+here has a checksum: the two fields that are called so are never set.
+"""
+
+from __future__ import annotations
+
+from construct import Const, Int32sb, Int64sb, Struct
+
+MAGIC = 1
+"""DLedgerEntryType.NORMAL.  The 0.4.0 line adds 2, an entry without a meaning, and 3, a change of the members."""
+
+MAGIC_FILLER = -1
+"""The rest of this file is unused.  MmapFileList.BLANK_MAGIC_CODE"""
+
+ENTRY_HEAD = "dledger-entry-head" / Struct(
+    "magic" / Int32sb,  # MAGIC
+    "size" / Int32sb,  # bytes of the whole entry, this head included
+    "index" / Int64sb,  # number of the entry, from 0
+    "term" / Int64sb,  # of the leader that appended it
+    "position" / Int64sb,  # bytes from the begin of the log to this entry
+    "channel" / Int32sb,  # 0
+    "chain_crc" / Int32sb,  # 0, never set
+    "body_crc" / Int32sb,  # 0, never set
+    "body_length" / Int32sb,  # size - 48; the body is one record of the message log, or nothing
+)
+
+FILLER = "dledger-filler" / Struct(
+    "magic" / Const(MAGIC_FILLER, Int32sb),
+    "total" / Int32sb,  # bytes from here to the end of the file
+)
+
+INDEX_UNIT = "dledger-index-unit" / Struct(
+    "magic" / Int32sb,  # of the entry, as are all fields
+    "position" / Int64sb,
+    "size" / Int32sb,
+    "index" / Int64sb,  # the unit stands at 32 times this
+    "term" / Int64sb,
+)
