@@ -340,9 +340,12 @@ def mqadmin(namesrv: str, *arguments: str, timeout_s: float = 90) -> str:
     return "\n".join(line for line in (done.stdout + done.stderr).splitlines() if "|-" not in line)
 
 
-def records(commitlog: Path) -> Iterable[Event]:
-    """Every record of a commitlog folder as Java's own MessageDecoder reads it (java/Records.java)."""
+def records(log: Path, layout: str = "commitlog") -> Iterable[Event]:
+    """Every record of a log's folder as Java's own decoders read it (java/Records.java).
+
+    :param layout: dledger of a folder with DLedger's entries.
+    """
     folder = scratch("records")
     command = jars.java_command("Records", heap_mb=512, home=folder, quick=True, sources=jars.SOURCES)
-    done = subprocess.run([*command, str(commitlog)], capture_output=True, text=True, timeout=180, check=True)
+    done = subprocess.run([*command, str(log), layout], capture_output=True, text=True, timeout=300, check=True)
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
