@@ -33,7 +33,8 @@ class TableCase(InteropCase):
     def compare(self, directory: Path, least: int, layout: str = "commitlog") -> int:
         """Each row with Java's line, in the order of the log; how many."""
         java = iter(sorted(records(directory / layout, layout), key=lambda each: int(each["at"])))
-        table = session().read.format("rocketha").option("onlyConfirmed", "false").load(str(directory))
+        options = {"onlyConfirmed": "false", "partitionBytes": "4m"}  # what the driver has at a time
+        table = session().read.format("rocketha").options(**options).load(str(directory))
         rows = 0
         for row in table.withColumn("body", sql.sha2("body", 256)).toLocalIterator():
             theirs = next(java)
