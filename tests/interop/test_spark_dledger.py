@@ -4,6 +4,7 @@ on all members, over an election.
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Manifest, decode
@@ -89,6 +90,8 @@ class DLedgerColumns(TableCase):
         self.send("b")
         first.restart()
         await_equal([second, first])
+        for broker in self.brokers:  # each takes ten seconds for it
+            broker.signal(signal.SIGTERM)
         for broker in self.brokers:
             broker.stop()
         exports = {broker: self.export(broker.root, f"n{number}") for number, broker in enumerate(self.brokers)}

@@ -16,7 +16,7 @@ import zipfile
 
 from tests.tidy.source import ROOT
 
-COMMANDS = ("rocketha-namesrv", "rocketha-broker", "rocketha-cluster")
+COMMANDS = ("rocketha-namesrv", "rocketha-broker", "rocketha-cluster", "rocketha-controller", "rocketha-learner")
 PLUGIN = "twisted/plugins/rocketha_plugins.py"
 
 

@@ -30,3 +30,9 @@ rocketha_controller = ServiceMaker(
     "Apache RocketMQ controller: elects the masters of broker sets.",
     "rocketha-controller",
 )
+rocketha_learner = ServiceMaker(
+    "rocketha learner",
+    "rocketha.services.learner.tap",
+    "Copies a master's log without being its replica, and keeps an export of it growing.",
+    "rocketha-learner",
+)

@@ -67,6 +67,10 @@ class Source:
                 found[first_offset(directory, name)] = f"{directory}/{name}"
         return dict(sorted(found.items()))
 
+    def has_log(self) -> bool:
+        """Whether there is a file of a log that has a byte."""
+        return any(self._size(path) for path in self.segments().values())
+
     def file_size(self) -> int:
         """Bytes of each file of the log.
 

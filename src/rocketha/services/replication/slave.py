@@ -313,6 +313,8 @@ class Following:
 
     def _report(self, connection: SlaveHaProtocol) -> None:
         machine = connection.machine
+        if self._confirm is None and self._keys.async_learner:
+            return  # nothing else tells a classic master that nobody may count on this copy
         if machine.transfers and self._log.ack_offset > machine.reported:
             self.written_s = self._reactor.seconds()
             connection.appended(self._log.ack_offset)

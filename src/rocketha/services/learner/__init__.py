@@ -1,0 +1,1 @@
+"""A learner: it has what a master's replicas have, for other programs, and no part in what they decide."""

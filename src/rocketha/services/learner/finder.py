@@ -1,0 +1,75 @@
+"""Which broker is master of a group, as its nameservers say (106), and what only a master can be asked for.
+
+Java: ``BrokerOuterAPI.getBrokerClusterInfo``, ``SlaveSynchronize``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from twisted.internet import defer
+
+from rocketha.errors import RemoteProtocolError
+from rocketha.protocols.peer_connections import PeerConnections
+from rocketha.services.replication.ha_address import UNREACHED
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.json_dialect import loads
+
+ASK_S = 3.0
+ANSWER_BYTES_MAX = 16 << 20
+MASTER_ID = "0"
+
+
+class MasterFinder:
+    """Of one group.
+
+    :param namesrvs: ``host:port`` each; they are asked in their order until one knows it.
+    :ivar address: of the master's main port, as it was said last; empty before.
+    """
+
+    def __init__(self, reactor: Any, namesrvs: Sequence[str], broker_name: str) -> None:
+        self._namesrvs = tuple(namesrvs)
+        self._broker_name = broker_name
+        self._connections = PeerConnections(reactor)
+        self.address = ""
+
+    @defer.inlineCallbacks
+    def look(self) -> Generator[Any, Any, str]:
+        """The master's main port; empty where nobody knows one."""
+        for namesrv in self._namesrvs:
+            body = yield self._ask(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
+            address = _master_of(body, self._broker_name) if body is not None else ""
+            if address:
+                self.address = address
+                return address
+        return ""
+
+    def consumer_offsets(self) -> defer.Deferred[bytes | None]:
+        """What the master's ``consumerOffset.json`` has; None: it cannot be had now."""
+        if not self.address:
+            return defer.succeed(None)
+        return self._ask(self.address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+
+    @defer.inlineCallbacks
+    def _ask(self, address: str, code: RequestCode) -> Generator[Any, Any, bytes | None]:
+        try:
+            connection = yield self._connections.connect(address, ASK_S)
+            answer = yield connection.request(code, timeout_s=ASK_S)
+        except UNREACHED:
+            return None
+        return bytes(answer.body) if answer.code == 0 and len(answer.body) <= ANSWER_BYTES_MAX else None
+
+    def close(self) -> None:
+        """For good."""
+        self._connections.close()
+
+
+def _master_of(body: bytes, broker_name: str) -> str:
+    try:
+        table = loads(body, ANSWER_BYTES_MAX)["brokerAddrTable"]
+        addresses = table.get(broker_name, {}).get("brokerAddrs", {})
+        found = {str(number): address for number, address in addresses.items()}.get(MASTER_ID, "")
+    except (RemoteProtocolError, KeyError, TypeError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""

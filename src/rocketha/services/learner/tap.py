@@ -1,0 +1,101 @@
+"""``twistd rocketha-learner``: options, and the service made of them.
+
+``makeService`` opens and starts nothing; what is wrong with a flag or a file is a ``usage.UsageError`` with its place.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+from twisted.application import service
+from twisted.python import usage
+
+from rocketha.errors import ConfigError
+from rocketha.observe.metrics import Registry
+from rocketha.protocols.endpoints import split_address
+from rocketha.services.config import loading
+from rocketha.services.config.tap_options import KeyOptions
+from rocketha.services.learner.service import Learner, LearnerSettings
+from rocketha.services.process.server import server_process
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.store.posix_disk import PosixDisk
+
+ID_FIRST = 1_000_000_000
+"""Above the ids that controllers give."""
+EVERY_S_MAX = 86_400
+
+
+class Options(KeyOptions):
+    """Flags override the file."""
+
+    key_of_option = {"data": "storePathRootDir", "name": "brokerName", "namesrv": "namesrvAddr"}
+    longdesc = """Copies a master's log without being one of its replicas, and keeps an export of it growing.  Reads
+    the broker.conf of the group; every key can also be given with --set.  mappedFileSizeCommitLog must be the
+    master's."""
+    optParameters = [
+        ["config", "c", None, "RocketMQ property file (broker.conf) of the group."],
+        ["namesrv", "n", None, "Nameservers that know the master, HOST:PORT;HOST:PORT (namesrvAddr)."],
+        ["master", "m", "", "The master's main port, HOST:PORT, instead of asking nameservers."],
+        ["name", None, None, "The group's name (brokerName)."],
+        ["data", "d", None, "Directory of the copied log (storePathRootDir)."],
+        ["export", "e", None, "Directory of the export."],
+        ["every", None, "10", "Seconds between two exports."],
+        ["replica", None, None, "What this copy is called in tables (default NAME-learner)."],
+        *STATUS_PARAMETERS,
+    ]
+    optFlags = [["controller-mode", None, "The group has controllers (enableControllerMode)."]]
+
+    loaded: loading.Loaded[loading.BrokerConfig] | None = None
+    settings: LearnerSettings | None = None
+
+    def load(self) -> None:
+        """See the base."""
+        # which broker of the group the file is of does not matter
+        self.loaded = loading.load_broker(
+            *self.file("broker.conf"), {**self.flags, "brokerRole": "SLAVE", "brokerId": "1"}
+        )
+        keys = self.loaded.config.replication
+        keys.async_learner = True
+        if self["controller-mode"]:  # who leads is asked nameservers: controllers need not be known
+            keys.enable_controller_mode = True
+        self.settings = self._settings(self.loaded.config)
+
+    def _settings(self, config: loading.BrokerConfig) -> LearnerSettings:
+        if not self["export"]:
+            raise ConfigError("--export DIRECTORY is needed")
+        if not self["data"] and "storePathRootDir" not in self.flags and self["config"] is None:
+            raise ConfigError("--data DIRECTORY is needed")
+        directory, root = os.path.abspath(self["export"]), os.path.realpath(config.store.store_path_root_dir)
+        if os.path.commonpath((root, os.path.realpath(directory))) == root:
+            raise ConfigError(f"--export {directory} is within the store {root}")
+        master = self["master"]
+        if master:
+            split_address(master)
+        elif not config.namesrv_addr:
+            raise ConfigError("--namesrv or --master is needed")
+        try:
+            every_s = float(self["every"])
+        except ValueError:
+            every_s = 0.0
+        if not 0.1 <= every_s <= EVERY_S_MAX:
+            raise ConfigError(f"--every {self['every']}: 0.1 to {EVERY_S_MAX} seconds")
+        learner_id = ID_FIRST + zlib.crc32(directory.encode()) % ID_FIRST
+        return LearnerSettings(
+            directory, self["replica"] or f"{config.broker_name}-learner", learner_id, every_s, master
+        )
+
+
+def makeService(options: Options) -> service.IService:
+    """The learner of these options, with its status port if there is to be one."""
+    if options.loaded is None or options.settings is None:
+        raise usage.UsageError("the options were not parsed")
+    learner = Learner(options.loaded.config, options.settings, PosixDisk(), options.loaded.warnings)
+    whole = server_process(options)
+    if options.status is not None:
+        metrics = Registry()
+        install_process_metrics(metrics)
+        learner.install(metrics)
+        StatusService(options.status, metrics, learner.healthy, learner.ready).setServiceParent(whole)
+    learner.setServiceParent(whole)
+    return whole

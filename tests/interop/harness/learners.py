@@ -1,0 +1,93 @@
+"""Our learner as a process: a copied log, and the export that grows with it."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rocketha.errors import CorruptStore
+from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Manifest, decode
+
+from .processes import wait_until
+from .roles import READY_S, Role, our_environment, twistd
+
+
+class OurLearner(Role):
+    """``twistd rocketha-learner``; its export is in ``export``."""
+
+    kind = "learner"
+
+    def __init__(
+        self,
+        folder: Path,
+        namesrv: str,
+        broker_name: str,
+        flags: Sequence[str] = (),
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__("learner", folder, extra)
+        self.namesrv = namesrv
+        self.broker_name = broker_name
+        self.flags = flags
+        self.export = folder / "export"
+
+    def configuration(self) -> dict[str, object]:
+        return {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": self.broker_name,
+            "namesrvAddr": self.namesrv,
+            "storePathRootDir": self.folder / "store",
+            "mappedFileSizeCommitLog": 16 << 20,
+            "mappedFileSizeConsumeQueue": 20 * 4000,
+            "maxHashSlotNum": 20000,
+            "maxIndexNum": 80000,
+        }
+
+    def command(self) -> list[str]:
+        return twistd(
+            "rocketha-learner", "--config", str(self.config_file()), "--export", str(self.export), "--every", "0.3",
+            "--http", self.address, *self.flags,
+        )  # fmt: skip
+
+    def environment(self) -> Mapping[str, str]:
+        return our_environment()
+
+    def ready(self) -> object:
+        """Whether the log is being copied."""
+        return self.get("/readyz")[0] == 200
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of its status port; 0 where it does not answer."""
+        connection = http.client.HTTPConnection(self.address, timeout=5)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """Of its export; None before the first one."""
+        try:
+            data = (self.export / NAME).read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            return decode(data[:FILE_BYTES_MAX], NAME)
+        except CorruptStore:
+            raise AssertionError(f"{self.export} has a manifest that is none") from None
+
+    def await_exported(self, end: int, timeout_s: float = READY_S) -> Manifest:
+        """Until the export ends there."""
+
+        def there() -> Manifest | None:
+            manifest = self.manifest
+            return manifest if manifest is not None and manifest.end == end else None
+
+        found = wait_until(f"an export up to {end}", there, timeout_s, self.running)
+        assert isinstance(found, Manifest)
+        return found
