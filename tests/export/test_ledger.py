@@ -121,7 +121,8 @@ class LedgerTests(unittest.TestCase):
             with self.subTest(field=field):
                 at = places[20] - 48
                 data = bytearray(good)
-                data[at + field] ^= 1 if field == 23 else 1 << self.chance.randrange(8)  # a term that rises cannot be told
+                # a term that rises cannot be told
+                data[at + field] ^= 1 if field == 23 else 1 << self.chance.randrange(8)
                 path.write_bytes(data)
                 with self.assertRaisesRegex(CorruptStore, f"^{path} at byte {at}: "):
                     self.store.export(self.out)

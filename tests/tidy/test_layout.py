@@ -31,7 +31,8 @@ MACHINES_RANK = 2
 
 # The rooms of services/: each imports only from rooms before it, and from itself.
 ROOMS = (
-    "process", "waiting", "tables", "config", "raft", "replication", "controller", "broker", "namesrv", "learner", "cluster",
+    "process", "waiting", "tables", "config", "raft", "replication", "controller", "broker", "namesrv", "learner",
+    "cluster",
 )  # fmt: skip
 
 BANNED_WORDS = re.compile(r"Manager|Handler|Processor|Engine|Utils?(?![a-z])|Helpers?(?![a-z])")

@@ -547,6 +547,18 @@ class SyncTests(PairCase):
             self.assertEqual(self.send(self.master, b"x" * 1000 * number + b"x"), 0)
             self.assertEqual(self.log(slave).end, self.log(self.master).end)
 
+    def test_a_learner(self) -> None:
+        """It has the message, but is no second copy: it never says that it has."""
+        learner = self.slave()
+        self.service(learner).replication.following.counts = False
+        self.until("a link", lambda: self.connected(learner))
+        for _ in range(3):
+            code = self.await_(self.sending(self.master), 5.0).code
+            self.assertIn(code, (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT))
+            self.until("level", lambda: self.level(self.master, learner))
+        self.run_for(60.0)  # heartbeats say nothing more either
+        self.assertIn(self.await_(self.sending(self.master), 5.0).code, (11, 12))
+
     def test_a_frozen_slave(self) -> None:
         """FLUSH_SLAVE_TIMEOUT after slaveTimeout by the clock, whatever is sent meanwhile (G1); those that do not wait
         are answered at once."""

@@ -181,6 +181,7 @@ class Learner(service.Service):
             confirm, lambda: None,
         )  # fmt: skip
         following.own_id = self._settings.learner_id
+        following.counts = confirm is not None  # in controller mode the master knows
         following.trouble = lambda cause, reason: self._ha.again()
         self._flusher.synced, self._flusher.failed = following.synced, following.sync_failed
         self._changes.over = following.dispatch

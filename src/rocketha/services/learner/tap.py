@@ -51,10 +51,14 @@ class Options(KeyOptions):
 
     def load(self) -> None:
         """See the base."""
+        if self["config"] is None and not self["master"] and "namesrvAddr" not in self.flags:
+            raise ConfigError("--namesrv or --master is needed")
         # which broker of the group the file is of does not matter
-        self.loaded = loading.load_broker(
-            *self.file("broker.conf"), {**self.flags, "brokerRole": "SLAVE", "brokerId": "1"}
-        )
+        flags = {**self.flags, "brokerRole": "SLAVE", "brokerId": "1"}
+        if self["master"]:
+            split_address(self["master"])
+            flags["haMasterAddress"] = self["master"]  # a slave must be told one; here the master is asked for it
+        self.loaded = loading.load_broker(*self.file("broker.conf"), flags)
         keys = self.loaded.config.replication
         keys.async_learner = True
         if self["controller-mode"]:  # who leads is asked nameservers: controllers need not be known
@@ -69,11 +73,6 @@ class Options(KeyOptions):
         directory, root = os.path.abspath(self["export"]), os.path.realpath(config.store.store_path_root_dir)
         if os.path.commonpath((root, os.path.realpath(directory))) == root:
             raise ConfigError(f"--export {directory} is within the store {root}")
-        master = self["master"]
-        if master:
-            split_address(master)
-        elif not config.namesrv_addr:
-            raise ConfigError("--namesrv or --master is needed")
         try:
             every_s = float(self["every"])
         except ValueError:
@@ -82,7 +81,7 @@ class Options(KeyOptions):
             raise ConfigError(f"--every {self['every']}: 0.1 to {EVERY_S_MAX} seconds")
         learner_id = ID_FIRST + zlib.crc32(directory.encode()) % ID_FIRST
         return LearnerSettings(
-            directory, self["replica"] or f"{config.broker_name}-learner", learner_id, every_s, master
+            directory, self["replica"] or f"{config.broker_name}-learner", learner_id, every_s, self["master"]
         )
 
 

@@ -61,6 +61,7 @@ class Following:
     :param grown: queues were made longer, or the confirm offset rose.
     :ivar trouble: told when a link ended that can not go on.
     :ivar own_id: this broker's, of controller mode.
+    :ivar counts: the master may count on this copy: it is told how far it is.
     :ivar problem: why there is no link, in words; empty: there is one, or nobody is followed.
     """
 
@@ -91,6 +92,7 @@ class Following:
         self._equal = False  # the log is known to be the master's, as far as it is
         self.trouble: Callable[[Cause, str], None] = lambda cause, reason: None
         self.own_id = 0
+        self.counts = True
         self.address = ""
         self.epoch = NO_EPOCH
         self.connection: SlaveHaProtocol | None = None
@@ -313,8 +315,8 @@ class Following:
 
     def _report(self, connection: SlaveHaProtocol) -> None:
         machine = connection.machine
-        if self._confirm is None and self._keys.async_learner:
-            return  # nothing else tells a classic master that nobody may count on this copy
+        if not self.counts:
+            return
         if machine.transfers and self._log.ack_offset > machine.reported:
             self.written_s = self._reactor.seconds()
             connection.appended(self._log.ack_offset)
