@@ -237,8 +237,9 @@ class Learner(service.Service):
         self._ha.find(address, NO_EPOCH)
 
     def _found(self, address: str, epoch: int) -> None:
-        if self.following is not None and self.running:
-            self.following.start(address, epoch)
+        following = self.following
+        if following is not None and self.running and address != following.address:  # else it tries by itself
+            following.start(address, epoch)
 
     # --- the export
 
