@@ -82,11 +82,16 @@ class OurLearner(Role):
             raise AssertionError(f"{self.export} has a manifest that is none") from None
 
     def await_exported(self, end: int, timeout_s: float = READY_S) -> Manifest:
-        """Until the export ends there."""
+        """Until a run of the export has ended there: while one is under way, its manifest knows the log's new end, but
+        its epochs and what is confirmed are those of the run before."""
+        seen: list[int] = []
 
         def there() -> Manifest | None:
             manifest = self.manifest
-            return manifest if manifest is not None and manifest.end == end else None
+            if manifest is None or manifest.end != end:
+                return None
+            seen.append(manifest.exported_ms)
+            return manifest if manifest.exported_ms > seen[0] else None
 
         found = wait_until(f"an export up to {end}", there, timeout_s, self.running)
         assert isinstance(found, Manifest)
