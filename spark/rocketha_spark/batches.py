@@ -13,7 +13,7 @@ from rocketha.errors import CorruptStore
 from rocketha.export.manifest import DLEDGER
 from rocketha_spark.arrays import Chain, Columns, digests
 from rocketha_spark.exports import Export
-from rocketha_spark.filters import Bounds
+from rocketha_spark.filters import EVERYTHING, HIGHEST, LOWEST, Bounds
 from rocketha_spark.options import Options
 from rocketha_spark.plan import Piece
 from rocketha_spark.records import PADDING_BYTES, Flags, Ints, Records, found
@@ -28,7 +28,7 @@ PLACE = ("cluster", "broker_name", "broker_id", "replica", "phys_offset", "size"
 
 
 def batches(
-    export: Export, piece: Piece, names: Sequence[str], options: Options, bounds: Bounds | None = None
+    export: Export, piece: Piece, names: Sequence[str], options: Options, bounds: Bounds = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a piece.
 
@@ -56,7 +56,7 @@ class _Rows:
     piece: Piece
     names: tuple[str, ...]
     options: Options
-    bounds: Bounds | None
+    bounds: Bounds
     _chain: Chain = attrs.field(factory=Chain)
     _buffer: npt.NDArray[np.uint8] = attrs.field(factory=lambda: np.zeros(0, np.uint8))  # columns are copies
 
@@ -73,13 +73,13 @@ class _Rows:
         good = records.sound
         if self._look_at_crc():
             good = good & records.crc_right()
-        kept = np.ones(len(records), bool)
+        kept = self._in_bounds(records)
+        good = good | ~kept  # what is not asked for may be as it likes
         if not good.all():
             if self.options.on_corrupt == "fail":
                 raise _damage(records, int(np.argmin(good)), path)
             if self.options.on_corrupt == "skip":
-                kept = good.copy()
-        kept &= self._in_bounds(records)
+                kept &= good
         asked = kept & records.sound
         kept[asked] = self._of_topics(records.only(asked), path)
         columns = self._columns(records.only(kept), path)
@@ -104,26 +104,37 @@ class _Rows:
         return {name: values for name, values in made.items() if name in self.names}
 
     def _in_bounds(self, records: Records) -> Flags:
-        bounds, kept = self.bounds, np.ones(len(records), bool)
-        if bounds is None:
-            return kept
-        offsets, stored = records.places, records.store_ms()
-        kept &= (offsets >= bounds.phys_low) & (offsets < bounds.phys_high)
-        sound = (stored >= bounds.stored_low) & (stored <= bounds.stored_high)
+        """By place and time, entry and queue id; of what is no record only its place is known."""
+        bounds, sound = self.bounds, np.ones(len(records), bool)
+        if bounds == EVERYTHING:
+            return sound
+        offsets = records.places
+        kept = (offsets >= bounds.phys_low) & (offsets < bounds.phys_high)
+        if (bounds.stored_low, bounds.stored_high) != (LOWEST, HIGHEST):
+            stored = records.store_ms()
+            sound &= (stored >= bounds.stored_low) & (stored <= bounds.stored_high)
         if bounds.queue_ids is not None:
             sound &= np.isin(records.head["queue_id"], sorted(bounds.queue_ids))
+        if records.entries is not None:
+            index = records.entries["index"]
+            sound &= (index >= bounds.index_low) & (index < bounds.index_high)
         return np.asarray(kept & (sound | ~records.sound))
 
     def _of_topics(self, records: Records, path: str) -> Flags:
-        bounds = self.bounds
-        if not len(records) or (self.options.all_topics and (bounds is None or bounds.topics is None)):
-            return np.ones(len(records), bool)
+        """And by queue offset."""
+        bounds, kept = self.bounds, np.ones(len(records), bool)
+        if not len(records) or (self.options.all_topics and bounds.topics is None and not bounds.queues):
+            return kept
         topics = Columns(self.export, path, records, False).topics.dictionary_encode()
-        wanted = [
-            self.options.wants(topic) and (bounds is None or bounds.topics is None or topic in bounds.topics)
-            for topic in topics.dictionary.to_pylist()
-        ]
-        return np.asarray(np.array(wanted, bool)[topics.indices.to_numpy()])
+        names, codes = topics.dictionary.to_pylist(), topics.indices.to_numpy()
+        wanted = [self.options.wants(topic) and (bounds.topics is None or topic in bounds.topics) for topic in names]
+        kept &= np.array(wanted, bool)[codes]
+        for (topic, queue_id), (low, high) in bounds.queues.items():
+            if topic in names:
+                of_queue = (codes == names.index(topic)) & (records.head["queue_id"] == queue_id)
+                offsets = records.head["queue_offset"]
+                kept &= ~of_queue | ((offsets >= low) & (offsets < high))
+        return kept
 
     def _columns(self, records: Records, path: str) -> dict[str, pa.Array]:
         """All but digests; of a record that is none only its place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -60,10 +61,11 @@ def _read_into(target: memoryview, path: str, at: int) -> None:
         raise CorruptStore(path, at, str(error)) from None
 
 
-def opened(path: str) -> tuple[Export, ...]:
+def opened(path: str, replica: str = "all") -> tuple[Export, ...]:
     """The exports that a path names.
 
     :param path: a directory with a manifest, or a glob of such directories.
+    :param replica: which of them: ``all``, ``master`` (broker id 0), another broker id, or a replica's name.
     :raises ConfigError: there is none, or two are of one replica.
     :raises CorruptStore: a manifest is none.
     """
@@ -76,6 +78,17 @@ def opened(path: str) -> tuple[Export, ...]:
     for each in found:
         if names.count(each.manifest.replica) > 1:
             raise ConfigError(f"two exports of replica {each.manifest.replica!r}, one of them {each.directory}")
+    return tuple(found) if replica == "all" else _chosen(found, replica)
+
+
+def _chosen(exports: Sequence[Export], replica: str) -> tuple[Export, ...]:
+    """A name goes before an id."""
+    number = "0" if replica == "master" else replica
+    found = [each for each in exports if each.manifest.replica == replica]
+    found = found or [each for each in exports if str(each.manifest.broker_id) == number]
+    if not found:
+        there = ", ".join(f"{each.manifest.replica} (broker id {each.manifest.broker_id})" for each in exports)
+        raise ConfigError(f"replica is all, master (broker id 0), a broker id or a name of {there}; not {replica!r}")
     return tuple(found)
 
 

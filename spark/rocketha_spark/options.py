@@ -8,11 +8,13 @@ from collections.abc import Mapping
 import attrs
 
 from rocketha.errors import ConfigError
+from rocketha_spark.ranges import Span, span
 
 ON_CORRUPT = ("fail", "row", "skip")
 NAMES = (
-    "path", "topics", "onlyConfirmed", "onCorrupt", "decompress", "partitionBytes", "pushFilters", "failOnDataLoss",
-    "maxBytesPerTrigger", "startingOffsets",
+    "path", "replica", "topics", "onlyConfirmed", "onCorrupt", "decompress", "rawBody", "includeProperties",
+    "partitionBytes", "minPartitions", "pushFilters", "failOnDataLoss", "maxBytesPerTrigger", "offsetKind",
+    "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
 )  # fmt: skip
 PARTITION_BYTES = 128 << 20
 
@@ -22,23 +24,30 @@ class Options:
     """Of one table; docs/spark.rst says what each does.
 
     :ivar path: a directory, or a glob of several.
+    :ivar replica: which of them: all, master, a broker id, or a replica's name.
     :ivar topics: names, or None.
     :ivar topic_pattern: a whole name matches it, or None.
+    :ivar include_properties: the table has that column, unless a schema is given.
     :ivar partition_bytes: of log that one task reads.
+    :ivar min_partitions: tasks, as far as blocks of the log go round; 0 is any.
+    :ivar span: where reading begins and ends.
     :ivar max_bytes_per_trigger: of log that one micro-batch has; None without limit.
     """
 
     path: str
+    replica: str
     topics: tuple[str, ...] | None
     topic_pattern: str | None
     only_confirmed: bool
     on_corrupt: str
     decompress: bool
+    include_properties: bool
     partition_bytes: int
+    min_partitions: int
     push_filters: bool
     fail_on_data_loss: bool
     max_bytes_per_trigger: int | None
-    starting_latest: bool
+    span: Span
 
     def wants(self, topic: str) -> bool:
         """Whether messages of a topic are asked for."""
@@ -69,22 +78,22 @@ def parse(given: Mapping[str, str]) -> Options:
     on_corrupt = options.get("onCorrupt", "fail").lower()
     if on_corrupt not in ON_CORRUPT:
         raise ConfigError(f"onCorrupt is one of {', '.join(ON_CORRUPT)}, not {on_corrupt!r}")
-    starting = options.get("startingOffsets", "earliest").lower()
-    if starting not in ("earliest", "latest"):
-        raise ConfigError(f"startingOffsets is earliest or latest, not {starting!r}")
     limit = options.get("maxBytesPerTrigger")
     return Options(
         options["path"],
+        options.get("replica", "all"),
         topics,
         pattern,
         _flag(options, "onlyConfirmed", True),
         on_corrupt,
-        _flag(options, "decompress", False),
+        _decompress(options),
+        _flag(options, "includeProperties", True),
         _bytes("partitionBytes", options.get("partitionBytes", str(PARTITION_BYTES))),
+        _number("minPartitions", options.get("minPartitions", "0")),
         _flag(options, "pushFilters", False),
         _flag(options, "failOnDataLoss", True),
         None if limit is None else _bytes("maxBytesPerTrigger", limit),
-        starting == "latest",
+        span(options),
     )
 
 
@@ -108,6 +117,23 @@ def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     if text not in ("true", "false"):
         raise ConfigError(f"{name} is true or false, not {options[name]!r}")
     return text == "true"
+
+
+def _decompress(options: Mapping[str, str]) -> bool:
+    """``rawBody`` says the same the other way round."""
+    decompress = _flag(options, "decompress", False)
+    if "rawBody" not in options:
+        return decompress
+    raw = _flag(options, "rawBody", True)
+    if "decompress" in options and raw == decompress:
+        raise ConfigError(f"decompress {options['decompress']} and rawBody {options['rawBody']} contradict each other")
+    return not raw
+
+
+def _number(name: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,7}", text.strip()):
+        raise ConfigError(f"{name} is a number, not {text!r}")
+    return int(text)
 
 
 def _bytes(name: str, text: str) -> int:

@@ -16,7 +16,7 @@ from rocketha.errors import CorruptStore
 from rocketha.export.layouts import LAYOUTS
 from rocketha.export.manifest import BLOCK_BYTES, DLEDGER, Segment
 from rocketha_spark.exports import Export
-from rocketha_spark.filters import Bounds
+from rocketha_spark.filters import EVERYTHING, Bounds
 from rocketha_spark.options import Options
 
 
@@ -45,23 +45,34 @@ def limit(export: Export, options: Options) -> int:
     return min(manifest.end, manifest.confirmed) if options.only_confirmed else manifest.end
 
 
+def bounds_of(export: Export, options: Options, strict: bool | None = None) -> Bounds:
+    """What the options leave of an export's records.
+
+    :param strict: offsets that the export has not are refused; None is as ``failOnDataLoss`` says.
+    :raises ConfigError: they are.
+    """
+    refuse = options.fail_on_data_loss if strict is None else strict
+    return options.span.bounds(export.manifest, limit(export, options), refuse)
+
+
 def pieces(
-    export: Export, number: int, begin: int, end: int, options: Options, bounds: Bounds | None = None
+    export: Export, number: int, begin: int, end: int, options: Options, bounds: Bounds = EVERYTHING
 ) -> Iterator[Piece]:
     """What is to be read of an export's bytes from ``begin`` to ``end``.
 
     :raises CorruptStore: the offsets of a segment do not ascend.
     """
+    record_at = LAYOUTS[export.manifest.layout].record_at
+    first = max(0, bounds.phys_low - record_at)
+    begin = max(begin, first - first % BLOCK_BYTES)  # chains of digests begin with blocks
+    end = min(end, bounds.phys_high)
+    before = -1
     for segment in export.manifest.segments:
         low, high = max(begin, segment.begin), min(end, segment.records_end)
-        if low >= high or not _may_have(segment, options, bounds):
-            continue
-        if bounds is not None:
-            # chains of digests begin with blocks
-            first = max(0, bounds.phys_low - LAYOUTS[export.manifest.layout].record_at)
-            low = max(low, first - first % BLOCK_BYTES)
-            high = min(high, bounds.phys_high)
-        yield from _split(export, number, segment, low, high, options.partition_bytes)
+        passed = before >= bounds.index_high - 1 or segment.last_index < bounds.index_low
+        before = segment.last_index
+        if max(low, first) < high and not passed and may_have(segment, options, bounds):
+            yield from _split(export, number, segment, low, high, options.partition_bytes)
 
 
 def packed(planned: Iterable[Piece], size: int) -> Iterator[tuple[Piece, ...]]:
@@ -79,18 +90,17 @@ def packed(planned: Iterable[Piece], size: int) -> Iterator[tuple[Piece, ...]]:
         yield tuple(some)
 
 
-def _may_have(segment: Segment, options: Options, bounds: Bounds | None) -> bool:
+def may_have(segment: Segment, options: Options, bounds: Bounds) -> bool:
+    """Whether a segment may have records of the topics, times and queues that are asked for."""
     if not segment.messages:
         return False
     queues = segment.queues
     if not options.all_topics:
         queues = tuple(queue for queue in queues if options.wants(queue.topic))
-    if bounds is not None:
-        if segment.first_stored_ms > bounds.stored_high or segment.last_stored_ms < bounds.stored_low:
-            return False
-        queues = tuple(queue for queue in queues if bounds.may_have(queue.topic, queue.queue_id))
+    if segment.first_stored_ms > bounds.stored_high or segment.last_stored_ms < bounds.stored_low:
+        return False
     # records whose CRC is wrong may name any topic
-    return bool(queues or segment.corrupt)
+    return segment.corrupt > 0 or any(bounds.may_have(queue) for queue in queues)
 
 
 def _split(export: Export, number: int, segment: Segment, low: int, high: int, size: int) -> Iterator[Piece]:

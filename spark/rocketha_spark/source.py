@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from rocketha.errors import ConfigError
 from rocketha_spark.batches import batches
 from rocketha_spark.exports import Export, opened
-from rocketha_spark.filters import Bounds, narrowed
+from rocketha_spark.filters import EVERYTHING, Bounds, narrowed
 from rocketha_spark.options import Options, parse
-from rocketha_spark.plan import Piece, limit, packed, pieces
-from rocketha_spark.schema import ddl, wanted
+from rocketha_spark.plan import Piece, bounds_of, limit, packed, pieces
+from rocketha_spark.schema import ARROW_TYPES, ddl, wanted
 from rocketha_spark.stream import Positions
 
 
@@ -31,24 +33,36 @@ def settle() -> None:
 class Task(InputPartition):
     """What one task reads, and of the manifest what it needs for that."""
 
-    def __init__(self, export: Export, pieces: tuple[Piece, ...]) -> None:
+    def __init__(self, export: Export, pieces: tuple[Piece, ...], bounds: Bounds) -> None:
         slim = attrs.evolve(export.manifest, segments=(), blocks=(), files=(), cuts=())
         self.export = attrs.evolve(export, manifest=slim)
         self.pieces = pieces
+        self.bounds = bounds
 
-    def rows(self, names: Sequence[str], options: Options, bounds: Bounds | None = None) -> Iterator[pa.RecordBatch]:
+    def rows(self, names: Sequence[str], options: Options) -> Iterator[pa.RecordBatch]:
         """Of all its pieces.
 
         :raises CorruptStore: as ``batches``.
         """
         settle()
         for piece in self.pieces:
-            yield from batches(self.export, piece, names, options, bounds)
+            yield from batches(self.export, piece, names, options, self.bounds)
 
 
-def tasks(exports: Sequence[Export], planned: Iterable[Piece], options: Options) -> list[InputPartition]:
-    """Of what is planned, in its order."""
-    return [Task(exports[some[0].export], some) for some in packed(planned, options.partition_bytes)]
+def tasks(ranges: Sequence[tuple[Export, int, int, Bounds]], options: Options) -> list[InputPartition]:
+    """Of exports, from where to where in their logs, and what of that; in this order."""
+    if options.min_partitions:
+        size = sum(max(0, end - begin) for _, begin, end, _ in ranges) // options.min_partitions
+        options = attrs.evolve(options, partition_bytes=max(1, min(options.partition_bytes, size)))
+    planned = (
+        piece
+        for number, (export, begin, end, bounds) in enumerate(ranges)
+        for piece in pieces(export, number, begin, end, options, bounds)
+    )
+    return [
+        Task(ranges[some[0].export][0], some, ranges[some[0].export][3])
+        for some in packed(planned, options.partition_bytes)
+    ]
 
 
 class RockethaSource(DataSource):
@@ -61,7 +75,8 @@ class RockethaSource(DataSource):
 
     def schema(self) -> str:
         """All columns; a user who gives fewer pays for those only."""
-        return ddl()
+        options = parse(self.options)
+        return ddl([name for name in ARROW_TYPES if name != "properties" or options.include_properties])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Of a batch query."""
@@ -78,26 +93,26 @@ class Reader(DataSourceReader):
     """All records that the options leave."""
 
     def __init__(self, options: Options, names: tuple[str, ...]) -> None:
+        if options.span.latest:
+            raise ConfigError("startingOffsets latest is for streams: there is nothing behind the end")
         self._options = options
         self._names = names
-        self._bounds: Bounds | None = None
+        self._bounds = EVERYTHING
 
     def partitions(self) -> Sequence[InputPartition]:
         """Some pieces of log each."""
-        exports = opened(self._options.path)
-        planned = (
-            piece
-            for number, export in enumerate(exports)
-            for piece in pieces(
-                export, number, export.manifest.begin, limit(export, self._options), self._options, self._bounds
-            )
-        )
-        return tasks(exports, planned, self._options)
+        exports = opened(self._options.path, self._options.replica)
+        self._options.span.known(each.manifest.replica for each in exports)
+        ranges = [
+            (each, each.manifest.begin, limit(each, self._options), bounds_of(each, self._options).within(self._bounds))
+            for each in exports
+        ]
+        return tasks(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
         assert isinstance(partition, Task)
-        return partition.rows(self._names, self._options, self._bounds)
+        return partition.rows(self._names, self._options)
 
 
 class FilteredReader(Reader):
@@ -118,15 +133,25 @@ class StreamReader(Positions, DataSourceStreamReader):
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """Some pieces of the log between two offsets each."""
-        ranges = list(self.ranges(start, end))
-        planned = (
-            piece
-            for number, (export, low, high) in enumerate(ranges)
-            for piece in pieces(export, number, low, high, self.options)
-        )
-        return tasks([export for export, _, _ in ranges], planned, self.options)
+        ranges = [
+            (export, low, high, bounds_of(export, self.options, strict=False))
+            for export, low, high in self.ranges(start, end)
+        ]
+        return tasks(ranges, self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
         assert isinstance(partition, Task)
         return partition.rows(self._names, self.options)
+
+
+def load(spark: SparkSession, path: str, columns: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    """The table of one or more exports, read from the logs.
+
+    :param path: a directory, or a glob of several.
+    :param columns: those that are made; all without.
+    :raises ConfigError: a column that is not there.
+    """
+    spark.dataSource.register(RockethaSource)
+    reader = spark.read.format("rocketha").options(**options)
+    return (reader.schema(ddl(columns)) if columns else reader).load(path)

@@ -15,9 +15,10 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from rocketha.errors import ConfigError
+from rocketha.export.layouts import LAYOUTS
 from rocketha_spark.exports import Export, opened
 from rocketha_spark.options import Options
-from rocketha_spark.plan import limit
+from rocketha_spark.plan import bounds_of, limit
 
 POSITION, CUTS = "position", "cuts"
 
@@ -31,17 +32,26 @@ class Positions(SupportsTriggerAvailableNow):
     def __init__(self, options: Options, names: tuple[str, ...]) -> None:
         if "chain_digest" in names:
             raise ConfigError("chain_digest is made of whole blocks of the log, which a stream has not: read a batch")
+        if options.span.ends:
+            raise ConfigError("endingOffsets and endingTimestamp are for batches: a stream goes on")
         self.options = options
         self._target: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Of a new query."""
-        return {
-            export.manifest.replica: _offset(
-                limit(export, self.options) if self.options.starting_latest else export.manifest.begin, export
-            )
-            for export in opened(self.options.path)
-        }
+        exports = self._opened()
+        self.options.span.known(each.manifest.replica for each in exports)
+        return {each.manifest.replica: _offset(self._first(each), each) for each in exports}
+
+    def _opened(self) -> tuple[Export, ...]:
+        return opened(self.options.path, self.options.replica)
+
+    def _first(self, export: Export) -> int:
+        """Where a new query begins to read."""
+        bounds = bounds_of(export, self.options)
+        if self.options.span.latest:
+            return limit(export, self.options)
+        return max(export.manifest.begin, bounds.phys_low - LAYOUTS[export.manifest.layout].record_at)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """As ``maxBytesPerTrigger`` says."""
@@ -50,14 +60,14 @@ class Positions(SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What is there now is all that this query reads."""
-        self._target = {each.manifest.replica: limit(each, self.options) for each in opened(self.options.path)}
+        self._target = {each.manifest.replica: limit(each, self.options) for each in self._opened()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next micro-batch ends.
 
         :raises ConfigError: what was delivered was cut, or a replica is gone, with ``failOnDataLoss``.
         """
-        exports = opened(self.options.path)
+        exports = self._opened()
         end = dict(start)
         missing = sorted(set(start) - {each.manifest.replica for each in exports})
         if missing and self.options.fail_on_data_loss:
@@ -97,7 +107,7 @@ class Positions(SupportsTriggerAvailableNow):
 
         :raises ConfigError: it is not there any more.
         """
-        exports = {each.manifest.replica: each for each in opened(self.options.path)}
+        exports = {each.manifest.replica: each for each in self._opened()}
         for replica in end:
             export = exports.get(replica)
             if export is None:

@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from rocketha.errors import CorruptStore
-from rocketha.export.manifest import Manifest
+from rocketha.export.manifest import Manifest, QueuePart
 from rocketha_spark import batches as batching
 from rocketha_spark.arrays import unpack
 from rocketha_spark.batches import batches
 from rocketha_spark.counts import count, queues
 from rocketha_spark.exports import opened
-from rocketha_spark.filters import Bounds
+from rocketha_spark.filters import EVERYTHING, Bounds
 from rocketha_spark.options import parse
-from rocketha_spark.plan import limit, pieces
+from rocketha_spark.plan import bounds_of, limit, pieces
 from rocketha_spark.schema import ARROW_TYPES
 from tests.export.stores import FILE_BYTES, LedgerStore, Store
 from tests.spark import logs
 
 
 def table(
-    directory: Path, names: Sequence[str] = tuple(ARROW_TYPES), bounds: Bounds | None = None, **given: str
+    directory: Path, names: Sequence[str] = tuple(ARROW_TYPES), bounds: Bounds = EVERYTHING, **given: str
 ) -> list[dict[str, Any]]:
     """All rows of an export, without Spark, in the order of the log."""
     options = parse({"path": str(directory), **given})
     found: list[dict[str, Any]] = []
     for number, export in enumerate(opened(options.path)):
-        end = limit(export, options)
-        for piece in pieces(export, number, export.manifest.begin, end, options, bounds):
-            for batch in batches(export, piece, names, options, bounds):
+        end, inside = limit(export, options), bounds_of(export, options).within(bounds)
+        for piece in pieces(export, number, export.manifest.begin, end, options, inside):
+            for batch in batches(export, piece, names, options, inside):
                 batch.validate(full=True)
                 found += batch.to_pylist()
     for row in found:
@@ -132,9 +132,10 @@ class ColumnTests(Case):
             kept = [
                 {name: value for name, value in row.items() if name != "chain_digest"}
                 for row in wanted
+                for offset in (row["queue_offset"],)
                 if bounds.phys_low <= row["phys_offset"] < bounds.phys_high
                 and bounds.stored_low <= row["store_ts"].timestamp() * 1000 <= bounds.stored_high
-                and bounds.may_have(row["topic"], row["queue_id"])
+                and bounds.may_have(QueuePart(row["topic"], row["queue_id"], 1, offset, offset))
             ]
             self.assertTrue(kept)
             self.assert_rows(table(self.out, names, bounds, onlyConfirmed="false"), kept)
