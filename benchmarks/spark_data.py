@@ -20,6 +20,8 @@ from rocketha.wire.record import PHYSICAL_OFFSET_AT, Record, encode, encode_blan
 
 FILE_BYTES = 64 << 20
 TOPICS = 16
+RARE, RARE_EVERY = "TopicNN", 100
+"""Of so many files one has messages of that topic: one of each round of all queues."""
 QUEUES = 4
 BEGIN_MS = 1_790_000_000_000
 _HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
@@ -36,23 +38,25 @@ _ORDER, _UNIQUE = "0" * 12, "0" * 32
 
 
 def _templates(body_bytes: int) -> list[bytes]:
+    """One of each queue, and the rare one."""
     made = []
-    for number in range(TOPICS * QUEUES):
+    for number in range(TOPICS * QUEUES + 1):
         named = {"UNIQ_KEY": _UNIQUE, "TAGS": f"Tag{number % 5}", "KEYS": f"order-{_ORDER} eu"}
-        topic, queue = f"Topic{number // QUEUES:02d}", number % QUEUES
+        topic, queue = (f"Topic{number // QUEUES:02d}" if number < TOPICS * QUEUES else RARE), number % QUEUES
         body = bytes(body_bytes)
         record = Record(
             0, 0, 0, queue, 0, 0, 0, 0, BEGIN_MS - 3, _HOST, BEGIN_MS, _HOST, 0, 0, body, topic,
             properties.build({**named, "WAIT": "true"}),
         )  # fmt: skip
         made.append(encode(sealed(record)))
+    assert len({len(each) for each in made}) == 1
     return made
 
 
 def write_log(root: Path, mib: int, body_bytes: int) -> int:
     """A commitlog of about so many MiB, a message a ms; how many it has."""
     (root / "commitlog").mkdir(parents=True)
-    templates, count, base = _templates(body_bytes), 0, 0
+    (*templates, rare), count, base = _templates(body_bytes), 0, 0
     chance = random.Random(body_bytes)
     pool = chance.randbytes(_POOL_BYTES // 2).hex().encode()
     unique_at = [each.index(_UNIQUE.encode(), _BODY_AT + body_bytes) for each in templates]
@@ -61,7 +65,7 @@ def write_log(root: Path, mib: int, body_bytes: int) -> int:
         data, at = bytearray(FILE_BYTES), 0
         while True:
             kind = count % len(templates)
-            record = templates[kind]
+            record = rare if not kind and base // FILE_BYTES % RARE_EVERY == 1 else templates[kind]
             if at + len(record) + _BLANK_BYTES_MIN > FILE_BYTES:
                 break
             data[at : at + len(record)] = record

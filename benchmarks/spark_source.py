@@ -2,6 +2,8 @@
 
 Against Parquet with the same rows, a data source that parses record by record, and the plain read of the files.
 ``python -m benchmarks.spark_source --mib 2048 --rounds 3``; MB are of the log in each column, so they compare.
+Filters that leave 1 % of the files: ``--mib 10240 --ways "full,1 % by time,1 % by topic"``, since every query of Spark
+costs a fifth of a second before anything is read.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from benchmarks import spark_data
 from rocketha.wire.properties import parse
 from rocketha.wire.record import scan
 from rocketha_spark.counts import count
+from rocketha_spark.projection import project
 from rocketha_spark.read import read
+from rocketha_spark.source import load
 
 LIGHT = ("topic", "queue_id", "queue_offset", "phys_offset", "store_ts", "body_length")
 FULL = (*LIGHT, "tags", "uniq_key", "body")
@@ -127,8 +131,39 @@ def plain_read(directory: Path) -> None:
                 pass
 
 
-def measure(spark: SparkSession, folder: Path, mib: int, body_bytes: int, rounds: int) -> None:
-    """One size of bodies."""
+def ways_of(spark: SparkSession, ours: str, parquet: str, rows: int) -> dict[str, Callable[[], object]]:
+    """What is measured, by its name."""
+    hundredth = sql.timestamp_millis(sql.lit(spark_data.BEGIN_MS + rows // 100))
+    pushed = {"pushFilters": "true"}
+    return {
+        "count": lambda: count(ours),
+        "count parquet": lambda: spark.read.parquet(parquet).count(),
+        "light": lambda: light(read(spark, ours, LIGHT)),
+        "light from log": lambda: light(load(spark, ours, LIGHT, {})),
+        "light parquet": lambda: light(spark.read.parquet(parquet).select(*LIGHT)),
+        "full": lambda: full(read(spark, ours, FULL)),
+        "full parquet": lambda: full(spark.read.parquet(parquet)),
+        "full by record": lambda: full(spark.read.format("byrecord").load(ours)),
+        "1 % by time": lambda: full(load(spark, ours, FULL, pushed).where(sql.col("store_ts") < hundredth)),
+        "1 % by topic": lambda: full(load(spark, ours, FULL, pushed).where(sql.col("topic") == spark_data.RARE)),
+        "files": lambda: plain_read(Path(ours)),
+    }
+
+
+RATIOS = (
+    ("count", "count parquet", ">= 1"),
+    ("light", "light parquet", ">= 0.8"),
+    ("light from log", "light parquet", "without the projection"),
+    ("full", "full parquet", ">= 0.5"),
+    ("full", "full by record", ">= 2.5 at 1 KiB, 4 at 128 B"),
+)
+
+
+def measure(spark: SparkSession, folder: Path, mib: int, body_bytes: int, rounds: int, chosen: list[str]) -> None:
+    """One size of bodies.
+
+    :param chosen: names of ways; none means all.
+    """
     rows = spark_data.write_log(folder / "store", mib, body_bytes)
     exported = folder / "export"
     seconds = spark_data.export(folder / "store", exported)
@@ -136,19 +171,17 @@ def measure(spark: SparkSession, folder: Path, mib: int, body_bytes: int, rounds
     size = sum(path.stat().st_size for path in (exported / "commitlog").iterdir()) / 1e6
     print(f"\n{body_bytes} B bodies: {rows} messages, {size:.0f} MB; exported in {seconds:.1f} s")
     ours, parquet = str(exported), str(folder / "parquet")
-    read(spark, ours, FULL).write.parquet(parquet)
-    hundredth = sql.timestamp_millis(sql.lit(spark_data.BEGIN_MS + rows // 100))
-    ways: dict[str, Callable[[], object]] = {
-        "count": lambda: count(ours),
-        "count parquet": lambda: spark.read.parquet(parquet).count(),
-        "light": lambda: light(read(spark, ours, LIGHT)),
-        "light parquet": lambda: light(spark.read.parquet(parquet).select(*LIGHT)),
-        "full": lambda: full(read(spark, ours, FULL)),
-        "full parquet": lambda: full(spark.read.parquet(parquet)),
-        "full by record": lambda: full(spark.read.format("byrecord").load(ours)),
-        "1 % pushed": lambda: full(read(spark, ours, FULL, pushFilters="true").where(sql.col("store_ts") < hundredth)),
-        "files": lambda: plain_read(exported),
-    }
+    ways = ways_of(spark, ours, parquet, rows)
+    if chosen:
+        ways = {name: ways[name] for name in chosen}
+    if any("parquet" in name for name in ways):
+        load(spark, ours, FULL, {}).write.parquet(parquet)
+        print(f"Parquet: {size_of(folder / 'parquet'):.0f} MB")
+    if "light" in ways:
+        began = time.perf_counter()
+        project(spark, ours)
+        seconds = time.perf_counter() - began
+        print(f"projection: {size_of(exported / 'projection'):.0f} MB in {seconds:.1f} s")
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for turn in range(rounds + 1):
         for name, way in ways.items():
@@ -156,20 +189,33 @@ def measure(spark: SparkSession, folder: Path, mib: int, body_bytes: int, rounds
             way()
             if turn:  # the first is to warm up
                 found[name].append((time.perf_counter() - began, cpu_seconds() - spent))
+    report(found, size, rows)
+
+
+def size_of(directory: Path) -> float:
+    """MB of all files below."""
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) / 1e6
+
+
+def report(found: dict[str, list[tuple[float, float]]], size: float, rows: int) -> None:
+    """Medians and ratios."""
     median = {
         name: tuple(statistics.median(column) for column in zip(*taken, strict=True)) for name, taken in found.items()
     }
-    print(f"{'':16}{'s':>8}{'CPU s':>8}{'MB/s':>9}{'MB/CPU s':>10}{'rows/s':>12}")
+    print(f"{'':16}{'s':>8}{'CPU s':>8}{'MB/s':>9}{'MB/CPU s':>10}{'rows/s':>12}{'s, least to most':>20}")
     for name, (wall, cpu) in median.items():
-        print(f"{name:16}{wall:8.3f}{cpu:8.2f}{size / wall:9.0f}{size / max(cpu, 0.01):10.0f}{rows / wall:12.0f}")
-    for name, over, wanted in (
-        ("count", "count parquet", ">= 1"),
-        ("light", "light parquet", ">= 0.8"),
-        ("full", "full parquet", ">= 0.5"),
-        ("full", "full by record", ">= 2.5 at 1 KiB, 4 at 128 B"),
-    ):
-        print(f"{name} against {over}: {median[over][0] / median[name][0]:.2f} ({wanted})")
-    print(f"1 % of the files costs {100 * median['1 % pushed'][0] / median['full'][0]:.1f} % of all (<= 5)")
+        walls = sorted(each for each, _ in found[name])
+        print(
+            f"{name:16}{wall:8.3f}{cpu:8.2f}{size / wall:9.0f}{size / max(cpu, 0.01):10.0f}{rows / wall:12.0f}"
+            f"{walls[0]:13.3f}{walls[-1]:7.3f}"
+        )
+    for name, over, wanted in RATIOS:
+        if name in median and over in median:
+            print(f"{name} against {over}: {median[over][0] / median[name][0]:.2f} ({wanted})")
+    for name in ("1 % by time", "1 % by topic"):
+        if name in median and "full" in median:
+            part = [100 * median[name][at] / median["full"][at] for at in (0, 1)]
+            print(f"{name} costs {part[0]:.1f} % of the time of all, {part[1]:.1f} % of its CPU (<= 5)")
 
 
 def main() -> None:
@@ -177,11 +223,13 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=2048, help="of log (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="behind one to warm up (default %(default)s)")
     parser.add_argument("--bodies", default="1024,128", help="bytes (default %(default)s)")
+    parser.add_argument("--ways", default="", help="names of what is measured, with commas between (default: all)")
     given = parser.parse_args()
+    chosen = [each.strip() for each in given.ways.split(",") if each.strip()]
     spark = session()
     for body_bytes in map(int, given.bodies.split(",")):
         with tempfile.TemporaryDirectory(prefix="rocketha-spark-bench-") as folder:
-            measure(spark, Path(folder), given.mib, body_bytes, given.rounds)
+            measure(spark, Path(folder), given.mib, body_bytes, given.rounds, chosen)
     spark.stop()
 
 

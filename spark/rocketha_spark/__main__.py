@@ -18,6 +18,7 @@ from pyspark.sql import functions as sql
 from rocketha.errors import RockethaError
 from rocketha_spark import audits, figures
 from rocketha_spark.parquet import to_parquet
+from rocketha_spark.projection import project
 from rocketha_spark.read import read
 
 SETTINGS = {
@@ -34,15 +35,17 @@ def _parser() -> argparse.ArgumentParser:
     functions = {**audits.AUDITS, "unkept": audits.unkept, **figures.FIGURES, "consumer_lag": figures.consumer_lag}
     says = {name: " ".join((each.__doc__ or "").partition("\n\n")[0].split()) for name, each in functions.items()}
     says |= {"to_parquet": "write Parquet files by replica, day and hour", "report": "write a page of HTML"}
+    says["project"] = "write the columns without bodies beside the log; questions about those become faster"
     for name, help_ in says.items():
         job = jobs.add_parser(name, help=help_.replace("%", "%%"), description=help_)
         job.add_argument("path", help="an export's directory, or a glob of several")
-        job.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the table")
+        if name != "project":
+            job.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the table")
         if name == "unkept":
             job.add_argument("ledger", help="JSON lines, .csv with names, or .parquet: topic, uniq_key and more")
         if name in ("to_parquet", "report"):
             job.add_argument("target", help="what is written")
-        else:
+        elif name != "project":
             job.add_argument("--limit", type=int, default=1000, help="rows to print (default %(default)s)")
     return parser
 
@@ -76,6 +79,9 @@ def _rows(spark: SparkSession, given: argparse.Namespace, options: dict[str, str
 
 
 def _run(spark: SparkSession, given: argparse.Namespace, options: dict[str, str]) -> int:
+    if given.name == "project":
+        print(f"project: {project(spark, given.path)} segments written")
+        return 0
     if given.name == "to_parquet":
         written = to_parquet(spark, given.path, given.target, **options).count()
         print(f"to_parquet: {written} messages in {given.target}")
@@ -94,7 +100,7 @@ def _run(spark: SparkSession, given: argparse.Namespace, options: dict[str, str]
 def main(arguments: list[str] | None = None) -> int:
     """Run a job; its exit status."""
     given = _parser().parse_args(arguments)
-    options = dict(each.partition("=")[::2] for each in given.option)
+    options = dict(each.partition("=")[::2] for each in getattr(given, "option", ()))
     settings = SparkConf()
     if settings.get("spark.master", "local").startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # elsewhere workers have a Python of their own

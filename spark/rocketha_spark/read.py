@@ -8,19 +8,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from rocketha.wire.record import TRANSACTION_BITS, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from rocketha_spark.schema import ddl
-from rocketha_spark.source import RockethaSource
+from rocketha_spark.projection import projected
+from rocketha_spark.source import load
 
 
 def read(spark: SparkSession, path: str, columns: Sequence[str] = (), **options: str) -> DataFrame:
-    """The table of one or more exports.
+    """The table of one or more exports: from their projections where these have all that is asked for, or the logs.
 
     :param path: a directory, or a glob of several.
     :param columns: those that are made; all without.
     :raises ConfigError: a column that is not there.
     """
-    spark.dataSource.register(RockethaSource)
-    return spark.read.format("rocketha").schema(ddl(columns)).options(**options).load(path)
+    table = projected(spark, columns, {"path": path, **options})
+    return load(spark, path, columns, options) if table is None else table
 
 
 def queued(table: DataFrame) -> DataFrame:
