@@ -25,6 +25,7 @@ SUBCOMMANDS = {
     "keys": "print the configuration keys, or those with a word in them",
     "formats": "print the layout of every wire and disk format",
     "export": "copy a broker's store, checked, for other programs; again for what came since",
+    "pyfiles": "write a zip for spark-submit --py-files, for clusters without rocketha",
     "simulate": "run a cluster with faults in simulated time, from a seed, and check what must hold",
     "fuzz": "attack a format's reader, a port or a file with valid, cut, mutated and hostile values",
 }
