@@ -6,10 +6,11 @@ import itertools
 import random
 import struct
 import unittest
+from collections.abc import Iterator
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RockethaError
 from rocketha.export.exporter import Exporter, ExportGap
-from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Manifest, decode
+from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Cut, Manifest, decode
 from rocketha.export.source import Identity, Source
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.record import Record, scan
@@ -245,6 +246,33 @@ class DamageTests(Case):
                 self.assertEqual((cut.begin, cut.end), (at, before.end))
                 kept = self.target.read_all(f"{OUT}/{cut.path}", 1 << 20)
                 self.assertEqual(next(scan(kept))[1], records[at])
+                gone = sorted(each for each in records if each >= at)
+                self.assertEqual(list(self.begins(cut)), gone)
+                self.assertEqual(sum(each.messages for each in cut.segments), back)
+
+    def begins(self, cut: Cut) -> Iterator[int]:
+        """Where the records of a cut begin, by its index and segments."""
+        index = self.target.read_all(f"{OUT}/{cut.path}.offsets", 1 << 20)
+        words = iter(struct.unpack(f">{len(index) // 4}I", index))
+        for segment in cut.segments:
+            for _ in range(segment.messages):
+                yield segment.base + next(words)
+
+    def test_cut_at_one_place_again(self) -> None:
+        """The same bytes of the log are taken back twice: both contents are kept."""
+        self.send(20)
+        self.export()
+        at, contents = max(self.log_of(self.disk, f"{ROOT}/commitlog")), []
+        for body in (b"one", b"two", b"and"):
+            contents.append(self.log_of(self.disk, f"{ROOT}/commitlog")[at])
+            self.store.truncate(at)
+            self.store.append([[message(20, "T", 2, body, HOST_V6)]], NOW_MS)
+            self.export()
+        cuts = self.manifest().cuts
+        self.assertEqual([each.begin for each in cuts], [at] * 3)
+        self.assertEqual(cuts[1].end, cuts[2].end)
+        kept = [next(scan(self.target.read_all(f"{OUT}/{each.path}", 1 << 20)))[1] for each in cuts]
+        self.assertEqual(kept, contents)
 
     def test_cut_while_it_is_exported(self) -> None:
         """The end of a run sees it, and goes on with what is there then."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -238,20 +238,18 @@ class Exporter:
             return
         at = next(index for index, each in enumerate(manifest.segments) if each.base <= parted < each.end)
         segment, before = manifest.segments[at], manifest.segments[:at]
-        tally = self._tally(manifest, Segment(segment.base, segment.begin, segment.begin, segment.begin, False))
-        data = self._exported(segment.begin, segment.end)
-        for unit in self._layout.units(data, tally, segment.base + manifest.file_size - segment.begin, True):
-            if tally.end + unit.size > parted:
-                break
-            tally.add(unit)
-        tally.blank = False
-        kept = tally.segment(manifest.file_size)
+        kept, gone = self._split(segment, parted)
         left = (*before, kept) if kept.messages or not before else before
-        path = f"cuts/{kept.end:020d}-{manifest.end:020d}"
-        self._write_new(f"{self._directory}/{path}", kept.end, manifest.end)
+        behind = (gone, *manifest.segments[at + 1 :])
+        path = f"cuts/{kept.end:020d}-{manifest.end:020d}-{len(manifest.cuts)}"
+        self._write_new(f"{path}.offsets", [self._read_offsets(each) for each in behind])
+        self._write_new(path, (self._exported(*each) for each in spans(kept.end, manifest.end)))
         digests = Digests(manifest.begin, within(manifest.blocks, kept.end - kept.end % BLOCK_BYTES))
         digests.add(self._exported(digests.end, kept.end))
-        cut = Cut(kept.end, manifest.end, self._now_ms(), path)
+        epochs = tuple(
+            attrs.evolve(each, start=max(each.start, kept.end)) for each in manifest.epochs if each.end > kept.end
+        )
+        cut = Cut(kept.end, manifest.end, self._now_ms(), path, behind, epochs)
         self._save(
             attrs.evolve(
                 manifest,
@@ -264,14 +262,44 @@ class Exporter:
         )
         self._trim(self.manifest or manifest)
 
-    def _write_new(self, path: str, begin: int, end: int) -> None:
-        """Bytes of the export into a file of their own."""
+    def _split(self, segment: Segment, parted: int) -> tuple[Segment, Segment]:
+        """What of a segment lies before the unit in which a byte is, and the rest."""
+        assert self.manifest is not None
+        size = self.manifest.file_size
+        tally = self._tally(self.manifest, Segment(segment.base, segment.begin, segment.begin, segment.begin, False))
+        data = self._exported(segment.begin, segment.end)
+        for unit in self._layout.units(data, tally, segment.base + size - segment.begin, True):
+            if tally.end + unit.size > parted:
+                break
+            tally.add(unit)
+        tally.blank = False
+        kept = tally.segment(size)
+        rest = Tally(Segment(segment.base, kept.end, kept.end, kept.end, False), kept.last_index, tally.term)
+        for unit in self._layout.units(data[kept.end - segment.begin :], rest, segment.base + size - kept.end, True):
+            rest.add(unit)
+        return kept, attrs.evolve(rest.segment(size), end=segment.end, full=segment.full)
+
+    def _read_offsets(self, segment: Segment) -> bytes:
+        """Of its last messages, as many as it has."""
+        size = 4 * segment.messages
+        path = self._offsets_path(segment.base)
+        file = self._target.open(path)
+        try:
+            return file.read(self._target.size(path) - size, size)
+        finally:
+            file.close()
+
+    def _write_new(self, path: str, parts: Iterable[bytes]) -> None:
+        """A file of their own."""
+        path = f"{self._directory}/{path}"
         if self._target.exists(path):
             self._target.remove(path)
         file = self._target.create(path, 0)
         try:
-            for low, high in spans(begin, end):
-                file.write(low - begin, [self._exported(low, high)])
+            at = 0
+            for part in filter(None, parts):
+                file.write(at, [part])
+                at += len(part)
             file.sync()
         finally:
             file.close()

@@ -22,7 +22,7 @@ No counterpart in Java.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -124,13 +124,17 @@ class SmallFile:
 class Cut:
     """Bytes that an earlier run exported, and that were taken back.
 
-    :ivar path: where in the export they are kept.
+    :ivar path: where in the export they are kept; where their records begin is in ``path`` and ``.offsets``.
+    :ivar segments: what of which file they are.
+    :ivar epochs: which masters had written them.
     """
 
     begin: int
     end: int
     noticed_ms: int
     path: str
+    segments: tuple[Segment, ...] = ()
+    epochs: tuple[EpochRange, ...] = ()
 
 
 @attrs.frozen
@@ -211,18 +215,25 @@ def decode(data: bytes, path: str) -> Manifest:
 
 
 def _manifest(members: Mapping[str, Any]) -> Manifest:
-    segments = [
-        {**each, "queues": tuple(_made(QueuePart, queue) for queue in each.get("queues", ()))}
-        for each in members["segments"]
-    ]
     nested = {
-        "segments": tuple(_made(Segment, each) for each in segments),
+        **_parts(members["segments"], members["epochs"]),
         "blocks": tuple(_made(Block, each) for each in members["blocks"]),
-        "epochs": tuple(_made(EpochRange, each) for each in members["epochs"]),
         "files": tuple(_made(SmallFile, each) for each in members["files"]),
-        "cuts": tuple(_made(Cut, each) for each in members["cuts"]),
+        "cuts": tuple(
+            _made(Cut, {**each, **_parts(each.get("segments", ()), each.get("epochs", ()))}) for each in members["cuts"]
+        ),
     }
     return _made(Manifest, {**members, **nested})
+
+
+def _parts(segments: Iterable[Mapping[str, Any]], epochs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    queues = [tuple(_made(QueuePart, queue) for queue in each.get("queues", ())) for each in segments]
+    return {
+        "segments": tuple(
+            _made(Segment, {**each, "queues": of_it}) for each, of_it in zip(segments, queues, strict=True)
+        ),
+        "epochs": tuple(_made(EpochRange, each) for each in epochs),
+    }
 
 
 def _made(kind: type[T], members: Mapping[str, Any]) -> T:
@@ -243,17 +254,13 @@ def contradiction(manifest: Manifest) -> str | None:
         return "no file size"
     if manifest.layout not in (COMMITLOG, DLEDGER):
         return f"no layout {manifest.layout!r}"
-    before: Segment | None = None
-    for segment in manifest.segments:
-        limit = segment.base + manifest.file_size
-        inside = segment.base <= segment.begin <= segment.records_end <= segment.end <= limit
-        if not inside or segment.base % manifest.file_size or (segment.full and segment.end != limit):
-            return f"segment {segment.base} with bytes {segment.begin} to {segment.end}"
-        if before is not None and (not before.full or segment.begin != before.end):
-            return f"segment {segment.base} does not follow {before.base}"
-        if sum(queue.messages for queue in segment.queues) != segment.messages:
-            return f"segment {segment.base} counts {segment.messages} messages, its queues have others"
-        before = segment
+    for each in manifest.cuts:
+        if each.segments and (each.segments[0].begin, each.segments[-1].end) != (each.begin, each.end):
+            return f"the cut at {each.begin} has segments of other places"
+    for segments in (manifest.segments, *(each.segments for each in manifest.cuts)):
+        problem = _of_segments(segments, manifest.file_size)
+        if problem is not None:
+            return problem
     position = manifest.begin
     for block in manifest.blocks:
         if block.begin != position or block.end <= block.begin or block.end - 1 - block.begin >= BLOCK_BYTES:
@@ -261,4 +268,19 @@ def contradiction(manifest: Manifest) -> str | None:
         position = block.end
     if position != manifest.end:
         return f"blocks end at {position}, segments at {manifest.end}"
+    return None
+
+
+def _of_segments(segments: Sequence[Segment], file_size: int) -> str | None:
+    before: Segment | None = None
+    for segment in segments:
+        limit = segment.base + file_size
+        inside = segment.base <= segment.begin <= segment.records_end <= segment.end <= limit
+        if not inside or segment.base % file_size or (segment.full and segment.end != limit):
+            return f"segment {segment.base} with bytes {segment.begin} to {segment.end}"
+        if before is not None and (not before.full or segment.begin != before.end):
+            return f"segment {segment.base} does not follow {before.base}"
+        if sum(queue.messages for queue in segment.queues) != segment.messages:
+            return f"segment {segment.base} counts {segment.messages} messages, its queues have others"
+        before = segment
     return None
