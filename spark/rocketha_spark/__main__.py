@@ -106,12 +106,23 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # elsewhere workers have a Python of their own
     for name, value in SETTINGS.items():
         settings.setIfMissing(name, value)
+    there = SparkSession.getActiveSession()
     spark = SparkSession.builder.config(conf=settings).appName(f"rocketha {given.name}").getOrCreate()
     try:
         return _run(spark, given, options)
-    except (PySparkException, RockethaError, OSError) as error:
-        print(str(error).strip().splitlines()[-1], file=sys.stderr)
+    except (PySparkException, RockethaError, OSError, ImportError) as error:
+        print(_reason(str(error)), file=sys.stderr)
         return 2
+    finally:
+        if there is None:
+            spark.stop()
+
+
+def _reason(text: str) -> str:
+    """The line of an error that says why: of one that Spark brings from a Python worker the last of its traceback."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE:")]
+    ours = [line for line in lines if line.startswith("rocketha.errors.")]
+    return ours[-1].partition(": ")[2] if ours else (lines or ["no reason is known"])[-1]
 
 
 if __name__ == "__main__":

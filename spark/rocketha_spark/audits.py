@@ -141,13 +141,27 @@ def unkept(table: DataFrame, ledger: DataFrame) -> DataFrame:
     return ledger.join(kept, ["topic", "uniq_key"], "left_anti")
 
 
-AUDITS: dict[str, Callable[[DataFrame], DataFrame]] = {
+def unclean(table: DataFrame, cuts: DataFrame) -> DataFrame:
+    """Messages that were taken back when a master was elected that did not have them, and that no replica has now:
+    an unclean election lost them, if they had been acknowledged.
+
+    A producer that was refused sends again under the same unique key; what came that way is not listed.
+
+    :param cuts: the table with the option ``cuts``.
+    """
+    kept = table.select("topic", "uniq_key").where("uniq_key is not null").distinct()
+    lost = queued(cuts).join(kept, ["topic", "uniq_key"], "left_anti")
+    return lost.select(*COLUMNS["unclean"]).drop("sys_flag")
+
+
+AUDITS: dict[str, Callable[..., DataFrame]] = {
     "loss": loss,
     "duplicates": duplicates,
     "order": order,
     "divergence": divergence,
     "epochs": epochs,
     "corrupt": corrupt,
+    "unclean": unclean,
 }
 
 COLUMNS = {
@@ -157,6 +171,18 @@ COLUMNS = {
     "divergence": ("replica", "phys_offset", "size", "epoch", "record_digest"),
     "epochs": ("replica", "phys_offset", "epoch"),
     "corrupt": ("replica", "phys_offset", "size", "topic", "source_file", "crc_ok"),
+    "unclean": (
+        "replica",
+        "phys_offset",
+        "size",
+        "epoch",
+        *_QUEUE[1:],
+        "queue_offset",
+        "uniq_key",
+        "store_ts",
+        "sys_flag",
+        "source_file",
+    ),
     "unkept": ("topic", "uniq_key", "sys_flag"),
 }
 """What each reads; the others are not made."""
@@ -167,4 +193,8 @@ def audit(spark: SparkSession, name: str, path: str, **options: str) -> DataFram
 
     :param name: of :data:`AUDITS`.
     """
-    return AUDITS[name](read(spark, path, COLUMNS[name], **{"onCorrupt": "row", **options}))
+    options = {"onCorrupt": "row", **options}
+    if name == "unclean":
+        table = read(spark, path, COLUMNS["unkept"], **options)
+        return unclean(queued(table), read(spark, path, COLUMNS[name], **{**options, "cuts": "true"}))
+    return AUDITS[name](read(spark, path, COLUMNS[name], **options))

@@ -10,10 +10,10 @@ import attrs
 
 from rocketha.export.manifest import Segment
 from rocketha_spark.batches import batches
-from rocketha_spark.exports import Export, opened
+from rocketha_spark.exports import Export
 from rocketha_spark.filters import EVERYTHING, HIGHEST, LOWEST, Bounds
 from rocketha_spark.options import Options, parse
-from rocketha_spark.plan import bounds_of, limit, pieces
+from rocketha_spark.plan import bounds_of, chosen, limit, pieces
 
 
 def queues(path: str, **options: str) -> dict[tuple[str, str, int], int]:
@@ -24,14 +24,12 @@ def queues(path: str, **options: str) -> dict[tuple[str, str, int], int]:
     :raises ConfigError: of options and exports.
     :raises CorruptStore: of a damaged record or file that had to be read.
     """
-    chosen = parse({"path": path, **options})
+    given = parse({"path": path, **options})
     found: Counter[tuple[str, str, int]] = Counter()
-    exports = opened(path, chosen.replica)
-    chosen.span.known(each.manifest.replica for each in exports)
-    for export in exports:
-        bounds = bounds_of(export, chosen)
+    for export in chosen(given):
+        bounds = bounds_of(export, given)
         for segment in export.manifest.segments:
-            for (topic, queue_id), count in _of_segment(export, segment, bounds, chosen).items():
+            for (topic, queue_id), count in _of_segment(export, segment, bounds, given).items():
                 found[export.manifest.replica, topic, queue_id] += count
     return dict(found)
 

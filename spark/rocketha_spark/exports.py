@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from rocketha.errors import ConfigError, CorruptStore
-from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Manifest, Segment, decode
+from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Cut, Manifest, Segment, decode
 
 OFFSET_BYTES = 4
 
@@ -35,10 +36,7 @@ class Export:
 
         :raises CorruptStore: the index is shorter than the manifest says.
         """
-        path = f"{self.directory}/offsets/{segment.base:020d}"
-        data = bytearray(count * OFFSET_BYTES)
-        _read_into(memoryview(data), path, first * OFFSET_BYTES)
-        return np.frombuffer(data, ">u4").astype(np.int64) + segment.base
+        return _starts(f"{self.directory}/offsets/{segment.base:020d}", first, count, segment.base)
 
     def read_into(self, target: memoryview, segment: Segment, begin: int) -> None:
         """The bytes from a log offset on, as many as the target has.
@@ -46,6 +44,52 @@ class Export:
         :raises CorruptStore: the file is shorter than the manifest says.
         """
         _read_into(target, self.log_path(segment), begin - segment.base)
+
+
+@attrs.frozen
+class CutExport(Export):
+    """What was taken back at one time: as an export of its own, whose files are those of the cut.
+
+    :ivar cut: without its segments, which the manifest has.
+    :ivar before: how many messages segments have that lie before a segment, by its base.
+    """
+
+    cut: Cut
+    before: Mapping[int, int]
+
+    def log_path(self, segment: Segment) -> str:
+        """One file for all segments."""
+        return f"{self.directory}/{self.cut.path}"
+
+    def starts(self, segment: Segment, first: int, count: int) -> npt.NDArray[np.int64]:
+        """As of an export."""
+        return _starts(f"{self.log_path(segment)}.offsets", self.before[segment.base] + first, count, segment.base)
+
+    def read_into(self, target: memoryview, segment: Segment, begin: int) -> None:
+        """As of an export."""
+        _read_into(target, self.log_path(segment), begin - self.cut.begin)
+
+
+def cuts_of(export: Export) -> Iterator[Export]:
+    """What was taken back, each time.
+
+    :raises ConfigError: an earlier version of the exporter kept it without saying where its records begin.
+    """
+    for cut in export.manifest.cuts:
+        if not cut.segments:
+            raise ConfigError(f"{export.directory}/{cut.path} has no index: an earlier version of the exporter kept it")
+        counts = itertools.accumulate((each.messages for each in cut.segments), initial=0)
+        before = {each.base: count for each, count in zip(cut.segments, counts, strict=False)}
+        manifest = attrs.evolve(
+            export.manifest, segments=cut.segments, epochs=cut.epochs, confirmed=cut.begin, blocks=(), files=(), cuts=()
+        )
+        yield CutExport(export.directory, manifest, attrs.evolve(cut, segments=(), epochs=()), before)
+
+
+def _starts(path: str, first: int, count: int, base: int) -> npt.NDArray[np.int64]:
+    data = bytearray(count * OFFSET_BYTES)
+    _read_into(memoryview(data), path, first * OFFSET_BYTES)
+    return np.frombuffer(data, ">u4").astype(np.int64) + base
 
 
 def _read_into(target: memoryview, path: str, at: int) -> None:

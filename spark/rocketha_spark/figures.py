@@ -12,7 +12,6 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from rocketha.errors import CorruptStore, RemoteProtocolError
-from rocketha.wire import json_dialect
 from rocketha_spark.exports import Export, opened
 from rocketha_spark.read import queued, read
 
@@ -135,6 +134,8 @@ def consumer_offsets(export: Export) -> Iterator[tuple[str, str, str, int, int]]
 
     :raises CorruptStore: it is no such file.
     """
+    from rocketha.wire import json_dialect  # it needs orjson, which is native: clusters may not have it
+
     if CONSUMER_OFFSETS not in {each.path for each in export.manifest.files}:
         return
     path = f"{export.directory}/{CONSUMER_OFFSETS}"

@@ -12,7 +12,7 @@ from rocketha_spark.ranges import Span, span
 
 ON_CORRUPT = ("fail", "row", "skip")
 NAMES = (
-    "path", "replica", "topics", "onlyConfirmed", "onCorrupt", "decompress", "rawBody", "includeProperties",
+    "path", "replica", "cuts", "topics", "onlyConfirmed", "onCorrupt", "decompress", "rawBody", "includeProperties",
     "partitionBytes", "minPartitions", "pushFilters", "failOnDataLoss", "maxBytesPerTrigger", "offsetKind",
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
 )  # fmt: skip
@@ -25,6 +25,7 @@ class Options:
 
     :ivar path: a directory, or a glob of several.
     :ivar replica: which of them: all, master, a broker id, or a replica's name.
+    :ivar cuts: what was taken back is read instead of the log.
     :ivar topics: names, or None.
     :ivar topic_pattern: a whole name matches it, or None.
     :ivar include_properties: the table has that column, unless a schema is given.
@@ -36,6 +37,7 @@ class Options:
 
     path: str
     replica: str
+    cuts: bool
     topics: tuple[str, ...] | None
     topic_pattern: str | None
     only_confirmed: bool
@@ -82,6 +84,7 @@ def parse(given: Mapping[str, str]) -> Options:
     return Options(
         options["path"],
         options.get("replica", "all"),
+        _flag(options, "cuts", False),
         topics,
         pattern,
         _flag(options, "onlyConfirmed", True),

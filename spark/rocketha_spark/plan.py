@@ -15,7 +15,7 @@ import numpy as np
 from rocketha.errors import CorruptStore
 from rocketha.export.layouts import LAYOUTS
 from rocketha.export.manifest import BLOCK_BYTES, DLEDGER, Segment
-from rocketha_spark.exports import Export
+from rocketha_spark.exports import Export, cuts_of, opened
 from rocketha_spark.filters import EVERYTHING, Bounds
 from rocketha_spark.options import Options
 
@@ -39,10 +39,20 @@ class Piece:
     end: int
 
 
+def chosen(options: Options) -> tuple[Export, ...]:
+    """The exports that are read, or what was taken back of them.
+
+    :raises ConfigError: a replica that is named is not there.
+    """
+    exports = opened(options.path, options.replica)
+    options.span.known(each.manifest.replica for each in exports)
+    return tuple(cut for each in exports for cut in cuts_of(each)) if options.cuts else exports
+
+
 def limit(export: Export, options: Options) -> int:
     """The log offset at which reading ends."""
     manifest = export.manifest
-    return min(manifest.end, manifest.confirmed) if options.only_confirmed else manifest.end
+    return min(manifest.end, manifest.confirmed) if options.only_confirmed and not options.cuts else manifest.end
 
 
 def bounds_of(export: Export, options: Options, strict: bool | None = None) -> Bounds:
@@ -51,7 +61,7 @@ def bounds_of(export: Export, options: Options, strict: bool | None = None) -> B
     :param strict: offsets that the export has not are refused; None is as ``failOnDataLoss`` says.
     :raises ConfigError: they are.
     """
-    refuse = options.fail_on_data_loss if strict is None else strict
+    refuse = options.fail_on_data_loss and not options.cuts if strict is None else strict
     return options.span.bounds(export.manifest, limit(export, options), refuse)
 
 

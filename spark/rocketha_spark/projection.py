@@ -27,7 +27,7 @@ from pyspark.sql import functions as sql
 from rocketha.export.manifest import Segment
 from rocketha_spark.exports import Export, opened
 from rocketha_spark.options import Options, parse
-from rocketha_spark.plan import bounds_of, limit
+from rocketha_spark.plan import bounds_of, chosen, limit
 from rocketha_spark.schema import ddl
 from rocketha_spark.source import load
 
@@ -83,11 +83,9 @@ def projected(spark: SparkSession, columns: Sequence[str], given: dict[str, str]
     if not columns or not set(columns) <= set(WITHIN):
         return None
     options = parse(given)
-    if not options.span.of_the_log or options.span.latest:
+    if options.cuts or not options.span.of_the_log or options.span.latest:
         return None
-    exports = opened(options.path, options.replica)
-    options.span.known(each.manifest.replica for each in exports)
-    stretches = [_Stretch(export, *_ends(export, options)) for export in exports]
+    stretches = [_Stretch(export, *_ends(export, options)) for export in chosen(options)]
     if not any(each.there for each in stretches):
         return None
     unplaced = {name: value for name, value in given.items() if name.lower() not in _PLACED}

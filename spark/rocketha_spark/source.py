@@ -14,10 +14,10 @@ from pyspark.sql.types import StructType
 
 from rocketha.errors import ConfigError
 from rocketha_spark.batches import batches
-from rocketha_spark.exports import Export, opened
+from rocketha_spark.exports import Export
 from rocketha_spark.filters import EVERYTHING, Bounds, narrowed
 from rocketha_spark.options import Options, parse
-from rocketha_spark.plan import Piece, bounds_of, limit, packed, pieces
+from rocketha_spark.plan import Piece, bounds_of, chosen, limit, packed, pieces
 from rocketha_spark.schema import ARROW_TYPES, ddl, wanted
 from rocketha_spark.stream import Positions
 
@@ -101,18 +101,15 @@ class Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Some pieces of log each."""
-        exports = opened(self._options.path, self._options.replica)
-        self._options.span.known(each.manifest.replica for each in exports)
         ranges = [
             (each, each.manifest.begin, limit(each, self._options), bounds_of(each, self._options).within(self._bounds))
-            for each in exports
+            for each in chosen(self._options)
         ]
         return tasks(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task."""
-        assert isinstance(partition, Task)
-        return partition.rows(self._names, self._options)
+        """The rows of a task; where there is nothing to read, Spark asks for one of no partition."""
+        return partition.rows(self._names, self._options) if isinstance(partition, Task) else iter(())
 
 
 class FilteredReader(Reader):
@@ -141,8 +138,7 @@ class StreamReader(Positions, DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
-        assert isinstance(partition, Task)
-        return partition.rows(self._names, self.options)
+        return partition.rows(self._names, self.options) if isinstance(partition, Task) else iter(())
 
 
 def load(spark: SparkSession, path: str, columns: Sequence[str], options: Mapping[str, str]) -> DataFrame:

@@ -18,7 +18,7 @@ from rocketha.errors import ConfigError
 from rocketha.export.layouts import LAYOUTS
 from rocketha_spark.exports import Export, opened
 from rocketha_spark.options import Options
-from rocketha_spark.plan import bounds_of, limit
+from rocketha_spark.plan import bounds_of, chosen, limit
 
 POSITION, CUTS = "position", "cuts"
 
@@ -32,6 +32,8 @@ class Positions(SupportsTriggerAvailableNow):
     def __init__(self, options: Options, names: tuple[str, ...]) -> None:
         if "chain_digest" in names:
             raise ConfigError("chain_digest is made of whole blocks of the log, which a stream has not: read a batch")
+        if options.cuts:
+            raise ConfigError("cuts are for batches: a stream ends where one takes back what it delivered")
         if options.span.ends:
             raise ConfigError("endingOffsets and endingTimestamp are for batches: a stream goes on")
         self.options = options
@@ -39,9 +41,7 @@ class Positions(SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Of a new query."""
-        exports = self._opened()
-        self.options.span.known(each.manifest.replica for each in exports)
-        return {each.manifest.replica: _offset(self._first(each), each) for each in exports}
+        return {each.manifest.replica: _offset(self._first(each), each) for each in chosen(self.options)}
 
     def _opened(self) -> tuple[Export, ...]:
         return opened(self.options.path, self.options.replica)

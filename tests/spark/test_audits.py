@@ -251,6 +251,8 @@ class AuditTests(unittest.TestCase):
                 self.assertEqual(command.main(arguments), status)
             self.assertEqual(out.getvalue(), says)
             self.assertEqual(bool(errors.getvalue()), status == 2)
+            if status:
+                self.assertRegex(errors.getvalue(), "^(no export at .*/none: a directory|onCorrupt is one of)")
         self.flip(path, next(at for at, each in store.records.items() if len(each.body) > 90) + 100, store.file_size)
         with contextlib.redirect_stdout(io.StringIO()) as out:
             self.assertEqual(command.main(["corrupt", str(path)]), 1)

@@ -19,7 +19,7 @@ from rocketha_spark.counts import count, queues
 from rocketha_spark.exports import opened
 from rocketha_spark.filters import EVERYTHING, Bounds
 from rocketha_spark.options import parse
-from rocketha_spark.plan import bounds_of, limit, pieces
+from rocketha_spark.plan import bounds_of, chosen, limit, pieces
 from rocketha_spark.schema import ARROW_TYPES
 from tests.export.stores import FILE_BYTES, LedgerStore, Store
 from tests.spark import logs
@@ -31,7 +31,7 @@ def table(
     """All rows of an export, without Spark, in the order of the log."""
     options = parse({"path": str(directory), **given})
     found: list[dict[str, Any]] = []
-    for number, export in enumerate(opened(options.path)):
+    for number, export in enumerate(chosen(options)):
         end, inside = limit(export, options), bounds_of(export, options).within(bounds)
         for piece in pieces(export, number, export.manifest.begin, end, options, inside):
             for batch in batches(export, piece, names, options, inside):

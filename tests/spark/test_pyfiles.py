@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy
-import orjson
 import pyarrow
 import pyspark
 
@@ -42,7 +41,7 @@ from rocketha_spark.audits import audit
 from rocketha_spark.source import RockethaSource
 
 spark.dataSource.register(RockethaSource)
-path, for_the_driver, main = sys.argv[1:]
+path, main = sys.argv[1:]
 
 def where(rows):
     import rocketha, sys
@@ -57,7 +56,6 @@ places = spark.sparkContext.range(1, numSlices=1).mapPartitions(where).collect()
 native = sorted({"orjson", "matplotlib", "jinja2", "twisted"} & set(sys.modules))
 print("FOUND", json.dumps([count, length, topics, lost, native, *places]), flush=True)
 
-sys.path.append(for_the_driver)
 sys.argv = [main, "loss", path]
 runpy.run_path(main, run_name="__main__")
 """
@@ -218,10 +216,7 @@ class PyfilesTests(unittest.TestCase):
         main.write_text("\n".join(lines.groups()))
         job = self.root / "job.py"
         job.write_text(JOB)
-        for_the_driver = self.root / "driver"
-        for_the_driver.mkdir()
-        linked(for_the_driver, orjson)
-        submitted = Submitted(self.cluster, job, path, for_the_driver, main)
+        submitted = Submitted(self.cluster, job, path, main)
         self.addCleanup(submitted.kill)
         submitted.spawn()
         assert submitted.child is not None
