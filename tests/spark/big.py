@@ -5,9 +5,12 @@ The oracle is a loop over records that the codec of brokers decodes; it shares n
 
 from __future__ import annotations
 
+import bisect
+import datetime
 import random
+import statistics
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,6 +116,18 @@ def written(root: Path, mib: int, seed: int, file_size: int, body_bytes: int = 1
     return made
 
 
+def cut(log: Big, at: int) -> None:
+    """The log ends there now, as when another master was elected that had no more."""
+    base = at - at % log.file_size
+    for path in (log.root / "commitlog").iterdir():
+        if int(path.name) > base:
+            path.unlink()
+    with open(log.root / "commitlog" / f"{base:020d}", "r+b") as file:
+        file.truncate(at - base)
+        file.truncate(log.file_size)
+    log.starts = log.starts[: bisect.bisect_left(log.starts, at)]
+
+
 def decoded(directory: Path) -> Iterator[tuple[int, int, bytes, Record]]:
     """Of an export: offset, file, bytes and record, one by one; a damaged one as it says that it is."""
     for path in sorted((directory / "commitlog").iterdir()):
@@ -123,6 +138,11 @@ def decoded(directory: Path) -> Iterator[tuple[int, int, bytes, Record]]:
                 break
             yield base + at, base, data[at : at + found.total], found
             at += found.total
+
+
+def key_of(record: Record) -> str:
+    """Its unique key."""
+    return properties.parse(record.properties)["UNIQ_KEY"]
 
 
 def audited(directory: Path) -> dict[str, list[object]]:
@@ -136,7 +156,7 @@ def audited(directory: Path) -> dict[str, list[object]]:
     for at, _, _, record in decoded(directory):
         queue = record.topic, record.queue_id
         by_offset[queue, record.queue_offset].append(at)
-        by_key[record.topic, properties.parse(record.properties)["UNIQ_KEY"]].append(at)
+        by_key[record.topic, key_of(record)].append(at)
         queues[queue].append((record.queue_offset, at))
         if record.store_timestamp_ms < before:
             order.append(("store_ts", at))
@@ -155,3 +175,52 @@ def audited(directory: Path) -> dict[str, list[object]]:
             last = at
     doubled = [places for found in (by_offset, by_key) for places in found.values() if len(places) > 1]
     return {"loss": loss, "duplicates": [*doubled], "order": order}
+
+
+def figured(directory: Path, consumed: dict[tuple[str, int], int]) -> dict[str, dict[object, tuple[object, ...]]]:
+    """What lag, skew, cost and consumer_lag are to say, of a group that consumed so far.
+
+    :param consumed: its offset of each topic and queue.
+    """
+    delays: dict[int, list[int]] = defaultdict(list)
+    queues: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+    days: Counter[tuple[datetime.date, str, str]] = Counter()
+    waiting: dict[tuple[str, int], list[int]] = defaultdict(list)
+    ends: dict[tuple[str, int], tuple[int, int]] = {}
+    for _, _, data, record in decoded(directory):
+        stored, queue = record.store_timestamp_ms, (record.topic, record.queue_id)
+        delays[stored // 60_000 * 60].append(stored - record.born_timestamp_ms)
+        queues[queue][0] += 1
+        queues[queue][1] += len(data)
+        day = datetime.datetime.fromtimestamp(stored / 1000, datetime.UTC).date()
+        for kind, value in (("messages", 1), ("bytes", len(data)), ("body_bytes", len(record.body))):
+            days[day, record.topic, kind] += value
+        if record.queue_offset >= consumed[queue]:
+            waiting[queue].append(stored)
+        end, newest = ends.get(queue, (0, 0))
+        ends[queue] = max(end, record.queue_offset + 1), max(newest, stored)
+    topics: dict[str, list[int]] = defaultdict(list)
+    for (topic, _), (messages, _) in queues.items():
+        topics[topic].append(messages)
+    means = {topic: statistics.fmean(each) for topic, each in topics.items()}
+    return {
+        "lag": {begin: (len(some), *quantiles(some), max(some)) for begin, some in delays.items()},
+        "skew": {queue: (*some, round(some[0] / means[queue[0]], 6)) for queue, some in queues.items()},
+        "cost": {
+            (day, topic): tuple(days[day, topic, kind] for kind in ("messages", "bytes", "body_bytes"))
+            for day, topic, _ in days
+        },
+        "consumer_lag": {
+            queue: (offset, ends[queue][0], len(waiting[queue]), ends[queue][1] - min(waiting[queue]))
+            for queue, offset in consumed.items()
+        },
+    }
+
+
+def quantiles(values: list[int]) -> Iterator[float]:
+    """p50, p95, p99 and p99.9, between two values in proportion."""
+    values.sort()
+    for share in (0.5, 0.95, 0.99, 0.999):
+        at = (len(values) - 1) * share
+        low = values[int(at)]
+        yield round(low + (values[min(int(at) + 1, len(values) - 1)] - low) * (at - int(at)), 6)

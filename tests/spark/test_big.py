@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -16,9 +17,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as sql
 
-from rocketha_spark import audits
+from rocketha_spark import audits, figures
 from rocketha_spark.read import read
-from tests.spark.big import audited, decoded, written
+from tests.spark.big import audited, cut, decoded, figured, key_of, written
 from tests.spark.session import session
 
 SOAK = os.environ.get("ROCKETHA_SOAK") == "1"
@@ -121,6 +122,55 @@ class BigTests(unittest.TestCase):
             [("start", "b", 5, log.starts[2 * count // 3 + 1])],
         )
         sys.stderr.write(f"{count} messages, seed {self.seed}: {[len(each) for each in wanted.values()]} findings\n")
+
+    def test_figures_against_brute_force(self) -> None:
+        """Delays, skew, cost and what a group has ahead; then a tail that was taken back, part of it sent again."""
+        log = written(self.root / "store", 1024 if SOAK else 24, self.seed, FILE_BYTES)
+        log.epochs({1: 0})
+        consumed = {(f"Topic{queue // 4}", queue % 4): 100 * queue for queue in range(8)}
+        (self.root / "store" / "config").mkdir()
+        text: dict[str, dict[str, int]] = {}
+        for (topic, queue), offset in consumed.items():
+            text.setdefault(f"{topic}@g", {})[str(queue)] = offset
+        (self.root / "store/config/consumerOffset.json").write_text(json.dumps({"offsetTable": text}))
+        path = self.root / "a"
+        log.export(path, 1)
+        wanted = figured(path, consumed)
+        rows = {name: figures.figure(session(), name, str(path)) for name in wanted}
+        rows["lag"] = rows["lag"].withColumn("begin", sql.unix_seconds("begin"))
+        found = {
+            "lag": {r[1]: (r[2], *(round(each, 6) for each in r[3:7]), r[7]) for r in rows["lag"].collect()},
+            "skew": {(r[1], r[2]): (r[3], r[4], round(r[5], 6)) for r in rows["skew"].collect()},
+            "cost": {
+                (r["dt"], r["topic"]): (r["messages"], r["bytes"], r["body_bytes"]) for r in rows["cost"].collect()
+            },
+            "consumer_lag": {
+                (r["topic"], r["queue_id"]): (r["consumer_offset"], r["end"], r["messages"], r["behind_ms"])
+                for r in rows["consumer_lag"].collect()
+            },
+        }
+        for name, each in wanted.items():
+            self.assertEqual(found[name], each, f"{name}, seed {self.seed}")
+            self.assertTrue(each)
+
+        # the newest tenth is taken back; a producer's ledger still has it
+        before = [(at, record.topic, key_of(record)) for at, _, _, record in decoded(path)]
+        place = log.starts[len(log.starts) * 9 // 10]
+        cut(log, place)
+        log.export(path, 1)
+        kept = {each[1:] for each in before if each[0] < place}
+        gone = [each for each in before if each[0] >= place and each[1:] not in kept]
+        taken = audits.audit(session(), "unclean", str(path), onlyConfirmed="false").collect()
+        self.assertEqual(
+            sorted((r["phys_offset"], r["topic"], r["uniq_key"]) for r in taken), gone, f"seed {self.seed}"
+        )
+        ledger = session().createDataFrame([each[1:] for each in before], "topic string, uniq_key string")
+        table = read(session(), str(path), audits.COLUMNS["unkept"], onlyConfirmed="false")
+        missing = audits.unkept(table, ledger).collect()
+        self.assertEqual(
+            sorted((r["topic"], r["uniq_key"]) for r in missing), sorted(each[1:] for each in gone), f"seed {self.seed}"
+        )
+        sys.stderr.write(f"{len(before)} messages, seed {self.seed}: {len(gone)} taken back\n")
 
     def test_memory(self) -> None:
         """Of workers that read everything, with digests, maps and bodies."""
