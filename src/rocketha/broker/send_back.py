@@ -57,7 +57,7 @@ class SendBacks:
         :raises NotSavedYet: the topic it goes to is new.
         """
         fields, state = command.fields, self._state
-        group_name = read.text(fields, "group", names.GROUP_LENGTH_MAX)
+        group_name = read.text(fields, "group", names.RETRY_TOPIC_LENGTH_MAX - len(names.RETRY_PREFIX))
         offset = read.long(fields, "offset")
         delay_level = read.integer(fields, "delayLevel")
         group = state.find_group(group_name, now_ms)

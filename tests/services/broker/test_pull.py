@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.wire import json_dialect, properties, record
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
@@ -237,6 +238,22 @@ class DelayTests(BrokerCase):
         self.assertEqual((copy.body, copy.reconsume_times), (b"hard", 1))
         self.assertEqual((values["RETRY_TOPIC"], values["ORIGIN_MESSAGE_ID"]), ("T", sent.fields["msgId"]))
         self.assertEqual((values["WAIT"], values["DELAY"], values["TAGS"]), ("false", "3", "x"))
+
+    def test_send_back_of_a_long_group(self) -> None:
+        """Clients up to 5.3 took names of 255 characters: a group that is configured may go on, none is made."""
+        client, long = self.connect(), "g" * 248
+        self.send(client, b"hard")
+        refused = self.send_back(client, 0, 1, group=long)
+        self.assertEqual(refused.code, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        self.broker.state.groups.table[long] = SubscriptionGroupConfig(group_name=long)
+        self.assertEqual(self.send_back(client, 0, 1, group=long).code, 0)
+        self.advance(1.1)
+        (copy,) = self.visible(f"%RETRY%{long}")
+        self.assertEqual((copy.body, copy.reconsume_times), (b"hard", 1))
+        self.assertEqual(self.send_back(client, 0, -1, group=long).code, 0)
+        self.assertEqual(len(self.visible(f"%DLQ%{long}")), 1)
+        too_long = self.send_back(client, 0, 1, group=long + "g")
+        self.assertEqual(too_long.code, ResponseCode.INVALID_PARAMETER)
 
     def test_dead_letter(self) -> None:
         """A negative level, or as many reconsumptions as allowed: %DLQ%G at once."""

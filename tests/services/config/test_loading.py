@@ -93,6 +93,13 @@ class BrokerConfigTests(unittest.TestCase):
         self.assertEqual((config.broker_ip2, config.auto_create_topic_enable), ("10.1.2.3", False))
         self.assertEqual((config.store.file_reserved_time, config.store.max_message_size), (48, 65536))
 
+    def test_ipv6_in_brackets(self) -> None:
+        """As Java's broker writes the addresses of its own host."""
+        for said in ("[::1]", "::1"):
+            text = f"brokerIP1={said}\nbrokerIP2={said}\n"
+            config = load_broker(text.encode(), "broker.conf", {}, HOME, "h").config
+            self.assertEqual((config.broker_ip1, config.broker_ip2), ("::1", "::1"))
+
     def test_precedence(self) -> None:
         """Flag, file, environment, default."""
         environment = {**HOME, "NAMESRV_ADDR": "e:1", "ROCKETMQ_HOME": "/opt/rocketmq"}
@@ -112,6 +119,7 @@ class BrokerConfigTests(unittest.TestCase):
     ("useServerSideResetOffset=yes", "true or false"), ("flushDiskType=sync", "ASYNC_FLUSH or SYNC_FLUSH"),
     ("brokerName=a/b", "1 to 127 of the characters"), ("brokerName=..", "1 to 127"),
     ("brokerClusterName=", "1 to 127"), ("brokerIP1=host", "an IPv4 or IPv6 address"),
+    ("brokerIP1=[127.0.0.1]", "an IPv4 or IPv6 address"), ("bindAddress=[::1]", "an IPv4 or IPv6 address"),
     ("namesrvAddr=host", "host:port"), ("namesrvAddr=h:70000", "host:port"), ("namesrvAddr=-h:1", "host:port"),
     ("deleteWhen=24", "hours of the day"), ("deleteWhen=", "hours of the day"),
     ("messageDelayLevel=", "1 to 64 delays"), ("messageDelayLevel=5x", "1 to 64 delays"),

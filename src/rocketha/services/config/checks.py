@@ -28,6 +28,16 @@ def check_address(value: str) -> str | None:
     return None
 
 
+def check_told_address(value: str) -> str | None:
+    """One that others are told: IPv6 may stand in brackets, as Java's broker writes it."""
+    return check_address(bare_address(value))
+
+
+def bare_address(value: str) -> str:
+    """An address without the brackets of IPv6."""
+    return value[1:-1] if value.startswith("[") and value.endswith("]") and ":" in value else value
+
+
 def check_endpoints(value: str) -> str | None:
     """``host:port;host:port``, or nothing."""
     for item in filter(None, value.split(";")):

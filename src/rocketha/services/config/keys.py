@@ -18,6 +18,7 @@ from rocketha.services.config.checks import (
     check_hours,
     check_name,
     check_plain_path,
+    check_told_address,
 )
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import LONG_MAX, Section, choice, flag, number, text
@@ -232,11 +233,13 @@ class BrokerConfig(Section):
     broker_ip1: str = text(
         "",
         "Address told to clients; empty is the address listened on.",
-        check=check_address,
+        check=check_told_address,
         name="brokerIP1",
         java_default="the first address of the host that is not loopback",
     )
-    broker_ip2: str = text("", "Address told to replicas; empty is brokerIP1.", check=check_address, name="brokerIP2")
+    broker_ip2: str = text(
+        "", "Address told to replicas; empty is brokerIP1.", check=check_told_address, name="brokerIP2"
+    )
     namesrv_addr: str = text(
         "", "Name servers to register with, host:port;host:port.  Also from $NAMESRV_ADDR.", check=check_endpoints
     )

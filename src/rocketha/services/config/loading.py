@@ -26,7 +26,7 @@ import attrs
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.protocols.endpoints import literal_host
 from rocketha.services.config import properties_file
-from rocketha.services.config.checks import check_name
+from rocketha.services.config.checks import bare_address, check_name
 from rocketha.services.config.controller import ControllerConfig, check_secret, complete_controller
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config.replication import ReplicationConfig
@@ -234,6 +234,7 @@ def _complete_broker(
         config.broker_name = socket.gethostname() if host_name is None else host_name
         if check_name(config.broker_name) is not None:
             config.broker_name = "DEFAULT_BROKER"
+    config.broker_ip1, config.broker_ip2 = bare_address(config.broker_ip1), bare_address(config.broker_ip2)
     if not config.broker_ip1:
         config.broker_ip1 = config.bind_address or "127.0.0.1"
         if ipaddress.ip_address(config.broker_ip1).is_unspecified:
