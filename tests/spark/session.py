@@ -27,6 +27,7 @@ def session() -> SparkSession:
         "spark.default.parallelism": "2",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.task.maxDirectResultSize": "64m",  # larger ones go by way of the block manager, which has lost some
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master("local[2]").appName("rocketha-tests")

@@ -177,8 +177,8 @@ class JavaClient(LineProcess):
     # ---- producing
 
     def producer(self, name: str = "p", group: str = "interop-producers", **options: Any) -> None:
-        """A producer. Options: timeout_ms, retries (0), queues (4), compress_over (never), max_message_size,
-        poll_namesrv_ms."""
+        """A producer. Options: timeout_ms, retries (0), queues (4), compress_over (never), compress_type (ZLIB),
+        max_message_size, poll_namesrv_ms, transactional."""
         self.ask(op="producer", name=name, group=group, namesrv=self.namesrv, **options)
 
     def send(
@@ -186,7 +186,8 @@ class JavaClient(LineProcess):
     ) -> list[Event]:
         """Send `count` messages "prefix-0".. and return their events (key, sha, props, q, off, id, offset_id ...).
 
-        Modes: sync, async, oneway, batch. Options: first, threads, batch, min_size, max_size, text, tags, props,
+        Modes: sync, async, oneway, batch, transaction (with outcome). Options: first, threads, batch, min_size,
+        max_size, text, tags, props,
         flag, seed,
         delay_level, queue (with broker), fixed_ids, inflight. Any refusal fails the test unless allow_errors is given.
         """
@@ -214,6 +215,20 @@ class JavaClient(LineProcess):
     def send_errors(self, prefix: str) -> list[Event]:
         with self.changed:
             return [e for e in self.events if e.get("ev") == "send_error" and e["key"].rpartition("-")[0] == prefix]
+
+    def send_back(
+        self, topic: str, offset_id: str, group: str, *, producer: str = "p", broker: str = "broker-a", delay_level: int
+    ) -> None:
+        """Hand a message back as a consumer of `group` that failed, to get it again after that delay."""
+        self.ask(
+            op="send_back",
+            topic=topic,
+            offset_id=offset_id,
+            group=group,
+            producer=producer,
+            broker=broker,
+            delay_level=delay_level,
+        )
 
     # ---- consuming
 

@@ -8,6 +8,7 @@ with the process.
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import random
 import socket
@@ -26,6 +27,16 @@ def _free(port: int) -> bool:
             probe.bind(("127.0.0.1", port))
         except OSError:
             return False
+    return True
+
+
+@functools.cache
+def ipv6() -> bool:
+    """Whether this machine has the loopback address of IPv6."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
     return True
 
 

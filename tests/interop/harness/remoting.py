@@ -63,7 +63,7 @@ def call(
 ) -> Reply:
     """One request on a fresh connection. OSError when nobody listens or no answer comes in time."""
     host, port = host_port.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout_s) as sock:
+    with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as sock:
         sock.settimeout(timeout_s)
         sock.sendall(frame(code, fields, body))
         return read_reply(sock)

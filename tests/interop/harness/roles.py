@@ -57,6 +57,12 @@ class Host(NamedTuple):
 
 
 LOOPBACK = Host()
+LOOPBACK6 = Host("loopback6", "::1")
+
+
+def bracketed(ip: str) -> str:
+    """As it stands before a port, and as Java spells the addresses of its own host."""
+    return f"[{ip}]" if ":" in ip else ip
 
 
 class Role(Process):
@@ -71,7 +77,7 @@ class Role(Process):
         self.host = host
         self.prefix = host.prefix
         self.port = ports.block()
-        self.address = f"{host.ip}:{self.port}"
+        self.address = f"{bracketed(host.ip)}:{self.port}"
         self.extra: dict[str, object] = dict(extra or {})
         self.ready_s = 0.0
 
@@ -81,10 +87,11 @@ class Role(Process):
     def ready(self) -> object:
         raise NotImplementedError
 
-    def move(self, port: int) -> None:
-        """Another port, from the next start on."""
+    def move(self, port: int, host: Host | None = None) -> None:
+        """Another port and host, from the next start on."""
         self.port = port
-        self.address = f"{self.host.ip}:{port}"
+        self.host = host or self.host
+        self.address = f"{bracketed(self.host.ip)}:{port}"
 
     def config_file(self) -> Path:
         return write_properties(self.folder / f"{self.name}.conf", {**self.configuration(), **self.extra})
@@ -236,6 +243,10 @@ class _Broker(Role):
 class JavaBroker(_Java, _Broker):
     main = "org.apache.rocketmq.broker.BrokerStartup"
     heap_mb = 384
+
+    def configuration(self) -> dict[str, object]:
+        ip = bracketed(self.host.ip)
+        return {**super().configuration(), "brokerIP1": ip, "brokerIP2": ip}
 
 
 class OurBroker(_Broker):

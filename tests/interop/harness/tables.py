@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from rocketha.export.exporter import Exporter
@@ -18,10 +22,35 @@ EXPORTED_MS = 1_790_000_000_000
 SAME = ("topic", "flag", "body_length", "body_crc", "born_host", "store_host", "msg_id", "reconsume_times",
         "prepared_offset", "tags", "uniq_key", "delay_level")  # fmt: skip
 RENAMED = {"phys_offset": "phy", "size": "size", "queue_id": "q", "queue_offset": "off", "sys_flag": "sys"}
+IPV6_BITS, TRANSACTION_BITS = 0x30, 0xC
+
+
+def kinds_of(row: dict[str, Any], java: dict[str, Any]) -> Iterator[str]:
+    """What is special about a record, as far as its layout goes."""
+    yield f"hosts {row['sys_flag'] & IPV6_BITS:#x}"
+    yield f"transaction {row['sys_flag'] & TRANSACTION_BITS:#x}"
+    yield f"codec {row['body_codec']}"
+    if java["v2"]:
+        yield "v2"
+    if len(row["topic"].encode()) > 127:
+        yield "long topic"
+
+
+def table(directory: Path, **options: str) -> DataFrame:
+    """All records of an export."""
+    given = {"onlyConfirmed": "false", "partitionBytes": "4m", **options}  # what the driver has at a time
+    return session().read.format("rocketha").options(**given).load(str(directory))
 
 
 class TableCase(InteropCase):
-    """Exports, and what both make of them."""
+    """Exports, and what both make of them.
+
+    After `compare()`: how many records of each kind there were, by topic and in all; SHA-256 of the unpacked bodies.
+    """
+
+    kinds: Counter[str]
+    topics: Counter[str]
+    unpacked: dict[int, str | None]
 
     def export(self, store: Path, replica: str = "r") -> Path:
         directory = self.subfolder(f"export-{replica}")
@@ -33,10 +62,9 @@ class TableCase(InteropCase):
     def compare(self, directory: Path, least: int, layout: str = "commitlog") -> int:
         """Each row with Java's line, in the order of the log; how many."""
         java = iter(sorted(records(directory / layout, layout), key=lambda each: int(each["at"])))
-        options = {"onlyConfirmed": "false", "partitionBytes": "4m"}  # what the driver has at a time
-        table = session().read.format("rocketha").options(**options).load(str(directory))
         rows = 0
-        for row in table.withColumn("body", sql.sha2("body", 256)).toLocalIterator():
+        self.kinds, self.topics, self.unpacked = Counter(), Counter(), {}
+        for row in table(directory).withColumn("body", sql.sha2("body", 256)).toLocalIterator():
             theirs = next(java)
             while "blank" in theirs or not theirs["size"]:
                 theirs = next(java)
@@ -58,7 +86,17 @@ class TableCase(InteropCase):
             self.assertEqual(ours["store_ts"].timestamp() * 1000, theirs["store_ms"])
             self.assertEqual((ours["dt"], ours["hour"]), (ours["store_ts"].date(), ours["store_ts"].hour))
             self.assertTrue(ours["crc_ok"] and ours["confirmed"] is not None)
+            self.kinds.update(kinds_of(ours, theirs))
+            self.topics[ours["topic"]] += 1
+            self.unpacked[ours["phys_offset"]] = theirs.get("unpacked_sha256")
             rows += 1
         self.assertEqual([each for each in java if "blank" not in each and each["size"]], [])
         self.assertGreaterEqual(rows, least)
         return rows
+
+    def compare_unpacked(self, directory: Path) -> None:
+        """Each body with decompress as Java unpacks it, of the records that `compare()` has seen."""
+        rows = table(directory, decompress="true").select("phys_offset", sql.sha2("body", 256)).toLocalIterator()
+        for place, body in rows:
+            self.assertEqual(body, self.unpacked.pop(place), place)
+        self.assertEqual(len(self.unpacked), 0)

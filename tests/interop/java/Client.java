@@ -33,14 +33,20 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.common.compression.CompressionType;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageClientIDSetter;
 import org.apache.rocketmq.common.message.MessageConst;
+import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
@@ -166,8 +172,26 @@ public final class Client {
 
     // ---- producers ---------------------------------------------------------------------------------------------
 
+    /** Ends each transaction as its send says, or leaves it open; a broker that asks again learns nothing. */
+    static DefaultMQProducer transactional(String group) {
+        TransactionMQProducer p = new TransactionMQProducer(group);
+        p.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message m, Object outcome) {
+                return (LocalTransactionState) outcome;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt m) {
+                return LocalTransactionState.UNKNOW;
+            }
+        });
+        return p;
+    }
+
     static JSONObject producer(JSONObject q) throws Exception {
-        DefaultMQProducer p = new DefaultMQProducer(q.getString("group"));
+        String group = q.getString("group");
+        DefaultMQProducer p = q.getBooleanValue("transactional") ? transactional(group) : new DefaultMQProducer(group);
         p.setNamesrvAddr(q.getString("namesrv"));
         p.setInstanceName(q.getString("name") + "-" + ProcessHandle.current().pid());
         p.setSendMsgTimeout(q.getIntValue("timeout_ms", 10000));
@@ -175,6 +199,9 @@ public final class Client {
         p.setRetryTimesWhenSendAsyncFailed(q.getIntValue("retries", 0));
         p.setDefaultTopicQueueNums(q.getIntValue("queues", 4));
         p.setCompressMsgBodyOverHowmuch(q.getIntValue("compress_over", Integer.MAX_VALUE));
+        if (q.containsKey("compress_type")) {
+            p.setCompressType(CompressionType.of(q.getString("compress_type")));
+        }
         p.setMaxMessageSize(q.getIntValue("max_message_size", 4 << 20));
         p.setPollNameServerInterval(q.getIntValue("poll_namesrv_ms", 1000));
         p.setSendMessageWithVIPChannel(q.getBooleanValue("vip"));
@@ -271,6 +298,11 @@ public final class Client {
                 case "sync":
                     sent(q, i, m, to == null ? p.send(m) : p.send(m, to), 0);
                     break;
+                case "transaction": {
+                    LocalTransactionState outcome = LocalTransactionState.valueOf(q.getString("outcome"));
+                    sent(q, i, m, ((TransactionMQProducer) p).sendMessageInTransaction(m, outcome), 0);
+                    break;
+                }
                 case "oneway":
                     if (to == null) {
                         p.sendOneway(m);
@@ -479,6 +511,22 @@ public final class Client {
         return new JSONObject();
     }
 
+    /**
+     * What a consumer of a group asks of the broker when a message failed (CONSUMER_SEND_MSG_BACK). Without a consumer: today's
+     * refuse to start with group names of more than 120 characters, which those up to 5.3 took.
+     */
+    static JSONObject sendBack(JSONObject q) throws Exception {
+        MQClientInstance client = PRODUCERS.get(q.getString("producer")).getDefaultMQProducerImpl().getMqClientFactory();
+        String broker = q.getString("broker");
+        MessageExt m = new MessageExt();
+        m.setTopic(q.getString("topic"));
+        m.setMsgId(q.getString("offset_id"));
+        m.setCommitLogOffset(MessageDecoder.decodeMessageId(m.getMsgId()).getOffset());
+        client.getMQClientAPIImpl().consumerSendMessageBack(client.findBrokerAddressInPublish(broker), broker, m, q.getString("group"),
+            q.getIntValue("delay_level"), 10_000, 16);
+        return new JSONObject();
+    }
+
     // ---- questions ---------------------------------------------------------------------------------------------
 
     static JSONObject ask(JSONObject q) throws Exception {
@@ -542,6 +590,8 @@ public final class Client {
             case "stop_consumer":
                 CONSUMERS.remove(q.getString("name")).run();
                 return new JSONObject();
+            case "send_back":
+                return sendBack(q);
             case "ask":
                 return ask(q);
             default:

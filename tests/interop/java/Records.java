@@ -24,10 +24,16 @@ public final class Records {
         return (ip.contains(":") ? "[" + ip + "]" : ip) + ":" + a.getPort();
     }
 
-    static void rest(JSONObject o, MessageExt m) throws Exception {
+    static String sha256(byte[] data) throws Exception {
+        return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(data == null ? new byte[0] : data));
+    }
+
+    static void rest(JSONObject o, MessageExt m, MessageExt unpacked) throws Exception {
         byte[] body = m.getBody() == null ? new byte[0] : m.getBody();
-        o.put("body_sha256", HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(body)));
+        o.put("body_sha256", sha256(body));
         o.put("body_length", body.length);
+        // null where the codec is none, or the body not of it
+        o.put("unpacked_sha256", unpacked == null ? null : sha256(unpacked.getBody()));
         o.put("body_crc", m.getBodyCRC());
         o.put("born_ms", m.getBornTimestamp());
         o.put("store_ms", m.getStoreTimestamp());
@@ -53,6 +59,7 @@ public final class Records {
 
     /** One record, or why it is none; whether it was one. */
     static boolean print(JSONObject o, ByteBuffer record) throws Exception {
+        ByteBuffer again = record == null ? null : record.duplicate();
         MessageExt m = record == null ? null : MessageDecoder.decode(record, true, false, false, false, true);
         if (m == null) {
             System.out.println(o.fluentPut("error", "does not decode"));
@@ -67,7 +74,8 @@ public final class Records {
         o.put("key", m.getKeys());
         o.put("sha", HexFormat.of().formatHex(MessageDigest.getInstance("SHA-1").digest(m.getBody() == null ? new byte[0] : m.getBody())));
         o.put("props", new TreeMap<>(m.getProperties()));
-        rest(o, m);
+        o.put("v2", again.getInt(4) == MessageDecoder.MESSAGE_MAGIC_CODE_V2);
+        rest(o, m, MessageDecoder.decode(again, true, true, false, false, true));
         System.out.println(o);
         return true;
     }
