@@ -18,7 +18,8 @@ from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 from rocketha.wire import properties
 from rocketha.wire.record import PHYSICAL_OFFSET_AT, Record, encode, encode_blank, sealed
 
-FILE_BYTES = 64 << 20
+FILE_BYTES = 1 << 30
+"""mappedFileSizeCommitLog, unless told."""
 TOPICS = 16
 RARE, RARE_EVERY = "TopicNN", 100
 """Of so many files one has messages of that topic: one of each round of all queues."""
@@ -53,7 +54,7 @@ def _templates(body_bytes: int) -> list[bytes]:
     return made
 
 
-def write_log(root: Path, mib: int, body_bytes: int) -> int:
+def write_log(root: Path, mib: int, body_bytes: int, file_bytes: int = FILE_BYTES) -> int:
     """A commitlog of about so many MiB, a message a ms; how many it has."""
     (root / "commitlog").mkdir(parents=True)
     (*templates, rare), count, base = _templates(body_bytes), 0, 0
@@ -62,11 +63,11 @@ def write_log(root: Path, mib: int, body_bytes: int) -> int:
     unique_at = [each.index(_UNIQUE.encode(), _BODY_AT + body_bytes) for each in templates]
     order_at = [each.index(_ORDER.encode() + b" eu", _BODY_AT + body_bytes) for each in templates]
     while base < mib << 20:
-        data, at = bytearray(FILE_BYTES), 0
+        data, at = bytearray(file_bytes), 0
         while True:
             kind = count % len(templates)
-            record = rare if not kind and base // FILE_BYTES % RARE_EVERY == 1 else templates[kind]
-            if at + len(record) + _BLANK_BYTES_MIN > FILE_BYTES:
+            record = rare if not kind and base // file_bytes % RARE_EVERY == 1 else templates[kind]
+            if at + len(record) + _BLANK_BYTES_MIN > file_bytes:
                 break
             data[at : at + len(record)] = record
             _OFFSETS.pack_into(data, at + _QUEUE_OFFSET_AT, count // len(templates), base + at)
@@ -79,9 +80,9 @@ def write_log(root: Path, mib: int, body_bytes: int) -> int:
             data[at + unique_at[kind] : at + unique_at[kind] + 32] = b"7F000001%024X" % count
             data[at + order_at[kind] : at + order_at[kind] + 12] = b"%012d" % count
             at, count = at + len(record), count + 1
-        data[at : at + 8] = encode_blank(FILE_BYTES - at)
+        data[at : at + 8] = encode_blank(file_bytes - at)
         (root / "commitlog" / f"{base:020d}").write_bytes(data)
-        base += FILE_BYTES
+        base += file_bytes
     return count
 
 

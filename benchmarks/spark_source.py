@@ -2,8 +2,8 @@
 
 Against Parquet with the same rows, a data source that parses record by record, and the plain read of the files.
 ``python -m benchmarks.spark_source --mib 2048 --rounds 3``; MB are of the log in each column, so they compare.
-Filters that leave 1 % of the files: ``--mib 10240 --ways "full,1 % by time,1 % by topic"``, since every query of Spark
-costs a fifth of a second before anything is read.
+Filters that leave 1 % of the files: ``--mib 10240 --file-mib 64 --ways "full,1 % by time,1 % by topic"``, since every
+query of Spark costs a fifth of a second before anything is read.
 """
 
 from __future__ import annotations
@@ -159,12 +159,13 @@ RATIOS = (
 )
 
 
-def measure(spark: SparkSession, folder: Path, mib: int, body_bytes: int, rounds: int, chosen: list[str]) -> None:
+def measure(spark: SparkSession, folder: Path, body_bytes: int, given: argparse.Namespace, chosen: list[str]) -> None:
     """One size of bodies.
 
+    :param given: the flags.
     :param chosen: names of ways; none means all.
     """
-    rows = spark_data.write_log(folder / "store", mib, body_bytes)
+    rows = spark_data.write_log(folder / "store", given.mib, body_bytes, given.file_mib << 20)
     exported = folder / "export"
     seconds = spark_data.export(folder / "store", exported)
     shutil.rmtree(folder / "store")
@@ -183,7 +184,7 @@ def measure(spark: SparkSession, folder: Path, mib: int, body_bytes: int, rounds
         seconds = time.perf_counter() - began
         print(f"projection: {size_of(exported / 'projection'):.0f} MB in {seconds:.1f} s")
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    for turn in range(rounds + 1):
+    for turn in range(given.rounds + 1):
         for name, way in ways.items():
             began, spent = time.perf_counter(), cpu_seconds()
             way()
@@ -221,6 +222,7 @@ def report(found: dict[str, list[tuple[float, float]]], size: float, rows: int) 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.spark_source", description=__doc__)
     parser.add_argument("--mib", type=int, default=2048, help="of log (default %(default)s)")
+    parser.add_argument("--file-mib", type=int, default=spark_data.FILE_BYTES >> 20, help="(default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="behind one to warm up (default %(default)s)")
     parser.add_argument("--bodies", default="1024,128", help="bytes (default %(default)s)")
     parser.add_argument("--ways", default="", help="names of what is measured, with commas between (default: all)")
@@ -229,7 +231,7 @@ def main() -> None:
     spark = session()
     for body_bytes in map(int, given.bodies.split(",")):
         with tempfile.TemporaryDirectory(prefix="rocketha-spark-bench-") as folder:
-            measure(spark, Path(folder), given.mib, body_bytes, given.rounds, chosen)
+            measure(spark, Path(folder), body_bytes, given, chosen)
     spark.stop()
 
 

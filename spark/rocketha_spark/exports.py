@@ -31,12 +31,16 @@ class Export:
         """Of a segment's bytes."""
         return f"{self.directory}/{self.manifest.layout}/{segment.base:020d}"
 
+    def offsets_path(self, segment: Segment) -> str:
+        """Of the index of its records."""
+        return f"{self.directory}/offsets/{segment.base:020d}"
+
     def starts(self, segment: Segment, first: int, count: int) -> npt.NDArray[np.int64]:
         """Where some of a segment's records begin, as log offsets, ascending.
 
         :raises CorruptStore: the index is shorter than the manifest says.
         """
-        return _starts(f"{self.directory}/offsets/{segment.base:020d}", first, count, segment.base)
+        return _starts(self.offsets_path(segment), first, count, segment.base)
 
     def read_into(self, target: memoryview, segment: Segment, begin: int) -> None:
         """The bytes from a log offset on, as many as the target has.
@@ -61,9 +65,13 @@ class CutExport(Export):
         """One file for all segments."""
         return f"{self.directory}/{self.cut.path}"
 
+    def offsets_path(self, segment: Segment) -> str:
+        """One file here too."""
+        return f"{self.directory}/{self.cut.path}.offsets"
+
     def starts(self, segment: Segment, first: int, count: int) -> npt.NDArray[np.int64]:
         """As of an export."""
-        return _starts(f"{self.log_path(segment)}.offsets", self.before[segment.base] + first, count, segment.base)
+        return _starts(self.offsets_path(segment), self.before[segment.base] + first, count, segment.base)
 
     def read_into(self, target: memoryview, segment: Segment, begin: int) -> None:
         """As of an export."""

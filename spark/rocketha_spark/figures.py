@@ -13,6 +13,7 @@ from pyspark.sql import functions as sql
 
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha_spark.exports import Export, opened
+from rocketha_spark.options import parse
 from rocketha_spark.read import queued, read
 
 PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
@@ -104,7 +105,8 @@ def consumer_lag(spark: SparkSession, path: str, **options: str) -> DataFrame:
 
     :raises CorruptStore: the offsets are no JSON, or not as brokers write them.
     """
-    rows = [row for export in opened(path) for row in consumer_offsets(export)]
+    replica = parse({"path": path, **options}).replica
+    rows = [row for export in opened(path, replica) for row in consumer_offsets(export)]
     offsets = spark.createDataFrame(
         rows, "replica string, consumer_group string, topic string, queue_id int, consumer_offset bigint"
     )

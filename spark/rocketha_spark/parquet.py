@@ -35,6 +35,8 @@ def to_parquet(spark: SparkSession, path: str, target: str, **options: str) -> D
     for name, value in options.items():
         if name.lower() == "onlyconfirmed" and value.lower() != "true":
             raise ConfigError("to_parquet writes what is confirmed only: what is not may be cut")
+        if name.lower() == "cuts" and value.lower() != "false":
+            raise ConfigError("to_parquet writes what stands in the log, not its cuts")
     names = [name for name in read(spark, path).columns if name != "chain_digest"]
     stale = _stale(read(spark, path, (*HOUR, "phys_offset"), **options), _written(spark, target))
     if stale:

@@ -118,7 +118,7 @@ def _split(export: Export, number: int, segment: Segment, low: int, high: int, s
     starts = export.starts(segment, 0, segment.messages)
     sound = starts[0] == segment.begin or (export.manifest.layout == DLEDGER and starts[0] > segment.begin)
     if (np.diff(starts) <= 0).any() or not sound or starts[-1] >= segment.records_end:
-        raise CorruptStore(f"{export.directory}/offsets/{segment.base:020d}", 0, "not the begins of its records")
+        raise CorruptStore(export.offsets_path(segment), 0, "not the begins of its records")
     if low >= high:
         return
     size = max(BLOCK_BYTES, size - size % BLOCK_BYTES)

@@ -12,18 +12,23 @@ the replica's names and what is confirmed are added when they are read.
 
 from __future__ import annotations
 
+import bisect
+import fcntl
 import functools
 import glob
 import hashlib
+import itertools
 import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import attrs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from rocketha.errors import ConfigError
 from rocketha.export.manifest import Segment
 from rocketha_spark.exports import Export, opened
 from rocketha_spark.options import Options, parse
@@ -32,6 +37,8 @@ from rocketha_spark.schema import ddl
 from rocketha_spark.source import load
 
 DIRECTORY = "projection"
+FILE_OF_BYTES = 512 << 20
+"""Of log in one file: opening one costs as much as reading some MB of it."""
 COLUMNS = (
     "phys_offset", "size", "term", "ledger_index", "topic", "queue_id", "queue_offset", "msg_id", "uniq_key", "keys",
     "tags", "born_ts", "store_ts", "born_host", "store_host", "sys_flag", "flag", "reconsume_times", "prepared_offset",
@@ -52,25 +59,55 @@ def project(spark: SparkSession, path: str) -> int:
     """
     written = 0
     for export in opened(path):
-        wanted = {
-            _directory(export, segment): segment
-            for segment in export.manifest.segments
-            if segment.messages and not segment.corrupt
-        }
-        for directory, segment in wanted.items():
-            if not _whole(directory):
-                _write(spark, export, segment, directory)
-                written += 1
-        for directory in glob.glob(f"{glob.escape(export.directory)}/{DIRECTORY}/*"):
-            if directory not in wanted:
-                shutil.rmtree(directory)
+        with _locked(export):
+            written += _project(spark, export)
+    return written
+
+
+def _project(spark: SparkSession, export: Export) -> int:
+    written = 0
+    wanted = {
+        _directory(export, segment): segment
+        for segment in export.manifest.segments
+        if segment.messages and not segment.corrupt
+    }
+    for directory, segment in wanted.items():
+        if not _whole(directory):
+            _write(spark, export, segment, directory)
+            written += 1
+    for directory in glob.glob(f"{glob.escape(export.directory)}/{DIRECTORY}/*"):
+        if directory not in wanted:
+            shutil.rmtree(directory, ignore_errors=True)
     return written
 
 
 def _write(spark: SparkSession, export: Export, segment: Segment, directory: str) -> None:
-    options = {"onlyConfirmed": "false", **_range(segment.begin, segment.records_end)}
+    options = {
+        "onlyConfirmed": "false",
+        "partitionBytes": str(FILE_OF_BYTES),
+        **_range(segment.begin, segment.records_end),
+    }
     rows = load(spark, glob.escape(export.directory), COLUMNS, options)
-    rows.write.mode("overwrite").parquet(f"file://{directory}")
+    fresh = f"{os.path.dirname(directory)}/.fresh"
+    rows.write.mode("overwrite").parquet(f"file://{fresh}")
+    shutil.rmtree(directory, ignore_errors=True)
+    os.rename(fresh, directory)
+
+
+@contextmanager
+def _locked(export: Export) -> Iterator[None]:
+    """One run at a time writes an export's projection: Spark would mix the files of two.
+
+    :raises ConfigError: another one does.
+    """
+    path = f"{export.directory}/{DIRECTORY}"
+    os.makedirs(path, exist_ok=True)
+    with open(f"{path}/.lock", "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(f"another run writes {path}") from None
+        yield
 
 
 def projected(spark: SparkSession, columns: Sequence[str], given: dict[str, str]) -> DataFrame | None:
@@ -99,7 +136,7 @@ def projected(spark: SparkSession, columns: Sequence[str], given: dict[str, str]
     return functools.reduce(DataFrame.unionAll, parts)
 
 
-_PLACED = ("path", "replica", "startingoffsets", "endingoffsets")
+_PLACED = ("path", "replica", "startingoffsets", "endingoffsets", "offsetkind")
 
 
 def _ends(export: Export, options: Options) -> tuple[int, int]:
@@ -121,6 +158,8 @@ class _Stretch:
     @functools.cached_property
     def there(self) -> tuple[Segment, ...]:
         """The segments that are read from a projection."""
+        if not os.path.isdir(f"{self.export.directory}/{DIRECTORY}"):
+            return ()
         return tuple(each for each in self._asked() if not each.corrupt and _whole(_directory(self.export, each)))
 
     def between(self) -> Iterator[tuple[int, int]]:
@@ -173,7 +212,8 @@ def _whole(directory: str) -> bool:
 def _directory(export: Export, segment: Segment) -> str:
     """Of a segment's files, as the export is now."""
     digest = hashlib.sha256(f"{segment.begin} {segment.records_end} {COLUMNS}".encode())
-    for block in export.manifest.blocks:
-        if block.begin < segment.records_end and block.end > segment.begin:
-            digest.update(bytes.fromhex(block.sha256))
+    blocks = export.manifest.blocks
+    first = bisect.bisect_right(blocks, segment.begin, key=lambda block: block.end)
+    for block in itertools.takewhile(lambda block: block.begin < segment.records_end, blocks[first:]):
+        digest.update(block.sha256.encode())
     return f"{export.directory}/{DIRECTORY}/{segment.base:020d}-{digest.hexdigest()[:16]}"

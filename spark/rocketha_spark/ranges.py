@@ -97,12 +97,12 @@ class Span:
             if manifest.layout != DLEDGER:
                 raise ConfigError(f"{manifest.replica} has no entries of DLedger: offsetKind ledger makes no sense")
             last = max((each.last_index for each in manifest.segments), default=-1)
-            _there(strict, f"{manifest.replica} ends with entry {last}", high is None or high <= last + 1)
+            _there(strict, f"{manifest.replica} ends with entry {last}", max(low or 0, high or 0) <= last + 1)
             return attrs.evolve(
                 bounds, index_low=LOWEST if low is None else low, index_high=HIGHEST if high is None else high
             )
         _there(strict, f"{manifest.replica} begins at {manifest.begin}", low is None or low >= manifest.begin)
-        _there(strict, f"{manifest.replica} is read up to {end}", high is None or high <= end)
+        _there(strict, f"{manifest.replica} is read up to {end}", max(low or 0, high or 0) <= end)
         return attrs.evolve(
             bounds, phys_low=LOWEST if low is None else low, phys_high=HIGHEST if high is None else high
         )
@@ -118,8 +118,8 @@ class Span:
             _there(strict, f"there is no {name}", bool(parts))
             if parts:
                 first, last = min(each.first for each in parts), max(each.last for each in parts)
-                _there(strict, f"{name} begins at {first}", low in (LOWEST,) or low >= first)
-                _there(strict, f"{name} ends with {last}", high in (HIGHEST,) or high <= last + 1)
+                _there(strict, f"{name} begins at {first}", low == LOWEST or low >= first)
+                _there(strict, f"{name} ends with {last}", low <= last + 1 and (high == HIGHEST or high <= last + 1))
             found[queue] = low, high
         return found
 

@@ -21,6 +21,7 @@ from rocketha_spark import drawings
 from rocketha_spark.audits import AUDITS, audit
 from rocketha_spark.exports import Export, opened
 from rocketha_spark.figures import PERCENTILES, consumer_lag, figure, lag, span
+from rocketha_spark.options import parse
 from rocketha_spark.read import read
 
 FINDINGS = 20
@@ -60,8 +61,10 @@ def write_report(spark: SparkSession, path: str, target: str, **options: str) ->
     :param path: of one or more exports.
     :raises OSError: the page cannot be written.
     """
-    exports = opened(path)
-    verdicts = tuple(_verdict(spark, name, path, options) for name in AUDITS)
+    exports = opened(path, parse({"path": path, **options}).replica)
+    indexed = all(cut.segments for export in exports for cut in export.manifest.cuts)
+    names = [name for name in AUDITS if name != "unclean" or indexed]  # an earlier exporter's cuts are no table
+    verdicts = tuple(_verdict(spark, name, path, options) for name in names)
     charts = list(_charts(spark, exports, path, {"onCorrupt": "row", **options}))
     environment = Environment(loader=PackageLoader("rocketha_spark"), autoescape=True)
     page = environment.get_template("report.html.jinja").render(

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from rocketha.errors import ConfigError
 from rocketha_spark.batches import batches
 from rocketha_spark.exports import Export
-from rocketha_spark.filters import EVERYTHING, Bounds, narrowed
+from rocketha_spark.filters import EVERYTHING, LOWEST, Bounds, narrowed
 from rocketha_spark.options import Options, parse
 from rocketha_spark.plan import Piece, bounds_of, chosen, limit, packed, pieces
 from rocketha_spark.schema import ARROW_TYPES, ddl, wanted
@@ -51,18 +51,22 @@ class Task(InputPartition):
 
 def tasks(ranges: Sequence[tuple[Export, int, int, Bounds]], options: Options) -> list[InputPartition]:
     """Of exports, from where to where in their logs, and what of that; in this order."""
+    planned = _planned(ranges, options)
     if options.min_partitions:
-        size = sum(max(0, end - begin) for _, begin, end, _ in ranges) // options.min_partitions
-        options = attrs.evolve(options, partition_bytes=max(1, min(options.partition_bytes, size)))
-    planned = (
-        piece
-        for number, (export, begin, end, bounds) in enumerate(ranges)
-        for piece in pieces(export, number, begin, end, options, bounds)
-    )
+        planned = list(planned)
+        size = sum(piece.end - piece.begin for piece in planned) // options.min_partitions
+        if size < options.partition_bytes:
+            options = attrs.evolve(options, partition_bytes=max(1, size))
+            planned = _planned(ranges, options)
     return [
         Task(ranges[some[0].export][0], some, ranges[some[0].export][3])
         for some in packed(planned, options.partition_bytes)
     ]
+
+
+def _planned(ranges: Sequence[tuple[Export, int, int, Bounds]], options: Options) -> Iterable[Piece]:
+    for number, (export, begin, end, bounds) in enumerate(ranges):
+        yield from pieces(export, number, begin, end, options, bounds)
 
 
 class RockethaSource(DataSource):
@@ -131,7 +135,7 @@ class StreamReader(Positions, DataSourceStreamReader):
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """Some pieces of the log between two offsets each."""
         ranges = [
-            (export, low, high, bounds_of(export, self.options, strict=False))
+            (export, low, high, attrs.evolve(bounds_of(export, self.options, strict=False), phys_low=LOWEST))
             for export, low, high in self.ranges(start, end)
         ]
         return tasks(ranges, self.options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import struct
 import unittest
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RockethaError
 from rocketha.export.exporter import Exporter, ExportGap
-from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Cut, Manifest, decode
+from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Cut, Manifest, decode, encode
 from rocketha.export.source import Identity, Source
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.record import Record, scan
@@ -323,6 +324,30 @@ class FailureTests(Case):
 
 class ManifestTests(Case):
     """Manifests of others."""
+
+    def test_hostile(self) -> None:
+        """Numbers and names that no exporter writes, in segments, epochs and cuts."""
+        self.send(40)
+        self.export()
+        self.store.truncate(sorted(self.log_of(self.disk, f"{ROOT}/commitlog"))[-5])
+        self.send(1)
+        good = encode(self.export())
+        for change, says in (
+            (lambda m: m["segments"][0].update(messages=10**30), "segment 0"),
+            (lambda m: m["segments"][0]["queues"][0].update(messages=-5), "queues"),
+            (lambda m: m["segments"][0].update(corrupt=99), "damaged"),
+            (lambda m: m["epochs"].append({"epoch": 1 << 40, "start": 0, "end": 1}), "epoch"),
+            (lambda m: m["cuts"][0].update(path="cuts/../../secret"), "cuts"),
+            (lambda m: m["cuts"][0].update(path="cuts/\0"), "cuts"),
+            (lambda m: m["cuts"].append(m["cuts"][0]), "cuts"),
+            (lambda m: m["cuts"][0]["segments"][0].update(messages=10**9), "segment"),
+            (lambda m: m["cuts"][0].update(begin=1 << 80), "the cut at"),
+        ):
+            said = json.loads(good)
+            change(said)
+            with self.subTest(says), self.assertRaisesRegex(CorruptStore, says):
+                decode(json.dumps(said).encode(), NAME)
+        self.assertEqual(encode(decode(good, NAME)), good)
 
     def test_damaged(self) -> None:
         """Every cut, and every bit: an error that names it, or the same manifest."""

@@ -9,9 +9,10 @@ import unittest
 from pathlib import Path
 
 from rocketha.errors import ConfigError, CorruptStore
+from rocketha.export.exporter import Exporter
 from rocketha.export.manifest import Manifest
-from rocketha.export.source import LedgerSource, found
-from rocketha.store.posix_disk import ReadingDisk
+from rocketha.export.source import Identity, LedgerSource, found
+from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 from rocketha.wire.record import Record, decode
 from tests.export.stores import LedgerStore, Store, made
 
@@ -110,6 +111,29 @@ class LedgerTests(unittest.TestCase):
             self.assertEqual((cut.begin, cut.end), (at, lost))
             self.send(50)
             self.export()
+
+    def test_cut_behind_an_entry_without_a_record(self) -> None:
+        """Which is all that is kept of a file; the run ends there, and the next one goes on."""
+        store = self.store
+        store.new_master(1)
+        while store.end < store.file_size:
+            self.send(1)
+        store.cut(store.file_size)
+        store.new_master(2)
+        store.append_empty()
+        keep = store.end
+        self.send(3)
+        self.export()
+        store.cut(keep)
+        store.new_master(3)
+        self.send(1)
+        exporter = Exporter(found(ReadingDisk(), str(store.root)), PosixDisk(), str(self.out), lambda: 1)
+        run = exporter.run(Identity("c", "b", 1), "r")
+        next(run)
+        run.close()
+        manifest = store.export(self.out)
+        self.assertEqual([each.epoch for each in manifest.epochs], [1, 2, 3])
+        self.assertEqual(manifest.messages, len(store.records))
 
     def test_damage(self) -> None:
         """A bit of a head that says where, how long or which: the run ends there, and what is before it is exported."""

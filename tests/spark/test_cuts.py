@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+from unittest import mock
 
 from pyspark.errors import PySparkException
 
 from rocketha.errors import ConfigError
+from rocketha.export.exporter import Exporter
 from rocketha.export.manifest import NAME
+from rocketha.export.source import Identity, found
+from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 from rocketha.wire import properties
 from rocketha.wire.record import Record
 from rocketha_spark.audits import audit
@@ -61,20 +65,20 @@ class CutTests(Case):
         second = self.unconfirmed(4, 30)
         manifest = self.store.export(self.out)
         self.assertEqual(len(manifest.cuts), 2)
-        found = table(self.out, cuts="true", failOnDataLoss="false")
-        self.assertEqual({row["confirmed"] for row in found}, {False})
+        rows = table(self.out, cuts="true", failOnDataLoss="false")
+        self.assertEqual({row["confirmed"] for row in rows}, {False})
         self.assertEqual(
-            [row["source_file"] for row in found],
-            [f"{self.out}/{cut.path}" for cut, rows in zip(manifest.cuts, (first, second), strict=True) for _ in rows],
+            [row["source_file"] for row in rows],
+            [f"{self.out}/{cut.path}" for cut, some in zip(manifest.cuts, (first, second), strict=True) for _ in some],
         )
-        plain = [{name: value for name, value in row.items() if name not in WITHOUT} for row in found]
+        plain = [{name: value for name, value in row.items() if name not in WITHOUT} for row in rows]
         self.assert_rows(plain, [*first, *second])  # type: ignore[arg-type]
         some = table(self.out, ("topic",), cuts="true", topics="A")
         self.assertEqual(len(some), sum(row["topic"] == "A" for row in (*first, *second)))
         self.assertTrue(some)
-        self.assertEqual(count(str(self.out), cuts="true"), len(found))
-        rows = load(session(), str(self.out), ("phys_offset",), {"cuts": "true", "partitionBytes": "1"}).collect()
-        self.assertEqual(sorted(row[0] for row in rows), sorted(row["phys_offset"] for row in found))
+        self.assertEqual(count(str(self.out), cuts="true"), len(rows))
+        loaded = load(session(), str(self.out), ("phys_offset",), {"cuts": "true", "partitionBytes": "1"}).collect()
+        self.assertEqual(sorted(row[0] for row in loaded), sorted(row["phys_offset"] for row in rows))
 
     def test_none(self) -> None:
         self.store.export(self.out)
@@ -98,6 +102,55 @@ class CutTests(Case):
         path.write_bytes(data[:-1])
         with self.assertRaisesRegex(Exception, "ends before what the manifest says"):
             table(self.out, ("topic",), cuts="true")
+
+    def test_rot_in_what_goes(self) -> None:
+        """A byte rotted among what is taken back: the export goes on, and the cut is a table but for that record."""
+        for record, field in ((45, 4), (45, 35), (59, 2), (59, -4)):
+            with self.subTest(record=record, field=field):
+                store = self.KIND(self.root / f"store-{record}{field}")
+                out = self.root / f"out-{record}{field}"
+                store.new_master(1)
+                store.append([made(self.chance) for _ in range(60)])
+                store.export(out)
+                places = sorted(store.records)
+                path = out / store.LAYOUT / f"{places[record] - places[record] % FILE_BYTES:020d}"
+                data = bytearray(path.read_bytes())
+                data[places[record] % FILE_BYTES + field] ^= 1
+                path.write_bytes(data)
+                store.cut(places[30] - store.RECORD_AT)
+                store.new_master(2)
+                store.append([made(self.chance)])
+                self.assertEqual(store.export(out).messages, 31)
+                rows = table(out, ("phys_offset", "crc_ok"), cuts="true", onCorrupt="row")
+                self.assertEqual([row["phys_offset"] for row in rows], places[30:])
+                bad = [row["phys_offset"] for row in rows if not row["crc_ok"]]
+                self.assertLessEqual(set(bad), {places[record], places[record - 1]})
+
+    def test_epochs_of_a_run_that_ended_early(self) -> None:
+        """What was copied has the epoch of its master, though the run's last step was never done; so has its cut."""
+        self.store.export(self.out)
+        first = self.store.end
+        self.store.new_master(2)
+        self.grow(150)
+        source = found(ReadingDisk(), str(self.store.root))
+        exporter = Exporter(source, PosixDisk(), str(self.out), lambda: self.store.now_ms)
+        with (
+            mock.patch.object(exporter, "_finish", side_effect=KeyboardInterrupt),
+            self.assertRaises(KeyboardInterrupt),
+        ):
+            for _ in exporter.run(Identity("c", "b", 1), "r"):
+                pass
+        rows = table(self.out, ("phys_offset", "epoch"), onlyConfirmed="false")
+        self.assertEqual({row["epoch"] for row in rows if row["phys_offset"] >= first}, {2})
+        at = sorted(self.store.records)[40]
+        wanted = {place: 1 if place < first else 2 for place in self.store.records if place >= at}
+        self.store.cut(at - self.store.RECORD_AT)
+        self.store.epochs = [each for each in self.store.epochs if each.start_offset < at]
+        self.store.new_master(3)
+        self.grow(5)
+        self.store.export(self.out)
+        rows = table(self.out, ("phys_offset", "epoch"), cuts="true")
+        self.assertEqual({row["phys_offset"]: row["epoch"] for row in rows}, wanted)
 
     def test_streams_have_none(self) -> None:
         self.store.export(self.out)
@@ -127,9 +180,9 @@ class CutTests(Case):
         self.store.export(self.out)
         self.store.export(self.root / "out-b", "b", 2)
         gone = [row for row in lost if row not in again]
-        found = audit(session(), "unclean", f"{self.root}/out*").collect()
+        rows = audit(session(), "unclean", f"{self.root}/out*").collect()
         self.assertEqual(
-            sorted((row["phys_offset"], row["topic"], row["uniq_key"], row["epoch"], row["replica"]) for row in found),
+            sorted((row["phys_offset"], row["topic"], row["uniq_key"], row["epoch"], row["replica"]) for row in rows),
             sorted((row["phys_offset"], row["topic"], row["uniq_key"], row["epoch"], "r") for row in gone),  # type: ignore[type-var]
         )
         self.assertEqual(read(session(), str(self.root / "out-b"), ("topic",), cuts="true").count(), 0)

@@ -151,6 +151,9 @@ class FigureTests(unittest.TestCase):
         self.assertEqual(
             {(r["consumer_group"], r["topic"], r["queue_id"]): tuple(r)[4:] for r in rows}, wanted, f"seed {self.seed}"
         )
+        store.export(self.root / "b", "b", 2)
+        both = figures.figure(session(), "consumer_lag", str(self.root / "[ab]"), replica="b")
+        self.assertEqual({row["replica"] for row in both.collect()}, {"b"})
         (Path(path) / "config" / "consumerOffset.json").write_text('{"offsetTable":{"nobody":{}}}')
         with self.assertRaisesRegex(CorruptStore, "no topic@group"):
             figures.figure(session(), "consumer_lag", path)

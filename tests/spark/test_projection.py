@@ -16,6 +16,7 @@ from rocketha.export.manifest import BLOCK_BYTES
 from rocketha_spark import projection
 from rocketha_spark.audits import audit
 from rocketha_spark.counts import count
+from rocketha_spark.exports import opened
 from rocketha_spark.figures import figure
 from rocketha_spark.read import read
 from rocketha_spark.source import load
@@ -119,7 +120,7 @@ class ProjectionTests(unittest.TestCase):
         self.assertEqual(self.project(), len(self.segments()) - len(kept))
         self.assertEqual(self.files(self.assert_same()), self.segments())
         self.assertEqual(self.project(), 0)
-        self.assertEqual(len(list((self.out / "projection").iterdir())), len(self.segments()))
+        self.assertEqual(len(list((self.out / "projection").glob("[0-9]*"))), len(self.segments()))
 
     def test_a_log_that_was_cut(self) -> None:
         """The records that stand there now are found, not those that stood there."""
@@ -201,6 +202,24 @@ class ProjectionTests(unittest.TestCase):
         place = sorted(self.store.records)[50]
         table = self.assert_same(startingOffsets=str(place))
         self.assertEqual(table.count(), len(self.store.records) - 50)
+
+    def test_one_run_at_a_time(self) -> None:
+        self.fill(records=20)
+        with projection._locked(opened(str(self.out))[0]), self.assertRaisesRegex(ConfigError, "another run writes"):
+            self.project()
+        self.assertEqual(self.project(), len(self.segments()))
+
+    def test_kinds_of_offsets(self) -> None:
+        """A kind without offsets says nothing, also where a part is read from the log."""
+        self.store = LedgerStore(self.root / "store", 64 << 10)
+        self.store.append([logs.any_record(self.chance) for _ in range(200)])
+        self.store.confirm(self.store.end)
+        self.export()
+        self.project()
+        shutil.rmtree(sorted((self.out / "projection").iterdir())[-1])
+        for kind in ("ledger", "queue"):
+            table = self.assert_same(offsetKind=kind)
+            self.assertTrue(0 < len(self.files(table)) < len(self.segments()))
 
     def test_no_export(self) -> None:
         with self.assertRaises(ConfigError):

@@ -81,6 +81,16 @@ class QueryTests(Case):
         self.run_once()
         self.assert_delivered(self.bodies())
 
+    def test_another_begin_under_a_checkpoint(self) -> None:
+        """The checkpoint says where it goes on."""
+        self.grow(60)
+        places = sorted(self.store.records)
+        self.run_once(startingOffsets=str(places[10]))
+        self.grow(60)
+        self.run_once(startingOffsets=str(sorted(self.store.records)[90]))
+        wanted = {at: body for at, body in self.bodies().items() if at >= places[10]}
+        self.assert_delivered(wanted)
+
     def test_a_batch_again(self) -> None:
         """What a run that died had begun is read anew, the same records and no others."""
         self.grow(100)

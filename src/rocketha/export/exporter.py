@@ -239,7 +239,7 @@ class Exporter:
         at = next(index for index, each in enumerate(manifest.segments) if each.base <= parted < each.end)
         segment, before = manifest.segments[at], manifest.segments[:at]
         kept, gone = self._split(segment, parted)
-        left = (*before, kept) if kept.messages or not before else before
+        left = (*before, kept) if kept.end > kept.begin or not before else before
         behind = (gone, *manifest.segments[at + 1 :])
         path = f"cuts/{kept.end:020d}-{manifest.end:020d}-{len(manifest.cuts)}"
         self._write_new(f"{path}.offsets", [self._read_offsets(each) for each in behind])
@@ -274,10 +274,7 @@ class Exporter:
             tally.add(unit)
         tally.blank = False
         kept = tally.segment(size)
-        rest = Tally(Segment(segment.base, kept.end, kept.end, kept.end, False), kept.last_index, tally.term)
-        for unit in self._layout.units(data[kept.end - segment.begin :], rest, segment.base + size - kept.end, True):
-            rest.add(unit)
-        return kept, attrs.evolve(rest.segment(size), end=segment.end, full=segment.full)
+        return kept, _rest(segment, kept)
 
     def _read_offsets(self, segment: Segment) -> bytes:
         """Of its last messages, as many as it has."""
@@ -345,6 +342,8 @@ class Exporter:
             within(manifest.blocks, segment.end - segment.end % BLOCK_BYTES),
         )
         digests.add(self._exported(digests.end, segment.end))
+        said = attrs.evolve(manifest, segments=(attrs.evolve(segment, end=limit),))  # before what is read is cut
+        said = attrs.evolve(said, epochs=self._source.epochs(said))
         theirs = self._source.disk.open(path)
         try:
             log, offsets = self._open(self._log_path(segment.base)), self._open(self._offsets_path(segment.base))
@@ -380,8 +379,8 @@ class Exporter:
         if made.records_end > made.begin or made.full:
             self._target.sync_dir(f"{self._directory}/{self._source.layout}")
             self._target.sync_dir(f"{self._directory}/offsets")
-            epochs = self._epochs(manifest, made.end, tally.terms)
-            self._save(attrs.evolve(manifest, segments=(*before, made), blocks=digests.blocks(), epochs=epochs))
+            grown = attrs.evolve(manifest, segments=(*before, made), blocks=digests.blocks())
+            self._save(attrs.evolve(grown, epochs=self._epochs(said, made.end, tally.terms)))
         if looks == LOOKS:  # what was good before it is saved
             raise CorruptStore(path, made.records_end - made.base, problem or "the file ends within a record")
 
@@ -395,7 +394,7 @@ class Exporter:
     def _epochs(self, manifest: Manifest, end: int, more: Sequence[tuple[int, int]] = ()) -> tuple[EpochRange, ...]:
         """Of the log up to ``end``: terms, as entries say them; of other logs the store says it in the end."""
         if self._source.layout != DLEDGER:
-            return manifest.epochs
+            return tuple(attrs.evolve(each, end=min(each.end, end)) for each in manifest.epochs if each.start < end)
         known = [(each.epoch, each.start) for each in manifest.epochs if each.start < end]
         starts = [*known, *more]
         untils = (*(start for _, start in starts[1:]), end)
@@ -462,3 +461,20 @@ class Exporter:
     def _save(self, manifest: Manifest) -> None:
         atomic_file.save(self._target, f"{self._directory}/{NAME}", encode(manifest), backup=False)
         self.manifest = manifest
+
+
+def _rest(segment: Segment, kept: Segment) -> Segment:
+    """What a segment has besides what was kept of it.  Nothing of it is read: it may be damaged.  Counts are exact,
+    times and queue offsets those of the whole segment."""
+    before = {(each.topic, each.queue_id): each.messages for each in kept.queues}
+    queues = (
+        attrs.evolve(each, messages=each.messages - before.get((each.topic, each.queue_id), 0))
+        for each in segment.queues
+    )
+    return attrs.evolve(
+        segment,
+        begin=kept.end,
+        messages=segment.messages - kept.messages,
+        corrupt=segment.corrupt - kept.corrupt,
+        queues=tuple(each for each in queues if each.messages),
+    )

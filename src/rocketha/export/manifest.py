@@ -22,6 +22,7 @@ No counterpart in Java.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -35,6 +36,8 @@ COMMITLOG, DLEDGER = "commitlog", "dledger"
 """Layouts of a log's files."""
 BLOCK_BYTES = 4 << 20
 """Of the log, from a multiple of itself on."""
+OFFSET_MAX = (1 << 63) - 1
+_CUT_PATH = re.compile(r"cuts/[0-9]{20}-[0-9]{20}(-[0-9]{1,9})?")
 FILE_BYTES_MAX = 256 << 20
 """A longer manifest is not believed; a terabyte of log with 1,000 queues in each file has one of 120 MB."""
 
@@ -254,6 +257,12 @@ def contradiction(manifest: Manifest) -> str | None:
         return "no file size"
     if manifest.layout not in (COMMITLOG, DLEDGER):
         return f"no layout {manifest.layout!r}"
+    paths = {each.path for each in manifest.cuts}
+    if len(paths) < len(manifest.cuts) or not all(map(_CUT_PATH.fullmatch, paths)):
+        return "cuts whose paths are none of an export"
+    for epochs in (manifest.epochs, *(each.epochs for each in manifest.cuts)):
+        if any(not -1 <= each.epoch < 1 << 31 for each in epochs):
+            return "an epoch that is none"
     for each in manifest.cuts:
         if each.segments and (each.segments[0].begin, each.segments[-1].end) != (each.begin, each.end):
             return f"the cut at {each.begin} has segments of other places"
@@ -280,6 +289,10 @@ def _of_segments(segments: Sequence[Segment], file_size: int) -> str | None:
             return f"segment {segment.base} with bytes {segment.begin} to {segment.end}"
         if before is not None and (not before.full or segment.begin != before.end):
             return f"segment {segment.base} does not follow {before.base}"
+        if not (segment.base >= 0 and limit <= OFFSET_MAX and 0 <= segment.corrupt <= segment.messages):
+            return f"segment {segment.base} with {segment.corrupt} of {segment.messages} messages damaged"
+        if segment.messages > segment.records_end - segment.begin or any(each.messages < 1 for each in segment.queues):
+            return f"segment {segment.base} counts {segment.messages} messages in too few bytes, or queues without any"
         if sum(queue.messages for queue in segment.queues) != segment.messages:
             return f"segment {segment.base} counts {segment.messages} messages, its queues have others"
         before = segment
