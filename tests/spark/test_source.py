@@ -110,7 +110,7 @@ class SourceTests(unittest.TestCase):
 
     def test_wrong_options(self) -> None:
         for option, value, says in (
-            ("topic", "A", "no option 'topic'; there are path, replica, topics"),
+            ("topic", "A", "no option 'topic'; there are path, replica, cuts, topics"),
             ("onCorrupt", "ignore", "onCorrupt is one of fail, row, skip"),
             ("onlyConfirmed", "1", "onlyConfirmed is true or false"),
             ("partitionBytes", "-1", "partitionBytes is a number of bytes"),
