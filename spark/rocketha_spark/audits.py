@@ -149,7 +149,7 @@ def unclean(table: DataFrame, cuts: DataFrame) -> DataFrame:
 
     :param cuts: the table with the option ``cuts``.
     """
-    kept = table.select("topic", "uniq_key").where("uniq_key is not null").distinct()
+    kept = queued(table).select("topic", "uniq_key")
     lost = queued(cuts).join(kept, ["topic", "uniq_key"], "left_anti")
     return lost.select(*COLUMNS["unclean"]).drop("sys_flag")
 
@@ -196,5 +196,5 @@ def audit(spark: SparkSession, name: str, path: str, **options: str) -> DataFram
     options = {"onCorrupt": "row", **options}
     if name == "unclean":
         table = read(spark, path, COLUMNS["unkept"], **options)
-        return unclean(queued(table), read(spark, path, COLUMNS[name], **{**options, "cuts": "true"}))
+        return unclean(table, read(spark, path, COLUMNS[name], **{**options, "cuts": "true"}))
     return AUDITS[name](read(spark, path, COLUMNS[name], **options))

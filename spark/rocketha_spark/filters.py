@@ -1,6 +1,8 @@
 """What of Spark's filters a reader can use: bounds that pass over segments, and rows before columns are made of them.
 
-Spark evaluates every filter again, so a reader need not drop all rows that do not match; it must keep all that do.
+Of a query's filters Spark evaluates every one again, so bounds made of them need not say all that the filters do.
+Nobody evaluates options again: a reader drops every record outside of its bounds, but for what is no record, whose
+place alone is known.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def pieces(
         low, high = max(begin, segment.begin), min(end, segment.records_end)
         passed = before >= bounds.index_high - 1 or segment.last_index < bounds.index_low
         before = segment.last_index
-        if max(low, first) < high and not passed and may_have(segment, options, bounds):
+        if max(low, first) < high and not passed and _may_have(segment, options, bounds):
             yield from _split(export, number, segment, low, high, options.partition_bytes)
 
 
@@ -100,8 +100,7 @@ def packed(planned: Iterable[Piece], size: int) -> Iterator[tuple[Piece, ...]]:
         yield tuple(some)
 
 
-def may_have(segment: Segment, options: Options, bounds: Bounds) -> bool:
-    """Whether a segment may have records of the topics, times and queues that are asked for."""
+def _may_have(segment: Segment, options: Options, bounds: Bounds) -> bool:
     if not segment.messages:
         return False
     queues = segment.queues
