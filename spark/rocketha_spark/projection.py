@@ -156,32 +156,34 @@ class _Stretch:
     high: int
 
     @functools.cached_property
-    def there(self) -> tuple[Segment, ...]:
-        """The segments that are read from a projection."""
+    def there(self) -> dict[int, str]:
+        """Of the segments that are read from a projection, by their bases, its directories."""
         if not os.path.isdir(f"{self.export.directory}/{DIRECTORY}"):
-            return ()
-        return tuple(each for each in self._asked() if not each.corrupt and _whole(_directory(self.export, each)))
+            return {}
+        found = {each.base: _directory(self.export, each) for each in self.asked() if not each.corrupt}
+        return {base: directory for base, directory in found.items() if _whole(directory)}
 
     def between(self) -> Iterator[tuple[int, int]]:
         """Stretches of the others."""
         runs: list[list[Segment]] = [[]]
-        for segment in self._asked():
-            if segment in self.there:
+        for segment in self.asked():
+            if segment.base in self.there:
                 runs.append([])
             else:
                 runs[-1].append(segment)
         for run in filter(None, runs):
             yield max(self.low, run[0].begin), min(self.high, run[-1].records_end)
 
-    def _asked(self) -> Iterator[Segment]:
+    def asked(self) -> Iterator[Segment]:
+        """The segments that have something of it."""
         for segment in self.export.manifest.segments:
             if segment.messages and segment.begin < self.high and segment.records_end > self.low:
                 yield segment
 
 
 def _of_files(spark: SparkSession, stretch: _Stretch, options: Options) -> DataFrame:
-    export, there = stretch.export, stretch.there
-    paths = (_literal(f"file://{_directory(export, segment)}") for segment in there)
+    export, there = stretch.export, [each for each in stretch.asked() if each.base in stretch.there]
+    paths = (_literal(f"file://{directory}") for directory in stretch.there.values())
     table = spark.read.schema(ddl(COLUMNS)).option("recursiveFileLookup", "true").parquet(*paths)
     manifest = export.manifest
     if stretch.low > there[0].begin:
