@@ -18,7 +18,7 @@ from rocketha.export.manifest import BLOCK_BYTES, EpochRange
 from rocketha.wire import properties as names
 from rocketha_spark import text
 from rocketha_spark.exports import Export
-from rocketha_spark.records import Ints, Records, gathered
+from rocketha_spark.records import Ints, Records
 from rocketha_spark.schema import ARROW_TYPES
 
 COMPRESSED, CODEC_BITS = 0x1, 0x700
@@ -114,7 +114,7 @@ class Columns:
             at = np.flatnonzero(sizes == width)
             if len(at):
                 order.append(at)
-                parts.append(make(gathered(self._records.data, begins[at], width), at))
+                parts.append(make(text.gathered(self._records.data, begins[at], width), at))
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
 
     def _make_born_host(self) -> pa.Array:
@@ -155,7 +155,7 @@ class Columns:
     @functools.cached_property
     def _pairs(self) -> text.Pairs:
         records = self._records
-        return text.pairs(text.decoded(text.cut_out(self._buffer, records.properties_at, records.ends)))
+        return text.pairs(self._buffer, records.properties_at, records.ends)
 
     def _make_properties(self) -> pa.Array:
         return self._pairs.maps()

@@ -22,6 +22,7 @@ from rocketha.wire import dledger
 from rocketha.wire import record as wire
 from rocketha.wire.spec.commitlog import BORN_HOST_V6, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
 from rocketha.wire.spec.dledger import MAGIC as MAGIC_ENTRY
+from rocketha_spark.text import gathered
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -117,12 +118,6 @@ class Records:
         found = [crc32(view[begin:end]) & 0x7FFFFFFF if sound else 0 for begin, end, sound in places]
         right = np.array(found, np.int64) == self.head["body_crc"]
         return np.asarray(self.sound & (right | (self.body_size == 0)))
-
-
-def gathered(data: npt.NDArray[np.uint8], at: Ints, size: int) -> npt.NDArray[np.uint8]:
-    """``size`` bytes at each place, one row a place; a place behind the end counts as the end."""
-    windows = np.lib.stride_tricks.sliding_window_view(data, size)
-    return np.ascontiguousarray(windows[np.clip(at, 0, len(windows) - 1)])
 
 
 def found(base: int, data: npt.NDArray[np.uint8], length: int, starts: Ints, in_entries: bool = False) -> Records:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import attrs
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +14,23 @@ import pyarrow.compute as pc
 from rocketha.wire import properties as names
 
 Ints = npt.NDArray[np.int64]
-_NAME_VALUE, _PAIR = names.NAME_VALUE, names.PAIR
+Bytes = npt.NDArray[np.uint8]
+_MARK, _NAME_END = names.PAIR.encode(), ord(names.NAME_VALUE)
+_MARKS = 2
+assert {_NAME_END, *_MARK} == {1, _MARKS}  # the lowest bytes but 0
+_WORD = np.dtype("<u8")
+
+
+def windows(data: Bytes, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    """What lies at each byte of some, so that many are fetched at once; the last ``itemsize - 1`` bytes have none."""
+    shape = (len(data) - kind.itemsize + 1,)
+    return np.lib.stride_tricks.as_strided(data[: kind.itemsize].view(kind), shape, (1,), writeable=False)
+
+
+def gathered(data: Bytes, at: Ints, size: int) -> Bytes:
+    """``size`` bytes at each place, one row a place; a place behind the end counts as the end."""
+    there = windows(data, np.dtype((np.void, size)))
+    return there[np.clip(at, 0, len(there) - 1)].view(np.uint8).reshape(-1, size)
 
 
 def cut_out(buffer: pa.Buffer, begins: Ints, ends: Ints) -> pa.BinaryArray:
@@ -37,68 +56,103 @@ def decoded(data: pa.BinaryArray) -> pa.StringArray:
 
 @attrs.frozen(eq=False)
 class Pairs:
-    """The properties of some records.
+    """The properties of some blocks of text, by the rules of ``rocketha.wire.properties``; each array in their order.
 
-    :ivar row: whose it is.
-    :ivar name: its name, and ``value`` its value.
-    :ivar count: of records.
+    :ivar text: the blocks, each behind a mark, and a mark behind the last.
+    :ivar blocks: where blocks begin in it, at their marks; and where the last mark is.
+    :ivar begins: where names begin; they end at ``middles``, where values begin behind a mark, up to ``ends``.
     """
 
-    row: Ints
-    name: pa.StringArray
-    value: pa.StringArray
-    count: int
+    text: Bytes
+    blocks: Ints
+    begins: Ints
+    middles: Ints
+    ends: Ints
+
+    @property
+    def count(self) -> int:
+        """Of blocks."""
+        return len(self.blocks) - 1
 
     def of(self, name: str) -> pa.StringArray:
-        """The value of a property for each record, null where there is none; of a repeated one the last counts."""
-        at = np.flatnonzero(pc.equal(self.name, name).to_numpy(zero_copy_only=False))
-        last = np.full(self.count, -1, np.int64)
-        last[self.row[at]] = at
-        return self.value.take(pa.array(last, mask=last < 0))
+        """The value of a property for each block, null where there is none; of a repeated one the last counts."""
+        at = self._named(name.encode())
+        begins, ends = self.middles[at] + 1, self.ends[at]
+        if len(at) == self.count and (begins > self.blocks[:-1]).all() and (ends <= self.blocks[1:]).all():
+            return self._cut(begins, ends)
+        block = np.searchsorted(self.blocks, begins, "right") - 1
+        value, behind, there = self.blocks[:-1].copy(), self.blocks[:-1].copy(), np.zeros(self.count, bool)
+        value[block], behind[block], there[block] = begins, ends, True
+        return pc.if_else(pa.array(there), self._cut(value, behind), None)
 
     def maps(self) -> pa.MapArray:
         """All of them."""
-        row, name, value = self.row, self.name, self.value
-        codes = name.dictionary_encode().indices.to_numpy().astype(np.int64)
-        keys = row * (int(codes.max(initial=0)) + 1) + codes
-        newest = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
-        if len(newest) < len(keys):
-            kept = np.sort(newest)
-            row, name, value = row[kept], name.take(pa.array(kept)), value.take(pa.array(kept))
+        first = np.searchsorted(self.begins, self.blocks)
+        block = np.repeat(np.arange(self.count), np.diff(first))
+        codes = self._cut(self.begins, self.middles).dictionary_encode().indices.to_numpy().astype(np.int64)
+        keys = block * (int(codes.max(initial=0)) + 1) + codes
+        kept = np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])
         offsets = np.zeros(self.count + 1, np.int32)
-        np.cumsum(np.bincount(row, minlength=self.count), out=offsets[1:])
-        return pa.MapArray.from_arrays(pa.array(offsets), name, value)
+        np.cumsum(np.bincount(block[kept], minlength=self.count), out=offsets[1:])
+        names = self._cut(self.begins[kept], self.middles[kept])
+        return pa.MapArray.from_arrays(pa.array(offsets), names, self._cut(self.middles[kept] + 1, self.ends[kept]))
+
+    def _cut(self, begins: Ints, ends: Ints) -> pa.StringArray:
+        return decoded(cut_out(pa.py_buffer(self.text), begins, ends))
+
+    @functools.cached_property
+    def _last_bytes(self) -> npt.NDArray[np.uint64]:
+        """The bytes before each middle, as one number: of short names with the mark before them."""
+        return windows(self.text, _WORD)[self.middles - _WORD.itemsize]
+
+    def _named(self, name: bytes) -> Ints:
+        """Which pairs have a name."""
+        asked = (_MARK + name)[-_WORD.itemsize :]
+        beside = _WORD.itemsize - len(asked)
+        at: Ints = np.flatnonzero(self._last_bytes >> np.uint64(8 * beside) == int.from_bytes(asked, "little"))
+        if len(name) < _WORD.itemsize:
+            return at
+        at = at[self.middles[at] - self.begins[at] == len(name)]
+        for place, byte in enumerate(name[: -_WORD.itemsize]):
+            at = at[self.text[self.begins[at] + place] == byte]
+        return at
 
 
-def _pieces(data: pa.StringArray, mark: str) -> tuple[Ints, pa.StringArray]:
-    """What stands between marks, and of which entry each piece is."""
-    split = pc.split_pattern(data, mark)
-    row = pc.list_parent_indices(split).to_numpy().astype(np.int64)
-    return row, split.flatten()
+def pairs(buffer: pa.Buffer, begins: Ints, ends: Ints) -> Pairs:
+    """The properties of blocks that lie in a buffer, as :func:`cut_out` takes them, each behind a byte of no block."""
+    text, blocks = _marked(cut_out(buffer, begins - 1, ends))
+    marks = np.flatnonzero(text - np.uint8(1) < _MARKS)
+    kind = text[marks]
+    opening = np.flatnonzero(kind[1:] < kind[:-1])  # a mark of pairs with a mark of a name next
+    behind = opening + 2
+    longer = np.flatnonzero(kind[behind] == _NAME_END)  # values with such marks in them
+    if len(longer):
+        between = np.flatnonzero(kind == _MARK[0])
+        behind[longer] = between[np.searchsorted(between, behind[longer])]
+    found = Pairs(text, blocks, marks[opening] + 1, marks[opening + 1], marks[behind])
+    kept = (found.middles > found.begins) & (found.ends > found.middles + 1)
+    if kept.all():
+        return found
+    return attrs.evolve(found, begins=found.begins[kept], middles=found.middles[kept], ends=found.ends[kept])
 
 
-def pairs(data: pa.StringArray) -> Pairs:
-    """The properties of blocks of text, by the rules of ``rocketha.wire.properties``."""
-    row, piece = _pieces(data, _PAIR)
-    middle = pc.find_substring(piece, _NAME_VALUE).to_numpy(zero_copy_only=False).astype(np.int64)
-    size = pc.binary_length(piece).to_numpy(zero_copy_only=False).astype(np.int64)
-    kept = np.flatnonzero((middle > 0) & (middle < size - 1))
-    row, piece, middle = row[kept], piece.take(pa.array(kept)), middle[kept]
-    buffers = piece.buffers()
-    offsets = np.frombuffer(buffers[1], np.int32)[piece.offset : piece.offset + len(piece) + 1].astype(np.int64)
-    text = buffers[2] if buffers[2] is not None else pa.py_buffer(b"")
-    begins, ends = offsets[:-1], offsets[1:]
-    return Pairs(
-        row,
-        cut_out(text, begins, begins + middle).cast(pa.string()),
-        cut_out(text, begins + middle + 1, ends).cast(pa.string()),
-        len(data),
-    )
+def _marked(data: pa.BinaryArray) -> tuple[Bytes, Ints]:
+    """Blocks whose first bytes do not matter, as ``text`` and ``blocks`` of :class:`Pairs`; and with a word before."""
+    blocks, values = np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    if len(data):
+        blocks = np.frombuffer(data.buffers()[1], np.int32)[: len(data) + 1].astype(np.int64)
+        values = np.frombuffer(data.buffers()[2], np.uint8)[: blocks[-1]]
+    text = np.zeros(_WORD.itemsize + len(values) + 1, np.uint8)
+    text[_WORD.itemsize : -1] = values
+    blocks += _WORD.itemsize
+    text[blocks] = _MARK[0]
+    return text, blocks
 
 
 def words(data: pa.StringArray) -> pa.ListArray:
     """What stands between spaces, without empty words; null where the text is."""
-    row, piece = _pieces(data, " ")
+    split = pc.split_pattern(data, " ")
+    row, piece = pc.list_parent_indices(split).to_numpy().astype(np.int64), split.flatten()
     kept = np.flatnonzero(pc.binary_length(piece).to_numpy(zero_copy_only=False) > 0)
     offsets = np.zeros(len(data) + 1, np.int32)
     np.cumsum(np.bincount(row[kept], minlength=len(data)), out=offsets[1:])
@@ -108,7 +162,7 @@ def words(data: pa.StringArray) -> pa.ListArray:
 _HEX = np.array([f"{value:02X}".encode() for value in range(256)], "S2").view(np.uint8).reshape(256, 2)
 
 
-def hexadecimal(data: npt.NDArray[np.uint8]) -> pa.StringArray:
+def hexadecimal(data: Bytes) -> pa.StringArray:
     """Rows of bytes as upper-case hex."""
     count, width = data.shape
     text = np.ascontiguousarray(_HEX[data])
