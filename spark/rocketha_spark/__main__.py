@@ -24,6 +24,8 @@ from rocketha_spark.read import read
 SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.driver.extraJavaOptions": "-Darrow.enable_null_check_for_get=false",
+    "spark.executor.extraJavaOptions": "-Darrow.enable_null_check_for_get=false",
 }
 """Where a user says nothing of them; docs/spark.rst, Speed."""
 FIGURES = (*figures.FIGURES, "consumer_lag")

@@ -16,7 +16,7 @@ NAMES = (
     "partitionBytes", "minPartitions", "pushFilters", "failOnDataLoss", "maxBytesPerTrigger", "offsetKind",
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
 )  # fmt: skip
-PARTITION_BYTES = 128 << 20
+PARTITION_BYTES = 256 << 20
 
 
 @attrs.frozen
