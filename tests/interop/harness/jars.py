@@ -131,11 +131,13 @@ def java_command(
     sources: Path | None = None,
 ) -> list[str]:
     """The command line that runs class `main`. `quick` asks for the fast compiler only: right for short-lived
-    programs."""
+    programs. What it unpacks goes to `home`, which is made if it is not there."""
+    home.mkdir(parents=True, exist_ok=True)
     path = f"{jars()}/*" if sources is None else f"{classes(sources)}:{jars()}/*"
     tuning = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if quick else []
     limits = [f"-Xms{min(heap_mb, 128)}m", f"-Xmx{heap_mb}m", "-XX:MaxDirectMemorySize=512m"]
-    return [java(), *limits, *tuning, "-Xshare:auto", *JVM_FLAGS, f"-Duser.home={home}", *flags, "-cp", path, main]
+    places = [f"-Duser.home={home}", f"-Djava.io.tmpdir={home}"]
+    return [java(), *limits, *tuning, "-Xshare:auto", *JVM_FLAGS, *places, *flags, "-cp", path, main]
 
 
 if __name__ == "__main__":

@@ -199,6 +199,24 @@ public final class Load {
 
     // ---- reading all, afterwards
 
+    interface Question<T> {
+        T ask() throws Exception;
+    }
+
+    /** Asks until it is answered: the route may have no master just now. */
+    static <T> T again(long end, Question<T> question) throws Exception {
+        while (true) {
+            try {
+                return question.ask();
+            } catch (Exception e) {
+                if (System.currentTimeMillis() > end) {
+                    throw e;
+                }
+                LockSupport.parkNanos(50_000_000L);
+            }
+        }
+    }
+
     static JSONObject read(JSONObject q) throws Exception {
         PrintWriter out = file(q);
         DefaultMQPullConsumer c = new DefaultMQPullConsumer(q.getString("group"));
@@ -209,9 +227,9 @@ public final class Load {
         long n = 0;
         long end = System.currentTimeMillis() + q.getLongValue("limit_ms", 120_000);
         try {
-            for (MessageQueue mq : c.fetchSubscribeMessageQueues(q.getString("topic"))) {
-                long at = c.minOffset(mq);
-                long max = c.maxOffset(mq);
+            for (MessageQueue mq : again(end, () -> c.fetchSubscribeMessageQueues(q.getString("topic")))) {
+                long at = again(end, () -> c.minOffset(mq));
+                long max = again(end, () -> c.maxOffset(mq));
                 while (at < max) {
                     if (System.currentTimeMillis() > end) {
                         throw new IllegalStateException("not read in time: " + mq + " at " + at + " of " + max);
