@@ -21,11 +21,12 @@ from rocketha_spark.parquet import to_parquet
 from rocketha_spark.projection import project
 from rocketha_spark.read import read
 
+_ARROW = "-Darrow.enable_null_check_for_get=false"
 SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
-    "spark.driver.extraJavaOptions": "-Darrow.enable_null_check_for_get=false",
-    "spark.executor.extraJavaOptions": "-Darrow.enable_null_check_for_get=false",
+    "spark.driver.extraJavaOptions": _ARROW,
+    "spark.executor.extraJavaOptions": _ARROW,
 }
 """Where a user says nothing of them; docs/spark.rst, Speed."""
 FIGURES = (*figures.FIGURES, "consumer_lag")

@@ -18,8 +18,9 @@ from rocketha.export.manifest import BLOCK_BYTES, EpochRange
 from rocketha.wire import properties as names
 from rocketha_spark import text
 from rocketha_spark.exports import Export
-from rocketha_spark.records import Ints, Records
+from rocketha_spark.records import Records
 from rocketha_spark.schema import ARROW_TYPES
+from rocketha_spark.text import Bytes, Ints
 
 COMPRESSED, CODEC_BITS = 0x1, 0x700
 """sys_flag.  MessageSysFlag.COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR"""
@@ -107,7 +108,7 @@ class Columns:
             np.concatenate((hosts, places[at]), axis=1)
         ))  # fmt: skip
 
-    def _by_width(self, begins: Ints, sizes: Ints, make: Callable[[npt.NDArray[np.uint8], Ints], pa.Array]) -> pa.Array:
+    def _by_width(self, begins: Ints, sizes: Ints, make: Callable[[Bytes, Ints], pa.Array]) -> pa.Array:
         """Strings made of hosts, of 8 bytes and of 20, in the order of the records."""
         order, parts = [np.empty(0, np.int64)], [pa.array([], pa.string())]
         for width in (8, 20):
@@ -253,7 +254,7 @@ def times(ms: Ints) -> pa.Array:
     return pa.array(micros, mask=out).cast(ARROW_TYPES["store_ts"])
 
 
-def _hosts(data: npt.NDArray[np.uint8], _at: Ints) -> pa.Array:
+def _hosts(data: Bytes, _at: Ints) -> pa.Array:
     width = data.shape[1]
     fixed = pa.Array.from_buffers(pa.binary(width), len(data), [None, pa.py_buffer(np.ascontiguousarray(data))])
     encoded = fixed.dictionary_encode()

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from rocketha.errors import CorruptStore
@@ -16,8 +15,9 @@ from rocketha_spark.exports import Export
 from rocketha_spark.filters import EVERYTHING, HIGHEST, LOWEST, Bounds
 from rocketha_spark.options import Options
 from rocketha_spark.plan import Piece
-from rocketha_spark.records import PADDING_BYTES, Flags, Ints, Records, found
+from rocketha_spark.records import PADDING_BYTES, Flags, Records, found
 from rocketha_spark.schema import arrow_schema
+from rocketha_spark.text import Bytes, Ints
 
 BATCH_ROWS = 20_000
 BATCH_BYTES = 4 << 20
@@ -58,7 +58,7 @@ class _Rows:
     options: Options
     bounds: Bounds
     _chain: Chain = attrs.field(factory=Chain)
-    _buffer: npt.NDArray[np.uint8] = attrs.field(factory=lambda: np.zeros(0, np.uint8))  # columns are copies
+    _buffer: Bytes = attrs.field(factory=lambda: np.zeros(0, np.uint8))  # columns are copies
 
     def batch(self, starts: Ints, end: int) -> pa.RecordBatch:
         """Of records that lie one behind the other."""

@@ -22,9 +22,8 @@ from rocketha.wire import dledger
 from rocketha.wire import record as wire
 from rocketha.wire.spec.commitlog import BORN_HOST_V6, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
 from rocketha.wire.spec.dledger import MAGIC as MAGIC_ENTRY
-from rocketha_spark.text import gathered
+from rocketha_spark.text import Bytes, Ints, gathered
 
-Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _HEAD = wire.HEAD_LAYOUTS[0]
@@ -60,7 +59,7 @@ class Records:
     """
 
     base: int
-    data: npt.NDArray[np.uint8]
+    data: Bytes
     starts: Ints
     ends: Ints
     head: Any
@@ -120,7 +119,7 @@ class Records:
         return np.asarray(self.sound & (right | (self.body_size == 0)))
 
 
-def found(base: int, data: npt.NDArray[np.uint8], length: int, starts: Ints, in_entries: bool = False) -> Records:
+def found(base: int, data: Bytes, length: int, starts: Ints, in_entries: bool = False) -> Records:
     """The fields of records that fill a piece of log.
 
     :param base: log offset of its first byte.

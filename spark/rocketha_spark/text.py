@@ -88,14 +88,17 @@ class Pairs:
     def maps(self) -> pa.MapArray:
         """All of them."""
         first = np.searchsorted(self.begins, self.blocks)
-        block = np.repeat(np.arange(self.count), np.diff(first))
-        codes = self._cut(self.begins, self.middles).dictionary_encode().indices.to_numpy().astype(np.int64)
+        block, middles, ends = np.repeat(np.arange(self.count), np.diff(first)), self.middles, self.ends
+        name = self._cut(self.begins, middles)
+        codes = name.dictionary_encode().indices.to_numpy().astype(np.int64)
         keys = block * (int(codes.max(initial=0)) + 1) + codes
-        kept = np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])
+        newest = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
+        if len(newest) < len(keys):
+            kept = np.sort(newest)
+            block, name, middles, ends = block[kept], name.take(pa.array(kept)), middles[kept], ends[kept]
         offsets = np.zeros(self.count + 1, np.int32)
-        np.cumsum(np.bincount(block[kept], minlength=self.count), out=offsets[1:])
-        names = self._cut(self.begins[kept], self.middles[kept])
-        return pa.MapArray.from_arrays(pa.array(offsets), names, self._cut(self.middles[kept] + 1, self.ends[kept]))
+        np.cumsum(np.bincount(block, minlength=self.count), out=offsets[1:])
+        return pa.MapArray.from_arrays(pa.array(offsets), name, self._cut(middles + 1, ends))
 
     def _cut(self, begins: Ints, ends: Ints) -> pa.StringArray:
         return decoded(cut_out(pa.py_buffer(self.text), begins, ends))

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 @functools.cache
 def session() -> SparkSession:
     """It, started when it is first asked for."""
+    from rocketha_spark.__main__ import SETTINGS
     from rocketha_spark.source import RockethaSource
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -26,8 +27,7 @@ def session() -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
-        "spark.sql.python.filterPushdown.enabled": "true",
-        "spark.python.unix.domain.socket.enabled": "true",
+        **SETTINGS,
         "spark.task.maxDirectResultSize": "64m",  # larger ones go by way of the block manager, which has lost some
         "spark.log.level": "ERROR",
     }
