@@ -10,10 +10,6 @@ from collections.abc import Iterator
 from tests.tidy.source import PURE_PACKAGES, ROOT, Module, imports, module, modules, public_definitions
 
 FUNCTION_LINES_MAX = 70
-MODULE_LINES_MAX = 500
-
-# A module over the limit is here with the reason it is still one module.
-LONG_MODULES: dict[str, str] = {}
 
 # Who may import whom: a package imports only from a lower rank, or from itself. Machines (rank 2) may use each other.
 RANKS = {
@@ -130,13 +126,6 @@ class LayoutTests(unittest.TestCase):
     def test_functions_are_short(self) -> None:
         """TIGER_STYLE's 70 lines."""
         self.assert_none([each for source in modules() for each in long_functions(source)])
-
-    def test_modules_are_short(self) -> None:
-        """A module over 500 lines has two reasons to exist, unless LONG_MODULES says why not."""
-        lengths = {source.path: source.text.count("\n") for source in modules()}
-        too_long = {path for path, lines in lengths.items() if lines > MODULE_LINES_MAX}
-        self.assert_none([f"{path}: {lengths[path]} lines" for path in sorted(too_long - set(LONG_MODULES))])
-        self.assertEqual(sorted(set(LONG_MODULES) - too_long), [], "listed as long, and is not")
 
     def test_names_say_what_things_do(self) -> None:
         """No Manager, Handler, Processor, Engine, utils (Twisted's coding standard says why)."""
