@@ -53,7 +53,7 @@ install: $(VENV)/.stamp-run
 .PHONY: run
 run: $(VENV)/.stamp-run
 	@mkdir -p $(RUN_DIR)
-	@exec $(BIN)/twistd --nodaemon --pidfile= --logger rocketha.observe.logging.observer \
+	@exec $(BIN)/twistd --nodaemon --pidfile= --logger rocketha.observe.logging.console_observer \
 		rocketha-cluster --data $(RUN_DIR) --host $(HOST) \
 		--brokers $(BROKERS) --controllers $(CONTROLLERS) --namesrv-port $(NAMESRV_PORT) \
 		--broker-port $(BROKER_PORT) --controller-port $(CONTROLLER_PORT) $(RUN_FLAGS)

@@ -64,6 +64,19 @@ class LogTests(SynchronousTestCase):
         line = self.written(False, "warn", "closing {peer}", peer="x\n12:00:00 info  all is well\x1b[2J")
         self.assertRegex(line, r"^\d\d:\d\d:\d\d warn  closing x\\n12:00:00 info  all is well\\x1b\[2J\n$")
 
+    def test_a_console_shows_errors_only(self) -> None:
+        """A line each, without tracebacks, for a person; the rest is in the log file."""
+        stream = io.StringIO()
+        log = Logger(namespace="rocketha.test", observer=logging.ConsoleObserver(stream))
+        log.info("a detail")
+        log.warn("a hint")
+        log.error("the {disk} is full", disk="disk")
+        try:
+            raise ValueError("inner")
+        except ValueError:
+            log.failure("it broke")
+        self.assertRegex(stream.getvalue(), r"^\d\d:\d\d:\d\d  error: the disk is full\n[\d:]+  critical: it broke\n$")
+
     def test_secrets_are_never_written(self) -> None:
         """Neither as a field nor inside the message, nor in a mapping such as a request's extFields."""
         for as_json in (True, False):

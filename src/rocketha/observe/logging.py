@@ -26,7 +26,7 @@ from typing import Any, TextIO
 import attrs
 import orjson
 import txaio
-from twisted.logger import ILogObserver, LogLevel, formatEvent
+from twisted.logger import ILogObserver, LogLevel, LogPublisher, formatEvent
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -170,10 +170,26 @@ class LineObserver:
         return orjson.dumps(record).decode("utf-8") + "\n"
 
     def _readable(self, event: Mapping[str, Any], level: str) -> str:
-        moment = _moment(event).astimezone().strftime("%H:%M:%S")
-        text = f"{moment} {level:5} {self._message(event, fields_of(event))}\n"
+        text = f"{_time_of_day(event)} {level:5} {self._message(event, fields_of(event))}\n"
         failure = event.get("log_failure")
         return text if failure is None else text + str(failure.getTraceback())
+
+
+class ConsoleObserver(LineObserver):
+    """Tells a person only what went wrong, without tracebacks: the whole log is in a file.
+
+    :param stream: the terminal, or a file that a person reads.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream, as_json=False)
+
+    @staticmethod
+    def _wanted(event: Mapping[str, Any], level: str) -> bool:
+        return LEVELS.index(level) <= LEVELS.index("error") and LineObserver._wanted(event, level)
+
+    def _readable(self, event: Mapping[str, Any], level: str) -> str:
+        return f"{_time_of_day(event)}  {level}: {self._message(event, fields_of(event))}\n"
 
 
 def lasting(call: Callable[[], object], what: str) -> Callable[[], bool]:
@@ -202,6 +218,10 @@ def _moment(event: Mapping[str, Any]) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 
+def _time_of_day(event: Mapping[str, Any]) -> str:
+    return _moment(event).astimezone().strftime("%H:%M:%S")
+
+
 def json_observer() -> LineObserver:
     """For ``twistd --logger``: JSON lines on standard error."""
     return LineObserver(sys.stderr, as_json=True)
@@ -210,6 +230,16 @@ def json_observer() -> LineObserver:
 def text_observer() -> LineObserver:
     """For ``twistd --logger``: readable lines on standard error."""
     return LineObserver(sys.stderr, as_json=False)
+
+
+def console_observer() -> LineObserver:
+    """For ``twistd --logger`` beside ``--log-file``: errors as readable lines on standard error."""
+    return ConsoleObserver(sys.stderr)
+
+
+def no_observer() -> ILogObserver:
+    """For ``twistd --logger`` beside ``--log-file``, where standard error is that file."""
+    return LogPublisher()
 
 
 def observer() -> LineObserver:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -42,14 +43,16 @@ class Group:
         self.test = test
         first = ports.block(3 + brokers)
         self.namesrv, self.controller, self.broker = first, first + 10, first + 20
-        self.out, self.log = data.parent / f"out-{first}", data.parent / f"log-{first}"
-        command = [str(BIN / "twistd"), "--nodaemon", "--pidfile=", "--logger", "rocketha.observe.logging.observer"]
+        self.out, self.errors = data.parent / f"out-{first}", data.parent / f"errors-{first}"
+        self.log = data / "log" / "cluster"
+        command = [str(BIN / "twistd"), "--nodaemon", "--pidfile="]
+        command += ["--logger", "rocketha.observe.logging.console_observer"]
         command += ["rocketha-cluster", "--data", str(data), "--brokers", str(brokers), "--controllers"]
         command += [str(controllers), "--namesrv-port", str(self.namesrv), "--broker-port", str(self.broker)]
         command += ["--controller-port", str(self.controller), *more]
         command += ["--set", "mappedFileSizeCommitLog=8388608", "--set", "maxMessageSize=1048576"]
-        with open(self.out, "wb") as out, open(self.log, "wb") as log:
-            self.process = subprocess.Popen(command, cwd=data.parent, stdout=out, stderr=log)
+        with open(self.out, "wb") as out, open(self.errors, "wb") as errors:
+            self.process = subprocess.Popen(command, cwd=data.parent, stdout=out, stderr=errors)
         test.addCleanup(self.end)
 
     def wait_for(self, pattern: str) -> re.Match[str]:
@@ -60,7 +63,7 @@ class Group:
             if found is not None:
                 return found
             over = time.monotonic() > deadline or self.process.poll() is not None
-            self.test.assertFalse(over, f"{pattern}\n{self.out.read_text()}\n{self.log.read_text()}")
+            self.test.assertFalse(over, f"{pattern}\n{self.out.read_text()}\n{self.errors.read_text()}")
             time.sleep(0.02)
 
     def words(self) -> str:
@@ -70,6 +73,8 @@ class Group:
 
     def pids(self) -> list[int]:
         """Of all processes that it ever started."""
+        if not self.log.exists():
+            return []
         return [int(pid) for pid in re.findall(r"is process (\d+)", self.log.read_text(encoding="utf-8"))]
 
     def wait_until_gone(self) -> None:
@@ -143,6 +148,13 @@ class GroupTests(unittest.TestCase):
         self.assertIn(group.stop(signal.SIGTERM), (0, -signal.SIGTERM))
         self.assertEqual([pid for pid in group.pids() if alive(pid)], [])
         self.assertEqual(sorted(self.data.glob("*/abort")), [])
+        self.assertEqual((group.out.read_text().count("{"), group.errors.read_text()), (0, ""), "a person reads these")
+        logs = sorted(path.name for path in (self.data / "log").iterdir())
+        members = [f"{kind}-{number}" for kind in ("broker", "controller") for number in (1, 2, 3)]
+        self.assertEqual(logs, sorted(["cluster", *members]))
+        for path in (self.data / "log").iterdir():
+            for line in path.read_text().splitlines():
+                json.loads(line)
 
     def test_nothing_outlives_a_killed_parent(self) -> None:
         """kill -9 of the parent: all stop by themselves, cleanly."""
@@ -167,7 +179,7 @@ class GroupTests(unittest.TestCase):
         group.stop(signal.SIGTERM)
         refused = Group(self, self.data, 1, 0)
         self.assertEqual(refused.process.wait(PATIENCE_S), 1)
-        self.assertIn("--brokers 2 --controllers 1", refused.out.read_text() + refused.log.read_text())
+        self.assertIn("--brokers 2 --controllers 1", refused.out.read_text() + refused.errors.read_text())
 
     def test_a_taken_port_ends_all(self) -> None:
         """Exit code 1 and a line that says whose; the other processes are stopped."""
@@ -177,6 +189,6 @@ class GroupTests(unittest.TestCase):
             port = taken.getsockname()[1]
             second = Group(self, self.work / "other", 2, 1, "--controller-port", str(port))
             self.assertEqual(second.process.wait(PATIENCE_S), 1)
-        self.assertRegex(second.log.read_text(), rf"controller-1 ended: exit code 1: .*{port}")
+        self.assertRegex(second.errors.read_text(), rf"critical: ending: controller-1 ended: exit code 1: .*{port}")
         second.wait_until_gone()
         self.assertEqual(group.rocketha("send", "T", "a").count("SEND_OK"), 1)

@@ -6,7 +6,7 @@ Decides what a directory that was used before may be used for; starts nothing.  
     store/                      a broker alone (--brokers 1 --controllers 0)
     broker-1/, broker-2/ ...    the replicas of a group
     controller-1/ ...           its controllers
-    log/                        what the processes of a group log
+    log/                        what each process logs; the parent's, or a broker alone's, is log/cluster
 
 A broker alone knows nothing of epochs, so its directory and a group's are never mixed: what it kept becomes the first
 replica's, once and for all, and a group's directory is refused to a broker alone.
@@ -27,6 +27,7 @@ from rocketha.store.posix_disk import PosixDisk
 
 BROKERS_MAX = 9
 CONTROLLERS_MAX = 9
+LOG_DIRECTORY = "log"
 BROKER_PORTS = 10
 """From one broker's port to the next: each has a fast port 2 below and an HA port 1 above."""
 
@@ -97,7 +98,7 @@ class Layout:
     @property
     def log_directory(self) -> str:
         """Where each process has a file of its name."""
-        return os.path.join(self.data, "log")
+        return os.path.join(self.data, LOG_DIRECTORY)
 
     def broker_plans(self) -> list[Plan]:
         """The replicas."""

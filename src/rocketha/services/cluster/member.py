@@ -1,7 +1,7 @@
 """One process of a group: started, started again when it ends or could not be started, stopped in the end.
 
 What it must not know: what the process does, and who the master is.  What the process writes goes to a file, not
-through this process, so that it never waits for us.
+through this process, so that it never waits for us; the process itself rotates it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ STEADY_S = 10.0
 
 HURRY_S = 5.0
 """After so long a process that was told to stop is told again: a broker does not stay for its clients then."""
-
-LOG_BYTES_MAX = 16 << 20
-"""A log that is longer when its process is started is put aside, as NAME.old."""
 
 LOG_END_BYTES = 64 << 10
 
@@ -101,7 +98,8 @@ class Member:
     def _spawn(self) -> None:
         os.makedirs(self.plan.directory, exist_ok=True)
         arguments = [sys.executable, "-m", "rocketha.services.cluster.child", "--nodaemon", "--pidfile="]
-        arguments += ["--logger", "rocketha.observe.logging.json_observer", *self.plan.arguments]
+        arguments += ["--logger", "rocketha.observe.logging.no_observer", *self.plan.arguments]
+        arguments += ["--log-file", self.log_path]
         with self._open_log() as log:
             self._log_begin = log.tell()
             self._process = self._reactor.spawnProcess(
@@ -110,11 +108,8 @@ class Member:
             )  # fmt: skip
 
     def _open_log(self) -> BinaryIO:
-        os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.getsize(self.log_path) > LOG_BYTES_MAX:
-                os.replace(self.log_path, f"{self.log_path}.old")
-        return open(self.log_path, "ab")
+        os.makedirs(os.path.dirname(self.log_path), mode=0o700, exist_ok=True)
+        return open(self.log_path, "ab", opener=_private)
 
     def stop(self, kill_after_s: float) -> defer.Deferred[None]:
         """SIGTERM, once more, and SIGKILL; fires when it is gone.  It is not started again."""
@@ -163,7 +158,8 @@ class Member:
         """What it logged last before it ended: its reason, where it gave one."""
         try:
             with open(self.log_path, "rb") as log:
-                log.seek(max(self._log_begin, os.path.getsize(self.log_path) - LOG_END_BYTES))
+                size = os.path.getsize(self.log_path)
+                log.seek(max(0 if size < self._log_begin else self._log_begin, size - LOG_END_BYTES))
                 lines = log.read().decode("utf-8", "replace").splitlines()
         except OSError:
             return ""
@@ -175,6 +171,10 @@ class Member:
                 if record["level"] == "critical":
                     break
         return found
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _how(value: Any) -> str:

@@ -46,6 +46,7 @@ class ClusterService(service.MultiService):
     """Nameserver and broker as one service.
 
     :param data: the directory both keep their files in, for the words at the start.
+    :param log: the file they log to, for the same.
     :param tell: where these words go.
     :ivar served: fires when the broker is registered and clients can find it.
     """
@@ -55,6 +56,7 @@ class ClusterService(service.MultiService):
         namesrv: NameServerService,
         broker: BrokerService,
         data: str,
+        log: str,
         status: StatusService | None = None,
         reactor: Any = None,
         tell: Callable[[str], None] = tell_terminal,
@@ -65,6 +67,7 @@ class ClusterService(service.MultiService):
         self.broker = broker
         self.served: defer.Deferred[None] = defer.Deferred()
         self._data = data
+        self._log = log
         self._reactor = reactor
         self._tell = tell
         self._waiting: task.LoopingCall | None = None
@@ -119,6 +122,7 @@ class ClusterService(service.MultiService):
             f"  nameserver  {namesrv}",
             f"  broker      {broker.identity.address} ({broker.identity.broker_name})",
             f"  data        {self._data}: {self._state()}",
+            f"  log         {self._log}",
             "try it in another shell",
             f"  {command} send --namesrv {namesrv} TopicTest hello",
             f"  {command} receive --namesrv {namesrv} TopicTest --from first",

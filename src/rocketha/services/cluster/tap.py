@@ -19,7 +19,7 @@ from rocketha.errors import ConfigError
 from rocketha.observe.metrics import Registry
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.cluster.group import GroupService
-from rocketha.services.cluster.layout import BROKERS_MAX, CONTROLLERS_MAX, Layout, Plan, check_directory
+from rocketha.services.cluster.layout import BROKERS_MAX, CONTROLLERS_MAX, LOG_DIRECTORY, Layout, Plan, check_directory
 from rocketha.services.cluster.service import ClusterService, near_address
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import KeyOptions
@@ -60,6 +60,8 @@ class Options(KeyOptions):
     def load(self) -> None:
         """The configurations, and the layout of a group."""
         data, host = os.path.abspath(self["data"]), self["host"]
+        if self["log-file"] is None:
+            self["log-file"] = os.path.join(data, LOG_DIRECTORY, "cluster")
         brokers = self._number("brokers", 1, BROKERS_MAX)
         if self["controllers"] is None:
             self["controllers"] = "1" if brokers > 1 else "0"
@@ -146,5 +148,6 @@ def makeService(options: Options) -> service.IService:
             broker.healthy,
             lambda: broker.ready() or namesrv_metrics.ready(namesrv),
         )
-    ClusterService(namesrv, broker, os.path.relpath(options["data"]), status).setServiceParent(whole)
+    data, log = os.path.relpath(options["data"]), os.path.relpath(options["log-file"])
+    ClusterService(namesrv, broker, data, log, status).setServiceParent(whole)
     return whole

@@ -12,16 +12,19 @@ from twisted.application import service
 from rocketha.observe.logging import set_level
 from rocketha.services.process.frozen_heap import FrozenHeap
 from rocketha.services.process.lean_rounds import LeanRounds
+from rocketha.services.process.log_file import LogFileService
 from rocketha.services.process.steady import SteadyClock
 
 
 def server_process(options: Any) -> service.MultiService:
     """The parent of a server's services.
 
-    :param options: the command's, for the log level.
+    :param options: the command's, for the level of the log, and its file.
     """
     set_level(options["log-level"])
     whole = service.MultiService()
+    if options["log-file"] is not None:
+        LogFileService(options["log-file"]).setServiceParent(whole)
     SteadyClock().setServiceParent(whole)
     LeanRounds().setServiceParent(whole)
     FrozenHeap().setServiceParent(whole)

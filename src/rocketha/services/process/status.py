@@ -28,6 +28,7 @@ from rocketha.protocols.endpoints import split_address
 STATUS_PARAMETERS = [
     ["http", None, None, "Port (on 127.0.0.1), HOST:PORT or endpoint string of /metrics, /healthz, /readyz."],
     ["log-level", None, "info", f"Log this and what is worse: {', '.join(LEVELS)}."],
+    ["log-file", None, None, "Also log to this file, as JSON lines; it is rotated."],
 ]
 """``optParameters`` of every service's ``Options``; :func:`check_status_options` belongs to them."""
 
