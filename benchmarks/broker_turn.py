@@ -4,9 +4,11 @@ A real BrokerService on a real directory is fed what a Java client sends, one re
 is divided by the messages.  Use it to see what a change to the hot path does; the figures that count come from
 side_by_side.
 
-    python -m benchmarks.broker_turn [--profile] [--case sync1|sync16|async|batch|pull|push]
+    python -m benchmarks.broker_turn [--profile] [--message keyed] [--case sync1|sync16|async|batch|batch100|pull|push]
 
 "pull" reads messages that lie between those of three other queues, "push" batches of 32, each in one piece.
+"--message keyed" sends what applications send: two KEYS, TAGS and three properties, in the order of Java's HashMap.
+"--client 4" sends it as a client of 4.9 does, whose header does not name the broker.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import pstats
+import random
 import tempfile
 import time
 from typing import Any
@@ -22,6 +25,7 @@ from twisted.internet import defer
 from twisted.internet.address import IPv4Address
 from twisted.internet.testing import MemoryReactorClock
 
+from rocketha.broker.java_map import iteration_order
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker
 from rocketha.store.posix_disk import PosixDisk
@@ -74,30 +78,46 @@ class Sink:
         pass
 
 
-def send_frames(count: int, size: int) -> list[bytes]:
-    """SEND_MESSAGE_V2 frames as Java 5.5.0 writes them."""
+CHANCE = random.Random(1)
+
+
+def properties_of(index: int, keyed: bool) -> dict[str, str]:
+    """Of a message, in the order in which the Java client writes them."""
+    values = {"UNIQ_KEY": f"7F00000100002A139C5E4B{index:010X}", "WAIT": "true"}
+    if keyed:
+        values["KEYS"] = f"order-{CHANCE.getrandbits(40):012d} customer-{CHANCE.randrange(100_000)}"
+        values["TAGS"] = f"Tag{index % 4}"
+        values["tenant"] = f"tenant-{index % 7}"
+        values["amount"] = f"{CHANCE.randrange(1_000_000) / 100}"
+        values["traceId"] = f"{CHANCE.getrandbits(128):032x}"
+    return {name: values[name] for name in iteration_order(values, 16)}
+
+
+def send_frames(count: int, size: int, keyed: bool, fifth: bool) -> list[bytes]:
+    """SEND_MESSAGE_V2 frames as Java 5.5.0 writes them, or 4.9."""
     frames = []
     for index in range(count):
-        key = f"7F00000100002A139C5E4B{index:010X}"
-        text = properties.build_text({"UNIQ_KEY": key, "WAIT": "true"})
+        text = properties.build_text(properties_of(index, keyed))
         fields = {
             "a": "load-producer", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
-            "g": "1795256860020", "h": "0", "i": text, "j": "0", "k": "false", "m": "false", "n": "broker-a",
+            "g": str(1795256860020 + index // 20), "h": "0", "i": text, "j": "0", "k": "false", "m": "false",
         }  # fmt: skip
+        if fifth:
+            fields["n"] = "broker-a"
         command = request(310, fields, b"x" * size)
         command.opaque = index
         frames.append(encode(command))
     return frames
 
 
-def batch_frames(count: int, size: int, members: int) -> list[bytes]:
+def batch_frames(count: int, size: int, members: int, keyed: bool) -> list[bytes]:
     """SEND_BATCH_MESSAGE frames."""
     frames = []
     for index in range(count):
         parts = []
         for member in range(members):
-            key = f"7F00000100002A139C5E4B{index * members + member:010X}"
-            parts.append(batch.BatchMessage(0, b"x" * size, properties.build({"UNIQ_KEY": key, "WAIT": "true"})))
+            block = properties.build(properties_of(index * members + member, keyed))
+            parts.append(batch.BatchMessage(0, b"x" * size, block))
         fields = {
             "a": "load-producer", "b": BATCH_TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
             "g": "1795256860020", "h": "0", "i": "WAIT\x01true\x02", "j": "0", "k": "false",
@@ -130,6 +150,8 @@ def main() -> None:
     parser.add_argument("--case")
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--messages", type=int, default=60_000)
+    parser.add_argument("--message", choices=("plain", "keyed"), default="plain")
+    parser.add_argument("--client", choices=("4", "5"), default="5")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         loaded = load_broker(b"brokerName=broker-a\n", flags={"storePathRootDir": directory}, environment={})
@@ -140,13 +162,14 @@ def main() -> None:
         factory = broker.factories[0]
         protocol = factory.buildProtocol(None)
         protocol.makeConnection(Sink())  # type: ignore[arg-type]
-        singles = send_frames(4096, options.size)
-        batches = batch_frames(256, options.size, 32)
+        keyed = options.message == "keyed"
+        singles = send_frames(4096, options.size, keyed, options.client == "5")
         cases: dict[str, tuple[list[bytes], int]] = {
             "sync1": (singles, 1),
             "sync16": ([b"".join(singles[i : i + 4]) for i in range(0, len(singles), 4)], 4),
             "async": ([b"".join(singles[i : i + 64]) for i in range(0, len(singles), 64)], 64),
-            "batch": (batches, 32),
+            "batch": (batch_frames(256, options.size, 32, keyed), 32),
+            "batch100": (batch_frames(100, options.size, 100, keyed), 100),
             "pull": (pull_frames(512, "TOOLS_CONSUMER", TOPIC), 32),
             "push": (pull_frames(512, "TOOLS_CONSUMER", BATCH_TOPIC), 32),
         }

@@ -6,13 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.broker.message_keys import batch_keys
+from rocketha.broker.message_keys import _alike, batch_keys
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.dispatch import index_keys
 from rocketha.wire import properties
 from rocketha.wire.java_text import string_hash
 
-_TEXT = st.text(alphabet="ab\x01\x02 é#", max_size=6)
+_TEXT = st.text(alphabet="ab\x01\x02 é#\0", max_size=6)
+_PIECE = st.one_of(
+    st.builds("{}\x01{}\x02".format, st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "a"]), st.text("ab é", max_size=3)),
+    _TEXT,
+)
 
 
 def one_by_one(blocks: list[bytes]) -> tuple[list[int], list[tuple[str, ...]]]:
@@ -58,6 +62,22 @@ class BatchKeysTests(SynchronousTestCase):
     def test_anything(self, rows: list[tuple[str, str, str]]) -> None:
         """Whatever stands before, in and after the key."""
         self.check([f"{before}UNIQ_KEY\x01{key}\x02{after}".encode() for before, key, after in rows])
+
+    def test_rows_with_keys_of_their_own(self) -> None:
+        """What applications send: words of any length, in blocks of any length, the properties in any order."""
+        for text in (
+            "KEYS\x01order-{0} c{1}\x02UNIQ_KEY\x01{0:032X}\x02TAGS\x01t{1}\x02a\x01{1}\x02",
+            "a\x01{1}\x02TAGS\x01é{1}\x02KEYS\x01{0}",
+            "UNIQ_KEY\x01{0}\x02KEYS\x01  {0}  {1} \x02",
+        ):
+            blocks = [text.format(7**i, i % 3).encode() for i in range(9)]
+            self.assertIsNotNone(_alike(blocks), "the shortcut is taken")
+            self.check(blocks)
+
+    @given(st.lists(st.lists(_PIECE, max_size=5), min_size=2, max_size=5), st.booleans())
+    def test_any_properties(self, rows: list[list[str]], alike: bool) -> None:
+        """In any order, once, twice or not at all, with separators and borders inside."""
+        self.check(["".join(row).encode() for row in ([rows[0]] * 3 if alike else rows)])
 
     def test_not_text(self) -> None:
         """A block that is not UTF-8 costs the batch."""

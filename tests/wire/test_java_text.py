@@ -8,9 +8,10 @@ import zlib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rocketha.wire.java_text import crc32_31, hash_units, string_hash, utf16_length
+from rocketha.wire.java_text import crc32_31, hash_units, hashes_behind, string_hash, string_hashes, utf16_length
 
 any_text = st.text(st.characters(), max_size=60)
+ascii_text = st.text(st.characters(max_codepoint=127), max_size=70)
 
 
 def utf16_units(text: str) -> list[int]:
@@ -53,6 +54,17 @@ class HashTests(unittest.TestCase):
         """Any text, surrogate pairs and lone surrogates included."""
         self.assertEqual(string_hash(text), naive_hash(text))
         self.assertEqual(utf16_length(text), len(utf16_units(text)))
+
+    @given(st.lists(st.one_of(any_text, ascii_text), max_size=300), any_text)
+    @example(["\x7f" * 64] * 300, "")
+    @example([""] * 5, "a")
+    @example(["x" * length for length in range(70)], "\x7f" * 70)
+    @example(["x" * 1023, "x" * 1024, "\U0001f680" * 600], "T#")
+    def test_many_texts(self, texts: list[str], before: str) -> None:
+        """As each by itself, also behind another text."""
+        self.assertEqual(string_hashes(texts), [string_hash(text) & 0xFFFFFFFF for text in texts])
+        known = [string_hash(before)] * len(texts)
+        self.assertEqual(hashes_behind(known, texts), [string_hash(before + text) & 0xFFFFFFFF for text in texts])
 
     def test_long_text(self) -> None:
         """Around and beyond the precomputed powers, ASCII and not."""

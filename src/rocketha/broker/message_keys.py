@@ -1,7 +1,8 @@
 """What consume queues and the index hold of a message: its tags code and its keys, from its properties.
 
-Pure.  Theory of operation: the members of a batch usually have the same properties but for UNIQ_KEY.  So the first
-member is parsed, and the others are only compared with it around that value; where they differ each is parsed.
+Pure.  Theory of operation: the members of a batch usually have properties of the same names, and three of them count.
+So the blocks are joined, and each of the three is cut out of all of them at once; where a member lacks one that others
+have, or has it twice, each block is parsed.
 
 Java: ``CommitLog.checkMessageAndReturnSize`` (tags code), ``IndexService.buildIndex`` (5.5.0: the tag is a key too).
 """
@@ -11,54 +12,60 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rocketha.errors import RemoteProtocolError
-from rocketha.store.dispatch import index_keys, tags_code
-from rocketha.wire.properties import parse_text
+from rocketha.store.dispatch import index_keys, key_words, tags_code
+from rocketha.wire.java_text import string_hash
+from rocketha.wire.properties import KEYS, NAME_VALUE, PAIR, TAGS, UNIQUE_KEY, parse_text
 
-_UNIQUE = b"UNIQ_KEY\x01"
-_NOTHING: tuple[list[int], list[tuple[str, ...]]] = ([], [])
+_BORDER = "\0"
+_BETWEEN = f"{PAIR}{_BORDER}{PAIR}".encode()
+
+Keys = tuple[Sequence[int], Sequence[tuple[str, ...]]]
+"""Tags code and index keys of each message."""
 
 
-def batch_keys(blocks: Sequence[bytes]) -> tuple[Sequence[int], Sequence[tuple[str, ...]]]:
+def batch_keys(blocks: Sequence[bytes]) -> Keys:
     """Tags code and index keys of each member of a batch, from its properties block.
 
     :raises RemoteProtocolError: a block is not UTF-8.
     """
-    if not blocks:
-        return _NOTHING
-    first = _parse(blocks[0])
-    unique_key = first.get("UNIQ_KEY")
-    if unique_key is not None and len(blocks) > 1:
-        values = _alike(blocks, unique_key.encode())
-        if values is not None:
-            code, rest = tags_code(first), index_keys(first)[1:]  # its own UNIQ_KEY comes first
-            return [code] * len(blocks), [(value, *rest) for value in values]
-    codes: list[int] = []
-    keys: list[tuple[str, ...]] = []
-    for block in blocks:
-        found = _parse(block)
-        codes.append(tags_code(found))
-        keys.append(index_keys(found))
-    return codes, keys
-
-
-def _alike(blocks: Sequence[bytes], unique_key: bytes) -> list[str] | None:
-    """The UNIQ_KEY of each block where the blocks are equal but for it, else None."""
-    first = blocks[0]
-    at = 0 if first.startswith(_UNIQUE) else first.find(b"\x02" + _UNIQUE) + 1
-    begin = at + len(_UNIQUE)
-    end = begin + len(unique_key)
-    if first[at:end] != _UNIQUE + unique_key or first.count(_UNIQUE) != 1:
-        return None
-    if {block[:begin] for block in blocks} != {first[:begin]} or {block[end:] for block in blocks} != {first[end:]}:
-        return None
-    values = [block[begin:end] for block in blocks]
-    if not b"".join(values).isalnum():  # a separator in a value would make another property of it
-        return None
-    return [value.decode("ascii") for value in values]
-
-
-def _parse(block: bytes) -> dict[str, str]:
     try:
-        return parse_text(block.decode("utf-8"))
+        found = _alike(blocks) if len(blocks) > 1 else None
+        if found is not None:
+            return found
+        parsed = [parse_text(block.decode("utf-8")) for block in blocks]
     except UnicodeDecodeError:
         raise RemoteProtocolError("properties are not UTF-8") from None
+    return list(map(tags_code, parsed)), list(map(index_keys, parsed))
+
+
+def _alike(blocks: Sequence[bytes]) -> Keys | None:
+    """The same for blocks of which each has the three properties that one of them has; else None."""
+    text = PAIR + _BETWEEN.join(blocks).decode("utf-8") + PAIR
+    count = len(blocks)
+    if text.count(_BORDER) != count - 1:
+        return None
+    uniques, keys, tags = (_values(text, name, count) for name in (UNIQUE_KEY, KEYS, TAGS))
+    if uniques is None or keys is None or tags is None:
+        return None
+    hashes = {tag: string_hash(tag) for tag in dict.fromkeys(tags)}
+    rows: list[tuple[str, ...]] = [(unique,) for unique in uniques] or [()] * count
+    if keys:
+        rows = [(*row, *key_words(value)) for row, value in zip(rows, keys, strict=True)]
+    if tags:
+        rows = [(*row, "T#" + tag) for row, tag in zip(rows, tags, strict=True)]
+    return [hashes[tag] for tag in tags] or [0] * count, rows
+
+
+def _values(text: str, name: str, count: int) -> list[str] | None:
+    """The value in each block, in order; none where no block has it; None where some have not, or have it twice."""
+    before, *behind = text.split(f"{PAIR}{name}{NAME_VALUE}")
+    if not behind:
+        return []
+    if len(behind) != count or _BORDER in before:
+        return None
+    rows = [part.partition(PAIR) for part in behind]
+    # As many borders as there can be: one between any two values means no more than one.
+    if not all(_BORDER in rest for _, _, rest in rows[:-1]):
+        return None
+    values = [value for value, _, _ in rows]
+    return values if all(values) else None

@@ -2,14 +2,16 @@
 
 Pure.  Theory of operation: the header of a :class:`~rocketha.wire.known_sends.KnownSend` is that of an earlier send of
 the same connection but for queue, time, properties and number.  So what follows from the rest is found once and kept
-with the shape: topic, record flags, born host.  Of the properties likewise, what follows from all but the unique key:
-the block around it, tags code, the other keys.  Anything out of the ordinary (delay, transaction, batch, retry topic,
-a changed topic, a full store, a wrong body) is left to :class:`rocketha.broker.send.Sends`, which checks all of it.
+with the shape: topic, record flags, born host.  Of the properties likewise, what follows from their names: the block
+that is stored, with room for the values, and which of these are keys and tag.  Anything out of the ordinary (delay,
+transaction, batch, retry topic, a changed topic, a full store, a wrong body) is left to
+:class:`rocketha.broker.send.Sends`, which checks all of it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from rocketha.broker import names
 from rocketha.broker.message_rules import MessageRules
@@ -17,12 +19,14 @@ from rocketha.broker.send_header import parse
 from rocketha.broker.state import BrokerState
 from rocketha.broker.stored_properties import StoredProperties
 from rocketha.broker.topics import TopicConfig
-from rocketha.store.dispatch import index_keys, tags_code
+from rocketha.store.dispatch import key_words
 from rocketha.store.messages import PutMessage
+from rocketha.wire.java_text import string_hash
 from rocketha.wire.known_sends import KnownSend
-from rocketha.wire.properties import LENGTH_MAX, UNIQUE_KEY, parse_text
+from rocketha.wire.properties import KEYS, LENGTH_MAX, NAME_VALUE, PAIR, TAGS, UNIQUE_KEY, WAIT
 
-_NAME, _END = UNIQUE_KEY.encode(), rb"\u0002"
+_TAGS_REMEMBERED = 4096
+_tags_code = lru_cache(maxsize=_TAGS_REMEMBERED)(string_hash)
 
 
 class Accepted(NamedTuple):
@@ -41,15 +45,18 @@ class Accepted(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What follows from properties other than the unique key: the stored block before and behind it, the tags code,
-    the keys after it, whether the producer wants to wait.
+    """What follows from the names of properties.
+
+    ``template``: the stored block, to be filled in with the values of these numbers (a property's first is 1).
+    ``unique_key`` and the others: numbers, 0 without.
     """
 
-    before: bytes
-    behind: bytes
-    tags_code: int
-    keys: tuple[str, ...]
-    wait: bool
+    template: bytes
+    numbers: tuple[int, ...]
+    unique_key: int
+    keys: int
+    tags: int
+    wait: int
 
 
 class PlainSends:
@@ -84,40 +91,51 @@ class PlainSends:
         if accepted is None:
             return None
         topic, config, queue_limit, flag, sys_flag, born_host, reconsume_times = accepted
-        unique_key = command.key
         if (
-            not unique_key.isalnum()
-            or config is not self._topics.table.get(topic)
+            config is not self._topics.table.get(topic)
             or command.queue_id >= queue_limit
             or not 0 < len(body) <= self._rules.message_bytes_max
             or not self._rules.writeable
         ):
             return None
-        layout: Layout | None = shape.layouts.get(command.around) or self._learn(command)
+        layout: Layout | None = command.kept
         if layout is None:
+            self._learn(command)
             return None
-        before, behind, code, keys, wait = layout
-        block = before + unique_key + behind
+        template, numbers, unique_at, keys_at, tags_at, wait_at = layout
+        value: Any = command.values
+        block = template % (value.group(*numbers) if len(numbers) > 1 else value[1])
         if len(block) > LENGTH_MAX:
             return None
-        key = unique_key.decode()
+        unique_key = value[unique_at].decode()
+        keys: tuple[str, ...] = (unique_key,)
+        code = 0
+        if keys_at:
+            keys = (unique_key, *key_words(value[keys_at].decode()))
+        if tags_at:
+            tags = value[tags_at].decode()
+            keys, code = (*keys, "T#" + tags), _tags_code(tags)
         message = PutMessage(
             topic, command.queue_id, flag, sys_flag, command.born_ms, born_host, reconsume_times, 0, body, block, code,
-            (key, *keys) if keys else (key,), 0,
+            keys, 0,
         )  # fmt: skip
-        return message, key, wait
+        return message, unique_key, not wait_at or value[wait_at] != b"false"
 
-    def _learn(self, command: KnownSend) -> Layout | None:
-        """The layout of properties with others beside the unique key than before; None if they are not plain."""
-        before, behind = command.around
-        if (before and not before.endswith(_END)) or _NAME in behind:
-            return None
-        values = parse_text(command.fields["i"])
-        if not self._special.isdisjoint(values):
-            return None
-        head, _, tail = self._stored.text(values).encode().partition(_NAME + b"\x01" + command.key)
-        layout = Layout(
-            head + _NAME + b"\x01", tail, tags_code(values), index_keys(values)[1:], values.get("WAIT") != "false"
+    def _learn(self, command: KnownSend) -> None:
+        """Remember the names of the properties, if they are plain: each once, with a value, a unique key among them."""
+        pairs = [piece.partition(NAME_VALUE) for piece in command.fields["i"].removesuffix(PAIR).split(PAIR)]
+        names_of = tuple(name for name, _, _ in pairs)
+        at = {name: number for number, name in enumerate(names_of, 1)}
+        if (
+            len(at) < len(pairs)
+            or UNIQUE_KEY not in at
+            or not self._special.isdisjoint(at)
+            or not all(name and value and NAME_VALUE not in value for name, _, value in pairs)
+        ):
+            return
+        template, free = self._stored.template(names_of)
+        numbers = tuple(at[name] for name in free)
+        command.shape.keep(
+            names_of,
+            Layout(template.encode(), numbers, at[UNIQUE_KEY], at.get(KEYS, 0), at.get(TAGS, 0), at.get(WAIT, 0)),
         )
-        command.shape.keep(command.around, layout)
-        return layout

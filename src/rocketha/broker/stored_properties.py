@@ -35,22 +35,26 @@ class StoredProperties:
         names = tuple(values)
         found = self._templates.get(names)
         if found is None:
-            found = self._template(names)
+            found = self._remembered(names)
         template, getter = found
         return template % getter(values) if getter is not None else template
 
-    def _template(self, names: tuple[str, ...]) -> tuple[str, Any]:
+    def template(self, names: tuple[str, ...]) -> tuple[str, list[str]]:
+        """The block of messages whose properties have these names: a ``%`` template, and whose values it wants."""
         own = self._own
         ordered = iteration_order([*names, *own])
         pieces = [f"{_escaped(name)}\x01{_escaped(own[name]) if name in own else '%s'}\x02" for name in ordered]
-        free = [name for name in ordered if name not in own]
+        return "".join(pieces), [name for name in ordered if name not in own]
+
+    def _remembered(self, names: tuple[str, ...]) -> tuple[str, Any]:
+        template, free = self.template(names)
         getter: Any = None
         if len(free) == 1:
             only = free[0]
             getter = lambda values: (values[only],)  # noqa: E731
         elif free:
             getter = itemgetter(*free)
-        result = ("".join(pieces) if free else "".join(pieces).replace("%%", "%"), getter)
+        result = (template if free else template.replace("%%", "%"), getter)
         if len(names) <= _NAMES_MAX:
             if len(self._templates) >= _TEMPLATES_MAX:
                 self._templates.clear()  # hostile or strange clients; the usual ones are back at once

@@ -45,12 +45,18 @@ def index_keys(properties: Mapping[str, str], with_tags: bool = True) -> tuple[s
         keys.append(unique)
     words = properties.get(properties_wire.KEYS)
     if words:
-        keys.extend(word for word in words.split(KEY_SEPARATOR) if word)
+        keys += key_words(words)
     if with_tags:
         tags = properties.get(properties_wire.TAGS)
         if tags:
             keys.append("T#" + tags)
     return tuple(keys)
+
+
+def key_words(text: str) -> list[str]:
+    """The words of KEYS."""
+    words = text.split(KEY_SEPARATOR)
+    return [word for word in words if word] if "" in words else words
 
 
 def delay_level(properties: Mapping[str, str]) -> int:

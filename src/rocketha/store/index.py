@@ -13,9 +13,7 @@ slots included, and the log is dispatched again from there (``recovery.py``).
 from __future__ import annotations
 
 import datetime
-import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
 
 from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
@@ -24,54 +22,19 @@ from rocketha.store.in_memory import NotInMemory, Wait
 from rocketha.store.index_file import Chain, IndexFile, Search, key_hash
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles
-from rocketha.wire.java_text import string_hash
+from rocketha.wire.java_text import hashes_behind, string_hash
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _REMEMBERED_MAX = 10_000
-_PIECE = 3
-_TAIL = 2 * _PIECE
-"""Characters at the end of a UNIQ_KEY that are hashed anew each time: 2 of the time in ms, 4 of the counter."""
-_PIECE_SHIFT = pow(31, _PIECE, 1 << 32)
-_TAIL_SHIFT = pow(31, _TAIL, 1 << 32)
 
+TOGETHER = 128
+"""Records that are worth to be indexed together: one of them costs half of what it does alone."""
 
 DEFERRED_MAX = 1024
-"""Turns whose records may wait to be indexed."""
+"""Records that may wait to be indexed."""
 
 Keyed = tuple[str, tuple[str, ...], int]
 """A record to index: topic, keys, log offset."""
-
-
-class TopicHashes:
-    """Index hashes of one topic's keys, computed from remembered parts.
-
-    A tag comes with every message: its hash is remembered whole.  A producer's unique keys share their beginning: its
-    hash is remembered, and so are those of the pieces of three characters that the ends consist of.
-    """
-
-    __slots__ = ("_prefix", "heads", "tags", "topic")
-
-    pieces: ClassVar[dict[str, int]] = {
-        "".join(digits): string_hash("".join(digits)) for digits in itertools.product("0123456789ABCDEF", repeat=_PIECE)
-    }
-    """Hash of three ASCII characters: the same whatever the topic."""
-
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
-        self.tags: dict[str, int] = {}
-        self.heads: dict[str, int] = {}
-        self._prefix = topic + "#"
-
-    def hash_new(self, key: str) -> int:
-        """``IndexFile.indexKeyHashMethod(topic + "#" + key)``; its parts are remembered."""
-        value = key_hash(string_hash(self._prefix + key))
-        if key[:2] == "T#":
-            _remember(self.tags, key, value)
-        elif len(key) >= 4 * _TAIL and key[-_TAIL:].isascii():
-            _remember(self.heads, key[:-_TAIL], string_hash(self._prefix + key[:-_TAIL]) * _TAIL_SHIFT)
-            _remember(self.pieces, key[-_TAIL:-_PIECE], string_hash(key[-_TAIL:-_PIECE]))
-            _remember(self.pieces, key[-_PIECE:], string_hash(key[-_PIECE:]))
-        return value
 
 
 class KeyIndex:
@@ -89,9 +52,10 @@ class KeyIndex:
         self._disk = disk
         self._open_files = files
         self._config = config
-        self._topics: dict[str, TopicHashes] = {}
+        self._prefixes: dict[str, int] = {}
         self._busy = False
         self._deferred: list[tuple[Sequence[Keyed], int]] = []
+        self._waiting = 0  # records in there
 
     @property
     def pending_units(self) -> int:
@@ -112,52 +76,55 @@ class KeyIndex:
     def defer(self, records: Sequence[Keyed], store_timestamp_ms: int) -> None:
         """Index these records at the next :meth:`settle`, which whoever asks the index brings about."""
         self._deferred.append((records, store_timestamp_ms))
-        if len(self._deferred) > DEFERRED_MAX:
+        self._waiting += len(records)
+        if self._waiting > DEFERRED_MAX:
             self.settle()
 
-    def settle(self) -> None:
-        """Do what was deferred: after the answers to the senders have left, as Java does it in another thread."""
-        if not self._deferred:
-            return
-        deferred, self._deferred = self._deferred, []
-        for records, store_timestamp_ms in deferred:
-            self.put_all(records, store_timestamp_ms)
+    def settle(self, least: int = 1) -> None:
+        """Do what was deferred, if it is at least so many records: after the answers to the senders have left, as Java
+        does it in another thread."""
+        if self._waiting >= least:
+            deferred, self._deferred, self._waiting = self._deferred, [], 0
+            self._put(deferred)
 
     def put_all(self, records: Sequence[Keyed], store_timestamp_ms: int) -> None:
         """Index records that are in the log, in order of their offsets."""
-        units: list[tuple[int, int]] = []
-        pieces, add, known = TopicHashes.pieces, units.append, None
-        for topic, keys, physical_offset in records:
-            if known is None or known.topic != topic:
-                known = self._topics.get(topic) or self._remember_topic(topic)
-                tags, heads = known.tags, known.heads
-            for key in keys:
-                if key in tags:
-                    value = tags[key]
-                else:
-                    try:  # in place: a call would double what it takes
-                        value = (
-                            heads[key[:-_TAIL]] + pieces[key[-_TAIL:-_PIECE]] * _PIECE_SHIFT + pieces[key[-_PIECE:]]
-                        ) & 0xFFFFFFFF
-                    except KeyError:
-                        value = known.hash_new(key)
-                    if value >= 0x80000000:
-                        value = 0x100000000 - value if value != 0x80000000 else 0
-                add((value, physical_offset))
-        file = self.files[-1] if self.files else self._begin_file(store_timestamp_ms)
-        put = 0
-        while put < len(units):
-            if file.unit_count >= file.unit_limit:
-                file = self._begin_file(store_timestamp_ms)
-            put += file.put(units[put:] if put else units, store_timestamp_ms)
-        if units:
-            self.end_offset = units[-1][1]
+        self._put([(records, store_timestamp_ms)])
 
-    def _remember_topic(self, topic: str) -> TopicHashes:
-        if len(self._topics) >= _REMEMBERED_MAX:
-            self._topics.clear()
-        known = self._topics[topic] = TopicHashes(topic)
-        return known
+    def _put(self, turns: Sequence[tuple[Sequence[Keyed], int]]) -> None:
+        texts: list[str] = []
+        prefixes: list[int] = []  # of each text
+        offsets: list[int] = []
+        times: list[int] = []
+        topic, prefix = "", 0
+        for records, store_timestamp_ms in turns:
+            for found, keys, physical_offset in records:
+                if found != topic:
+                    topic, prefix = found, self._prefix(found)
+                texts += keys
+                prefixes += [prefix] * len(keys)
+                offsets += [physical_offset] * len(keys)
+            times += [store_timestamp_ms] * (len(texts) - len(times))
+        if not texts:
+            return
+        # IndexFile.indexKeyHashMethod: absolute value, 0 for the one that has none
+        hashes = [value if value < 0x80000000 else -value & 0x7FFFFFFF for value in hashes_behind(prefixes, texts)]
+        file = self.files[-1] if self.files else self._begin_file(times[0])
+        put = 0
+        while put < len(hashes):
+            if file.unit_count >= file.unit_limit:
+                file = self._begin_file(times[put])
+            put += file.put(hashes[put:], offsets[put:], times[put:])
+        self.end_offset = offsets[-1]
+
+    def _prefix(self, topic: str) -> int:
+        """Hash of what stands before each key of a topic."""
+        found = self._prefixes.get(topic)
+        if found is None:
+            if len(self._prefixes) >= _REMEMBERED_MAX:
+                self._prefixes.clear()
+            found = self._prefixes[topic] = string_hash(f"{topic}#")
+        return found
 
     def _begin_file(self, now_ms: int) -> IndexFile:
         former = self.files[-1] if self.files else None
@@ -316,10 +283,3 @@ class KeyIndex:
         self.settle()
         for file in self.files:
             yield from file.units()
-
-
-def _remember(table: dict[str, int], name: str, value: int) -> int:
-    if len(table) >= _REMEMBERED_MAX:
-        table.clear()
-    table[name] = value
-    return value

@@ -340,10 +340,11 @@ class MessageStore:
         """
         return self._reader.query(topic, key, max_count, begin_ms, end_ms, wait)
 
-    def settle(self) -> None:
-        """Do what the appends left for later (their index units): call it when the senders have their answers."""
+    def settle(self, least: int = 1) -> None:
+        """Do what the appends left for later (their index units), if it is at least so many records: call it when the
+        senders have their answers."""
         if self.index is not None:
-            self.index.settle()
+            self.index.settle(least)
 
     @property
     def index_last_offset(self) -> int:

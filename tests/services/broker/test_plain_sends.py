@@ -10,7 +10,15 @@ from rocketha.broker.plain_send import PlainSends
 from rocketha.broker.topics import TopicConfig
 from rocketha.wire import remoting
 from rocketha.wire.codes import RequestCode
-from rocketha.wire.known_sends import LAYOUTS_BYTES_MAX, HeaderMemory, SendShape
+from rocketha.wire.known_sends import (
+    CREDIT_FIRST,
+    LAYOUT_COST,
+    LAYOUT_COSTS,
+    LAYOUTS_BYTES_MAX,
+    LAYOUTS_MAX,
+    HeaderMemory,
+    SendShape,
+)
 from rocketha.wire.remoting import Command
 from tests.services.broker_case import BrokerCase, Client, send_fields
 
@@ -141,28 +149,33 @@ class PlainSendTests(BrokerCase):
                         self.assertEqual(short, self.told(said, **header))
 
     def test_layouts_are_bounded(self) -> None:
-        """A producer that says something else in each message is not remembered without end."""
+        """A producer whose messages have other properties each time is not remembered without end, nor learned."""
         for pad in (0, 1000):
-            client, kept = self.connect(), []
+            client, met = self.connect(), set()
             for number in range(500):
-                self.send(client, properties=f"UNIQ_KEY\x01{KEYS[0][:8]}\x02KEYS\x01k{number:04}{'x' * pad}\x02")
-                arounds = [around for shape in self.shapes(client) for around in shape.layouts]
-                kept.append((len(arounds), 3 * sum(len(text) for around in arounds for text in around)))
-            numbers, sizes = zip(*kept, strict=True)
-            self.assertGreater(max(numbers), 10)
-            self.assertLess(max(numbers), 120)
-            self.assertLess(max(sizes), LAYOUTS_BYTES_MAX)
+                text = f"UNIQ_KEY\x01{KEYS[0][:8]}\x02k{number:04}{'x' * pad}\x01v\x02"
+                self.assertEqual(self.send(client, properties=text).code, 0)
+                for shape in self.shapes(client):
+                    self.assertLessEqual(len(shape._layouts), LAYOUTS_MAX)
+                    met |= {layout.pattern for layout in shape._layouts}
+            self.assertGreaterEqual(len(met), CREDIT_FIRST // LAYOUT_COSTS - 1)
+            self.assertLess(len(met), 20)
+            for number in range(100):
+                for shape in self.shapes(client):
+                    shape._memory._credit = CREDIT_FIRST
+                    shape.keep((f"n{number}{'x' * pad}",), None)
+                kept = sum(len(shape._layouts) for shape in self.shapes(client))
+                self.assertLessEqual(kept * (LAYOUT_COST + 2 * pad), LAYOUTS_BYTES_MAX)
 
     def test_what_is_refused_teaches_nothing(self) -> None:
         """Else who sends nothing that is stored fills the broker's memory."""
-        client, text = self.connect(), f"UNIQ_KEY\x01{KEYS[0][:8]}\x02KEYS\x01k%04d\x02"
+        client, text = self.connect(), f"UNIQ_KEY\x01{KEYS[0][:8]}\x02KEYS\x01k\x02a%d\x01b\x02"
         for number in range(20):
-            fields = dict(sorted(send_fields("T", 0, text % number).items()))
+            fields = dict(sorted(send_fields("T", 0, text % max(3, number)).items()))
             code = client.ask(RequestCode.SEND_MESSAGE_V2, fields, b"" if number > 3 else b"body").code
             self.assertEqual(code, 1 if number > 3 else 0)
-        arounds = {around for shape in self.shapes(client) for around in shape.layouts}
-        self.assertTrue(arounds)
-        self.assertLessEqual(len(arounds), 3)
+        layouts = [layout for shape in self.shapes(client) for layout in shape._layouts]
+        self.assertEqual(len(layouts), 1)
 
     def test_long_properties(self) -> None:
         """Refused by their length as sent, also when most of it is not kept."""
@@ -192,7 +205,7 @@ class PlainSendTests(BrokerCase):
     @staticmethod
     def shapes(client: Client) -> list[SendShape]:
         """What a connection remembers."""
-        return [shape for shapes in client.protocol._headers._shapes.values() for shape in shapes]
+        return list(client.protocol._headers._shapes)
 
     def test_both_paths_are_one(self) -> None:
         """Answers, log, queue entries, index units: nothing tells which path a message took."""

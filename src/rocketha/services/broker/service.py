@@ -66,6 +66,7 @@ from rocketha.services.waiting.log_reads import LogReads
 from rocketha.services.waiting.parked_requests import ParkedRequests
 from rocketha.services.waiting.wakeups import Wakeups
 from rocketha.store.disk import Disk
+from rocketha.store.index import TOGETHER
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.remoting import Answer, Command
@@ -414,7 +415,7 @@ class BrokerService(service.MultiService):
 
     def _settle(self) -> None:
         if not self._changes.busy:
-            self.store.settle()
+            self.store.settle(TOGETHER)  # a few wait for others, or for the upkeep
 
     # --- the role
 
