@@ -147,11 +147,11 @@ class HeartbeatTests(unittest.TestCase):
         """Refused with code 1; nothing of them is kept."""
         good = heartbeat("a", {"G": [subscription("T")]})
         bad: list[Any] = [b"", b"[]", b"{", b"\xff", b"null", good | {"clientID": ""}, good | {"clientID": "x" * 1025}]
-        bad += [good | {"heartbeatFingerprint": "1"}]
-        bad_rows: list[Any] = [{"a": 1}, [1], "G", [[]]]
+        bad += [good | {"heartbeatFingerprint": "one"}]
+        bad_rows: list[Any] = [{"a": 1}, [1], "G", [[]], [{"groupName": None}]]
         bad += [good | {"consumerDataSet": rows} for rows in bad_rows]
         bad += [heartbeat("a", {str(number): [] for number in range(1025)}), heartbeat("a", {"G": [subscription("")]})]
-        bad += [heartbeat("a", {"G": []}, model="SOMEHOW"), heartbeat("a", {}, ("p" * 256,)), heartbeat("a", {"": []})]
+        bad += [heartbeat("a", {}, ("p" * 256,)), heartbeat("a", {"": []})]
         bad += [heartbeat("a", {"G": [subscription(f"T{number}") for number in range(4097)]}), b"[" * 100_000]
         for body in bad:
             with self.subTest(body=str(body)[:60]):
@@ -159,6 +159,22 @@ class HeartbeatTests(unittest.TestCase):
                 self.assertEqual(answer.code, 1)
                 self.assertTrue(answer.remark)
         self.assertEqual(self.broker.state.clients.consumers, {})
+
+    def test_heartbeats_of_other_languages(self) -> None:
+        """Go writes numbers as texts, C++ so a version, and enumerations as ordinals; neither writes every member."""
+        go = subscription("T") | {"codeSet": ["2643"], "tagsSet": ["S"], "subString": "S", "ClassFilterMode": False}
+        cpp = {"topic": "%RETRY%G", "subString": "*", "subVersion": "1795595085529", "codeSet": None}
+        body = heartbeat("a", {"G": [go, cpp]})
+        body["consumerDataSet"][0] |= {"messageModel": 1, "consumeType": 1, "consumeFromWhere": "0", "unitMode": 0}
+        self.assertEqual(self.broker.reply(HEART_BEAT, {}, body).code, 0)
+        found = self.broker.state.clients.subscription("G", "T")
+        assert found is not None
+        self.assertEqual((found.code_set, found.tags_set), (frozenset([2643]), ("S",)))
+        retry = self.broker.state.clients.subscription("G", "%RETRY%G")
+        assert retry is not None
+        self.assertEqual((retry.sub_version, retry.expression_type), (1795595085529, "TAG"))
+        data = self.broker.state.clients.consumers["G"]
+        self.assertEqual((data.message_model, data.consume_type), ("CLUSTERING", "CONSUME_PASSIVELY"))
 
 
 class RepeatedBodyTests(unittest.TestCase):
@@ -278,8 +294,7 @@ class OffsetTests(unittest.TestCase):
         self.assertEqual(self.broker.state.offsets.committed, {})
 
     def test_a_reset_wins_until_it_is_taken(self) -> None:
-        """useServerSideResetOffset: reports are accepted and ignored; with the switch off there is nothing to ignore.
-        """
+        """useServerSideResetOffset: reports are accepted and ignored; with the switch off nothing is ignored."""
         self.update()
         self.broker.state.offsets.order_reset("G", "T", 0, 2)
         self.assertEqual(self.update(commitOffset="9"), 0)

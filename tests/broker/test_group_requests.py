@@ -38,8 +38,8 @@ class GroupRequestTests(unittest.TestCase):
             ({"groupName": ""}, 29),
             ({"groupName": "a b"}, 29),
             ({"groupName": "g" * 121}, 29),
-            ({"groupName": "G", "retryMaxTimes": "3"}, 1),
-            ({"groupName": "G", "consumeEnable": 1}, 1),
+            ({"groupName": "G", "retryMaxTimes": "three"}, 1),
+            ({"groupName": "G", "consumeEnable": "maybe"}, 1),
             ({"groupName": "G", "retryQueueNums": 100_000}, 1),
             ({"groupName": "G", "brokerId": 2**63}, 1),
             ({"groupName": "G", "attributes": {"+a": 1}}, 1),
@@ -52,6 +52,20 @@ class GroupRequestTests(unittest.TestCase):
         self.broker.state.is_slave = True
         for code in (UPDATE, UPDATE_LIST, DELETE):
             self.assertEqual(self.broker.reply(code, {"groupName": "G"}, {"groupName": "G"}).code, 1)
+
+    def test_as_java_reads_it(self) -> None:
+        """Numbers as texts, booleans as numbers, one that is null."""
+        body = {
+            "groupName": "G",
+            "retryMaxTimes": "3",
+            "consumeEnable": 0,
+            "consumeFromMinEnable": "false",
+            "brokerId": None,
+        }
+        self.assertEqual(self.broker.reply(UPDATE, {}, body).code, 0)
+        group = self.broker.state.groups.table["G"]
+        found = group.retry_max_times, group.consume_enable, group.consume_from_min_enable, group.broker_id
+        self.assertEqual(found, (3, False, False, 0))
 
     def test_a_list(self) -> None:
         """All names are checked before the first group is made."""

@@ -81,8 +81,10 @@ class QueueLockTests(unittest.TestCase):
         """Bodies that are no lock request."""
         queue = '{"brokerName":"b","queueId":0,"topic":"T"}'
         good = '{"clientId":"c","consumerGroup":"G","mqSet":[%s]}'
-        self.assertEqual(parse_lock_request((good % queue).encode()).queues, (MessageQueue("b", 0, "T"),))
-        for rows in ("1", *(queue.replace("0", number) for number in ('"0"', "-1", "2147483648", "true"))):
+        for number in ("0", '"0"', "false", "0.5", "null"):
+            text = good % queue.replace("0", number)
+            self.assertEqual(parse_lock_request(text.encode()).queues, (MessageQueue("b", 0, "T"),))
+        for rows in ("1", *(queue.replace("0", number) for number in ('"x"', "-1", "2147483648", "[]"))):
             with self.subTest(rows=rows), self.assertRaises(RemoteProtocolError):
                 parse_lock_request((good % rows).encode())
         unnamed, unlisted = '{"clientId":"","consumerGroup":"G"}', '{"clientId":"c","consumerGroup":"G","mqSet":3}'

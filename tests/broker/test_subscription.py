@@ -68,20 +68,32 @@ class TagTests(unittest.TestCase):
             [],
             {},
             {"topic": ""},
-            {"topic": 3},
+            {"topic": None},
             {"topic": "T" * 256},
-            good | {"subString": 3},
-            good | {"tagsSet": "abc"},
-            good | {"tagsSet": [1]},
-            good | {"codeSet": ["1"]},
-            good | {"codeSet": [True]},
+            good | {"subString": "x" * (subscription.EXPRESSION_LENGTH_MAX + 1)},
+            good | {"tagsSet": True},
+            good | {"codeSet": ["a"]},
+            good | {"codeSet": [1 << 31]},
             good | {"codeSet": list(range(subscription.TAGS_MAX + 1))},
-            good | {"subVersion": "1"},
-            good | {"expressionType": 1},
+            good | {"subVersion": "one"},
+            good | {"expressionType": "x" * 65},
         )
         for bad in bad_rows:
             with self.subTest(bad=str(bad)[:60]), self.assertRaises(RemoteProtocolError):
                 SubscriptionData.from_json(bad)
+
+    def test_as_java_reads_it(self) -> None:
+        """What clients of other languages write instead of texts, numbers and lists, and what they leave out."""
+        for row, wanted in (
+            ({"topic": 3, "subString": 3}, SubscriptionData("3", "3")),
+            ({"topic": "T", "subString": None, "tagsSet": None, "codeSet": None}, SubscriptionData("T")),
+            ({"topic": "T", "tagsSet": "a", "codeSet": "97"}, SubscriptionData("T", "*", ("a",), frozenset([97]))),
+            ({"topic": "T", "tagsSet": [1], "codeSet": ["49"]}, SubscriptionData("T", "*", ("1",), frozenset([49]))),
+            ({"topic": "T", "subVersion": "7", "expressionType": ""}, SubscriptionData("T", sub_version=7)),
+            ({"topic": "T", "classFilterMode": "true", "Topic": 5}, SubscriptionData("T", class_filter_mode=True)),
+        ):
+            with self.subTest(row=row):
+                self.assertEqual(SubscriptionData.from_json(row), wanted)
 
     def test_an_sql_expression_is_no_tag(self) -> None:
         """It is kept for display; the broker refuses to filter by it."""

@@ -173,15 +173,16 @@ class DecodeTests(SynchronousTestCase):
         """No SyncStateSet, no list of names; code 1 as where Java's parser throws."""
         long_list = json.dumps({"syncStateSet": list(range(MEMBERS_MAX + 1)), "syncStateSetEpoch": 1}).encode()
         for body in (
-            b"", b"{", b"[]", b"1", b'{"syncStateSet":1}', b'{"syncStateSet":null}', b'{"syncStateSet":[true]}',
-            b'{"syncStateSet":["1"]}', b'{"syncStateSet":[1.5]}', b'{"syncStateSet":[9223372036854775808]}',
-            b'{"syncStateSet":[1],"syncStateSetEpoch":2147483648}', b'{"syncStateSet":[1],"syncStateSetEpoch":"1"}',
+            b"", b"{", b"[]", b"1", b'{"syncStateSet":1}', b'{"syncStateSet":["x"]}',
+            b'{"syncStateSet":[9223372036854775808]}', b'{"syncStateSet":[1],"syncStateSetEpoch":2147483648}',
             b"[" * 100_000, b"\xff", long_list,
         ):  # fmt: skip
             self.assertEqual(self.refused(1001, body=body).code, ResponseCode.SYSTEM_ERROR, body[:60])
-        for body in (b"{}", b'"b"', b"[1]", b'[["b"]]', b"[null]", json.dumps(["x"] * 1001).encode()):
+        for body in (b"true", b"1", json.dumps(["x"] * 1001).encode()):
             self.assertEqual(self.refused(1006, body=body).code, ResponseCode.SYSTEM_ERROR, body[:60])
         self.assertEqual(self.decode(1001, body=b'{"syncStateSet":[]}').event.set_epoch, 0)
+        as_texts = self.decode(1001, body=b'{"syncStateSet":["2","1"],"syncStateSetEpoch":"7"}').event
+        self.assertEqual(as_texts, self.decode(1001, body=b'{"syncStateSet":[1,2],"syncStateSetEpoch":7}').event)
 
     def test_ids_to_clean(self) -> None:
         """As Java splits and reads them; with living they are not looked at."""

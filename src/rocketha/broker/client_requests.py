@@ -17,8 +17,7 @@ from rocketha.broker.queue_locks import parse_lock_request
 from rocketha.broker.request import EMPTY_HEADER, OK, RepeatedBodies, Responder, read_body
 from rocketha.broker.state import BrokerState
 from rocketha.broker.subscription import SubscriptionData
-from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
@@ -196,8 +195,6 @@ class ClientRequests:
 
 def _checked_subscription(body: bytes) -> SubscriptionData | None:
     """The subscription of a ``CheckClientRequestBody``."""
-    value = json_dialect.loads(body)
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("no object")
+    value = json_members.json_object(body, "a client's request")
     subscription = value.get("subscriptionData")
     return None if subscription is None else SubscriptionData.from_json(subscription)

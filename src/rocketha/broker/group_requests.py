@@ -14,8 +14,7 @@ from rocketha.broker.fields import refused
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.request import OK, Responder, read_body, refuse_on_slave
 from rocketha.broker.state import BrokerState
-from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
@@ -175,8 +174,5 @@ def _group_config(body: bytes) -> SubscriptionGroupConfig:
 
 
 def _group_list(body: bytes) -> list[SubscriptionGroupConfig]:
-    value = json_dialect.loads(body)
-    rows = value.get("groupConfigList") if isinstance(value, dict) else None
-    if not isinstance(rows, list) or len(rows) > LIST_MAX:
-        raise RemoteProtocolError(f"groupConfigList is no list of at most {LIST_MAX}")
+    rows = json_members.rows(json_members.json_object(body, "a list of groups"), "groupConfigList", LIST_MAX)
     return [SubscriptionGroupConfig.from_json(row) for row in rows]

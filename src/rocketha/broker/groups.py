@@ -16,14 +16,16 @@ import attrs
 from rocketha.broker import names
 from rocketha.broker.attributes import GROUP_ATTRIBUTES, alter
 from rocketha.broker.data_version import DataVersion
-from rocketha.broker.fields import LONG_MAX, refused
+from rocketha.broker.fields import refused
 from rocketha.broker.topics import page_of
 from rocketha.errors import CorruptStore, RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import ResponseCode
 
 GROUPS_MAX = 100_000
 RETRY_QUEUE_NUMS_MAX = 1024
+TABLE_MAX = 1_000_000
+"""Groups in a table that is read: a file's or a master's is not ours to refuse."""
 
 PREDEFINED_GROUPS = (
     names.TOOLS_GROUP,
@@ -37,23 +39,31 @@ PREDEFINED_GROUPS = (
 )
 """The groups every broker has (``SubscriptionGroupManager.init``)."""
 
-# Java's key, our attribute, type: the order is fastjson's (alphabetical)
-_KEYS: tuple[tuple[str, str, type], ...] = (
-    ("attributes", "attributes", dict),
-    ("brokerId", "broker_id", int),
-    ("consumeBroadcastEnable", "consume_broadcast_enable", bool),
-    ("consumeEnable", "consume_enable", bool),
-    ("consumeFromMinEnable", "consume_from_min_enable", bool),
-    ("consumeMessageOrderly", "consume_message_orderly", bool),
-    ("consumeTimeoutMinute", "consume_timeout_minute", int),
-    ("groupName", "group_name", str),
-    ("groupRetryPolicy", "group_retry_policy", dict),
-    ("groupSysFlag", "group_sys_flag", int),
-    ("notifyConsumerIdsChangedEnable", "notify_consumer_ids_changed_enable", bool),
-    ("retryMaxTimes", "retry_max_times", int),
-    ("retryQueueNums", "retry_queue_nums", int),
-    ("subscriptionDataSet", "subscription_data_set", list),
-    ("whichBrokerWhenConsumeSlowly", "which_broker_when_consume_slowly", int),
+_MEMBERS_MAX = 4096
+"""Attributes of a group, and what else it holds several of."""
+
+
+def _table(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return json_members.table(found, name, _MEMBERS_MAX)
+
+
+# Java's key, our attribute, what reads it: the order is fastjson's (alphabetical)
+_KEYS: tuple[tuple[str, str, Callable[[Mapping[str, Any], str], Any]], ...] = (
+    ("attributes", "attributes", lambda found, name: json_members.text_table(found, name, _MEMBERS_MAX)),
+    ("brokerId", "broker_id", json_members.long),
+    ("consumeBroadcastEnable", "consume_broadcast_enable", json_members.flag),
+    ("consumeEnable", "consume_enable", json_members.flag),
+    ("consumeFromMinEnable", "consume_from_min_enable", json_members.flag),
+    ("consumeMessageOrderly", "consume_message_orderly", json_members.flag),
+    ("consumeTimeoutMinute", "consume_timeout_minute", json_members.integer),
+    ("groupName", "group_name", json_members.text),
+    ("groupRetryPolicy", "group_retry_policy", _table),
+    ("groupSysFlag", "group_sys_flag", json_members.integer),
+    ("notifyConsumerIdsChangedEnable", "notify_consumer_ids_changed_enable", json_members.flag),
+    ("retryMaxTimes", "retry_max_times", json_members.integer),
+    ("retryQueueNums", "retry_queue_nums", json_members.integer),
+    ("subscriptionDataSet", "subscription_data_set", lambda found, name: json_members.rows(found, name, _MEMBERS_MAX)),
+    ("whichBrokerWhenConsumeSlowly", "which_broker_when_consume_slowly", json_members.long),
 )
 
 
@@ -90,24 +100,15 @@ class SubscriptionGroupConfig:
 
         :raises RemoteProtocolError: a key has the wrong type or a count is out of range.
         """
-        if not isinstance(value, dict):
-            raise RemoteProtocolError("a group's configuration is no object")
+        row = json_members.as_object(value, "a group's configuration")
         found: dict[str, Any] = {"group_name": ""}
-        for key, attribute, kind in _KEYS:
-            item = value.get(key)
-            if item is None:
-                continue
-            if not isinstance(item, kind) or (kind is int and isinstance(item, bool)):
-                raise RemoteProtocolError(f"{key} is no {kind.__name__}")
-            if isinstance(item, int) and not -LONG_MAX <= item <= LONG_MAX:
-                raise RemoteProtocolError(f"{key} is {item}")
-            found[attribute] = item
+        for key, attribute, read in _KEYS:
+            if row.get(key) is not None:
+                found[attribute] = read(row, key)
         config = cls(**found)
         if not 0 <= config.retry_queue_nums <= RETRY_QUEUE_NUMS_MAX:
             allowed = f"allowed is 0 to {RETRY_QUEUE_NUMS_MAX}"
             raise RemoteProtocolError(f"retryQueueNums is {config.retry_queue_nums}, {allowed}")
-        if not all(isinstance(item, str) for item in config.attributes.values()):
-            raise RemoteProtocolError("a group's attributes are no map of texts")
         return config
 
 
@@ -124,11 +125,9 @@ def read_groups(value: Any) -> Groups:
 
     :raises RemoteProtocolError: it is none.
     """
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("no object")
-    table, forbidden = value.get("subscriptionGroupTable") or {}, value.get("forbiddenTable") or {}
-    if not isinstance(table, dict) or not isinstance(forbidden, dict):
-        raise RemoteProtocolError("subscriptionGroupTable or forbiddenTable is no map")
+    found = json_members.as_object(value, "a table of groups")
+    table = json_members.table(found, "subscriptionGroupTable", TABLE_MAX)
+    forbidden = json_members.table(found, "forbiddenTable", TABLE_MAX)
     groups = {name: _named(SubscriptionGroupConfig.from_json(entry), name) for name, entry in table.items()}
     bits = {name: _bits(topics) for name, topics in forbidden.items()}
     return Groups(groups, {name: topics for name, topics in bits.items() if topics})
@@ -282,6 +281,6 @@ def _named(config: SubscriptionGroupConfig, name: str) -> SubscriptionGroupConfi
 
 
 def _bits(topics: Any) -> dict[str, int]:
-    if not isinstance(topics, dict) or not all(isinstance(bits, int) for bits in topics.values()):
-        raise RemoteProtocolError("forbiddenTable holds no map of numbers")
-    return {topic: bits for topic, bits in topics.items() if bits > 0}
+    found = json_members.as_object(topics, "forbiddenTable of a group")
+    numbers = {topic: json_members.integer(found, topic, 0) for topic in found}
+    return {topic: bits for topic, bits in numbers.items() if bits > 0}

@@ -2,7 +2,8 @@
 
 Pure.  Everything is bounded here, so that :mod:`rocketha.broker.clients` may keep what it is given.
 
-Java: ``HeartbeatData``, ``ConsumerData``, ``ProducerData``.  Enumerations come as names, from C++ clients as ordinals.
+Java: ``HeartbeatData``, ``ConsumerData``, ``ProducerData``.  Clients of other languages write other types than Java's:
+numbers as texts (Go, C++), enumerations as ordinals (C++); they are read as Java's server reads them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import attrs
 from rocketha.broker.names import CLIENT_ID_LENGTH_MAX
 from rocketha.broker.subscription import SubscriptionData
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import json_members
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 GROUPS_MAX = 1024
@@ -70,55 +71,32 @@ def parse_heartbeat(body: bytes) -> Heartbeat:
     """
     if len(body) > BODY_BYTES_MAX:
         raise RemoteProtocolError(f"a heartbeat of {len(body)} bytes, allowed are {BODY_BYTES_MAX}")
-    value = json_dialect.loads(body)
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("a heartbeat is no object")
-    client_id = value.get("clientID")
-    if not isinstance(client_id, str) or not client_id or len(client_id) > CLIENT_ID_LENGTH_MAX:
-        raise RemoteProtocolError(f"clientID is no text of 1 to {CLIENT_ID_LENGTH_MAX} characters")
-    fingerprint = value.get("heartbeatFingerprint") or 0
-    if type(fingerprint) is not int:
-        raise RemoteProtocolError("heartbeatFingerprint is no number")
-    consumers = tuple(map(_consumer, _rows(value, "consumerDataSet", GROUPS_MAX)))
+    value = json_members.json_object(body, "a heartbeat")
+    client_id = json_members.text(value, "clientID", length_max=CLIENT_ID_LENGTH_MAX)
+    if not client_id:
+        raise RemoteProtocolError("clientID is empty")
+    consumers = tuple(map(_consumer, json_members.rows(value, "consumerDataSet", GROUPS_MAX)))
     if sum(len(consumer.subscriptions) for consumer in consumers) > SUBSCRIPTIONS_MAX:
         raise RemoteProtocolError(f"a heartbeat has more than {SUBSCRIPTIONS_MAX} subscriptions")
-    producers = tuple(_name(row) for row in _rows(value, "producerDataSet", GROUPS_MAX))
-    return Heartbeat(client_id, consumers, producers, fingerprint, bool(value.get("withoutSub")))
-
-
-def _rows(value: dict[str, Any], key: str, count_max: int) -> list[dict[str, Any]]:
-    rows = value.get(key) or []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise RemoteProtocolError(f"{key} is no list of objects")
-    if len(rows) > count_max:
-        raise RemoteProtocolError(f"{key} has {len(rows)} entries, allowed are {count_max}")
-    return rows
+    producers = tuple(map(_name, json_members.rows(value, "producerDataSet", GROUPS_MAX)))
+    fingerprint = json_members.integer(value, "heartbeatFingerprint", 0)
+    return Heartbeat(client_id, consumers, producers, fingerprint, json_members.flag(value, "withoutSub"))
 
 
 def _name(row: dict[str, Any]) -> str:
-    name = row.get("groupName")
-    if not isinstance(name, str) or not name or len(name) > NAME_LENGTH_MAX:
-        raise RemoteProtocolError(f"groupName is no text of 1 to {NAME_LENGTH_MAX} characters")
+    name = json_members.text(row, "groupName", length_max=NAME_LENGTH_MAX)
+    if not name:
+        raise RemoteProtocolError("groupName is empty")
     return name
 
 
-def _word(row: dict[str, Any], key: str, words: tuple[str, ...], default: str) -> str:
-    found = row.get(key)
-    if found is None:
-        return default
-    if type(found) is int and 0 <= found < len(words):
-        return words[found]
-    if found not in words:
-        raise RemoteProtocolError(f"{key} is {str(found)[:64]!r}, allowed is {' or '.join(words)}")
-    return str(found)
-
-
 def _consumer(row: dict[str, Any]) -> ConsumerData:
+    subscriptions = json_members.rows(row, "subscriptionDataSet", SUBSCRIPTIONS_MAX)
     return ConsumerData(
         _name(row),
-        _word(row, "consumeType", CONSUME_TYPES, PASSIVELY),
-        _word(row, "messageModel", MESSAGE_MODELS, CLUSTERING),
-        _word(row, "consumeFromWhere", CONSUME_FROM, CONSUME_FROM[0]),
-        bool(row.get("unitMode")),
-        tuple(map(SubscriptionData.from_json, _rows(row, "subscriptionDataSet", SUBSCRIPTIONS_MAX))),
+        json_members.word(row, "consumeType", CONSUME_TYPES, PASSIVELY),
+        json_members.word(row, "messageModel", MESSAGE_MODELS, CLUSTERING),
+        json_members.word(row, "consumeFromWhere", CONSUME_FROM, CONSUME_FROM[0]),
+        json_members.flag(row, "unitMode"),
+        tuple(map(SubscriptionData.from_json, subscriptions)),
     )

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from rocketha.broker.fields import INT_MAX, refused
+from rocketha.broker.fields import refused
 from rocketha.broker.names import CLIENT_ID_LENGTH_MAX, RETRY_TOPIC_LENGTH_MAX, check_group
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import json_members
 from rocketha.wire.codes import ResponseCode
 
 LOCK_MS = 60_000
+BROKER_NAME_LENGTH_MAX = 255
 QUEUES_MAX = 16_384
 """Queues in one request."""
 LOCKS_MAX = 1_000_000
@@ -60,26 +61,20 @@ def parse_lock_request(body: bytes) -> LockRequest:
     :raises RemoteProtocolError: it is none.
     :raises RequestRefused: the group's name is bad.
     """
-    value = json_dialect.loads(body)
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("a lock request is no object")
-    group, client_id, queues = value.get("consumerGroup"), value.get("clientId"), value.get("mqSet") or []
-    if not isinstance(group, str) or not isinstance(client_id, str) or not 0 < len(client_id) <= CLIENT_ID_LENGTH_MAX:
-        raise RemoteProtocolError("consumerGroup or clientId is missing")
-    if not isinstance(queues, list) or len(queues) > QUEUES_MAX:
-        raise RemoteProtocolError(f"mqSet is no list of at most {QUEUES_MAX} queues")
-    return LockRequest(check_group(group), client_id, tuple(map(_queue, queues)))
+    value = json_members.json_object(body, "a lock request")
+    group = json_members.text(value, "consumerGroup")
+    client_id = json_members.text(value, "clientId", length_max=CLIENT_ID_LENGTH_MAX)
+    if not client_id:
+        raise RemoteProtocolError("clientId is empty")
+    return LockRequest(check_group(group), client_id, tuple(map(_queue, json_members.rows(value, "mqSet", QUEUES_MAX))))
 
 
-def _queue(value: Any) -> MessageQueue:
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("a message queue is no object")
-    broker, queue_id, topic = value.get("brokerName"), value.get("queueId"), value.get("topic")
-    if not isinstance(broker, str) or not isinstance(topic, str) or type(queue_id) is not int:
-        raise RemoteProtocolError("a message queue lacks brokerName, queueId or topic")
-    if len(broker) > 255 or len(topic) > RETRY_TOPIC_LENGTH_MAX or not 0 <= queue_id <= INT_MAX:
-        raise RemoteProtocolError("a message queue's name is too long or its number is out of range")
-    return MessageQueue(broker, queue_id, topic)
+def _queue(row: dict[str, Any]) -> MessageQueue:
+    return MessageQueue(
+        json_members.text(row, "brokerName", length_max=BROKER_NAME_LENGTH_MAX),
+        json_members.integer(row, "queueId", 0, 0),
+        json_members.text(row, "topic", length_max=RETRY_TOPIC_LENGTH_MAX),
+    )
 
 
 class QueueLocks:

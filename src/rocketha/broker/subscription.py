@@ -17,6 +17,7 @@ import attrs
 from rocketha.broker.fields import refused
 from rocketha.broker.names import RETRY_TOPIC_LENGTH_MAX
 from rocketha.errors import RemoteProtocolError
+from rocketha.wire import json_members
 from rocketha.wire.java_text import string_hash
 
 ALL = "*"
@@ -24,6 +25,7 @@ TAG = "TAG"
 SQL92 = "SQL92"
 EXPRESSION_LENGTH_MAX = 65_536
 TAGS_MAX = 4096
+TYPE_LENGTH_MAX = 64
 
 
 @attrs.frozen
@@ -69,31 +71,20 @@ class SubscriptionData:
     def from_json(cls, value: Any) -> SubscriptionData:
         """From a heartbeat's parsed object.
 
-        :raises RemoteProtocolError: a key has the wrong type, or there is more than the limits allow.
+        :raises RemoteProtocolError: Java would not read it either, or there is more than the limits allow.
         """
-        if not isinstance(value, dict):
-            raise RemoteProtocolError("a subscription is no object")
-        topic, expression = value.get("topic"), value.get("subString")
-        tags, codes = value.get("tagsSet") or [], value.get("codeSet") or []
-        version, kind = value.get("subVersion"), value.get("expressionType")
-        if not isinstance(topic, str) or not topic or len(topic) > RETRY_TOPIC_LENGTH_MAX:
-            raise RemoteProtocolError(f"a subscription's topic is no text of 1 to {RETRY_TOPIC_LENGTH_MAX} characters")
-        if not isinstance(expression, str | None) or len(expression or "") > EXPRESSION_LENGTH_MAX:
-            raise RemoteProtocolError(f"subString is no text of at most {EXPRESSION_LENGTH_MAX} characters")
-        if not isinstance(tags, list) or not isinstance(codes, list) or max(len(tags), len(codes)) > TAGS_MAX:
-            raise RemoteProtocolError(f"tagsSet or codeSet is no list of at most {TAGS_MAX}")
-        if not all(isinstance(tag, str) for tag in tags) or not all(type(code) is int for code in codes):
-            raise RemoteProtocolError("tagsSet holds no texts or codeSet no numbers")
-        if not isinstance(version, int | None) or not isinstance(kind, str | None) or len(kind or "") > 64:
-            raise RemoteProtocolError("subVersion is no number or expressionType no text")
+        row = json_members.as_object(value, "a subscription")
+        topic = json_members.text(row, "topic", length_max=RETRY_TOPIC_LENGTH_MAX)
+        if not topic:
+            raise RemoteProtocolError("a subscription's topic is empty")
         return cls(
             topic,
-            ALL if expression is None else expression,
-            tuple(tags),
-            frozenset(codes),
-            version or 0,
-            kind or TAG,
-            bool(value.get("classFilterMode")),
+            json_members.text(row, "subString", ALL, EXPRESSION_LENGTH_MAX),
+            tuple(json_members.texts(row, "tagsSet", TAGS_MAX)),
+            frozenset(json_members.integers(row, "codeSet", TAGS_MAX)),
+            json_members.long(row, "subVersion", 0),
+            json_members.text(row, "expressionType", TAG, TYPE_LENGTH_MAX) or TAG,
+            json_members.flag(row, "classFilterMode"),
         )
 
 

@@ -17,8 +17,7 @@ from rocketha.broker.fields import refused
 from rocketha.broker.request import OK, Responder, read_body, refuse_on_slave
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topics import QUEUE_NUMS_MAX, TopicConfig
-from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.json_dialect import ObjectKeyed
 from rocketha.wire.remoting import Answer, Command
@@ -170,8 +169,5 @@ class TopicRequests:
 
 
 def _topic_list(body: bytes) -> list[TopicConfig]:
-    value = json_dialect.loads(body)
-    rows = value.get("topicConfigList") if isinstance(value, dict) else None
-    if not isinstance(rows, list) or len(rows) > LIST_MAX:
-        raise RemoteProtocolError(f"topicConfigList is no list of at most {LIST_MAX}")
+    rows = json_members.rows(json_members.json_object(body, "a list of topics"), "topicConfigList", LIST_MAX)
     return [TopicConfig.from_json(row) for row in rows]

@@ -24,11 +24,15 @@ from rocketha.broker.data_version import DataVersion
 from rocketha.broker.fields import refused
 from rocketha.broker.unsaved import Unsaved
 from rocketha.errors import CorruptStore, RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import ResponseCode
 
 TOPICS_MAX = 100_000
 QUEUE_NUMS_MAX = 65_536
+ATTRIBUTES_MAX = 4096
+TABLE_MAX = 1_000_000
+"""Topics in a table that is read: a file's or a master's is not ours to refuse."""
+FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 SCHEDULE_QUEUE_NUMS = 18
 DEFAULT_QUEUE_NUMS = 16
 
@@ -80,37 +84,17 @@ class TopicConfig:
 
         :raises RemoteProtocolError: a key has the wrong type or a count is out of range.
         """
-        if not isinstance(value, dict):
-            raise RemoteProtocolError("a topic's configuration is no object")
-        attributes = value.get("attributes") or {}
-        if not isinstance(attributes, dict) or not all(isinstance(item, str) for item in attributes.values()):
-            raise RemoteProtocolError("a topic's attributes are no map of texts")
+        row = json_members.as_object(value, "a topic's configuration")
         return cls(
-            topic_name=_typed(value, "topicName", str, ""),
-            read_queue_nums=_count(value, "readQueueNums"),
-            write_queue_nums=_count(value, "writeQueueNums"),
-            perm=_typed(value, "perm", int, permissions.READ_WRITE),
-            topic_filter_type=_typed(value, "topicFilterType", str, "SINGLE_TAG"),
-            topic_sys_flag=_typed(value, "topicSysFlag", int, 0),
-            order=_typed(value, "order", bool, False),
-            attributes=attributes,
+            topic_name=json_members.text(row, "topicName", ""),
+            read_queue_nums=json_members.integer(row, "readQueueNums", DEFAULT_QUEUE_NUMS, 0, QUEUE_NUMS_MAX),
+            write_queue_nums=json_members.integer(row, "writeQueueNums", DEFAULT_QUEUE_NUMS, 0, QUEUE_NUMS_MAX),
+            perm=json_members.integer(row, "perm", permissions.READ_WRITE),
+            topic_filter_type=json_members.word(row, "topicFilterType", FILTER_TYPES, FILTER_TYPES[0]),
+            topic_sys_flag=json_members.integer(row, "topicSysFlag", 0),
+            order=json_members.flag(row, "order"),
+            attributes=json_members.text_table(row, "attributes", ATTRIBUTES_MAX),
         )
-
-
-def _typed(value: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
-    found = value.get(key)
-    if found is None:
-        return default
-    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-        raise RemoteProtocolError(f"{key} is no {kind.__name__}")
-    return found
-
-
-def _count(value: Mapping[str, Any], key: str) -> int:
-    count: int = _typed(value, key, int, DEFAULT_QUEUE_NUMS)
-    if not 0 <= count <= QUEUE_NUMS_MAX:
-        raise RemoteProtocolError(f"{key} is {count}, allowed is 0 to {QUEUE_NUMS_MAX}")
-    return count
 
 
 def system_topics(
@@ -153,11 +137,7 @@ def read_topics(value: Any) -> dict[str, TopicConfig]:
 
     :raises RemoteProtocolError: it is none, or a name in it could leave the store's directory.
     """
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("no object")
-    table = value.get("topicConfigTable") or {}
-    if not isinstance(table, dict):
-        raise RemoteProtocolError("topicConfigTable is no map")
+    table = json_members.table(json_members.as_object(value, "a table of topics"), "topicConfigTable", TABLE_MAX)
     topics = {}
     for name, entry in table.items():
         config = TopicConfig.from_json(entry)

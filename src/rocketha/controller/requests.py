@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import attrs
 
@@ -35,9 +35,11 @@ from rocketha.controller.group import BrokerGroup
 from rocketha.controller.names import name_in
 from rocketha.controller.state import ControllerState
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
+
+_T = TypeVar("_T")
 
 CHECK_CODE_CHARACTERS_MAX = 512
 NAMES_MAX = 1000
@@ -283,11 +285,8 @@ class Requests:
         names = _json(command) if command.body else None
         if names is None or names == []:
             return answers.NOTHING_ASKED
-        if not isinstance(names, list) or any(not isinstance(name, str) for name in names):
-            raise fields.refused("the body is not a list of broker names", ResponseCode.SYSTEM_ERROR)
-        if len(names) > NAMES_MAX:
-            raise fields.refused(f"more than {NAMES_MAX} broker names", ResponseCode.SYSTEM_ERROR)
-        return AskSyncStateData(tuple(dict.fromkeys(names)))
+        found = _body(lambda: json_members.texts({"names": names}, "names", NAMES_MAX))
+        return AskSyncStateData(tuple(dict.fromkeys(found)))
 
     def _why(self, command: Command, caller: Caller, now_ms: int) -> AskWhy:
         return AskWhy(_optional_name(command, "clusterName"), _name(command, "brokerName"))
@@ -327,20 +326,20 @@ def _json(command: Command) -> Any:
 
 def _sync_state_set(command: Command) -> tuple[tuple[int, ...], int]:
     """The ids, ascending, and the epoch of a ``SyncStateSet`` body."""
-    body = _json(command) if command.body else None
-    if not isinstance(body, dict):
-        raise fields.refused("the body is no SyncStateSet", ResponseCode.SYSTEM_ERROR)
-    ids, epoch = body.get("syncStateSet"), body.get("syncStateSetEpoch", 0)
-    if not isinstance(ids, list) or len(ids) > registration.MEMBERS_MAX:
-        raise fields.refused(
-            f"syncStateSet is not a list of at most {registration.MEMBERS_MAX} broker ids", ResponseCode.SYSTEM_ERROR
-        )
-    for number in (*ids, epoch):
-        if type(number) is not int or not fields.LONG_MIN <= number <= fields.LONG_MAX:
-            raise fields.refused("the SyncStateSet holds what is no number", ResponseCode.SYSTEM_ERROR)
-    if not fields.INT_MIN <= epoch <= fields.INT_MAX:
-        raise fields.refused("syncStateSetEpoch is no 32 bit number", ResponseCode.SYSTEM_ERROR)
-    return tuple(sorted(set(ids))), epoch
+
+    def read() -> tuple[tuple[int, ...], int]:
+        body = json_members.json_object(command.body or b"null", "a SyncStateSet")
+        ids = json_members.longs(body, "syncStateSet", registration.MEMBERS_MAX)
+        return tuple(sorted(set(ids))), json_members.integer(body, "syncStateSetEpoch", 0)
+
+    return _body(read)
+
+
+def _body(read: Callable[[], _T]) -> _T:
+    try:
+        return read()
+    except RemoteProtocolError as problem:
+        raise fields.refused(f"the body: {problem}", ResponseCode.SYSTEM_ERROR) from None
 
 
 def _broker_ids(text: str) -> tuple[int, ...]:

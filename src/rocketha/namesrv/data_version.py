@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rocketha.errors import RequestRefused
-from rocketha.wire import json_dialect
-from rocketha.wire.codes import ResponseCode
-
-LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+from rocketha.wire import json_dialect, json_members
 
 
 class DataVersion(NamedTuple):
@@ -35,24 +31,7 @@ class DataVersion(NamedTuple):
 def from_json(value: Any) -> DataVersion:
     """Read the object; absent fields are 0, as is an absent object.
 
-    :raises RequestRefused: not an object, or a number that is no signed 64 bit integer.
+    :raises RemoteProtocolError: Java would not read it either.
     """
-    if value is None:
-        return DataVersion()
-    if not isinstance(value, dict):
-        raise RequestRefused(ResponseCode.SYSTEM_ERROR, "dataVersion is not a JSON object")
-    return DataVersion(
-        *(long_of(value.get(name), f"dataVersion.{name}") for name in ("stateVersion", "timestamp", "counter"))
-    )
-
-
-def long_of(value: Any, name: str) -> int:
-    """A Java long out of JSON; ``None`` is 0.
-
-    :raises RequestRefused: anything else than an integer in range.
-    """
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int) or not LONG_MIN <= value <= LONG_MAX:
-        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{name} is not a 64 bit integer")
-    return value
+    row = json_members.as_object({} if value is None else value, "dataVersion")
+    return DataVersion(*(json_members.long(row, name, 0) for name in ("stateVersion", "timestamp", "counter")))

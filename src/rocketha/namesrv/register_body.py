@@ -20,7 +20,7 @@ import attrs
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.namesrv import data_version
 from rocketha.namesrv.data_version import DataVersion
-from rocketha.wire import json_dialect
+from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import ResponseCode
 
 VERSION_WHOLE_BODY = 37
@@ -36,6 +36,9 @@ TEXT_BYTES_MAX = 64 << 10
 """Longest single text in the compressed form."""
 NAME_CHARACTERS_MAX = 255
 QUEUES_MAX = 65_536
+PERM_MAX = 15
+TOPICS_MAX = 1_000_000
+MEMBERS_MAX = 4096
 FILTER_SERVERS_MAX = 64
 _INT = struct.Struct(">i")
 _T = TypeVar("_T")
@@ -76,14 +79,14 @@ def parse(body: bytes, compressed: bool, version: int) -> RegisterBody:
         return RegisterBody()
     try:
         if version < VERSION_WHOLE_BODY:
-            return attrs.evolve(_from_wrapper(json_dialect.loads(body), ()), filter_servers=None)
+            return attrs.evolve(_from_wrapper(json_members.json_object(body, "the body"), ()), filter_servers=None)
         if compressed:
             return _from_compressed(_inflate(body), version)
-        whole = _object(json_dialect.loads(body), "the body")
+        whole = json_members.json_object(body, "the body")
+        wrapper = json_members.table(whole, "topicConfigSerializeWrapper", MEMBERS_MAX)
+        return _from_wrapper(wrapper, _filter_servers(whole))
     except RemoteProtocolError as error:
         raise refused(str(error)) from None
-    filters = _filter_servers(whole.get("filterServerList"))
-    return _from_wrapper(whole.get("topicConfigSerializeWrapper"), filters)
 
 
 def refused(reason: str) -> RequestRefused:
@@ -101,10 +104,9 @@ def check_name(name: Any, what: str) -> str:
     return name
 
 
-def _from_wrapper(value: Any, filters: tuple[str, ...]) -> RegisterBody:
-    wrapper = _object(value if value is not None else {}, "topicConfigSerializeWrapper")
-    table = _object(wrapper.get("topicConfigTable") or {}, "topicConfigTable")
-    mappings = _object(wrapper.get("topicQueueMappingInfoMap") or {}, "topicQueueMappingInfoMap")
+def _from_wrapper(wrapper: dict[str, Any], filters: tuple[str, ...]) -> RegisterBody:
+    table = json_members.table(wrapper, "topicConfigTable", TOPICS_MAX)
+    mappings = json_members.table(wrapper, "topicQueueMappingInfoMap", TOPICS_MAX)
     return RegisterBody(
         version=data_version.from_json(wrapper.get("dataVersion")),
         topics=tuple(_topic(key, item) for key, item in table.items()),
@@ -113,42 +115,30 @@ def _from_wrapper(value: Any, filters: tuple[str, ...]) -> RegisterBody:
     )
 
 
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise refused(f"{what} is not a JSON object")
-    return value
-
-
 def _topic(key: str, value: Any) -> Topic:
-    config = _object(value, f"topic {key[:NAME_CHARACTERS_MAX]!r}")
-    name = check_name(config.get("topicName", key), "a topic's name")
-    return Topic(
-        name,
-        _number(config.get("readQueueNums", 16), QUEUES_MAX, name, "readQueueNums"),
-        _number(config.get("writeQueueNums", 16), QUEUES_MAX, name, "writeQueueNums"),
-        _number(config.get("perm", 6), 15, name, "perm"),
-        _number(config.get("topicSysFlag", 0), 2**31 - 1, name, "topicSysFlag"),
-    )
-
-
-def _number(value: Any, high: int, topic: str, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= high:
-        raise refused(f"{what} of topic {topic} is not a number from 0 to {high}")
-    return value
+    config = json_members.as_object(value, f"topic {key[:NAME_CHARACTERS_MAX]!r}")
+    name = check_name(json_members.text(config, "topicName", key), "a topic's name")
+    try:
+        return Topic(
+            name,
+            json_members.integer(config, "readQueueNums", 16, 0, QUEUES_MAX),
+            json_members.integer(config, "writeQueueNums", 16, 0, QUEUES_MAX),
+            json_members.integer(config, "perm", 6, 0, PERM_MAX),
+            json_members.integer(config, "topicSysFlag", 0, 0),
+        )
+    except RemoteProtocolError as problem:
+        raise RemoteProtocolError(f"topic {name}: {problem}") from None
 
 
 def _mapping(value: Any) -> tuple[str, Mapping[str, Any]]:
-    mapping = _object(value, "a static topic mapping")
-    check_name(mapping.get("bname"), "a static topic mapping's bname")
-    return check_name(mapping.get("topic"), "a static topic mapping's topic"), mapping
+    mapping = json_members.as_object(value, "a static topic mapping")
+    check_name(json_members.text(mapping, "bname"), "a static topic mapping's bname")
+    return check_name(json_members.text(mapping, "topic"), "a static topic mapping's topic"), mapping
 
 
-def _filter_servers(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list) or len(value) > FILTER_SERVERS_MAX:
-        raise refused(f"filterServerList is not a list of at most {FILTER_SERVERS_MAX}")
-    return tuple(check_name(item, "a filter server") for item in value)
+def _filter_servers(whole: Mapping[str, Any]) -> tuple[str, ...]:
+    found = json_members.texts(whole, "filterServerList", FILTER_SERVERS_MAX)
+    return tuple(check_name(item, "a filter server") for item in found)
 
 
 def _inflate(body: bytes) -> bytes:
@@ -203,7 +193,7 @@ def _from_compressed(data: bytes, version: int) -> RegisterBody:
     reader = _Reader(data)
     stored = data_version.from_json(json_dialect.loads(reader.text("the data version")))
     topics = tuple(reader.items("topic", _topic_from_text))
-    filters = _filter_servers(json_dialect.loads(reader.text("the filter server list")))
+    filters = _filter_servers({"filterServerList": json_dialect.loads(reader.text("the filter server list"))})
     mappings: dict[str, Mapping[str, Any]] = {}
     if version >= VERSION_MAPPINGS:
         mappings = dict(reader.items("static topic mapping", lambda text: _mapping(json_dialect.loads(text))))
@@ -216,9 +206,7 @@ def _topic_from_text(text: str) -> Topic:
     if len(parts) < 5 or not all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts[1:4]):
         raise refused("a topic is not: name, three numbers, filter type")
     name = check_name(parts[0], "a topic's name")
-    return Topic(
-        name,
-        _number(int(parts[1]), QUEUES_MAX, name, "readQueueNums"),
-        _number(int(parts[2]), QUEUES_MAX, name, "writeQueueNums"),
-        _number(int(parts[3]), 15, name, "perm"),
-    )
+    numbers = tuple(map(int, parts[1:4]))
+    if max(numbers[:2]) > QUEUES_MAX or numbers[2] > PERM_MAX:
+        raise refused(f"topic {name} has {numbers[0]} and {numbers[1]} queues and perm {numbers[2]}")
+    return Topic(name, *numbers)

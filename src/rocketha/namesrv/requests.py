@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.namesrv import answers, data_version, register_body
@@ -33,9 +33,11 @@ from rocketha.namesrv.route_table import (
     Registration,
     RouteTable,
 )
-from rocketha.wire import json_dialect
+from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
+
+_T = TypeVar("_T")
 
 VERSION_QUOTED_KEYS = 401
 """``MQVersion`` V4_9_4: from it on clients are given routes in standard JSON."""
@@ -162,7 +164,7 @@ class NameServer:
             cluster=_name(command, "clusterName"),
             name=_name(command, "brokerName"),
             address=_address(command, "brokerAddr"),
-            broker_id=_integer(command, "brokerId", 0, data_version.LONG_MAX),
+            broker_id=_integer(command, "brokerId", 0, json_members.LONG_MAX),
             ha_address=_name(command, "haServerAddr"),
             connection=connection,
             body=register_body.parse(command.body, compressed, command.version),
@@ -189,7 +191,7 @@ class NameServer:
 
     def _query_data_version(self, command: Command, connection: int, now_ms: int) -> Answer:
         cluster, address = _name(command, "clusterName"), _address(command, "brokerAddr")
-        asked = data_version.from_json(_json(command) if command.body else None)
+        asked = _read(command, data_version.from_json) if command.body else data_version.DataVersion()
         stored = self.table.version_of(cluster, address)
         self.table.heard(cluster, address, now_ms)
         changed = "false" if stored == asked else "true"
@@ -267,10 +269,9 @@ class NameServer:
 
     def _register_topic(self, command: Command, connection: int, now_ms: int) -> Answer:
         topic = _name(command, "topic")
-        value = _json(command) if command.body else {}
-        rows = value.get("queueDatas") if isinstance(value, dict) else None
-        if isinstance(rows, list):
-            self.table.register_topic(topic, dict(_queue_row(row) for row in rows))
+        rows = _read(command, _queue_rows) if command.body else {}
+        if rows:
+            self.table.register_topic(topic, rows)
         return Answer()
 
     # -- configuration --------------------------------------------------------------------------------------------
@@ -378,22 +379,23 @@ def _integer(command: Command, field: str, low: int, high: int, default: int | N
     return int(raw)
 
 
-def _json(command: Command) -> Any:
+def _read(command: Command, parse: Callable[[Any], _T]) -> _T:
     try:
-        return json_dialect.loads(command.body)
+        return parse(json_dialect.loads(command.body))
     except RemoteProtocolError as error:
-        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the body is not JSON: {error}") from None
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the body: {error}") from None
 
 
-def _queue_row(row: Any) -> tuple[str, QueueData]:
-    """One ``QueueData`` of REGISTER_TOPIC_IN_NAMESRV."""
-    if not isinstance(row, dict):
-        raise RequestRefused(ResponseCode.SYSTEM_ERROR, "queueDatas is not a list of objects")
-    numbers = []
-    for field, high in (("readQueueNums", register_body.QUEUES_MAX), ("writeQueueNums", register_body.QUEUES_MAX),
-                        ("perm", 15), ("topicSysFlag", 2**31 - 1)):  # fmt: skip
-        value = row.get(field, 0)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= high:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{field} must be a whole number from 0 to {high}")
-        numbers.append(value)
-    return register_body.check_name(row.get("brokerName"), "brokerName"), QueueData(*numbers)
+def _queue_rows(value: Any) -> dict[str, QueueData]:
+    """The ``QueueData`` s of REGISTER_TOPIC_IN_NAMESRV, by broker."""
+    found = json_members.as_object(value, "a topic's route")
+    return dict(map(_queue_row, json_members.rows(found, "queueDatas", register_body.TOPICS_MAX)))
+
+
+def _queue_row(row: dict[str, Any]) -> tuple[str, QueueData]:
+    return register_body.check_name(json_members.text(row, "brokerName"), "brokerName"), QueueData(
+        json_members.integer(row, "readQueueNums", 0, 0, register_body.QUEUES_MAX),
+        json_members.integer(row, "writeQueueNums", 0, 0, register_body.QUEUES_MAX),
+        json_members.integer(row, "perm", 0, 0, register_body.PERM_MAX),
+        json_members.integer(row, "topicSysFlag", 0, 0),
+    )

@@ -95,16 +95,12 @@ def encode_set(in_sync: SyncSet) -> bytes:
 def decode_set(data: bytes) -> SyncSet:
     """A ``SyncStateSet``; members are sorted."""
     found = json_members.json_object(data, "a SyncStateSet")
-    return SyncSet(_members(found), json_members.number(found, "syncStateSetEpoch", 0, INT_MAX, 0))
+    return SyncSet(_members(found), json_members.integer(found, "syncStateSetEpoch", 0, 0))
 
 
 def _members(found: Mapping[str, Any]) -> tuple[int, ...]:
-    ids = found.get("syncStateSet")
-    if ids is None:
-        return ()
-    if not isinstance(ids, list) or len(ids) > MEMBERS_MAX:
-        raise RemoteProtocolError(f"syncStateSet is no list of at most {MEMBERS_MAX} ids")
-    if any(type(each) is not int or not 0 < each <= json_members.LONG_MAX for each in ids):
+    ids = json_members.longs(found, "syncStateSet", MEMBERS_MAX)
+    if any(each <= 0 for each in ids):
         raise RemoteProtocolError(f"syncStateSet holds what is no broker id: {str(ids)[:80]}")
     return tuple(sorted(set(ids)))
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_dialect, json_members
 from rocketha.wire.ha_frames import EPOCH_MAX, EPOCHS_MAX, EpochEntry, check_entries
-from rocketha.wire.json_members import INT_MAX, LONG_MAX
+from rocketha.wire.json_members import LONG_MAX
 from rocketha.wire.spec import ha_bodies
 from rocketha.wire.spec.format import Format
 
@@ -119,14 +119,14 @@ def decode_ha_status(data: bytes) -> HaStatus:
     return HaStatus(
         json_members.flag(found, "master"),
         _any(found, "masterCommitLogMaxOffset"),
-        json_members.number(found, "inSyncSlaveNums", 0, INT_MAX, 0),
+        json_members.integer(found, "inSyncSlaveNums", 0, 0),
         tuple(links),
         slave,
     )
 
 
 def _any(found: dict[str, Any], name: str) -> int:
-    return json_members.number(found, name, -LONG_MAX - 1, LONG_MAX, 0)
+    return json_members.long(found, name, 0)
 
 
 def encode_epochs(status: EpochStatus) -> bytes:
@@ -155,7 +155,9 @@ def decode_epochs(data: bytes) -> EpochStatus:
     found = json_members.json_object(data, "an epoch cache")
     rows = json_members.rows(found, "epochList", EPOCHS_MAX)
     entries = [
-        EpochEntry(json_members.number(row, "epoch", 0, EPOCH_MAX), json_members.number(row, "startOffset"))
+        EpochEntry(
+            json_members.integer(row, "epoch", low=0, high=EPOCH_MAX), json_members.long(row, "startOffset", low=0)
+        )
         for row in rows
     ]
     check_entries(entries)
@@ -163,16 +165,16 @@ def decode_epochs(data: bytes) -> EpochStatus:
     return EpochStatus(
         json_members.text(found, "clusterName", ""),
         json_members.text(found, "brokerName", ""),
-        json_members.number(found, "brokerId", default=0),
+        json_members.long(found, "brokerId", 0, 0),
         tuple(entries),
-        json_members.number(found, "maxOffset", default=0),
+        json_members.long(found, "maxOffset", 0, 0),
     )
 
 
 def _check_ends(rows: Sequence[dict[str, Any]], entries: Sequence[EpochEntry]) -> None:
     # Of the last one nothing is said: Java's can be left over from an epoch that was dropped.
     for row, following in zip(rows, entries[1:]):
-        end = json_members.number(row, "endOffset", default=following.start_offset)
+        end = json_members.long(row, "endOffset", following.start_offset, 0)
         if end != following.start_offset:
             raise RemoteProtocolError(f"an epoch ends at {end} and the next begins at {following.start_offset}")
 

@@ -1,32 +1,40 @@
-"""Members of JSON objects and header fields, of the right type and in range, or refused by their name.
+"""Members of JSON objects and header fields: read as Java's server reads them, then held to our limits.
 
-Pure.  For what we read of answers and of other brokers' bodies: all their breaches are the peer's
-(:class:`RemoteProtocolError`).  Requests of clients are read by ``broker/fields.py``, which answers instead.
+Pure.  The one reader of every JSON body: clients' requests, registrations, answers of controllers and masters, and
+files.  :mod:`rocketha.wire.java_types` says what a value is as the type that Java declares; here it gets its default
+and its bounds.  As in Java, a member that is absent has the default, a primitive that is null is zero or false, names
+count by their exact spelling, and what is not known is ignored.
+
+All breaches are :class:`RemoteProtocolError` with the member's name.  A server answers with what that error says
+(``broker/request.read_body``), whoever reads an answer gives it up.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import java_types, json_dialect
+from rocketha.wire.java_types import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
-INT_MAX = (1 << 31) - 1
-LONG_MAX = (1 << 63) - 1
+__all__ = [
+    "INT_MAX", "INT_MIN", "LONG_MAX", "LONG_MIN", "MEMBERS_MAX", "as_object", "check_members", "flag", "header_number",
+    "integer", "integers", "json_object", "long", "longs", "rows", "table", "text", "text_table", "texts", "word",
+]  # fmt: skip
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-
+_T = TypeVar("_T")
 
 MEMBERS_MAX = 800_000
 """Of all objects and arrays in a body together, about: 150,000 groups of four queues have 750,000."""
 
 
-def json_object(data: bytes, what: str) -> dict[str, Any]:
+def json_object(data: bytes, what: str, tolerant_bytes_max: int = json_dialect.TOLERANT_BYTES_MAX) -> dict[str, Any]:
     """The object that a body is."""
     check_members(data, what)
-    return as_object(json_dialect.loads(data), what)
+    return as_object(json_dialect.loads(data, tolerant_bytes_max), what)
 
 
 def check_members(data: bytes, what: str) -> None:
@@ -42,52 +50,104 @@ def as_object(value: Any, what: str) -> dict[str, Any]:
     return value
 
 
-def number(found: Mapping[str, Any], name: str, low: int = 0, high: int = LONG_MAX, default: int | None = None) -> int:
-    """A whole number from ``low`` to ``high``; where it is absent or null the default, if there is one."""
+def integer(
+    found: Mapping[str, Any], name: str, default: int | None = None, low: int = INT_MIN, high: int = INT_MAX
+) -> int:
+    """A Java ``int`` from ``low`` to ``high``; without a default it must be there."""
+    return _bounded(found, name, java_types.integer, default, low, high)
+
+
+def long(
+    found: Mapping[str, Any], name: str, default: int | None = None, low: int = LONG_MIN, high: int = LONG_MAX
+) -> int:
+    """The same for a Java ``long``."""
+    return _bounded(found, name, java_types.long, default, low, high)
+
+
+def _bounded(
+    found: Mapping[str, Any], name: str, read: Callable[[Any], int | None], default: int | None, low: int, high: int
+) -> int:
     value = found.get(name)
-    if value is None and default is not None:
-        return default
     if type(value) is not int or not low <= value <= high:
-        raise RemoteProtocolError(f"{name} is {str(value)[:40]!r}, wanted is a number from {low} to {high}")
+        if value is None and default is None:
+            raise RemoteProtocolError(f"{name} is missing")
+        value = default if name not in found else _read(found, name, read) or 0
+        assert value is not None  # a default, or a number
+    if not low <= value <= high:
+        raise RemoteProtocolError(f"{name} is {value}, allowed is {low} to {high}")
     return value
 
 
 def text(found: Mapping[str, Any], name: str, default: str | None = None, length_max: int = 4096) -> str:
     """A text of bounded length; where it is absent or null the default, if there is one."""
-    value = found.get(name)
-    if value is None and default is not None:
+    value = _read(found, name, java_types.text)
+    if value is None:
+        if default is None:
+            raise RemoteProtocolError(f"{name} is missing")
         return default
-    if not isinstance(value, str) or len(value) > length_max:
-        raise RemoteProtocolError(f"{name} is {str(value)[:40]!r}, wanted is a text of up to {length_max} characters")
+    if len(value) > length_max:
+        raise RemoteProtocolError(f"{name} has {len(value)} characters, allowed are {length_max}")
     return value
 
 
-def flag(found: Mapping[str, Any], name: str) -> bool:
-    """A boolean; absent or null is False, as in Java."""
-    value = found.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise RemoteProtocolError(f"{name} is {str(value)[:40]!r}, wanted is true or false")
-    return bool(value)
+def flag(found: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    """A boolean."""
+    return bool(_read(found, name, java_types.flag)) if name in found else default
+
+
+def word(found: Mapping[str, Any], name: str, names: Sequence[str], default: str) -> str:
+    """A name of an enumeration, or its ordinal; the default where Java reads null, also of a name that is none."""
+    return _read(found, name, lambda value: java_types.word(value, names)) or default
+
+
+def texts(found: Mapping[str, Any], name: str, count_max: int) -> list[str]:
+    """The texts of a ``Set<String>``."""
+    return _several(found, name, java_types.text_set, count_max)
+
+
+def integers(found: Mapping[str, Any], name: str, count_max: int) -> list[int]:
+    """The numbers of a ``Set<Integer>``."""
+    return _several(found, name, java_types.integer_set, count_max)
+
+
+def longs(found: Mapping[str, Any], name: str, count_max: int) -> list[int]:
+    """The numbers of a ``Set<Long>``."""
+    return _several(found, name, java_types.long_set, count_max)
 
 
 def rows(found: Mapping[str, Any], name: str, count_max: int) -> list[dict[str, Any]]:
-    """A list of objects; absent or null is empty."""
+    """The objects of a ``Set`` or ``List`` of beans; absent or null is empty."""
+    return _several(found, name, java_types.bean_list, count_max)
+
+
+def _several(
+    found: Mapping[str, Any], name: str, read: Callable[[Any], Iterable[_T | None] | None], count_max: int
+) -> list[_T]:
     value = found.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list) or len(value) > count_max:
-        raise RemoteProtocolError(f"{name} is no list of at most {count_max} objects")
-    return [as_object(row, name) for row in value]
+    if isinstance(value, list) and len(value) > count_max:
+        raise RemoteProtocolError(f"{name} has {len(value)} entries, allowed are {count_max}")
+    return [each for each in _read(found, name, read) or () if each is not None]
 
 
 def table(found: Mapping[str, Any], name: str, count_max: int) -> dict[str, Any]:
-    """An object of bounded size; absent or null is empty."""
-    value = found.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or len(value) > count_max:
-        raise RemoteProtocolError(f"{name} is no object of at most {count_max} members")
-    return value
+    """A map or an object, of bounded size; absent or null is empty."""
+    members = _read(found, name, java_types.bean) or {}
+    if len(members) > count_max:
+        raise RemoteProtocolError(f"{name} has {len(members)} members, allowed are {count_max}")
+    return members
+
+
+def text_table(found: Mapping[str, Any], name: str, count_max: int) -> dict[str, str]:
+    """A ``Map<String, String>``."""
+    members = table(found, name, count_max)
+    return {key: text(members, key) for key, value in members.items() if value is not None}
+
+
+def _read(found: Mapping[str, Any], name: str, read: Callable[[Any], _T]) -> _T:
+    try:
+        return read(found.get(name))
+    except RemoteProtocolError as problem:
+        raise RemoteProtocolError(f"{name[:80]}: {problem}") from None
 
 
 def header_number(

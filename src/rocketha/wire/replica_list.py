@@ -39,7 +39,7 @@ def replicas(answer: Command, cluster: str, broker_name: str) -> tuple[int, ...]
     ids: set[int] = set()
     for name in ("inSyncReplicas", "notInSyncReplicas"):
         for row in json_members.rows(group, name, MEMBERS_MAX):
-            ids.add(json_members.number(row, "brokerId", 1))
+            ids.add(json_members.long(row, "brokerId", low=1))
     if len(ids) > MEMBERS_MAX:
         raise RemoteProtocolError(f"{len(ids)} replicas of {broker_name}, at most {MEMBERS_MAX}")
     return tuple(sorted(ids))

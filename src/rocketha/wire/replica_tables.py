@@ -237,7 +237,9 @@ def _numbers(value: Any, what: str, count_max: int) -> dict[int, int]:
             number = int(key) if _QUEUE.fullmatch(key) else -2
             if not -1 <= number <= INT_MAX:
                 raise RemoteProtocolError(f"{what[:300]} has a queue {key[:40]!r}")
-        if type(offset) is not int or not -1 <= offset <= LONG_MAX:
+        if type(offset) is not int and offset is not None:
+            offset = json_members.long(given, key)
+        if offset is None or not -1 <= offset <= LONG_MAX:
             raise RemoteProtocolError(f"{what[:300]} has an offset {str(offset)[:40]!r}")
         found[number] = offset
     return found
