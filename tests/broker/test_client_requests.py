@@ -284,12 +284,14 @@ class OffsetTests(unittest.TestCase):
         self.assertTrue(self.broker.state.offsets.dirty)
 
     def test_only_existing_queues_of_existing_topics_and_groups(self) -> None:
-        """Java takes any queue number: a client could fill memory and the file."""
+        """Java takes any queue number: a client could fill memory and the file.  As Java, ours says so only where it is
+        no number; what means nothing is not stored."""
         self.assertEqual(self.update(consumerGroup="none"), 26)
         self.assertEqual(self.update(topic="none"), 17)
-        self.assertEqual(self.update(queueId="2"), 29)
-        self.assertEqual(self.update(queueId="-1"), 29)
-        self.assertEqual(self.update(commitOffset="-1"), 29)
+        self.assertEqual(self.update(queueId="2"), 0)
+        self.assertEqual(self.update(queueId="-1"), 0)
+        self.assertEqual(self.update(commitOffset="-1"), 0)
+        self.assertEqual(self.update(queueId="x"), 29)
         self.assertEqual(self.update(commitOffset=str(2**63)), 29)
         self.assertEqual(self.broker.state.offsets.committed, {})
 

@@ -173,8 +173,10 @@ class ClientRequests:
         config = state.topics.get(topic)
         if config is None:
             raise refused(f"Topic {topic[:255]} not exist!", ResponseCode.TOPIC_NOT_EXIST)
-        queue_id = fields.integer(header, "queueId", 0, max(0, config.queue_nums - 1))
-        offset = fields.integer(header, "commitOffset", 0, fields.LONG_MAX)
+        queue_id, offset = fields.integer(header, "queueId"), fields.long(header, "commitOffset")
+        if offset < 0 or not 0 <= queue_id < config.queue_nums:
+            # Nothing consumed yet, or a queue that the topic has no more.  Java stores both; neither means anything.
+            return EMPTY_HEADER
         if state.rules.server_side_reset_offset and state.offsets.has_reset(group, topic, queue_id):
             return Answer(remark="Offset has been previously reset", fields={})
         state.offsets.commit(group, topic, queue_id, offset, now_ms)

@@ -17,7 +17,7 @@ from rocketha.wire.codes import ResponseCode
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 def refused(remark: str, code: int = ResponseCode.INVALID_PARAMETER) -> RequestRefused:
@@ -85,7 +85,7 @@ def optional_flag(fields: Mapping[str, str], name: str) -> bool | None:
 
 
 def _parse(value: str, name: str, low: int, high: int) -> int:
-    if not _INTEGER.fullmatch(value):
+    if not NUMBER.fullmatch(value):
         raise refused(f"the header field {name} is not a number: {value[:40]!r}")
     number = int(value)
     if not low <= number <= high:

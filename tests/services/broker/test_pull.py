@@ -95,6 +95,18 @@ class PullTests(BrokerCase):
         self.assertEqual(self.broker.state.offsets.query("G", "T", 0), 1)
 
 
+    def test_what_it_commits_does_not_decide(self) -> None:
+        """A client that has consumed nothing says -1, another nothing or nonsense: each gets its messages."""
+        client = self.connect()
+        self.send(client)
+        for offset in ("-1", "", "x", str(2**63)):
+            self.assertEqual(self.pull(client, sysFlag="5", commitOffset=offset).code, 0)
+            self.assertEqual(self.broker.state.offsets.query("G", "T", 0), -1)
+        self.pull(client, sysFlag="5", commitOffset="1")
+        self.pull(client, sysFlag="5", commitOffset="-1")
+        self.assertEqual(self.broker.state.offsets.query("G", "T", 0), 1)
+
+
 class WaitTests(BrokerCase):
     """Long polling."""
 
