@@ -15,6 +15,7 @@ from pathlib import Path
 from rocketha.store import checkpoint
 from rocketha.store.config import StoreConfig
 from rocketha.store.dispatch import delay_level, index_keys, of_record, tags_code
+from rocketha.store.foreign_names import ForeignNames
 from rocketha.store.log_walk import LogWalk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import PutMessage
@@ -96,7 +97,7 @@ class JavaFilesTests(unittest.TestCase):
         """Abnormal recovery: nothing the kernel had is lost, and the store goes on where Java stopped."""
         root = self.unpack("killed")
         walked = MessageStore(PosixDisk(), str(root), CONFIG, bytes(8))
-        walked.log.segments.load()
+        walked.log.segments.load(ForeignNames())
         expected = [(record.topic, record.queue_id, record.queue_offset) for record in LogWalk(walked.log.segments, 0)]
         walked._release()
         store = self.store(root)
@@ -124,7 +125,7 @@ class JavaFilesTests(unittest.TestCase):
     def compare(self, theirs: Path, ours: Path) -> None:
         """Replay Java's log into an empty store and compare the directories."""
         reader = MessageStore(PosixDisk(), str(theirs), CONFIG, bytes(8))
-        reader.log.segments.load()
+        reader.log.segments.load(ForeignNames())
         records = list(LogWalk(reader.log.segments, 0))
         reader._release()
         store = self.store(ours, records[0].store_host)

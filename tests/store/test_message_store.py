@@ -663,14 +663,6 @@ class ConfigTests(unittest.TestCase):
         with self.assertRaisesRegex(CorruptStore, "BatchCQ"):
             open_store(disk)
 
-    def test_foreign_files_are_named(self) -> None:
-        """A file that is none of ours in the log's directory stops the start with its path, as Java would fail too."""
-        disk = memory_disk()
-        open_store(disk).close(NOW_MS)
-        disk.create(f"{ROOT}/commitlog/notes.txt", 5).close()
-        with self.assertRaisesRegex(CorruptStore, "notes.txt"):
-            open_store(disk)
-
 
 def split(buffers: object) -> list[bytes]:
     """Records of a result, apart."""

@@ -270,7 +270,8 @@ class CrashedStartTests(RecoveryCase):
             self.sound(store, 40)
 
     def test_wrong_sizes(self) -> None:
-        """Short, long, empty in the middle, a gap, a foreign name: the start stops and says which file and why."""
+        """Short, long, empty in the middle, a gap, numbers that are no name of ours: the start stops and says which
+        file and why."""
 
         def cut(disk: MemoryDisk) -> None:
             disk.open(f"{LOG}/{0:020d}").truncate(4095)
@@ -287,10 +288,13 @@ class CrashedStartTests(RecoveryCase):
         def odd(disk: MemoryDisk) -> None:
             disk.create(f"{LOG}/{4096 * 50 + 1:020d}", 4096).close()
 
-        def queue_name(disk: MemoryDisk) -> None:
-            disk.make_dirs(f"{ROOT}/consumequeue/T/x")
+        def digits(disk: MemoryDisk) -> None:
+            disk.create(f"{LOG}/{4096 * 50}", 4096).close()  # Java would take it for one of the log's
 
-        for damage in (cut, grow, empty, gap, odd, queue_name):
+        def queue_name(disk: MemoryDisk) -> None:
+            disk.create(f"{ROOT}/consumequeue/T/7", 0).close()
+
+        for damage in (cut, grow, empty, gap, odd, digits, queue_name):
             disk = self.made(clean=False)
             damage(disk)
             with self.subTest(damage=damage.__name__), self.assertRaises(CorruptStore) as caught:

@@ -15,6 +15,7 @@ from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RemoteProtoc
 from rocketha.export.manifest import COMMITLOG, DLEDGER, EpochRange, Manifest
 from rocketha.store import atomic_file, checkpoint, epoch_file
 from rocketha.store.disk import Disk
+from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.segment import first_offset
 from rocketha.wire import dledger
 from rocketha.wire.json_dialect import FILE_BYTES_MAX, loads
@@ -58,12 +59,11 @@ class Source:
     def segments(self) -> dict[int, str]:
         """Paths of the log's files by their first offset, ascending; a last one without a byte does not count.
 
-        :raises CorruptStore: a name that is no offset.
+        :raises CorruptStore: a number that is no offset.
         """
         found: dict[int, str] = {}
         for directory in self.logs:
-            names = self.disk.list(directory) if self.disk.is_dir(directory) else []
-            for name in names:
+            for name in ForeignNames().ours(self.disk, directory, is_number):
                 found[first_offset(directory, name)] = f"{directory}/{name}"
         return dict(sorted(found.items()))
 
@@ -158,7 +158,7 @@ class LedgerSource(Source):
     def _end_of(self, index: int) -> int:
         """Log offset behind an entry, as the index of entries has it."""
         directory, at = f"{self.ledger}/index", index * dledger.UNIT_BYTES
-        names = self.disk.list(directory) if self.disk.is_dir(directory) else []
+        names = ForeignNames().ours(self.disk, directory, is_number)
         bases = [base for base in (first_offset(directory, name) for name in names) if base <= at]
         if not bases:
             return 0

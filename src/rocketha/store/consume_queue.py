@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from rocketha.errors import CorruptStore
 from rocketha.store.disk import Disk
+from rocketha.store.foreign_names import ForeignNames
 from rocketha.store.segment import OpenFiles, SegmentedFile, zero_tail
 from rocketha.wire.spec.consume_queue import PADDING_SIZE
 from rocketha.wire.store_files import QUEUE_UNIT, QueueUnit
@@ -132,12 +133,12 @@ class ConsumeQueue:
 
     # Starting
 
-    def load(self) -> None:
+    def load(self, foreign: ForeignNames) -> None:
         """Find the files and the end of the written entries.
 
         :raises CorruptStore: see :meth:`SegmentedFile.load`.
         """
-        self.files.load()
+        self.files.load(foreign)
         self.tail = bytearray()
         if not self.files.bases:
             self.next_offset = self.min_offset = self.tail_from = 0

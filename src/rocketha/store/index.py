@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk
+from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.in_memory import NotInMemory, Wait
 from rocketha.store.index_file import Chain, IndexFile, Search, key_hash
 from rocketha.store.jobs import Job
@@ -192,23 +193,21 @@ class KeyIndex:
 
     # Starting, cutting, expiry
 
-    def load(self, clean: bool, trusted_ms: int, time_at: Callable[[int], int]) -> list[str]:
+    def load(self, clean: bool, trusted_ms: int, time_at: Callable[[int], int], foreign: ForeignNames) -> list[str]:
         """Find the files; returns what an operator should know.
 
         :param clean: the last process stopped cleanly; if not, only what was stored before ``trusted_ms`` is believed.
         :param trusted_ms: the checkpoint's: store time of the last record whose units were synced.
         :param time_at: store time in ms of the record at a log offset, -1 where there is none: what a torn header is
             held against.
+        :param foreign: is told of what is somebody else's.
         :raises CorruptStore: after a clean stop, a file that cannot be one of this index.
         """
         notes: list[str] = []
         found: list[IndexFile] = []
-        names = self._disk.list(self.directory) if self._disk.is_dir(self.directory) else []
+        names = foreign.ours(self._disk, self.directory, lambda name: is_number(name) and len(name) == 17)
         for name in names:
             path = f"{self.directory}/{name}"
-            if not (name.isascii() and name.isdigit() and len(name) == 17):
-                notes.append(f"{path} is no index file, ignored")
-                continue
             file = IndexFile(self._disk, self._open_files, self.directory, name, self._config)
             try:
                 file.load(newest=clean and name == names[-1])

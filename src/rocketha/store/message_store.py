@@ -17,12 +17,13 @@ from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk, DiskSpace, Lock
+from rocketha.store.foreign_names import ForeignNames
 from rocketha.store.in_memory import Wait
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job, run_here
 from rocketha.store.log_walk import record_at
 from rocketha.store.messages import GetResult, PlacedBatch, PutResult, RecoveryReport
-from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable
+from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable, queue_directories
 from rocketha.store.reading import Reader
 from rocketha.store.recovery import Recovery
 from rocketha.store.segment import OpenFiles
@@ -72,9 +73,7 @@ class MessageStore:
 
     # Starting and stopping
 
-    def load(
-        self, now_ms: int, pid: int = 0, epoch_path: str | None = None, replica: bool = False
-    ) -> RecoveryReport:
+    def load(self, now_ms: int, pid: int = 0, epoch_path: str | None = None, replica: bool = False) -> RecoveryReport:
         """Take the lock, recover, and be ready.  Blocking: call it in a thread.
 
         :param pid: written into the abort file for the operator's eyes.
@@ -95,14 +94,16 @@ class MessageStore:
                 atomic_file.make_dirs(disk, directory)
             self._locks.append(disk.lock(self.log.segments.directory))  # another root may name the same one
             batch_queues = f"{self.root}/batchconsumequeue"
-            if disk.is_dir(batch_queues) and disk.list(batch_queues):
+            foreign = ForeignNames()
+            if any(names for _, names in queue_directories(disk, batch_queues, foreign)):
                 raise CorruptStore(batch_queues, 0, "topics with queue type BatchCQ are not supported")
             fields = self.upkeep.load()
-            self.log.segments.load()
-            self.queues.load()
+            self.log.segments.load(foreign)
+            self.queues.load(foreign)
             notes: list[str] = []
             if self.index is not None:
-                notes = self.index.load(clean, fields.index_timestamp_ms, self._time_at)
+                notes = self.index.load(clean, fields.index_timestamp_ms, self._time_at, foreign)
+            notes += foreign.notes
             stopped = census.take(disk, self.root)
             if clean:
                 self._write_abort(pid, replica)

@@ -6,6 +6,8 @@ Pure.  Java: ``ConsumeQueueStore``.
 from __future__ import annotations
 
 import contextlib
+import errno
+import re
 from collections.abc import Iterator
 
 import attrs
@@ -15,12 +17,16 @@ from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue
 from rocketha.store.disk import Disk
 from rocketha.store.dispatch import topic_problem
+from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles
 
 QUEUE_BYTES_LIMIT = 16
 """Queue tails may grow to this many times ``pending_queue_bytes_max`` while they cannot be written; then a master
 takes no messages, and a replica dispatches none."""
+
+_TOPIC = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]*")
+"""What a topic's directory may be called that has no queues; dots are in the names of clusters and brokers."""
 
 
 @attrs.frozen
@@ -32,6 +38,46 @@ class _Write:
     data: bytes
     known_bases: frozenset[int]
     made: list[int] = attrs.Factory(list)
+
+
+def queue_directories(disk: Disk, directory: str, foreign: ForeignNames) -> Iterator[tuple[str, list[str]]]:
+    """The topics that have queues in a directory, and the names of those queues' directories.
+
+    :param foreign: is told of what is somebody else's.
+    """
+    for topic in foreign.ours(disk, directory, lambda name: disk.is_dir(f"{directory}/{name}")):
+        path = f"{directory}/{topic}"
+        within = ForeignNames()
+        try:
+            names = within.ours(disk, path, _is_queue_id)
+        except DiskFailure as failure:
+            if failure.errno not in (errno.EACCES, errno.EPERM) or _TOPIC.fullmatch(topic):
+                raise
+            names = []  # lost+found, of which only root sees what is in it
+        if names or _TOPIC.fullmatch(topic):
+            foreign.join(within)
+            yield topic, names
+        else:
+            foreign.skip(path)
+
+
+def _is_queue_id(name: str) -> bool:
+    return is_number(name) and int(name) < 1 << 31 and name == str(int(name))
+
+
+def _remove_queues(disk: Disk, path: str) -> None:
+    """Remove what is ours in a topic's directory, and the directories that are empty then."""
+    foreign = ForeignNames()
+    for queue in (f"{path}/{name}" for name in foreign.ours(disk, path, _is_queue_id)):
+        for name in foreign.ours(disk, queue, is_number):
+            disk.remove(f"{queue}/{name}")
+        _remove_if_empty(disk, queue)
+    _remove_if_empty(disk, path)
+
+
+def _remove_if_empty(disk: Disk, directory: str) -> None:
+    if disk.is_dir(directory) and not disk.list(directory):
+        disk.remove_tree(directory)
 
 
 class QueueTable:
@@ -92,22 +138,19 @@ class QueueTable:
             for queue_id in sorted(self.queues[topic]):
                 yield self.queues[topic][queue_id]
 
-    def load(self) -> None:
+    def load(self, foreign: ForeignNames) -> None:
         """Find every queue on disk.
 
-        :raises CorruptStore: a directory that is no queue, or files as :meth:`SegmentedFile.load` refuses them.
+        :param foreign: is told of what is somebody else's.
+        :raises CorruptStore: a file that has a queue's name, or files as :meth:`SegmentedFile.load` refuses them.
         """
         self.queues.clear()
-        if not self._disk.is_dir(self.directory):
-            return
-        for topic in self._disk.list(self.directory):
-            topic_path = f"{self.directory}/{topic}"
-            if not self._disk.is_dir(topic_path):
-                continue  # Java ignores stray files here
-            for name in self._disk.list(topic_path):
-                if not (name.isascii() and name.isdigit() and int(name) < 1 << 31):
-                    raise CorruptStore(f"{topic_path}/{name}", 0, "the name of a queue's directory is its number")
-                self._make(topic, int(name)).load()
+        for topic, names in queue_directories(self._disk, self.directory, foreign):
+            for name in names:
+                path = f"{self.directory}/{topic}/{name}"
+                if not self._disk.is_dir(path):
+                    raise CorruptStore(path, 0, "the name is that of a queue's directory, and this is a file")
+                self._make(topic, int(name)).load(foreign)
 
     def mark(self, queue: ConsumeQueue) -> None:
         """The queue's tail grew."""
@@ -265,7 +308,7 @@ class QueueTable:
     def _remove_deleted(self) -> None:
         paths, self._deleted = self._deleted, []
         for path in paths:
-            self._disk.remove_tree(path)
+            _remove_queues(self._disk, path)
             for name in [name for name in self._unsynced if name.startswith(path + "/")]:
                 del self._unsynced[name]
 

@@ -21,13 +21,15 @@ Nothing is changed here but the files that a crash left half made; ``raft_log`` 
 from __future__ import annotations
 
 import errno
+import re
 
 import attrs
 
 from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.store.disk import Disk
-from rocketha.store.raft_segment import SUFFIX, Segment, file_name, open_segment, walk
-from rocketha.store.raft_snapshot import PREFIX, Snapshots
+from rocketha.store.foreign_names import ForeignNames
+from rocketha.store.raft_segment import Segment, file_name, open_segment, walk
+from rocketha.store.raft_snapshot import Snapshots
 from rocketha.store.raft_state import ProgressFile, VoteFile, check_owner
 from rocketha.store.raft_tail import EntryTail
 from rocketha.wire import raft_records
@@ -39,6 +41,11 @@ ADVICE = (
     "This node must not go on with less than it had. Let a majority of the others run, take this node out of the "
     "group, move its directory away, and add it again: it gets a snapshot."
 )
+
+_SEGMENT = re.compile(r"[0-9]{20}-[0-9]{10}\.log")
+_SNAPSHOT = re.compile(r"snapshot-[0-9]{20}-[0-9]{20}")
+_UNFINISHED = re.compile(rf"(state|{_SEGMENT.pattern}|{_SNAPSHOT.pattern})\.tmp")
+_SMALL_FILES = ("state", "progress", "lock", "newcomer", "newcomer.tmp")
 
 SEARCH_BYTES = 1 << 20
 SEARCHED_BYTES_MAX = 256 << 20
@@ -86,7 +93,8 @@ class Recovery:
         :raises CorruptStore: what is there is not what was written.
         :raises ConfigError: it is another node's.
         """
-        names = self._remove_unfinished()
+        foreign = ForeignNames()
+        names = self._remove_unfinished(foreign)
         found = Recovered(self._state(votes, names, members), EntryTail(1, 0, memory_bytes))
         self._snapshots.load(names)
         hints = progress.load()
@@ -102,16 +110,17 @@ class Recovery:
                 segment.file.close()
             raise
         found.commit = max([found.commit, found.state.commit, *(hint.commit for hint in hints)])
+        found.notes += foreign.notes
         found.notes += [f"a damaged snapshot is not used: {problem}" for problem in self._snapshots.problems]
         return found
 
     # ---- the files
 
-    def _remove_unfinished(self) -> list[str]:
-        """The names in the directory, without what a crash left half made."""
+    def _remove_unfinished(self, foreign: ForeignNames) -> list[str]:
+        """Our names in the directory, without what a crash left half made."""
         names = []
-        for name in self._disk.list(self._directory):
-            if name == "state.tmp" or name.endswith(SUFFIX + ".tmp") or (name.startswith(PREFIX) and ".tmp" in name):
+        for name in foreign.ours(self._disk, self._directory, _is_ours):
+            if _UNFINISHED.fullmatch(name):
                 self._disk.remove(f"{self._directory}/{name}")
             else:
                 names.append(name)
@@ -122,7 +131,7 @@ class Recovery:
         if state is not None:
             check_owner(votes.path, (state.group, state.node), self._owner)
             return state
-        left = [name for name in names if name == "progress" or name.endswith(SUFFIX) or name.startswith(PREFIX)]
+        left = [name for name in names if name == "progress" or _SEGMENT.fullmatch(name) or _SNAPSHOT.fullmatch(name)]
         if left:
             raise CorruptStore(
                 votes.path, 0, f"the file is missing, and {left[0]} is there: its vote is lost. {ADVICE}"
@@ -145,7 +154,7 @@ class Recovery:
 
     def _open_segments(self, names: list[str]) -> None:
         for name in names:
-            if not name.endswith(SUFFIX):
+            if not _SEGMENT.fullmatch(name):
                 continue
             path = f"{self._directory}/{name}"
             segment = open_segment(self._disk, path)
@@ -320,3 +329,7 @@ class Recovery:
                 f"the term is {found.state.term}, the log has entries of term {found.tail.last_term}: this is an old "
                 f"copy of the file. {ADVICE}",
             )
+
+
+def _is_ours(name: str) -> bool:
+    return name in _SMALL_FILES or any(pattern.fullmatch(name) for pattern in (_SEGMENT, _SNAPSHOT, _UNFINISHED))

@@ -12,17 +12,18 @@ from collections.abc import Sequence
 
 from rocketha.errors import CorruptStore
 from rocketha.store.disk import Buffer, Disk, File
+from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.in_memory import Part, Wait
 
 NAME_DIGITS = 20
 
 
 def first_offset(directory: str, name: str) -> int:
-    """Which offset a file of a log begins with, by its name.
+    """Which offset a file of a log begins with, by its name, which is a number.
 
-    :raises CorruptStore: the name is none of such a file.
+    :raises CorruptStore: it is none of ours; Java would take such a file.
     """
-    if len(name) != NAME_DIGITS or not (name.isascii() and name.isdigit()) or int(name) >= 1 << 63:
+    if len(name) != NAME_DIGITS or int(name) >= 1 << 63:
         raise CorruptStore(f"{directory}/{name}", 0, "the name is not an offset of 20 digits")
     return int(name)
 
@@ -88,14 +89,15 @@ class SegmentedFile:
         """Path of the file that begins at ``base``."""
         return f"{self.directory}/{base:020d}"
 
-    def load(self) -> None:
+    def load(self, foreign: ForeignNames) -> None:
         """Find the files.
 
+        :param foreign: is told of what is somebody else's.
         :raises CorruptStore: a name, a size or a gap that cannot be; the newest file is removed instead if it is
             empty, as a crash leaves it.
         """
         self.bases = []
-        names = self._disk.list(self.directory) if self._disk.is_dir(self.directory) else []
+        names = foreign.ours(self._disk, self.directory, is_number)
         for name in names:
             path = f"{self.directory}/{name}"
             base = first_offset(self.directory, name)
