@@ -629,7 +629,7 @@ class ConfigTests(unittest.TestCase):
             ({"message_bytes_max": 1 << 27}, "maxMessageSize"),
             ({"index_units": 0}, "maxIndexNum"),
             ({"delete_hours": frozenset((24,))}, "deleteWhen"),
-            ({"disk_force_ratio": 0.5}, "disk ratios"),
+            ({"disk_force_ratio": 1.5}, "a disk ratio"),
             ({"delay_levels_ms": ()}, "messageDelayLevel"),
         ):
             with self.subTest(**more), self.assertRaisesRegex(ConfigError, text):

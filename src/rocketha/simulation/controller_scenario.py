@@ -88,7 +88,7 @@ class ControllerScenario:
             controller_dleger_self_id=process.host.name, controller_store_path="/controller",
             raft_lease_reads=self.setup.lease_reads, adopt_unknown_brokers=self.adopting,
         )  # fmt: skip
-        complete_controller(config, "simulation", [])
+        complete_controller(config, (), "simulation", [])
         service = ControllerService(
             config, process.disk, process.host.random, reactor=process.reactor, wall=process.reactor.wall,
             work=process.work, on_fatal=process.host.exited, raft_options=raft_options(self.setup),

@@ -73,8 +73,8 @@ class StoreConfig:
             (self.file_reserved_ms > 0, "fileReservedTime is not positive"),
             (all(0 <= hour < 24 for hour in self.delete_hours), "deleteWhen names no hour of the day"),
             (
-                0 < self.disk_expire_ratio <= self.disk_force_ratio <= self.disk_full_ratio <= 1,
-                "disk ratios must rise: expire, force, full",
+                all(0 < each <= 1 for each in (self.disk_expire_ratio, self.disk_force_ratio, self.disk_full_ratio)),
+                "a disk ratio is not between 0 and 1",
             ),
             (bool(self.delay_levels_ms), "messageDelayLevel is empty"),
         )

@@ -3,6 +3,9 @@
 Pure.  Java: ``DefaultMessageStore.CleanCommitLogService``.  Files go oldest first, never the last; the reserved time
 decides, in the configured hours or as soon as the disk is fuller than it should be; a disk fuller still costs files
 that are not expired.
+
+The three ratios may stand in any order, since files set one of them and leave the others.  As in Java files go only
+where the disk is fuller than it should be, and where writes are refused unexpired ones go too.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ def files_to_delete(last_times_ms: Sequence[int], now_ms: int, used_ratio: float
     :param last_times_ms: for each file but the last, oldest first, the store time of its last message (or a later
         time).
     """
-    forced = used_ratio >= config.disk_force_ratio
+    forced = used_ratio >= max(config.disk_expire_ratio, min(config.disk_force_ratio, config.disk_full_ratio))
     if not (forced or used_ratio >= config.disk_expire_ratio or is_delete_hour(now_ms, config)):
         return 0
     count = 0

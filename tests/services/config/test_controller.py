@@ -123,12 +123,17 @@ class ControllerConfigTests(unittest.TestCase):
         """Timing and names that cannot work."""
         for text, words in (
             ("raftElectionTimeout=200\nraftHeartbeatInterval=100", "raftHeartbeatInterval=100"),
-            ("raftPreferredLeaders=n5", "raftPreferredLeaders names n5"),
             ("controllerType=jRaft", "controllerType='jRaft' is refused, allowed is DLedger"),
         ):
             with self.assertRaises(ConfigError) as caught:
                 controller(text)
             self.assertIn(words, str(caught.exception))
+        (warning,) = warnings("raftPreferredLeaders=n5")
+        self.assertEqual(warning, "raftPreferredLeaders names n5, which is not in controllerDLegerPeers")
+
+    def test_a_single_peer_is_this_one(self) -> None:
+        """Of one controller nobody has to say which of them it is."""
+        self.assertEqual(controller("controllerDLegerPeers=c7-10.0.0.7:9878").self_address, "10.0.0.7:9878")
 
     def test_secret(self) -> None:
         """From a file of its own; shown nowhere."""

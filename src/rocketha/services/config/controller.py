@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Collection
 
 import attrs
 
@@ -252,9 +253,10 @@ def check_secret(path: str, secret: bytes) -> bytes:
     return secret
 
 
-def complete_controller(config: ControllerConfig, name: str, warnings: list[str]) -> None:
+def complete_controller(config: ControllerConfig, given: Collection[str], name: str, warnings: list[str]) -> None:
     """Fill in what follows from the own peer, and check what must fit together.
 
+    :param given: names of the keys that somebody set; what nobody set follows them.
     :raises ConfigError: keys that contradict each other.
     """
     peers, own = config.peers, config.controller_dleger_self_id
@@ -263,6 +265,10 @@ def complete_controller(config: ControllerConfig, name: str, warnings: list[str]
             f"{name}: controllerDLegerSelfId={own} is refused, allowed is an id of controllerDLegerPeers: "
             + ", ".join(peers)
         )
+    if "raftElectionTimeout" not in given:
+        config.raft_election_timeout = max(config.raft_election_timeout, 3 * config.raft_heartbeat_interval)
+    if "raftHeartbeatInterval" not in given:
+        config.raft_heartbeat_interval = min(config.raft_heartbeat_interval, config.raft_election_timeout // 3)
     if config.raft_heartbeat_interval * 3 > config.raft_election_timeout:
         raise ConfigError(
             f"{name}: raftHeartbeatInterval={config.raft_heartbeat_interval} is refused, allowed is up to a third of "
@@ -270,9 +276,7 @@ def complete_controller(config: ControllerConfig, name: str, warnings: list[str]
         )
     for node in filter(None, config.raft_preferred_leaders.split(";")):
         if node.strip() not in peers:
-            raise ConfigError(
-                f"{name}: raftPreferredLeaders names {node.strip()}, which is not in controllerDLegerPeers"
-            )
+            warnings.append(f"raftPreferredLeaders names {node.strip()}, which is not in controllerDLegerPeers")
     host, _, port = peers[own].rpartition(":")
     config.listen_port = int(port)
     if not config.bind_address:

@@ -44,21 +44,33 @@ class StoreSettings(Section):
     mapped_file_size_consume_queue: int = number(
         300_000 * 20, "Size of one consume queue file; rounded up to a multiple of 20.", low=20, unit="bytes"
     )
-    max_hash_slot_num: int = number(5_000_000, "Hash slots of one index file.", low=1, high=100_000_000)
-    max_index_num: int = number(20_000_000, "Entries of one index file.", low=2, high=100_000_000)
-    max_message_size: int = number(4 << 20, "Longest message body accepted.", low=1, high=15 << 20, unit="bytes")
+    max_hash_slot_num: int = number(5_000_000, "Hash slots of one index file.", low=1)
+    max_index_num: int = number(20_000_000, "Entries of one index file.", low=2)
+    max_message_size: int = number(
+        4 << 20,
+        "Longest message body accepted; no more than fits into a frame, and into a file of the log.",
+        low=1,
+        unit="bytes",
+    )
     delete_when: str = text("04", "Hours of the day at which expired files are deleted.", check=check_hours)
     file_reserved_time: int = number(
         72, "Age at which a commit log file may be deleted.", low=1, high=24 * 366 * 100, unit="hours"
     )
     disk_max_used_space_ratio: int = number(
-        75, "Disk use from which expired files are deleted at any hour.", low=10, high=95, unit="percent"
+        75,
+        "Disk use from which expired files are deleted at any hour; below 10 and above 95 it counts as these.",
+        high=100,
+        unit="percent",
     )
     disk_space_clean_forcibly_ratio: int = number(
-        85, "Disk use from which the oldest files are deleted although not expired.", low=10, high=99, unit="percent"
+        85,
+        "Disk use from which the oldest files are deleted although not expired; never below diskMaxUsedSpaceRatio.",
+        low=10,
+        high=100,
+        unit="percent",
     )
     disk_space_warning_level_ratio: int = number(
-        95, "Disk use from which the broker refuses messages.", low=10, high=99, unit="percent", java_default="90"
+        95, "Disk use from which the broker refuses messages.", low=10, high=100, unit="percent", java_default="90"
     )
     clean_file_forcibly_enable: bool = flag(
         True,
@@ -279,7 +291,9 @@ class BrokerConfig(Section):
         True, "Whether consumers are told when their group changes.", live=True
     )
     register_name_server_period: int = number(
-        30_000, "How often the broker registers.", low=10_000, high=60_000, unit="ms"
+        30_000,
+        "How often the broker registers; below 10000 and above 60000 it counts as these.",
+        unit="ms",
     )
     register_broker_timeout_mills: int = number(24_000, "How long a registration may take.", low=1, unit="ms")
     channel_expired_timeout: int = number(

@@ -31,7 +31,8 @@ from rocketha.services.config.controller import ControllerConfig, check_secret, 
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.roles import complete_replication
-from rocketha.services.config.settings import INT_MAX, Key, Section, Value, clip, show
+from rocketha.services.config.rules import fit_broker
+from rocketha.services.config.settings import Key, Section, Value, clip, show
 from rocketha.services.config.unsupported import IGNORED, REFUSED
 
 __all__ = [
@@ -91,8 +92,8 @@ def load_broker(
     config.remoting = RemotingConfig.from_texts(texts)
     config.replication = ReplicationConfig.from_texts(texts)
     _complete_broker(config, environment, host_name, warnings)
+    fit_broker(config, texts.keys(), name, warnings)
     complete_replication(config, config.replication, texts.keys(), name, warnings)
-    _check_broker(config, name)
     return Loaded(config, tuple(warnings))
 
 
@@ -145,10 +146,12 @@ def load_controller(
         config.controller_store_path or os.path.join(home, "DLedgerController")
     )
     config.config_store_path = config.config_store_path or os.path.join(home, "controller", "controller.properties")
+    if "controllerDLegerSelfId" not in texts and len(config.peers) == 1:
+        config.controller_dleger_self_id = next(iter(config.peers))
     own = literal_host(config.peers.get(config.controller_dleger_self_id, ""))
     if embedded and own is not None and config.bind_address and not _is_all(config.bind_address):
         config.bind_address = ""  # it was the name server's: this one listens where the others look for it
-    complete_controller(config, name, warnings)
+    complete_controller(config, texts.keys(), name, warnings)
     if config.raft_secret_file:
         config.raft_secret = check_secret(config.raft_secret_file, read_file(config.raft_secret_file))
     return Loaded(config, tuple(warnings))
@@ -260,45 +263,6 @@ def _own_address(wildcard: str) -> str:
             return str(datagram.getsockname()[0])
     except OSError:
         return "::1" if family == socket.AF_INET6 else "127.0.0.1"
-
-
-def _check_broker(config: BrokerConfig, name: str) -> None:
-    """Rules between keys.  None of these keys is live: an update could break the rule.
-
-    :raises ConfigError: one of them is broken.
-    """
-    store = config.store
-    if config.fast_port_enable and config.listen_port < 3:
-        raise ConfigError(
-            f"{name}: listenPort={config.listen_port} leaves no fast port two below, allowed is 3 to 65535"
-        )
-    room = store.mapped_file_size_commit_log - store.max_message_size
-    if room < 64 << 10:
-        raise ConfigError(
-            f"{name}: maxMessageSize={store.max_message_size} does not fit into a file of "
-            f"mappedFileSizeCommitLog={store.mapped_file_size_commit_log}, allowed is 64 KiB less"
-        )
-    if config.remoting.frame_max_length - store.max_message_size < 64 << 10:
-        raise ConfigError(
-            f"{name}: maxMessageSize={store.max_message_size} does not fit into a frame of "
-            f"frameMaxLength={config.remoting.frame_max_length}, allowed is 64 KiB less"
-        )
-    ratios = (
-        store.disk_max_used_space_ratio,
-        store.disk_space_clean_forcibly_ratio,
-        store.disk_space_warning_level_ratio,
-    )
-    if list(ratios) != sorted(ratios):
-        raise ConfigError(
-            f"{name}: diskMaxUsedSpaceRatio={ratios[0]}, diskSpaceCleanForciblyRatio={ratios[1]}, "
-            f"diskSpaceWarningLevelRatio={ratios[2]} are refused, allowed is an ascending order"
-        )
-    index_bytes = 40 + 4 * store.max_hash_slot_num + 20 * store.max_index_num
-    if index_bytes > INT_MAX:
-        raise ConfigError(
-            f"{name}: maxHashSlotNum={store.max_hash_slot_num} and maxIndexNum={store.max_index_num} "
-            f"make an index file of {index_bytes} bytes, allowed is up to {INT_MAX}"
-        )
 
 
 def _sections(config: Config) -> list[Section]:

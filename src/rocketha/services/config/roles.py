@@ -43,7 +43,8 @@ def complete_replication(
     keys.store_path_broker_identity = keys.store_path_broker_identity or posixpath.join(root, "brokerIdentity")
     keys.ha_listen_port = keys.ha_listen_port or config.listen_port + 1
     _check_port(config, keys.ha_listen_port, name)
-    _check_numbers(keys, name)
+    _fit_heartbeats(keys, given, name, warnings)
+    _check_replicas(keys, name)
     if keys.enable_controller_mode:
         _complete_controller_mode(config, keys, given, name, warnings)
     else:
@@ -64,12 +65,23 @@ def _check_port(config: BrokerConfig, port: int, name: str) -> None:
         raise ConfigError(f"{name}: haListenPort={port} is refused: it is the fast port, two below listenPort")
 
 
-def _check_numbers(keys: ReplicationConfig, name: str) -> None:
-    if keys.ha_housekeeping_interval < 2 * keys.ha_send_heartbeat_interval:
-        raise ConfigError(
-            f"{name}: haHousekeepingInterval={keys.ha_housekeeping_interval} is refused, allowed is twice "
-            f"haSendHeartbeatInterval={keys.ha_send_heartbeat_interval} or more: idle links would be closed"
+def _fit_heartbeats(keys: ReplicationConfig, given: Collection[str], name: str, warnings: list[str]) -> None:
+    """An idle link hears something before it counts as dead: the key that nobody set follows the other."""
+    silence, beat = keys.ha_housekeeping_interval, keys.ha_send_heartbeat_interval
+    if silence >= 2 * beat:
+        return
+    if "haHousekeepingInterval" not in given:
+        keys.ha_housekeeping_interval = 2 * beat
+    elif "haSendHeartbeatInterval" not in given:
+        keys.ha_send_heartbeat_interval = silence // 2
+    else:
+        warnings.append(
+            f"haHousekeepingInterval={silence} is less than twice haSendHeartbeatInterval={beat}: idle links will be "
+            "closed, and opened again"
         )
+
+
+def _check_replicas(keys: ReplicationConfig, name: str) -> None:
     if keys.total_replicas == 1:  # Java's default, in files that say how many replicas must have a message
         return
     for key, value in (("inSyncReplicas", keys.in_sync_replicas), ("minInSyncReplicas", keys.min_in_sync_replicas)):
@@ -85,33 +97,48 @@ def _complete_controller_mode(
 ) -> None:
     if not keys.controllers:
         raise ConfigError(f"{name}: enableControllerMode=true is refused without controllerAddr")
-    alive_ms = keys.controller_heart_beat_timeout_mills
-    if alive_ms < 2 * keys.broker_heartbeat_interval:
-        raise ConfigError(
-            f"{name}: controllerHeartBeatTimeoutMills={alive_ms} is refused, allowed is twice brokerHeartbeatInterval="
-            f"{keys.broker_heartbeat_interval} or more: the broker would be dead between two heartbeats"
-        )
+    _fit_lease(keys, given, name)
     if not keys.all_ack_in_sync_state_set:
         warnings.append("allAckInSyncStateSet=false: acknowledged messages are lost when a master is replaced")
         if "masterLease" not in given:
-            keys.master_lease = LEASE_WITHOUT_ALL_MS
+            keys.master_lease = min(keys.master_lease, LEASE_WITHOUT_ALL_MS)
         if keys.master_lease + keys.broker_heartbeat_interval > ELECTED_AFTER_MS:
             warnings.append(
                 f"masterLease={keys.master_lease} and brokerHeartbeatInterval={keys.broker_heartbeat_interval}: "
                 f"together over {ELECTED_AFTER_MS} ms, so a master that is cut off may acknowledge while another one "
                 "leads"
             )
-    if keys.master_lease > alive_ms:
-        raise ConfigError(
-            f"{name}: masterLease={keys.master_lease} is refused, allowed is up to controllerHeartBeatTimeoutMills="
-            f"{alive_ms}: after that there may be another master"
-        )
     if config.broker_id > 0:
         warnings.append(f"brokerId={config.broker_id} has no effect: enableControllerMode is on, the controllers say")
     config.broker_id = 0
     warnings.extend(
         f"{key} has no effect: enableControllerMode is on, the controllers say" for key in _changed(keys, _CLASSIC_ONLY)
     )
+
+
+def _fit_lease(keys: ReplicationConfig, given: Collection[str], name: str) -> None:
+    """A broker is not dead between two heartbeats, and no master longer than controllers may believe it alive: what
+    nobody set follows what was set."""
+    if "controllerHeartBeatTimeoutMills" not in given:
+        lease = keys.master_lease if "masterLease" in given else 0
+        keys.controller_heart_beat_timeout_mills = max(
+            keys.controller_heart_beat_timeout_mills, 2 * keys.broker_heartbeat_interval, lease
+        )
+    alive_ms = keys.controller_heart_beat_timeout_mills
+    if "brokerHeartbeatInterval" not in given:
+        keys.broker_heartbeat_interval = min(keys.broker_heartbeat_interval, alive_ms // 2)
+    if "masterLease" not in given:
+        keys.master_lease = min(keys.master_lease, alive_ms)
+    if alive_ms < 2 * keys.broker_heartbeat_interval:
+        raise ConfigError(
+            f"{name}: controllerHeartBeatTimeoutMills={alive_ms} is refused, allowed is twice brokerHeartbeatInterval="
+            f"{keys.broker_heartbeat_interval} or more: the broker would be dead between two heartbeats"
+        )
+    if keys.master_lease > alive_ms:
+        raise ConfigError(
+            f"{name}: masterLease={keys.master_lease} is refused, allowed is up to controllerHeartBeatTimeoutMills="
+            f"{alive_ms}: after that there may be another master"
+        )
 
 
 def _complete_classic(
@@ -127,9 +154,8 @@ def _complete_classic(
                 "master's"
             )
         if not keys.ha_master_address and not config.namesrv_addr:
-            raise ConfigError(
-                f"{name}: brokerRole=SLAVE is refused without namesrvAddr and haMasterAddress: nothing says who its "
-                "master is"
+            warnings.append(
+                "neither namesrvAddr nor haMasterAddress is set: nothing says whose log this SLAVE is to copy"
             )
     elif config.broker_id:
         warnings.append(f"brokerId={config.broker_id} has no effect: a master's id is 0")
