@@ -118,7 +118,7 @@ class BrokerConfigTests(unittest.TestCase):
     ("listenPort=99999999999999999999", "a whole"), ("listenPort=\u0661", "a whole"),
     ("useServerSideResetOffset=yes", "true or false"), ("flushDiskType=sync", "ASYNC_FLUSH or SYNC_FLUSH"),
     ("brokerName=a/b", "1 to 127 of the characters"), ("brokerName=..", "1 to 127"),
-    ("brokerClusterName=", "1 to 127"), ("brokerIP1=host", "an IPv4 or IPv6 address"),
+    ("brokerClusterName=", "1 to 127"), ("brokerIP1=a b", "an IPv4 or IPv6 address, or a host name"),
     ("brokerIP1=[127.0.0.1]", "an IPv4 or IPv6 address"), ("bindAddress=[::1]", "an IPv4 or IPv6 address"),
     ("namesrvAddr=host", "host:port"), ("namesrvAddr=h:70000", "host:port"), ("namesrvAddr=-h:1", "host:port"),
     ("deleteWhen=24", "hours of the day"), ("deleteWhen=", "hours of the day"),

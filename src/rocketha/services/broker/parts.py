@@ -69,19 +69,20 @@ class BrokerParts:
 
 
 def make_parts(
-    config: BrokerConfig, identity: BrokerIdentity, disk: Disk, file_work: BlockingWork, now_ms: int,
+    config: BrokerConfig, own_address: str, identity: BrokerIdentity, disk: Disk, file_work: BlockingWork, now_ms: int,
     chance: random.Random, pid: int, runtime_facts: Callable[[int], Mapping[str, str]],
     memory_bytes: int,
 ) -> BrokerParts:  # fmt: skip
     """A broker's parts, new.
 
+    :param own_address: its IP address, for records and ids.
     :param file_work: where tables are written.
     :param runtime_facts: see :class:`BrokerState`.
     :param memory_bytes: the machine's.
     """
     keys = config.store
     root = keys.store_path_root_dir
-    store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
+    store_host = host_bytes(own_address) + config.listen_port.to_bytes(4)
     store = MessageStore(disk, root, views.store_config(config), store_host)
     reads = PatientReads(store)
     stats, rules = BrokerStats(now_ms, local_utc_offset_ms()), MessageRules()

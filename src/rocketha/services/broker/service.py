@@ -44,6 +44,7 @@ from rocketha.services.broker.effects import BrokerEffects
 from rocketha.services.broker.fast_port import unsupported
 from rocketha.services.broker.group import BrokerGroup, NoReplicas
 from rocketha.services.broker.lingering import Lingering
+from rocketha.services.broker.own_host import address_of, is_address
 from rocketha.services.broker.parts import make_parts
 from rocketha.services.broker.ports import BrokerPorts
 from rocketha.services.broker.registration import Registration
@@ -127,6 +128,7 @@ class BrokerService(service.MultiService):
         self._role_source = role_source
         self._failed: str | None = None
         self._starting: defer.Deferred[Any] | None = None
+        self._built = False
         self._flush_clock: task.LoopingCall | None = None
         self.factories: list[RemotingFactory] = []
         self.registration: Registration | None = None
@@ -135,12 +137,11 @@ class BrokerService(service.MultiService):
 
     # --- what it is made of
 
-    def _build(self) -> None:
-        names = ("log", "files", "upkeep", "reads", "pulls", "queries")  # upkeep is long, and a query may be
-        self._works = [self._work(self.reactor, f"rocketha-{name}") for name in names]
+    def _build(self, own_address: str) -> None:
+        self._built = True
         self._log_work, self.file_work, self._upkeep_work, self._read_work, pull_work, query_work = self._works
         parts = make_parts(
-            self.config, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
+            self.config, own_address, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
             lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
             self._memory(),
         )  # fmt: skip
@@ -185,11 +186,22 @@ class BrokerService(service.MultiService):
         for warning in self._warnings:
             self.log.warn("{warning}", warning=warning)
         began = self.reactor.seconds()
-        self._build()
+        names = ("log", "files", "upkeep", "reads", "pulls", "queries")  # upkeep is long, and a query may be
+        self._works = [self._work(self.reactor, f"rocketha-{name}") for name in names]
         for work in self._works:
             work.start()
-        self._starting = self._log_work.run(functools.partial(self._load, self._now(), self._pid()))
-        self._starting.addCallback(self._recovered, began).addErrback(self._not_started)
+        self._starting = self._own_address()
+        self._starting.addCallback(self._open).addCallback(self._recovered, began).addErrback(self._not_started)
+
+    def _own_address(self) -> defer.Deferred[str]:
+        host = self.config.broker_ip1
+        if is_address(host):
+            return defer.succeed(host)
+        return self._works[0].run(functools.partial(address_of, host))
+
+    def _open(self, own_address: str) -> defer.Deferred[tuple[RecoveryReport, ReplicaLog]]:
+        self._build(own_address)
+        return self._log_work.run(functools.partial(self._load, self._now(), self._pid()))
 
     def _load(self, now_ms: int, pid: int) -> tuple[RecoveryReport, ReplicaLog]:
         """In the log's thread."""
@@ -322,6 +334,7 @@ class BrokerService(service.MultiService):
     def _end_store(self, was_serving: bool) -> Any:
         if self._starting is not None:
             yield self._starting
+        if self._built:
             yield self._changes.idle()
             self._turn.afterwards = None  # turns go on while it closes, in another thread
             yield self.flusher.idle()

@@ -22,6 +22,7 @@ from rocketha.services.cluster.group import GroupService
 from rocketha.services.cluster.layout import BROKERS_MAX, CONTROLLERS_MAX, LOG_DIRECTORY, Layout, Plan, check_directory
 from rocketha.services.cluster.service import ClusterService, near_address
 from rocketha.services.config import loading
+from rocketha.services.config.checks import bind_address
 from rocketha.services.config.tap_options import KeyOptions
 from rocketha.services.namesrv import metrics as namesrv_metrics
 from rocketha.services.namesrv.service import NameServerService
@@ -59,7 +60,8 @@ class Options(KeyOptions):
 
     def load(self) -> None:
         """The configurations, and the layout of a group."""
-        data, host = os.path.abspath(self["data"]), self["host"]
+        data, host = os.path.abspath(self["data"]), bind_address(self["host"])
+        self["host"] = host
         if self["log-file"] is None:
             self["log-file"] = os.path.join(data, LOG_DIRECTORY, "cluster")
         brokers = self._number("brokers", 1, BROKERS_MAX)

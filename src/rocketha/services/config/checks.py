@@ -28,9 +28,26 @@ def check_address(value: str) -> str | None:
     return None
 
 
-def check_told_address(value: str) -> str | None:
-    """One that others are told: IPv6 may stand in brackets, as Java's broker writes it."""
-    return check_address(bare_address(value))
+def check_bind(value: str) -> str | None:
+    """One to listen on: names belong to hosts, not to interfaces, but for this one."""
+    return None if value == "localhost" else check_address(value)
+
+
+def bind_address(value: str) -> str:
+    """The IP address to listen on."""
+    return "127.0.0.1" if value == "localhost" else value
+
+
+def check_host(value: str) -> str | None:
+    """An IP address, of version 6 also in brackets, as Java's broker writes it; or a host name; or nothing.
+
+    What ends in a number is a mistyped address, and no name.
+    """
+    if check_address(bare_address(value)) is None:
+        return None
+    if not value.startswith("[") and _HOST.fullmatch(value) and not value.rpartition(".")[2].isdigit():
+        return None
+    return "an IPv4 or IPv6 address, or a host name"
 
 
 def bare_address(value: str) -> str:

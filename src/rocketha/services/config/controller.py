@@ -15,7 +15,7 @@ import attrs
 
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import is_loopback, parse_peers
-from rocketha.services.config.checks import check_address, check_endpoints, check_name, check_plain_path
+from rocketha.services.config.checks import bind_address, check_bind, check_endpoints, check_name, check_plain_path
 from rocketha.services.config.keys import RemotingConfig
 from rocketha.services.config.settings import Section, choice, flag, number, text
 
@@ -106,7 +106,7 @@ class ControllerConfig(Section):
         "",
         "Address to listen on; empty is that of the own peer, or all where that is a host name. In the name server's "
         "file it is the name server's, and the controller's only where its peer is a name or it says all addresses.",
-        check=check_address,
+        check=check_bind,
         java_default="all addresses",
     )
     listen_port: int = number(
@@ -286,10 +286,8 @@ def complete_controller(config: ControllerConfig, given: Collection[str], name: 
 
 def _address_to_bind(host: str, own: str, warnings: list[str]) -> str:
     try:
-        return str(ipaddress.ip_address(host.strip("[]")))
+        return str(ipaddress.ip_address(bind_address(host.strip("[]"))))
     except ValueError:
-        if host == "localhost":
-            return "127.0.0.1"
         warnings.append(
             f"controller {own} listens on all addresses, since its own is the name {host}; "
             "bindAddress in the file narrows that"

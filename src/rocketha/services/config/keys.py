@@ -12,13 +12,13 @@ from __future__ import annotations
 import attrs
 
 from rocketha.services.config.checks import (
-    check_address,
+    check_bind,
     check_delay_levels,
     check_endpoints,
+    check_host,
     check_hours,
     check_name,
     check_plain_path,
-    check_told_address,
 )
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import LONG_MAX, Section, choice, flag, number, text
@@ -244,20 +244,21 @@ class BrokerConfig(Section):
     )  # fmt: skip
     broker_ip1: str = text(
         "",
-        "Address told to clients; empty is the address listened on.",
-        check=check_told_address,
+        "Address told to clients; empty is the address listened on. Of a host name they are told the name, and records "
+        "have the address that it has here at the start.",
+        check=check_host,
         name="brokerIP1",
         java_default="the first address of the host that is not loopback",
     )
     broker_ip2: str = text(
-        "", "Address told to replicas; empty is brokerIP1.", check=check_told_address, name="brokerIP2"
+        "", "Address or host name told to replicas; empty is brokerIP1.", check=check_host, name="brokerIP2"
     )
     namesrv_addr: str = text(
         "", "Name servers to register with, host:port;host:port.  Also from $NAMESRV_ADDR.", check=check_endpoints
     )
     listen_port: int = number(10911, "Port for clients; the fast port is two below.", low=1, high=65_535)
     bind_address: str = text(
-        "127.0.0.1", "Address to listen on; 0.0.0.0 or :: is all.", check=check_address, java_default="all addresses"
+        "127.0.0.1", "Address to listen on; 0.0.0.0 or :: is all.", check=check_bind, java_default="all addresses"
     )
     fast_port_enable: bool = flag(True, "Whether listenPort - 2 is listened on, for admin and slaves.", ours=True)
     rocketmq_home: str = text("", "Shown to tools only.  Also from $ROCKETMQ_HOME.")
@@ -345,7 +346,7 @@ class NamesrvConfig(Section):
 
     listen_port: int = number(9876, "Port for brokers and clients.", low=1, high=65_535)
     bind_address: str = text(
-        "127.0.0.1", "Address to listen on; 0.0.0.0 or :: is all.", check=check_address, java_default="all addresses"
+        "127.0.0.1", "Address to listen on; 0.0.0.0 or :: is all.", check=check_bind, java_default="all addresses"
     )
     rocketmq_home: str = text("", "Shown to tools only.  Also from $ROCKETMQ_HOME.")
     kv_config_path: str = text(

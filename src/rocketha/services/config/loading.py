@@ -26,7 +26,7 @@ import attrs
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.protocols.endpoints import literal_host
 from rocketha.services.config import properties_file
-from rocketha.services.config.checks import bare_address, check_name
+from rocketha.services.config.checks import bare_address, bind_address, check_name
 from rocketha.services.config.controller import ControllerConfig, check_secret, complete_controller
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config.replication import ReplicationConfig
@@ -91,6 +91,7 @@ def load_broker(
     config.store = StoreSettings.from_texts(texts)
     config.remoting = RemotingConfig.from_texts(texts)
     config.replication = ReplicationConfig.from_texts(texts)
+    config.bind_address = bind_address(config.bind_address)
     _complete_broker(config, environment, host_name, warnings)
     fit_broker(config, texts.keys(), name, warnings)
     complete_replication(config, config.replication, texts.keys(), name, warnings)
@@ -109,6 +110,7 @@ def load_namesrv(
     sections = (NamesrvConfig, RemotingConfig)
     texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, ControllerConfig))
     config = NamesrvConfig.from_texts(texts)
+    config.bind_address = bind_address(config.bind_address)
     config.remoting = RemotingConfig.from_texts(texts)
     if config.enable_controller_in_namesrv:
         warnings = [each for each in warnings if not _is_about(each, name, CONTROLLER_ONLY)]
@@ -138,6 +140,7 @@ def load_controller(
         warnings = [each for each in warnings if _is_about(each, name, CONTROLLER_ONLY)]
         texts.pop("listenPort", None)
     config = ControllerConfig.from_texts(texts)
+    config.bind_address = bind_address(config.bind_address)
     config.remoting = RemotingConfig.from_texts(texts)
     if "connectionsMax" not in texts:
         config.remoting.connections_max = CONTROLLER_CONNECTIONS_MAX
