@@ -14,6 +14,7 @@ from rocketha.broker.requests import request_table
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
 from rocketha.errors import RequestRefused
+from rocketha.store.deleted_topics import DeletedTopics, LastRecord
 from rocketha.wire import json_dialect
 from rocketha.wire.json_dialect import ObjectKeyed
 from rocketha.wire.remoting import Answer, Command
@@ -33,6 +34,7 @@ class ListStore:
     min_physical_offset: int = 0
     flushed_offset: int = 0
     deleted: list[str] = attrs.field(factory=list)
+    deleted_topics: DeletedTopics = attrs.field(factory=DeletedTopics)
 
     def put(self, topic: str, queue_id: int, store_ms: int) -> int:
         """Store a message; its offset in the queue."""
@@ -77,8 +79,11 @@ class ListStore:
         known = {place for messages in self.queues.values() for place, _ in messages}
         return b"record at %d" % physical_offset if physical_offset in known else None
 
-    def delete_topic(self, topic: str) -> None:
+    def delete_topic(self, topic: str, below: int | None = None) -> None:
         self.deleted.append(topic)
+        below = self.max_physical_offset if below is None else below
+        if below > self.min_physical_offset:
+            self.deleted_topics.add(topic, below, LastRecord(0, 0))
         for key in [key for key in self.queues if key[0] == topic]:
             del self.queues[key]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.groups import SubscriptionGroupConfig
-from rocketha.broker.metadata_pages import GROUPS, PAGE_SIZE, RESTARTS_MAX, TOPICS, Kind, Pages
+from rocketha.broker.metadata_pages import DELETED_FIELD, GROUPS, PAGE_SIZE, RESTARTS_MAX, TOPICS, Kind, Pages
 from rocketha.broker.state import BrokerRules
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import RemoteProtocolError
@@ -143,12 +143,13 @@ class OtherMasterTests(unittest.TestCase):
     def test_what_is_asked_for(self) -> None:
         """As Java asks: no version at first, then that of the pages before."""
         pages = Pages(TOPICS)
-        self.assertEqual(pages.fields(), {"topicSeq": "0", "maxTopicNum": str(PAGE_SIZE), "dataVersion": ""})
+        first = {"topicSeq": "0", "maxTopicNum": str(PAGE_SIZE), "dataVersion": "", DELETED_FIELD: "true"}
+        self.assertEqual(pages.fields(), first)
         pages.take({"totalTopicNum": "3"}, self.page("A", "B"))
         self.assertFalse(pages.whole)
         version = json.loads(pages.fields()["dataVersion"])
         self.assertEqual(version, {"counter": 1, "stateVersion": 0, "timestamp": 0})
-        self.assertEqual(pages.fields()["topicSeq"], "2")
+        self.assertEqual((pages.fields()["topicSeq"], DELETED_FIELD in pages.fields()), ("2", False))
 
     def test_less_than_it_has(self) -> None:
         """An empty page in the middle, or the same entries again, are no table."""

@@ -25,6 +25,7 @@ from rocketha.services.tables.broker_files import BrokerFiles, Saved
 from rocketha.services.tables.waits import SavedAnswers
 from rocketha.simulation.host import Process
 from rocketha.simulation.world import World
+from rocketha.store.deleted_topics import NAME, DeletedTable
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.store_files import QueueUnit
 from tests.broker.support import ListStore
@@ -51,6 +52,15 @@ class Queue:
 @attrs.define
 class TableStore(ListStore):
     """The store's list of queues, as MasterTables goes through it."""
+
+    def replace_deleted(self, table: DeletedTable, log_begin: int) -> None:
+        """As the store does it, where each queue is all of its topic."""
+        self.deleted_topics.replace(table, log_begin)
+        for topic, number in list(self.queues):
+            messages = self.queues[topic, number]
+            if topic in table and all(place < table[topic].below for place, _ in messages):
+                self.deleted.append(topic)
+                del self.queues[topic, number]
 
     def all(self) -> list[Queue]:
         return [
@@ -93,6 +103,7 @@ class Node:
                 "offsets": ("consumerOffset.json", self.state.offsets),
                 "delays": ("delayOffset.json", self.delays),
                 "modes": ("messageRequestMode.json", self.state.modes),
+                "deleted": (NAME, self.store.deleted_topics),
             },
             process.work(),
         )

@@ -874,7 +874,7 @@ class MeaningTests(unittest.TestCase):
         block = "\2".join(pieces).encode() + (b"\2" if ended else b"") + junk
         disk = memory()
         store = MessageStore(disk, ROOT, SMALL, HOST)
-        dispatcher = Dispatcher(store.log, store.queues, store.index, SMALL)
+        dispatcher = Dispatcher(store.log, store.queues, store.index, store.deleted_topics, SMALL)
         master = open_master(disk)
         made = message(1)
         made.properties = block

@@ -13,7 +13,7 @@ import attrs
 
 from rocketha.wire.remoting import Answer
 
-ConfigFile = Literal["topics", "groups", "offsets"]
+ConfigFile = Literal["topics", "groups", "offsets", "deleted"]
 
 
 @attrs.frozen

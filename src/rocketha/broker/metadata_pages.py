@@ -21,11 +21,14 @@ from rocketha.broker.data_version import DataVersion
 from rocketha.broker.groups import GROUPS_MAX, SubscriptionGroupConfig, read_groups
 from rocketha.broker.topics import TOPICS_MAX, TopicConfig, read_topics
 from rocketha.errors import RemoteProtocolError
+from rocketha.store.deleted_topics import Deleted, read_deleted
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode
 
 PAGE_SIZE = 2000
 """Entries asked for at a time, as Java does."""
+DELETED_FIELD = "rocketha.deletedTopics"
+"""Of the request for topics: whether the deleted ones are wanted too.  Java does not look at it."""
 RESTARTS_MAX = 5
 """Times that the table may change while it is being taken; then the next round tries again."""
 
@@ -69,6 +72,8 @@ class Pages(Generic[Entry]):
     :ivar version: of the pages so far; None before the first.
     :ivar table: the entries so far.
     :ivar forbidden: groups only: what is taken away from them.
+    :ivar deleted: topics only: what a master of ours deleted while its log has records of it, and where that log
+        begins; None of a Java master's.
     :ivar whole: all of the table is here.
     """
 
@@ -79,13 +84,17 @@ class Pages(Generic[Entry]):
         self.version: DataVersion | None = None
         self.table: dict[str, Entry] = {}
         self.forbidden: Forbidden = {}
+        self.deleted: tuple[dict[str, Deleted], int] | None = None
         self.whole = False
 
     def fields(self) -> dict[str, str]:
         """The header of the request for the next page."""
         version = "" if self.version is None else json_dialect.dumps(self.version.as_json()).decode()
         kind = self._kind
-        return {kind.first_field: str(self._seq), kind.count_field: str(PAGE_SIZE), "dataVersion": version}
+        fields = {kind.first_field: str(self._seq), kind.count_field: str(PAGE_SIZE), "dataVersion": version}
+        if kind is TOPICS and not self._seq:
+            fields[DELETED_FIELD] = "true"
+        return fields
 
     def take(self, fields: Mapping[str, str], body: bytes) -> None:
         """A page came.
@@ -96,16 +105,19 @@ class Pages(Generic[Entry]):
         value = json_dialect.loads(body)
         page, forbidden = kind.read(value)
         version = DataVersion.from_json(value.get("dataVersion"))
+        deleted = _deleted(value) or self.deleted
         total = _total(fields.get(kind.total_field), kind)
         if self.version is None:
             self.version = version
         if total is None:
+            self.deleted = deleted
             self._add(page, forbidden)
             self.whole = True
             return
         if version != self.version:
             self._restart(version)
             return
+        self.deleted = deleted
         self._add(page, forbidden)
         self._seq += len(page)
         if not page or len(self.table) != self._seq or self._seq > total:
@@ -122,6 +134,15 @@ class Pages(Generic[Entry]):
             raise RemoteProtocolError(f"the table changed {self._restarts} times while it was read")
         self._seq, self.version = 0, version
         self.table, self.forbidden = {}, {}
+
+
+def _deleted(value: Any) -> tuple[dict[str, Deleted], int] | None:
+    if "deletedTopics" not in value:
+        return None
+    begin = value.get("logBegin")
+    if not isinstance(begin, int):
+        raise RemoteProtocolError("logBegin is no place in the log")
+    return read_deleted(value["deletedTopics"]), begin
 
 
 def _total(text: str | None, kind: Kind[Any]) -> int | None:

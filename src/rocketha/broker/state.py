@@ -25,6 +25,7 @@ from rocketha.broker.queue_locks import QueueLocks
 from rocketha.broker.stats import BrokerStats
 from rocketha.broker.topics import TopicConfig, TopicTable, system_topics
 from rocketha.broker.unsaved import NotSavedYet
+from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.wire.codes import RequestCode
 
 
@@ -58,8 +59,12 @@ class MessageStore(Protocol):
     def message_at(self, physical_offset: int) -> bytes | None:
         """The record at an offset of the commit log."""
 
-    def delete_topic(self, topic: str) -> None:
-        """Forget the topic's queues."""
+    @property
+    def deleted_topics(self) -> DeletedTopics:
+        """Those that were deleted while the log has records of them."""
+
+    def delete_topic(self, topic: str, below: int | None = None) -> None:
+        """Forget the topic's queues, and void its records below a log offset; of all of them where not given."""
 
     @property
     def max_physical_offset(self) -> int:

@@ -14,6 +14,7 @@ from rocketha.broker.clients import Peer
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.effects import RegisterTopics, SaveConfig
 from rocketha.broker.fields import refused
+from rocketha.broker.metadata_pages import DELETED_FIELD
 from rocketha.broker.request import OK, Responder, read_body, refuse_on_slave
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topics import QUEUE_NUMS_MAX, TopicConfig
@@ -110,11 +111,12 @@ class TopicRequests:
             pop_topics = (f"{names.RETRY_PREFIX}{group}{separator}{topic}" for separator in ("+", "_"))
             doomed += [name for name in pop_topics if name in state.topics]
         for name in doomed:
-            state.topics.delete(name, now_ms)
+            if not state.topics.delete(name, now_ms):
+                state.topics.touch(now_ms)  # a repeated deletion may be the first that is saved
             state.offsets.remove_topic(name)
             state.stats.forget_topic(name)
             state.store.delete_topic(name)
-        state.effects += [SaveConfig("topics"), SaveConfig("offsets"), RegisterTopics(None)]
+        state.effects += [SaveConfig("deleted"), SaveConfig("topics"), SaveConfig("offsets"), RegisterTopics(None)]
         state.audit("topic deleted", connection.peer, topic=topic)
         return OK
 
@@ -139,6 +141,9 @@ class TopicRequests:
         value["mappingDataVersion"] = DataVersion().as_json()
         value["topicQueueMappingDetailMap"] = {}
         value["topicQueueMappingInfoMap"] = {}
+        if header.get(DELETED_FIELD) == "true":
+            store = self._state.store
+            value["deletedTopics"], value["logBegin"] = store.deleted_topics.as_json(), store.min_physical_offset
         return Answer(fields={"totalTopicNum": str(len(topics.table))}, body=json_dialect.dumps(value))
 
     def topic_stats(self, connection: Peer, command: Command, now_ms: int) -> Answer:

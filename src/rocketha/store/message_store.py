@@ -16,6 +16,7 @@ from rocketha.store import atomic_file, census, owed_file
 from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
+from rocketha.store.deleted_topics import DeletedTable, DeletedTopics, LastRecord
 from rocketha.store.disk import Disk, DiskSpace, Lock
 from rocketha.store.foreign_names import ForeignNames
 from rocketha.store.in_memory import Wait
@@ -43,6 +44,7 @@ class MessageStore:
     :ivar log: the message log.
     :ivar queues: the consume queues.
     :ivar index: the key index, None if switched off.
+    :ivar deleted_topics: the topics that were deleted while the log has records of them; whoever saves tables saves it.
     :ivar dispatched: of a replica: queues and index are made up to here; a master makes them as it appends.
     """
 
@@ -63,13 +65,14 @@ class MessageStore:
         self.queues = QueueTable(disk, self._files, f"{self.root}/consumequeue", config)
         self.index = KeyIndex(disk, self._files, f"{self.root}/index", config) if config.index_enable else None
         self._appender = Appender(self.log, self.queues, self.index, config, store_host)
-        self._reader = Reader(self.log, self.index, config)
+        self.deleted_topics = DeletedTopics()
+        self._reader = Reader(self.log, self.index, self.deleted_topics, config)
         self._locks: list[Lock] = []
         self._loaded = False
         self._appendable = False
         self._jobs_out = 0
         self.dispatched = 0
-        self.upkeep = Upkeep(disk, self.root, config, self.log, self.queues, self.index)
+        self.upkeep = Upkeep(disk, self.root, config, self.log, self.queues, self.index, self.deleted_topics)
 
     # Starting and stopping
 
@@ -100,14 +103,15 @@ class MessageStore:
             fields = self.upkeep.load()
             self.log.segments.load(foreign)
             self.queues.load(foreign)
-            notes: list[str] = []
+            may_grow = epoch_path is not None or replica
+            notes = self._load_deleted(may_grow or was_replica)
             if self.index is not None:
-                notes = self.index.load(clean, fields.index_timestamp_ms, self._time_at, foreign)
+                notes += self.index.load(clean, fields.index_timestamp_ms, self._time_at, foreign)
             notes += foreign.notes
             stopped = census.take(disk, self.root)
             if clean:
                 self._write_abort(pid, replica)
-            recovery = Recovery(disk, self.config, self.log, self.queues, self.index, fields)
+            recovery = Recovery(disk, self.config, self.log, self.queues, self.index, self.deleted_topics, fields)
             confirm = self._confirm_found(fields, epoch_path)
             if epoch_path is None and (replica or was_replica):
                 confirm = 0  # its master has all of it; ReplicaLog makes the queues
@@ -120,6 +124,8 @@ class MessageStore:
                     " what is missing has to be copied from another replica before this one may be master"
                 )
             self.upkeep.recovered(recovery.last_record)
+            if not may_grow:
+                self._lower_deleted()
             self.dispatched = recovery.dispatched_to
             if not clean and was_replica != replica:
                 self._write_abort(pid, replica)
@@ -139,6 +145,21 @@ class MessageStore:
         if epoch_path is None or (fields.confirm_offset == 0 and not self._disk.exists(epoch_path)):
             return None
         return fields.confirm_offset
+
+    def _load_deleted(self, ahead: bool) -> list[str]:
+        """What an operator should know.
+
+        :param ahead: entries may be about bytes of a master's log that are not copied yet.
+        """
+        notes = self.deleted_topics.read(self._disk, self.root)
+        dropped = self.deleted_topics.check(self.log.segments, ahead)
+        if dropped:
+            names = ", ".join(dropped[:10])
+            notes.append(f"the log is not the one in which these topics were deleted, they may come back: {names}")
+        return notes
+
+    def _lower_deleted(self) -> None:
+        self.deleted_topics.lower(self.log.end, LastRecord(*self.upkeep.last_record))
 
     def _time_at(self, physical_offset: int) -> int:
         """Before the end of the log is known: the store time of the record at an offset, -1 where there is no good
@@ -298,6 +319,7 @@ class MessageStore:
         newest = max(self.queues.max_physical_offset(), 0)
         self.upkeep.lower(end, newest, max(self._reader.store_time(newest), 0))
         log.truncate(end)
+        self._lower_deleted()
         for queue in self.queues.all():
             queue.clean_behind()
         if self.index is not None:
@@ -420,9 +442,21 @@ class MessageStore:
             for topic, by_id in self.queues.queues.items()
         }
 
-    def delete_topic(self, topic: str) -> None:
-        """Forget a topic's queues and remove their files; the records stay in the log until it expires."""
+    def delete_topic(self, topic: str, below: int | None = None) -> None:
+        """Forget a topic's queues and remove their files; the records stay in the log until it expires, and are void.
+
+        :param below: log offset behind its last record, the end where not given; see :attr:`deleted_topics`.
+        """
+        below = self.log.end if below is None else below
+        if below > self.log.begin:
+            self.deleted_topics.add(topic, below, LastRecord(*self.upkeep.last_record))
         self.queues.delete_topic(topic)
+
+    def replace_deleted(self, table: DeletedTable, log_begin: int) -> None:
+        """What was deleted is what a master says from now on, whose log begins there; queues that void records were
+        dispatched to go."""
+        self.deleted_topics.replace(table, log_begin)
+        self.queues.drop_void(self.deleted_topics)
 
     @property
     def max_physical_offset(self) -> int:
@@ -473,6 +507,7 @@ class MessageStore:
     def lead(self) -> None:
         """Take messages: every record of the log has its queue entry, and the log ends behind a whole record."""
         ensure(self._loaded and self.dispatched == self.log.end, "a store leads when all of its log is dispatched")
+        self._lower_deleted()
         self._appendable = True
         self.upkeep.keep_from = None
 

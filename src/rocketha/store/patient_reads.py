@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.store.in_memory import Lack, NotInMemory, Wait
 from rocketha.store.message_store import MessageStore
 
@@ -108,9 +109,14 @@ class PatientReads:
         """Smallest index still readable."""
         return self._store.min_offset(topic, queue_id)
 
-    def delete_topic(self, topic: str) -> None:
-        """Forget a topic's queues."""
-        self._store.delete_topic(topic)
+    @property
+    def deleted_topics(self) -> DeletedTopics:
+        """Those that were deleted while the log has records of them."""
+        return self._store.deleted_topics
+
+    def delete_topic(self, topic: str, below: int | None = None) -> None:
+        """Forget a topic's queues, and void its records."""
+        self._store.delete_topic(topic, below)
 
     @property
     def index_last_offset(self) -> int:

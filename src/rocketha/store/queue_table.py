@@ -15,11 +15,13 @@ import attrs
 from rocketha.errors import CorruptStore, DiskFailure, InvariantBroken
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue
+from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.store.disk import Disk
 from rocketha.store.dispatch import topic_problem
 from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles
+from rocketha.wire.spec.consume_queue import PADDING_SIZE
 
 QUEUE_BYTES_LIMIT = 16
 """Queue tails may grow to this many times ``pending_queue_bytes_max`` while they cannot be written; then a master
@@ -67,12 +69,23 @@ def _is_queue_id(name: str) -> bool:
 
 def _remove_queues(disk: Disk, path: str) -> None:
     """Remove what is ours in a topic's directory, and the directories that are empty then."""
-    foreign = ForeignNames()
-    for queue in (f"{path}/{name}" for name in foreign.ours(disk, path, _is_queue_id)):
-        for name in foreign.ours(disk, queue, is_number):
-            disk.remove(f"{queue}/{name}")
-        _remove_if_empty(disk, queue)
+    for name in ForeignNames().ours(disk, path, _is_queue_id):
+        _remove_queue(disk, f"{path}/{name}")
     _remove_if_empty(disk, path)
+
+
+def _remove_queue(disk: Disk, path: str) -> None:
+    for name in ForeignNames().ours(disk, path, is_number):
+        disk.remove(f"{path}/{name}")
+    _remove_if_empty(disk, path)
+
+
+def _begins_behind(queue: ConsumeQueue, log_offset: int) -> bool:
+    """Whether the queue begins there or behind.  Its end may be torn, its first entry was synced before others."""
+    first, per_file = queue.first_held(), queue.files.file_size // UNIT
+    end = min(queue.next_offset, first + per_file)
+    begin = queue.find_first(lambda unit: unit.size != PADDING_SIZE, first, end)
+    return begin < end and queue.unit(begin).physical_offset >= log_offset
 
 
 def _remove_if_empty(disk: Disk, directory: str) -> None:
@@ -296,19 +309,41 @@ class QueueTable:
     def delete_topic(self, topic: str) -> None:
         """Forget a topic's queues and remove their files."""
         for queue in self.queues.pop(topic, {}).values():
-            queue.files.forget_all()
-            self._unsynced_from.pop(queue, None)
-            if queue.dirty:
-                self.dirty.remove(queue)
+            self._forget(queue)
         if topic_problem(topic) is None:
             self._deleted.append(f"{self.directory}/{topic}")
             if not self._busy:  # a job that is out would make the files again
                 self._remove_deleted()
 
+    def drop_void(self, deleted: DeletedTopics) -> None:
+        """Remove the queues that hold nothing but void records."""
+        for topic in [topic for topic in deleted.table if topic in self.queues]:
+            queues = self.queues[topic]
+            below = deleted.table[topic].below
+            void = [queue for queue in queues.values() if not _begins_behind(queue, below)]
+            if len(void) == len(queues):
+                self.delete_topic(topic)
+                continue
+            for queue in void:
+                del queues[queue.queue_id]
+                self._forget(queue)
+                self._deleted.append(queue.files.directory)
+        if not self._busy:
+            self._remove_deleted()
+
+    def _forget(self, queue: ConsumeQueue) -> None:
+        queue.files.forget_all()
+        self._unsynced_from.pop(queue, None)
+        if queue.dirty:
+            self.dirty.remove(queue)
+
     def _remove_deleted(self) -> None:
         paths, self._deleted = self._deleted, []
         for path in paths:
-            _remove_queues(self._disk, path)
+            if path.rpartition("/")[0] == self.directory:
+                _remove_queues(self._disk, path)
+            else:
+                _remove_queue(self._disk, path)
             for name in [name for name in self._unsynced if name.startswith(path + "/")]:
                 del self._unsynced[name]
 

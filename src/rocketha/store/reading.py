@@ -15,6 +15,7 @@ from rocketha.errors import RemoteProtocolError
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue
+from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.store.dispatch import index_keys
 from rocketha.store.in_memory import RECORD_FETCH_BYTES, Lack, NotInMemory, RecordPart, Wait
 from rocketha.store.index import KeyIndex
@@ -44,10 +45,13 @@ class Reader:
     :ivar confirm_offset: log offset up to which messages may be seen; None for all that is stored.
     """
 
-    def __init__(self, log: CommitLog, index: KeyIndex | None, config: StoreConfig) -> None:
+    def __init__(
+        self, log: CommitLog, index: KeyIndex | None, deleted: DeletedTopics, config: StoreConfig
+    ) -> None:
         self.confirm_offset: int | None = None
         self._log = log
         self._index = index
+        self._deleted = deleted
         self._config = config
         self._buffer = memoryview(bytearray(SPAN_BYTES_MAX))  # of what is read without waiting
 
@@ -242,6 +246,8 @@ class Reader:
         for offset in dict.fromkeys(self._index.find(topic, key, 4 * max_count, begin_ms, end_ms, wait)):
             if len(found) + len(lacks) >= max_count:  # no more than may be needed
                 break
+            if self._deleted.is_void(topic, offset):
+                continue
             message = self._message_at(offset, wait, lacks)
             if message is None:
                 continue

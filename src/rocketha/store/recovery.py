@@ -33,6 +33,7 @@ from rocketha.store.census import UNKNOWN, Census
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import ConsumeQueue
+from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.store.disk import Disk
 from rocketha.store.dispatch import of_record, topic_problem
 from rocketha.store.index import KeyIndex
@@ -61,6 +62,7 @@ class Recovery:
         log: CommitLog,
         queues: QueueTable,
         index: KeyIndex | None,
+        deleted: DeletedTopics,
         checkpoint: CheckpointFields,
     ) -> None:
         self._disk = disk
@@ -68,6 +70,7 @@ class Recovery:
         self._log = log
         self._queues = queues
         self._index = index
+        self._deleted = deleted
         self._checkpoint = checkpoint
         self._notes: list[str] = []
         self._dispatched = 0
@@ -95,6 +98,7 @@ class Recovery:
             self._note("there is no log, the consume queues are removed")
             for topic in sorted(queues.queues):
                 queues.delete_topic(topic)
+        queues.drop_void(self._deleted)  # removed names may be back after a power cut, or a Java broker made them
         start = self._start_clean() if clean else self._start_crashed()
         self._confirm, self._entered = confirm, queues.max_physical_offset()
         walk = LogWalk(log.segments, start)
@@ -195,7 +199,7 @@ class Recovery:
             queue.queue_id,
             offset,
             unit.size,
-        )
+        ) and not self._deleted.is_void(queue.topic, unit.physical_offset)
 
     def _newest_file(self, covered: Callable[[Record], bool]) -> int:
         """The beginning of the newest file whose first record is good and ``covered``; else of the oldest file."""
@@ -227,7 +231,7 @@ class Recovery:
 
     def _dispatch(self, record: Record) -> None:
         dispatch = of_record(record, self._config.delay_levels_ms, self._config.index_tags)
-        if dispatch.queued:
+        if dispatch.queued and not self._deleted.is_void(record.topic, record.physical_offset):
             queue = self._queues.get(record.topic, record.queue_id)
             if queue is None:
                 problem = topic_problem(record.topic) or (None if record.queue_id >= 0 else "negative queue id")

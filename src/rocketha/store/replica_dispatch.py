@@ -24,6 +24,7 @@ from rocketha.errors import RemoteProtocolError
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue, pack_unit
+from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.store.dispatch import SCHEDULE_TOPIC, index_keys, of_record, tags_code, topic_problem
 from rocketha.store.index import Keyed, KeyIndex
 from rocketha.store.log_walk import record_at
@@ -81,7 +82,14 @@ class Dispatcher:
     :ivar notes: what an operator should know, in sentences; the first :data:`NOTES_MAX`.
     """
 
-    def __init__(self, log: CommitLog, queues: QueueTable, index: KeyIndex | None, config: StoreConfig) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: QueueTable,
+        index: KeyIndex | None,
+        deleted: DeletedTopics,
+        config: StoreConfig,
+    ) -> None:
         self.position = 0
         self.damage: Damage | None = None
         self.last_record: tuple[int, int] | None = None
@@ -89,6 +97,7 @@ class Dispatcher:
         self._log = log
         self._queues = queues
         self._index = index
+        self._deleted = deleted
         self._config = config
         self._topics: dict[bytes, str] = {}
         self._rests: dict[bytes, _Rest] = {}
@@ -162,7 +171,7 @@ class Dispatcher:
                 size = stop - properties_at
                 try:
                     topic = topics[data[after + 1 : properties_at - 2]]
-                    queue = queues[topic][queue_id]
+                    queue = queues[topic][queue_id]  # a topic that is void here has none
                 except KeyError:
                     at += self._one(data, at, base, segment_end, limit)
                     continue
@@ -259,7 +268,7 @@ class Dispatcher:
 
     def _dispatch(self, record: Record) -> None:
         dispatch = of_record(record, self._config.delay_levels_ms, self._config.index_tags)
-        if dispatch.queued:
+        if dispatch.queued and not self._deleted.is_void(record.topic, record.physical_offset):
             problem = topic_problem(record.topic)
             if problem is None and not 0 <= record.queue_id < 1 << 31:
                 problem = f"queue {record.queue_id}"

@@ -52,6 +52,7 @@ import attrs
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
 from rocketha.store import epoch_file, owed_file
+from rocketha.store.deleted_topics import LastRecord
 from rocketha.store.disk import Buffer, Disk
 from rocketha.store.epoch_file import Epochs
 from rocketha.store.jobs import run_here
@@ -105,7 +106,7 @@ class ReplicaLog:
         self._epochs_due: Epochs | None = None  # a cut is made, and this list is not saved yet
         # Up to here the log was confirmed when damage was found below, or all of it thrown away; here and in the file.
         self._owed = self._owed_saved = 0
-        self._dispatcher = Dispatcher(store.log, store.queues, store.index, store.config)
+        self._dispatcher = Dispatcher(store.log, store.queues, store.index, store.deleted_topics, store.config)
 
     def load(self) -> None:
         """Read the epochs, leave out those that a crash left behind the end of the log, and follow.  Blocking.
@@ -379,6 +380,7 @@ class ReplicaLog:
         for queue in store.queues.all():
             queue.reset()
         store.log.end = store.log.flushed = store.log.written_from = store.dispatched = 0
+        store.deleted_topics.lower(0, LastRecord(0, 0))
         self._dispatcher.begin(0)
         self._dispatcher.last_record = None
         if store.confirm_offset_set is not None:

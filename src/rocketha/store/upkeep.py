@@ -16,6 +16,7 @@ from rocketha.errors import DiskFailure
 from rocketha.store import checkpoint, expiry
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
+from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.store.disk import Disk, DiskSpace
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job
@@ -39,7 +40,14 @@ class Upkeep:
     """
 
     def __init__(
-        self, disk: Disk, root: str, config: StoreConfig, log: CommitLog, queues: QueueTable, index: KeyIndex | None
+        self,
+        disk: Disk,
+        root: str,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: QueueTable,
+        index: KeyIndex | None,
+        deleted: DeletedTopics,
     ) -> None:
         self.fields = checkpoint.NOTHING
         self.last_record = (0, 0)
@@ -52,6 +60,7 @@ class Upkeep:
         self._log = log
         self._queues = queues
         self._index = index
+        self._deleted = deleted
         self._path = f"{root}/checkpoint"
         self.saved = checkpoint.NOTHING
         self._saving = False
@@ -258,6 +267,7 @@ class Upkeep:
             return None
         paths = [segments.detach_first() for _ in range(count)]
         paths += self._queues.expired_paths(self._log.begin)
+        self._deleted.expire(self._log.begin)
         if self._index is not None:
             paths += self._index.expired_paths(self._log.begin)
         self._expiring = True

@@ -34,7 +34,8 @@ def _problems(store: MessageStore) -> Iterator[str]:
     walk = LogWalk(store.log.segments, store.log.begin, store.log.end)
     for record in walk:
         dispatch = of_record(record, store.config.delay_levels_ms, store.config.index_tags)
-        if dispatch.queued and topic_problem(record.topic) is None:
+        void = store.deleted_topics.is_void(record.topic, record.physical_offset)
+        if dispatch.queued and not void and topic_problem(record.topic) is None:
             entries = expected.setdefault((record.topic, record.queue_id), {})
             if record.queue_offset in entries and record.queue_offset:
                 yield f"offset {record.queue_offset} of {record.topic}/{record.queue_id} is in the log twice"

@@ -91,6 +91,36 @@ class TablesTests(GroupCase):
         self.assertEqual(self.service(self.slave).store.max_offset("T", 0), 1)
         self.assertEqual(self.service(self.slave).state.offsets.query("G", "T", 0), -1)
 
+    def test_deleted_topics_do_not_come_back(self) -> None:
+        """Not on a slave that is killed, nor on one that copies all of the log anew; nor when it becomes the master."""
+        unique = f"UNIQ_KEY\x01{'A' * 32}\x02"
+        for _ in range(3):
+            self.send(self.master, topic="Gone", properties=unique)
+        self.send(self.master, topic="Kept")
+        self.until("level", lambda: self.level(self.master, self.slave))
+        self.run_for(2)
+        self.ask(self.master, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Gone"})
+        self.run_for(1)
+        table = self.service(self.master).store.deleted_topics.table
+        for wiped in (False, True):
+            self.slave.kill()
+            if wiped:
+                self.slave.disk.remove_tree("/store")
+            self.restart(self.slave)
+            self.until("level", lambda: self.level(self.master, self.slave))
+            self.until("told", lambda: self.service(self.slave).store.deleted_topics.table == table)
+            self.run_for(1)
+            store = self.service(self.slave).store
+            self.assertEqual(sorted(store.queue_table()), ["Kept"])
+            self.assertEqual(store.query("Gone", "A" * 32, 9, 0, 1 << 62), [])
+        self.master.power_off()
+        self.slave.kill()
+        self.restart(self.slave, f"{MASTER.replace('=2', '=1')}\n{self.names}")
+        self.assertEqual(sorted(self.service(self.slave).store.queue_table()), ["Kept"])
+        self.send(self.slave, b"new", topic="Gone")
+        pulled = self.ask(self.slave, RequestCode.PULL_MESSAGE, pull_fields(topic="Gone"))
+        self.assertEqual([found.body for found in records(pulled)], [b"new"])
+
     def test_a_slave_made_master(self) -> None:
         """By hand, as classic mode has it: it goes on with the tables, the offsets and the delayed messages."""
         self.ask(self.master, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields("Made", 5))

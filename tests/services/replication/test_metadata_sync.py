@@ -12,6 +12,7 @@ from rocketha.broker.metadata_waits import STRANGER_MS
 from rocketha.broker.state import BrokerRules
 from rocketha.broker.topics import TopicConfig
 from rocketha.services.replication.metadata_master import AWAIT_METADATA, version_text
+from rocketha.store.deleted_topics import LastRecord
 from rocketha.wire import json_dialect
 from rocketha.wire.remoting import Answer, Command
 from tests.broker.support import topic_fields
@@ -111,6 +112,20 @@ class OurMasterTests(FilledPairCase):
         self.assertEqual(self.slave.state.offsets.committed, {})
         self.assertEqual(self.slave.store.deleted, ["T"])
         self.assertIn("T", self.slave.told)
+
+    def test_what_was_deleted_travels(self) -> None:
+        """With the table, to the disk too, and again when a cut of the log has lowered it."""
+        self.master.store.put("T", 0, 1)
+        self.master.store.put("Other", 0, 2)
+        self.ask(self.master, DELETE_TOPIC, {"topic": "T"})
+        self.world.run(0.1)
+        table = self.master.store.deleted_topics.table
+        self.assertEqual(table["T"].below, self.master.store.max_physical_offset)
+        self.assertEqual(self.slave.store.deleted_topics.table, table)
+        self.assertFalse(self.slave.store.deleted_topics.dirty)
+        self.slave.store.deleted_topics.lower(100, LastRecord(0, 0))
+        self.world.run(1.5)
+        self.assertEqual(self.slave.store.deleted_topics.table, table)
 
     def test_deleted_and_made_again_before_the_slave_looked(self) -> None:
         """Regression F4: its old offsets go all the same."""

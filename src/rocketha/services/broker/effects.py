@@ -24,6 +24,7 @@ class BrokerEffects:
 
     :param factories: its ports; a list that grows while it starts.
     :param topics_changed: told the topics that were made, changed or deleted (none named: any).
+    :param log_on_disk: fires when the log is on the disk up to an offset, with what went wrong.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class BrokerEffects:
         factories: Sequence[RemotingFactory],
         files: BrokerFiles,
         topics_changed: Callable[[Sequence[str]], None],
+        log_on_disk: Callable[[int], defer.Deferred[Exception | None]],
     ) -> None:
         self._state = state
         self._factories = factories
         self._files = files
         self._topics_changed = topics_changed
+        self._log_on_disk = log_on_disk
         self._proxied = ProxiedCalls(self.connection)
         self._log = make_logger()
 
@@ -79,4 +82,8 @@ class BrokerEffects:
         if which == "offsets":  # frequent, and a consumer can live with older ones
             file.begin()
             return defer.succeed(None)
+        deleted = self._state.store.deleted_topics
+        if which == "deleted" and deleted.dirty:  # about the log as it is now, which no power cut may shorten
+            synced = self._log_on_disk(self._state.store.max_physical_offset)
+            return synced.addCallback(lambda failure: failure or file.save())
         return file.save()

@@ -31,6 +31,7 @@ from rocketha.services.process.local_time import local_utc_offset_ms, month_star
 from rocketha.services.tables.broker_files import BrokerFiles, Table
 from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.services.waiting.cold_reads import Read, patient
+from rocketha.store import deleted_topics
 from rocketha.store.disk import Disk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.patient_reads import PatientReads
@@ -116,6 +117,7 @@ def make_parts(
         "offsets": ("consumerOffset.json", state.offsets),
         "delays": ("delayOffset.json", delays),
         "modes": ("messageRequestMode.json", state.modes),
+        "deleted": (deleted_topics.NAME, store.deleted_topics),
     }
     requests: dict[int, Responder] = {
         **request_table(state),
@@ -127,9 +129,10 @@ def make_parts(
         RequestCode.PULL_MESSAGE: pulls.pull,
         RequestCode.LITE_PULL_MESSAGE: pulls.pull,
     }
+    files = BrokerFiles(disk, root, tables, file_work, ("deleted",))
     return BrokerParts(
         store, stats, rules, delays, state, held, waiting, sends, pulls, queries,
-        DelayedDelivery(state, store, delays, sends), BrokerFiles(disk, root, tables, file_work), requests,
+        DelayedDelivery(state, store, delays, sends), files, requests,
         {
             **dict.fromkeys(READS, pulls.pull),
             **{code: patient(requests[code], reads) for code in CONSUMERS_READS},

@@ -59,7 +59,7 @@ class BrokerUpkeep:
             state.locks.expire(now_ms)
         if state.effects:
             self._effects.carry_out()
-        for which in ("topics", "groups"):  # what the disk refused is tried again
+        for which in ("topics", "groups", "deleted"):  # what the disk refused is tried again
             self._files[which].begin()
         if self._seconds_run % max(1, self._config.flush_consumer_offset_interval // 1000) == 0:
             self._files["offsets"].begin()

@@ -138,6 +138,7 @@ class _Taken:
     """What was taken from the present master, as it names it."""
 
     topics: DataVersion | None = None
+    lowered: int = 0
     groups: DataVersion | None = None
     delays: str = ""
     offsets: str = ""
@@ -284,7 +285,9 @@ class Following:
     def _take_news(self, news: Mapping[str, str]) -> Steps:
         """Fetch what is another than what was taken; whether all of that came."""
         taken, whole, first = self._taken, True, self.fresh_s is None
-        if taken.topics is None or DataVersion.from_text(news.get("topicVersion")) != taken.topics:
+        lowered = self._tables.store.deleted_topics.lowered  # what was cut may come again, and be void
+        version = DataVersion.from_text(news.get("topicVersion"))
+        if taken.topics is None or version != taken.topics or lowered != taken.lowered:
             whole &= yield from self._try("topics", self._topics())
         stamp = news.get("offsetStamp", "")
         if stamp != taken.offsets and self._offsets_due():
@@ -339,7 +342,7 @@ class Following:
         return True
 
     def _topics(self) -> Steps:
-        asked_end = self._tables.store.max_physical_offset
+        asked_end, lowered = self._tables.store.max_physical_offset, self._tables.store.deleted_topics.lowered
         pages = yield from self._pages(TOPICS)
         while self._tables.store_busy():  # a deleted topic's queues go with it
             yield self._pause(BUSY_S)
@@ -353,12 +356,15 @@ class Following:
             for name in diff.removed:  # while the table names it: after a failure the next round goes on here
                 state.offsets.remove_topic(name)
                 state.stats.forget_topic(name)
-                state.store.delete_topic(name)
+                state.store.delete_topic(name, asked_end)
             state.topics.replace(diff.table, state.topics.data_version if behind else pages.version)
+        if pages.deleted is not None and not behind:
+            self._tables.store.replace_deleted(*pages.deleted)
         if diff.changed or diff.removed:
             self._tables.topics_changed((*diff.changed, *diff.removed))
+        yield from self._save("deleted")
         yield from self._save("topics")  # nothing to do where it is the file's; after a failure it is not
-        self._taken.topics = pages.version
+        self._taken.topics, self._taken.lowered = pages.version, lowered
 
     def _none_made_again(self, removed: Iterable[str], asked_end: int) -> None:
         """A topic that is not in the table, and of which messages came since that was asked for, may be there again:

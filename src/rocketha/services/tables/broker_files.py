@@ -17,7 +17,7 @@ Java: ``ConfigManager``, ``MixAll.string2File``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from twisted.internet import defer
@@ -153,12 +153,17 @@ class BrokerFiles:
 
     :param tables: name of :class:`~rocketha.broker.effects.SaveConfig` to file name and table.
     :param work: where they are written.
+    :param read_before: those that the store has read when it was loaded.
     """
 
-    def __init__(self, disk: Disk, root: str, tables: Mapping[str, tuple[str, Table]], work: BlockingWork) -> None:
+    def __init__(
+        self, disk: Disk, root: str, tables: Mapping[str, tuple[str, Table]], work: BlockingWork,
+        read_before: Collection[str] = (),
+    ) -> None:  # fmt: skip
         self._disk = disk
         self._directory = f"{root}/config"
         self._underway = Underway()
+        self._read_before = frozenset(read_before)
         self._files = {
             which: TableFile(disk, f"{self._directory}/{name}", table, work, self._underway)
             for which, (name, table) in tables.items()
@@ -173,8 +178,9 @@ class BrokerFiles:
         :raises CorruptStore: neither a file nor its backup can be read.
         """
         atomic_file.make_dirs(self._disk, self._directory)
-        for file in self._files.values():
-            file.load()
+        for which, file in self._files.items():
+            if which not in self._read_before:
+                file.load()
 
     def settle(self) -> defer.Deferred[Any]:
         """Fires when all tables as they are now were written, or could not be; not for later changes."""

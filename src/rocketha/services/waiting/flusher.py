@@ -8,6 +8,7 @@ from then on and sends replicas only what is on the disk, and every waiter is to
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -40,11 +41,31 @@ class Flusher:
         self._as_turn = as_turn
         self._running: defer.Deferred[Any] | None = None
         self._idle: list[defer.Deferred[None]] = []
+        self._wanted: list[tuple[int, defer.Deferred[Exception | None]]] = []
         self._log = make_logger()
         self.paused = False
         self.synced: Callable[[], None] = lambda: None
         self.failed: Callable[[], None] = lambda: None
         self.count = 0
+
+    def on_disk(self, offset: int) -> defer.Deferred[Exception | None]:
+        """Fires when the log is on the disk up to there, with None, or with why it will not be."""
+        if offset <= self._store.flushed_offset:
+            return defer.succeed(None)
+        log = self._store.log
+        if log.broken is not None:
+            return defer.succeed(DiskFailure(log.segments.directory, "sync", errno.EIO, log.broken))
+        waiter: defer.Deferred[Exception | None] = defer.Deferred()
+        self._wanted.append((offset, waiter))
+        self.kick()
+        return waiter
+
+    def _tell_wanted(self, failure: Exception | None) -> None:
+        flushed, wanted = self._store.flushed_offset, self._wanted
+        done = [waiter for offset, waiter in wanted if failure is not None or offset <= flushed]
+        self._wanted = [(offset, waiter) for offset, waiter in wanted if failure is None and offset > flushed]
+        for waiter in done:
+            waiter.callback(failure)
 
     def kick(self) -> None:
         """Something waits for the disk, or it is time: flush unless a flush is under way."""
@@ -69,11 +90,13 @@ class Flusher:
                 flushed=self._store.flushed_offset, end=self._store.max_physical_offset, why=str(failure),
             )  # fmt: skip
             self.failed()
+            self._tell_wanted(failure)
             self._as_turn(self._fail)
         else:
+            self._tell_wanted(None)
             self._answer_waiting()
             self.synced()
-            if self._waiting.sync_flush and len(self._waiting):
+            if self._wanted or (self._waiting.sync_flush and len(self._waiting)):
                 self.kick()
         if self._running is None:
             idle, self._idle = self._idle, []
