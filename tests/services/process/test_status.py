@@ -74,14 +74,18 @@ class FlagTests(SynchronousTestCase):
                 self.assertIn(word, str(error))
 
     def test_cluster_flags(self) -> None:
-        """--host must be an address and ports must be ports."""
+        """--host must be an address, or localhost, and ports must be ports."""
         for arguments, word in (
-            (["--host", "localhost"], "--host"),
+            (["--host", "somewhere"], "--host"),
             (["--namesrv-port", "0"], "--namesrv-port"),
             (["--broker-port", "port"], "listenPort"),
         ):
             error = self.assertRaises(usage.UsageError, cluster_tap.Options().parseOptions, arguments)
             self.assertIn(word, str(error))
+        options = cluster_tap.Options()
+        options.parseOptions(["--host", "localhost", "--data", "/d"])
+        assert options.broker is not None
+        self.assertEqual(options.broker.config.bind_address, "127.0.0.1")
 
     def test_everything_listens_on_the_host(self) -> None:
         """--host reaches both services and the address clients are told; the broker registers next door."""

@@ -191,6 +191,7 @@ _NO_REPLICAS = "replication is classic or by controllers here, see docs/divergen
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "enableDLegerCommitLog": (("false",), _NO_REPLICAS),
     "enableSlaveActingMaster": (("false",), _NO_REPLICAS),
+    "brokerConfigPaths": (("",), "a process is one broker: start one for each of these files"),
     "aclEnable": (("false",), _NO_ACL),
     "authenticationEnabled": (("false",), _NO_ACL),
     "authorizationEnabled": (("false",), _NO_ACL),
