@@ -4,8 +4,8 @@ Pure.  Java: ``DefaultMessageStore.CleanCommitLogService``.  Files go oldest fir
 decides, in the configured hours or as soon as the disk is fuller than it should be; a disk fuller still costs files
 that are not expired.
 
-The three ratios may stand in any order, since files set one of them and leave the others.  As in Java files go only
-where the disk is fuller than it should be, and where writes are refused unexpired ones go too.
+The three ratios may stand in any order, since files set one of them and leave the others.  As in Java the lower one of
+the other two is where unexpired files go: also where writes are refused, and whatever the first says.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def files_to_delete(last_times_ms: Sequence[int], now_ms: int, used_ratio: float
     :param last_times_ms: for each file but the last, oldest first, the store time of its last message (or a later
         time).
     """
-    forced = used_ratio >= max(config.disk_expire_ratio, min(config.disk_force_ratio, config.disk_full_ratio))
+    forced = used_ratio >= min(config.disk_force_ratio, config.disk_full_ratio)
     if not (forced or used_ratio >= config.disk_expire_ratio or is_delete_hour(now_ms, config)):
         return 0
     count = 0

@@ -162,20 +162,21 @@ class RatioTests(unittest.TestCase):
     def test_what_is_shown(self) -> None:
         """As it was set, and a line that says the effect."""
         loaded = load("diskMaxUsedSpaceRatio=88")
-        self.assertIn("from 88 % on", loaded.warnings[0])
+        self.assertIn("diskMaxUsedSpaceRatio=88 has no effect: from 85 % on", loaded.warnings[0])
         store = loaded.config.store
         self.assertEqual((store.disk_max_used_space_ratio, store.disk_space_clean_forcibly_ratio), (88, 85))
 
     def test_effects(self) -> None:
-        """What goes at which use, of one file that is expired and one that is not; and when writes are refused."""
+        """What goes at which use, of one file that is expired and one that is not; and when writes are refused.  Java:
+        ``CleanCommitLogService.isSpaceToDelete``."""
         hour = 3_600_000
         for text, expected in (
             ("", {74: "", 76: "expired", 86: "both", 96: "both full"}),
-            ("diskMaxUsedSpaceRatio=88", {80: "", 86: "", 89: "both", 96: "both full"}),
-            ("diskMaxUsedSpaceRatio=95", {86: "", 94: "", 96: "both full"}),
+            ("diskMaxUsedSpaceRatio=88", {80: "", 86: "both", 89: "both", 96: "both full"}),
+            ("diskMaxUsedSpaceRatio=95", {84: "", 86: "both", 96: "both full"}),
             ("diskSpaceWarningLevelRatio=80", {76: "expired", 81: "both full"}),
-            ("diskSpaceWarningLevelRatio=60", {61: "full", 76: "both full"}),
-            ("diskSpaceCleanForciblyRatio=50", {60: "", 76: "both"}),
+            ("diskSpaceWarningLevelRatio=60", {59: "", 61: "both full"}),
+            ("diskSpaceCleanForciblyRatio=50", {49: "", 60: "both"}),
         ):
             config: StoreConfig = store_config(load(text).config, 0)
             now = 1000 * 24 * hour  # midnight, not deleteWhen

@@ -64,7 +64,8 @@ class StoreSettings(Section):
     )
     disk_space_clean_forcibly_ratio: int = number(
         85,
-        "Disk use from which the oldest files are deleted although not expired; never below diskMaxUsedSpaceRatio.",
+        "Disk use from which the oldest files are deleted although not expired; from diskSpaceWarningLevelRatio on "
+        "they always are.",
         low=10,
         high=100,
         unit="percent",

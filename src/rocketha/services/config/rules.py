@@ -82,17 +82,13 @@ def _fit_ratios(store: StoreSettings, warnings: list[str]) -> None:
         expire = store.disk_max_used_space_ratio
     force, full = store.disk_space_clean_forcibly_ratio, store.disk_space_warning_level_ratio
     if expire > min(force, full):
+        lower = min(force, full)
         warnings.append(
-            f"diskMaxUsedSpaceRatio={expire}, diskSpaceCleanForciblyRatio={force}: the oldest files go, expired or "
-            f"not, from {expire} % on"
+            f"diskMaxUsedSpaceRatio={expire} has no effect: from {lower} % on the oldest files go, expired or not "
+            f"(diskSpaceCleanForciblyRatio={force}, diskSpaceWarningLevelRatio={full})"
         )
     elif force > full:
         warnings.append(
-            f"diskSpaceCleanForciblyRatio={force}, diskSpaceWarningLevelRatio={full}: the oldest files go, expired or "
-            f"not, from {full} % on"
-        )
-    if expire > full:
-        warnings.append(
-            f"diskMaxUsedSpaceRatio={expire}, diskSpaceWarningLevelRatio={full}: messages are refused from {full} % "
-            "on, while only the hours of deleteWhen free space"
+            f"diskSpaceCleanForciblyRatio={force} has no effect: from diskSpaceWarningLevelRatio={full} on the oldest "
+            "files go, expired or not"
         )
