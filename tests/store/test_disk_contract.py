@@ -6,11 +6,13 @@ import errno
 import os
 import random
 import shutil
+import stat
 import tempfile
 import unittest
 from collections.abc import Callable
 
 from rocketha.errors import DiskFailure
+from rocketha.store import atomic_file
 from rocketha.store.disk import Disk
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.posix_disk import PosixDisk
@@ -249,7 +251,6 @@ class PosixDiskContractTests(DiskContract, unittest.TestCase):
         self.assertEqual(done.stdout.strip(), "held")
         lock.release()
 
-
     def test_another_process_holds_a_directory(self) -> None:
         """Through a link, too."""
         import subprocess
@@ -270,6 +271,48 @@ class PosixDiskContractTests(DiskContract, unittest.TestCase):
         lock = self.disk.lock(f"{self.root}/log")
         self.fails(errno.EAGAIN, lambda: self.disk.lock(f"{self.root}/alias"))
         lock.release()
+
+
+class PosixModesTests(unittest.TestCase):
+    """What is made is its owner's alone; what is there is as it was: Java may take the directory back."""
+
+    def setUp(self) -> None:
+        self.root = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.root)
+        self.addCleanup(os.umask, os.umask(0))
+        self.disk = PosixDisk()
+
+    def mode(self, path: str) -> int:
+        return stat.S_IMODE(os.stat(f"{self.root}/{path}").st_mode)
+
+    def test_what_is_made(self) -> None:
+        self.disk.make_dirs(f"{self.root}/a/b/c")
+        self.disk.create(f"{self.root}/a/file", 10).close()
+        self.disk.lock(f"{self.root}/a/lock").release()
+        atomic_file.save(self.disk, f"{self.root}/a/table", b"1")
+        atomic_file.save(self.disk, f"{self.root}/a/table", b"2")
+        self.assertEqual({self.mode(each) for each in ("a", "a/b", "a/b/c")}, {0o700})
+        names = ("a/file", "a/lock", "a/table", "a/table.bak")
+        self.assertEqual({self.mode(each) for each in names}, {0o600})
+
+    def test_what_is_there(self) -> None:
+        os.mkdir(f"{self.root}/a", 0o755)
+        with open(f"{self.root}/a/lock", "wb"):
+            pass
+        os.chmod(f"{self.root}/a/lock", 0o644)
+        self.disk.make_dirs(f"{self.root}/a")
+        self.disk.make_dirs(f"{self.root}/a/b")
+        self.disk.lock(f"{self.root}/a/lock").release()
+        self.disk.open(f"{self.root}/a/lock").close()
+        self.assertEqual([self.mode(each) for each in ("a", "a/b", "a/lock")], [0o755, 0o700, 0o644])
+
+    def test_links(self) -> None:
+        """Told from what they point at, and resolved, also where nothing is there yet."""
+        os.symlink(self.root, f"{self.root}/here")
+        os.symlink("nothing", f"{self.root}/nowhere")
+        for name, wanted in (("here", True), ("nowhere", True), ("here/here", True), ("", False), ("none", False)):
+            self.assertEqual(self.disk.is_link(f"{self.root}/{name}".rstrip("/")), wanted, name)
+        self.assertEqual(self.disk.real_path(f"{self.root}/here/x"), os.path.realpath(self.root) + "/x")
 
 
 class MemoryDiskFaultTests(unittest.TestCase):

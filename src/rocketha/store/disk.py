@@ -10,6 +10,9 @@ the death of the machine only after :meth:`File.sync`.  A new, renamed or remove
 last good one: the kernel may have dropped them and will report success the next time, so a caller must never retry a
 sync and believe the answer.
 
+What is made belongs to its owner alone: files are made 0600 and directories 0700, whatever the umask.  What is there
+keeps its modes: Java may have made it, and may take it back.
+
 Every failure is a :class:`rocketha.errors.DiskFailure` with the path, the operation and the errno.
 """
 
@@ -108,6 +111,12 @@ class Disk(Protocol):
 
     def is_dir(self, path: str) -> bool:
         """Whether it is a directory."""
+
+    def is_link(self, path: str) -> bool:
+        """Whether it is a symbolic link itself, wherever that points."""
+
+    def real_path(self, path: str) -> str:
+        """The same place without symbolic links; what is not there yet is named too."""
 
     def size(self, path: str) -> int:
         """Bytes of a file."""

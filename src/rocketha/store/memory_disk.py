@@ -352,6 +352,16 @@ class MemoryDisk:
         self.step(path, "stat")
         return self._names.get(path, 0) is None
 
+    def is_link(self, path: str) -> bool:
+        """See :meth:`rocketha.store.disk.Disk.is_link`; there are none."""
+        self.step(path, "stat")
+        return False
+
+    def real_path(self, path: str) -> str:
+        """See :meth:`rocketha.store.disk.Disk.real_path`."""
+        self.step(path, "stat")
+        return path
+
     def size(self, path: str) -> int:
         """See :meth:`rocketha.store.disk.Disk.size`."""
         self.step(path, "size")

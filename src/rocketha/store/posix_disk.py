@@ -25,7 +25,36 @@ _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EINVAL)
 """Of a file system, a kernel, a sandbox that does not know or allow RWF_NOWAIT."""
 
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
+"""Messages, consumers' names and secrets are nobody's business but the owner's."""
+
 T = TypeVar("T")
+
+
+def private_dirs(path: str) -> None:
+    """Make a directory and those above it that are missing, each for its owner alone; fine if it is there.
+
+    ``os.makedirs`` gives its mode to the innermost one only.
+
+    :raises OSError: one cannot be made, or is no directory.
+    """
+    try:
+        os.mkdir(path, DIRECTORY_MODE)
+    except FileNotFoundError:
+        parent = os.path.dirname(path.rstrip("/"))
+        if parent == path or not parent:
+            raise
+        private_dirs(parent)
+        private_dirs(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+
+
+def private_file(path: str, flags: int) -> int:
+    """``os.open`` for an opener: a file that is made is its owner's alone."""
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 
 def _fail(path: str, operation: str, error: OSError) -> NoReturn:
@@ -174,8 +203,7 @@ class PosixDisk:
 
     def create(self, path: str, size: int, preallocate: bool = False) -> PosixFile:
         """See :meth:`rocketha.store.disk.Disk.create`.  A file that could not be made whole is removed again."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        fd = _call(path, "create", lambda: os.open(path, flags, 0o644))
+        fd = _call(path, "create", lambda: private_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         try:
             os.ftruncate(fd, size)
             if preallocate and size:
@@ -220,6 +248,14 @@ class PosixDisk:
         except OSError as error:
             _fail(path, "stat", error)
 
+    def is_link(self, path: str) -> bool:
+        """See :meth:`rocketha.store.disk.Disk.is_link`."""
+        return _call(path, "stat", lambda: os.path.islink(path))
+
+    def real_path(self, path: str) -> str:
+        """See :meth:`rocketha.store.disk.Disk.real_path`."""
+        return _call(path, "stat", lambda: os.path.realpath(path))
+
     def size(self, path: str) -> int:
         """See :meth:`rocketha.store.disk.Disk.size`."""
         return _call(path, "size", lambda: os.stat(path).st_size)
@@ -256,7 +292,7 @@ class PosixDisk:
 
     def make_dirs(self, path: str) -> None:
         """See :meth:`rocketha.store.disk.Disk.make_dirs`."""
-        _call(path, "mkdir", lambda: os.makedirs(path, exist_ok=True))
+        _call(path, "mkdir", lambda: private_dirs(path))
 
     def sync_dir(self, path: str) -> None:
         """See :meth:`rocketha.store.disk.Disk.sync_dir`."""
@@ -280,7 +316,7 @@ class PosixDisk:
             raise DiskFailure(path, "lock", errno.EAGAIN, "held by another store of this process")
         directory = os.path.isdir(real)
         flags = os.O_RDONLY | os.O_DIRECTORY if directory else os.O_RDWR | os.O_CREAT
-        fd = _call(path, "lock", lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
+        fd = _call(path, "lock", lambda: private_file(path, flags))
         try:
             if directory:
                 _lock_directory(fd)

@@ -30,6 +30,7 @@ from rocketha.services.cluster.switches import Switches
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.status import StatusService
+from rocketha.store.posix_disk import private_dirs
 
 READY_CHECK_S = 0.02
 BROKER_STOP_S, CONTROLLER_STOP_S = 15.0, 5.0
@@ -79,7 +80,7 @@ class GroupService(service.MultiService):
         """Twisted: the nameserver's port is opened, and a former broker's directory becomes the first replica's."""
         self._take_reactor()
         try:
-            os.makedirs(self._layout.data, exist_ok=True)
+            private_dirs(self._layout.data)
             self._adopted = cluster_layout.adopt(self._layout.data)
             super().privilegedStartService()
         except error.CannotListenError as problem:

@@ -18,6 +18,7 @@ from twisted.internet import defer, error, protocol
 from twisted.python.failure import Failure
 
 from rocketha.services.cluster.layout import Plan
+from rocketha.store.posix_disk import private_dirs, private_file
 
 RESTART_S, RESTART_MAX_S = 1.0, 30.0
 """How long a process that ended soon stays away: the first time, and at most when it ends again and again.  The same
@@ -96,7 +97,7 @@ class Member:
         self._told_started(self)
 
     def _spawn(self) -> None:
-        os.makedirs(self.plan.directory, exist_ok=True)
+        private_dirs(self.plan.directory)
         arguments = [sys.executable, "-m", "rocketha.services.cluster.child", "--nodaemon", "--pidfile="]
         arguments += ["--logger", "rocketha.observe.logging.no_observer", *self.plan.arguments]
         arguments += ["--log-file", self.log_path]
@@ -108,8 +109,8 @@ class Member:
             )  # fmt: skip
 
     def _open_log(self) -> BinaryIO:
-        os.makedirs(os.path.dirname(self.log_path), mode=0o700, exist_ok=True)
-        return open(self.log_path, "ab", opener=_private)
+        private_dirs(os.path.dirname(self.log_path))
+        return open(self.log_path, "ab", opener=private_file)
 
     def stop(self, kill_after_s: float) -> defer.Deferred[None]:
         """SIGTERM, once more, and SIGKILL; fires when it is gone.  It is not started again."""
@@ -171,10 +172,6 @@ class Member:
                 if record["level"] == "critical":
                     break
         return found
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _how(value: Any) -> str:

@@ -17,6 +17,7 @@ from twisted.python.logfile import LogFile
 
 from rocketha.observe.logging import LineObserver
 from rocketha.services.process.fatal import end_process
+from rocketha.store.posix_disk import FILE_MODE, private_dirs, private_file
 
 LOG_BYTES_MAX = 16 << 20
 """A log that is longer is put aside."""
@@ -35,11 +36,12 @@ class RotatedLog(LogFile):
 
     def __init__(self, path: str, bytes_max: int = LOG_BYTES_MAX) -> None:
         directory, name = os.path.split(os.path.abspath(path))
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+        private_dirs(directory)
         self._is_stderr = _same_file(path, STDERR)
-        super().__init__(name, directory, bytes_max, defaultMode=0o600, maxRotatedFiles=LOGS_KEPT_MAX)
+        super().__init__(name, directory, bytes_max, defaultMode=FILE_MODE, maxRotatedFiles=LOGS_KEPT_MAX)
 
     def _openFile(self) -> None:
+        os.close(private_file(self.path, os.O_WRONLY | os.O_CREAT))  # Twisted sets the mode when the file is there
         super()._openFile()
         if self._is_stderr:
             # One open file for all three, so that none writes over what another wrote.
