@@ -82,10 +82,10 @@ class ExportTests(Case):
         self.assertRegex(out, "^b-0: 100 messages in . files, .*, 1 of them damaged; ")
 
     def test_a_directory_that_is_a_file(self) -> None:
-        """Code 1, named."""
+        """Code 2, named."""
         self.out.write_bytes(b"")
         code, _, err = self.export()
-        self.assertEqual(code, 1)
+        self.assertEqual(code, 2)
         self.assertIn(str(self.out), err)
 
 

@@ -321,6 +321,29 @@ class FailureTests(Case):
                     break
             self.assertGreater(number, 30)
 
+    def test_each_operation_of_the_first_run(self) -> None:
+        """Wherever it ended, what it left is an export, or nothing, and the next run makes it whole."""
+        for power in (False, True):
+            for number in range(1, 1000):
+                self.target = memory_disk(number)
+                self.sent = 0
+                self.disk = memory_disk(1)
+                self.store = open_store(self.disk)
+                self.send(25)
+                self.target.fail_at(number)
+                try:
+                    self.export()
+                except DiskFailure:
+                    self.target.heal()
+                    if power:
+                        self.target.crash()
+                    manifest = self.export()
+                    self.assertExported(manifest)
+                    self.assertEqual((manifest.end, manifest.cuts), (self.store.log.end, ()))
+                else:
+                    break
+            self.assertGreater(number, 30)
+
 
 class ManifestTests(Case):
     """Manifests of others."""
@@ -344,9 +367,14 @@ class ManifestTests(Case):
             (lambda m: m["cuts"][0].update(begin=1 << 80), "the cut at"),
         ):
             said = json.loads(good)
+            del said["sha256"]  # as an earlier version wrote it
             change(said)
             with self.subTest(says), self.assertRaisesRegex(CorruptStore, says):
                 decode(json.dumps(said).encode(), NAME)
+            changed = json.loads(good)
+            change(changed)
+            with self.subTest(says, digest=True), self.assertRaisesRegex(CorruptStore, "its own digest"):
+                decode(json.dumps(changed).encode(), NAME)
         self.assertEqual(encode(decode(good, NAME)), good)
 
     def test_damaged(self) -> None:

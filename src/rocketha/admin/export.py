@@ -20,6 +20,7 @@ from rocketha.errors import ConfigError
 from rocketha.export.exporter import Exporter, Progress
 from rocketha.export.manifest import Manifest
 from rocketha.export.source import Identity, found
+from rocketha.export.target import local_path
 from rocketha.replication.throttle import Throttle
 from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 
@@ -65,15 +66,13 @@ def _number(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Export; 130 after a signal, with what there is by then."""
-    root, directory = os.path.abspath(args.store), os.path.abspath(args.directory)
+    root, directory, *logs = map(_path, (args.store, args.directory, *args.commitlog))
     if not os.path.isdir(root):
         raise ConfigError(f"no directory {root}")
-    source = found(ReadingDisk(), root, tuple(os.path.abspath(each) for each in args.commitlog), args.self_id)
+    source = found(ReadingDisk(), root, tuple(logs), args.self_id)
     for place in (root, *source.logs):
         if not os.path.isdir(place):
             raise ConfigError(f"no directory {place}")
-        if os.path.commonpath((os.path.realpath(place), os.path.realpath(directory))) == os.path.realpath(place):
-            raise ConfigError(f"{directory} is within the store {place}")
     exporter = Exporter(source, PosixDisk(), directory, lambda: int(time.time() * 1000), args.corrupt_too)
     identity = Identity(args.cluster, args.broker_name, args.broker_id)
     bar = Bar(None if args.quiet or not sys.stderr.isatty() else sys.stderr)
@@ -95,6 +94,10 @@ def run(args: argparse.Namespace) -> int:
     assert exporter.manifest is not None
     print(_said(exporter.manifest, time.monotonic() - began_s))
     return 0
+
+
+def _path(text: str) -> str:
+    return os.path.abspath(local_path(text))
 
 
 def _now_ms() -> int:

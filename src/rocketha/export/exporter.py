@@ -2,19 +2,27 @@
 
 Pure.  Theory of operation.  A run goes on where the manifest ends, in these steps:
 
-1. What stands in the export's files behind the manifest's end is of a run that broke off: it is cut away.
+1. The directory is new, empty, or an export of this store; else it is refused, unchanged.  A new one gets a manifest
+   before anything else.
 2. The export's last block is compared with the broker's bytes, and the blocks before it until one is equal.  Where
    they part the broker was a replica that cut its log: those records are kept under ``cuts/``, and go from the export.
+   That is believed only of bytes that match the export's own digests, and of a log that has records in common with it.
 3. Records are read, checked and copied in pieces of a block; the manifest is saved at the end of each file.
 4. Step 2 again, since the broker runs on: while it finds a cut, steps 3 and 4.
 5. The small files, the epochs and the manifest.
 
 At any moment the manifest names only bytes that are synced, so a run may end anywhere: by a signal, a full disk, a
-power cut.  Nobody else may write to the export meanwhile; its lock says so.
+power cut.  Files are removed or written over only if a manifest names them, or says that they are being written; what
+stands in a file behind the manifest's end is of a run that broke off, and is cut away when the broker's file is read
+again.  Nobody else may write to the export meanwhile; its lock says so.
+
+A broker writes while it is read.  In the newest file each piece is read twice, and only what both have counts: what a
+first look found whole was written before the second one.  ``scan.is_torn`` says what is not known of the last record.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +38,7 @@ from rocketha.export.manifest import (
     DLEDGER,
     FILE_BYTES_MAX,
     NAME,
+    Block,
     Cut,
     EpochRange,
     Manifest,
@@ -39,7 +48,8 @@ from rocketha.export.manifest import (
     encode,
 )
 from rocketha.export.scan import END_OF_FILE_BYTES, Tally
-from rocketha.export.source import Identity, Source
+from rocketha.export.source import SMALL_FILES, Identity, Source
+from rocketha.export.target import refuse_foreign
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk, File
 
@@ -97,19 +107,26 @@ class Exporter:
         """Export what there is; ends when all steps are done.
 
         :param identity: what is not empty or 0 stands for what the store says of itself.
-        :raises ConfigError: the directory holds the export of another broker.
-        :raises CorruptStore: a record is damaged, a file is none of a log, or the manifest is none.
+        :raises ConfigError: the directory is not empty and no export, or that of another broker.
+        :raises CorruptStore: a record is damaged, a file is none of a log, the manifest is none, or the export was
+            damaged since it was written.
         :raises ExportGap: what comes next was deleted.
         :raises DiskFailure: of either side.
         """
-        for name in ("", f"/{self._source.layout}", "/offsets", "/cuts", "/config"):
-            atomic_file.make_dirs(self._target, self._directory + name)
+        refuse_foreign(self._target, self._directory, (self._source.root, *self._source.logs))
+        manifest = self._load(identity, replica)
+        if not self._target.exists(f"{self._directory}/{NAME}"):
+            atomic_file.make_dirs(self._target, self._directory)
+            self._save(manifest)
+        self._refuse_links((NAME, "lock"))
         lock = self._target.lock(f"{self._directory}/lock")
         try:
-            manifest = self.manifest = self._begin(identity, replica)
-            self._trim(manifest)
+            manifest = self.manifest = self._load(identity, replica)
+            self._look_at_files(manifest)
             for _ in range(ROUNDS_MAX):
                 self._rejoin()
+                for name in (self._source.layout, "offsets", "config"):
+                    atomic_file.make_dirs(self._target, f"{self._directory}/{name}")
                 yield from self._copy()
                 if self._parted() is None:
                     break
@@ -119,7 +136,8 @@ class Exporter:
         finally:
             lock.release()
 
-    def _begin(self, identity: Identity, replica: str) -> Manifest:
+    def _load(self, identity: Identity, replica: str) -> Manifest:
+        """The manifest that is there; of a directory without one, what its first one says."""
         path, size = f"{self._directory}/{NAME}", self._source.file_size()
         said = self._source.identity()
         known = Identity(
@@ -132,6 +150,7 @@ class Exporter:
                 known.cluster, known.broker_name, known.broker_id,
                 replica or f"{known.broker_name}-{known.broker_id}", size, 0, 0, layout=self._source.layout,
             )  # fmt: skip
+        self._refuse_links((NAME,))
         manifest = decode(self._target.read_all(path, FILE_BYTES_MAX), path)
         there = Identity(manifest.cluster, manifest.broker_name, manifest.broker_id)
         if there != known or manifest.file_size != size or (replica and replica != manifest.replica):
@@ -146,6 +165,27 @@ class Exporter:
             )
         return manifest
 
+    def _refuse_links(self, names: Iterable[str]) -> None:
+        for name in names:
+            path = f"{self._directory}/{name}"
+            if self._target.is_link(path):
+                raise ConfigError(f"{path} is a symbolic link, which no export has; nothing was changed")
+
+    def _look_at_files(self, manifest: Manifest) -> None:
+        """What the manifest names is there, and itself."""
+        layout = self._source.layout
+        small = [f"{name}{end}" for name in SMALL_FILES for end in ("", ".tmp")]
+        self._refuse_links((layout, "offsets", "cuts", "config", f"{NAME}.tmp", *small))
+        for segment in manifest.segments:
+            for path, size in (
+                (self._log_path(segment.base), segment.end - segment.base),
+                (self._offsets_path(segment.base), 4 * segment.messages),
+            ):
+                self._refuse_links((path.removeprefix(f"{self._directory}/"),))
+                there = self._target.size(path) if self._target.exists(path) else 0
+                if there < size:
+                    raise CorruptStore(path, there, f"the manifest says that it has {size} bytes")
+
     # --- names
 
     def _log_path(self, base: int) -> str:
@@ -154,34 +194,13 @@ class Exporter:
     def _offsets_path(self, base: int) -> str:
         return f"{self._directory}/offsets/{base:020d}"
 
-    # --- step 1
-
-    def _trim(self, manifest: Manifest) -> None:
-        """Cut away what no manifest names."""
-        segments = {segment.base: segment for segment in manifest.segments}
-        for folder in (self._source.layout, "offsets"):
-            for name in self._target.list(f"{self._directory}/{folder}"):
-                path = f"{self._directory}/{folder}/{name}"
-                segment = segments.get(int(name)) if name.isdigit() else None
-                if segment is None:
-                    self._target.remove(path)
-                    continue
-                size = 4 * segment.messages if folder == "offsets" else segment.end - segment.base
-                there = self._target.size(path)
-                if there < size:
-                    raise CorruptStore(path, there, f"the manifest says that it has {size} bytes")
-                if there > size:
-                    file = self._target.open(path)
-                    try:
-                        file.truncate(size)
-                        file.sync()
-                    finally:
-                        file.close()
-
     # --- step 2
 
     def _parted(self) -> int | None:
-        """The first byte at which the export is not what the broker has; None while it is."""
+        """The first byte at which the export is not what the broker has; None while it is.
+
+        :raises CorruptStore: the export is not what it was when it was written, so nothing follows from that.
+        """
         manifest = self.manifest
         assert manifest is not None
         paths = self._source.segments()
@@ -194,10 +213,29 @@ class Exporter:
             ours, theirs = self._exported(begin, block.end), self._theirs(paths, begin, block.end)
             if ours == theirs:
                 break
+            self._prove(block)
             parted = begin + next(
                 at for at, pair in enumerate(itertools.zip_longest(ours, theirs)) if pair[0] != pair[1]
             )
         return parted
+
+    def _prove(self, block: Block) -> None:
+        """A block is what it was when it was written.
+
+        :raises CorruptStore: it is not.
+        """
+        if hashlib.sha256(self._exported(block.begin, block.end)).hexdigest() != block.sha256:
+            base = block.begin - block.begin % self._file_size
+            raise CorruptStore(
+                self._log_path(base), block.begin - base,
+                f"the export is damaged: its bytes {block.begin} to {block.end} of the log do not match the digest that"
+                " was taken when they were written; nothing was changed",
+            )  # fmt: skip
+
+    @property
+    def _file_size(self) -> int:
+        assert self.manifest is not None
+        return self.manifest.file_size
 
     def _exported(self, begin: int, end: int) -> bytes:
         return self._read(self._target, self._log_path, begin, end)
@@ -239,12 +277,17 @@ class Exporter:
         at = next(index for index, each in enumerate(manifest.segments) if each.base <= parted < each.end)
         segment, before = manifest.segments[at], manifest.segments[:at]
         kept, gone = self._split(segment, parted)
+        self._believe_cut(manifest, kept)
         left = (*before, kept) if kept.end > kept.begin or not before else before
         behind = (gone, *manifest.segments[at + 1 :])
-        path = f"cuts/{kept.end:020d}-{manifest.end:020d}-{len(manifest.cuts)}"
-        self._write_new(f"{path}.offsets", [self._read_offsets(each) for each in behind])
+        atomic_file.make_dirs(self._target, f"{self._directory}/cuts")
+        path = self._new_cut(f"{kept.end:020d}-{manifest.end:020d}", len(manifest.cuts))
+        self._write_new(f"{path}.offsets", [self._read_offsets(kept, gone), *map(self._all_offsets, behind[1:])])
         self._write_new(path, (self._exported(*each) for each in spans(kept.end, manifest.end)))
         digests = Digests(manifest.begin, within(manifest.blocks, kept.end - kept.end % BLOCK_BYTES))
+        for block in manifest.blocks:
+            if block.begin <= digests.end < block.end:
+                self._prove(block)
         digests.add(self._exported(digests.end, kept.end))
         epochs = tuple(
             attrs.evolve(each, start=max(each.start, kept.end)) for each in manifest.epochs if each.end > kept.end
@@ -260,7 +303,46 @@ class Exporter:
                 cuts=(*manifest.cuts, cut),
             )
         )
-        self._trim(self.manifest or manifest)
+        stays = {each.base for each in left}
+        for base in (each.base for each in behind if each.base not in stays):
+            self._target.remove(self._log_path(base))
+            self._target.remove(self._offsets_path(base))
+
+    def _believe_cut(self, manifest: Manifest, kept: Segment) -> None:
+        """The log goes on otherwise where the export parts from it, or ends there.
+
+        :param kept: the segment in which that is, up to there.
+        :raises ConfigError: they have nothing in common: it is another log.
+        :raises CorruptStore: the broker's log is damaged there.
+        """
+        paths = self._source.segments()
+        if kept.end <= max(manifest.begin, next(iter(paths), 0)):
+            raise ConfigError(
+                f"{self._directory} holds the export of another log: from {kept.end} on it has no record that"
+                f" {self._source.root} has; nothing was changed"
+            )
+        path = paths.get(kept.base)
+        if path is None or kept.end >= kept.base + manifest.file_size:
+            return
+        room = kept.base + manifest.file_size - kept.end
+        with contextlib.closing(self._source.disk.open(path)) as theirs:
+            for look in range(LOOKS):
+                tally = self._tally(manifest, kept)
+                try:
+                    piece = self._piece(theirs, kept.end - kept.base, room, True)
+                    any(True for _ in self._layout.units(piece, tally, room, False))
+                    return
+                except RemoteProtocolError as error:
+                    if self._ends(theirs, kept.base, tally):
+                        return
+                    if look == LOOKS - 1:
+                        raise CorruptStore(path, kept.end - kept.base, str(error)) from None
+
+    def _new_cut(self, ends: str, number: int) -> str:
+        """A name that nothing has yet: what a run left that broke off may be all there is of it."""
+        while any(self._target.exists(f"{self._directory}/cuts/{ends}-{number}{each}") for each in ("", ".offsets")):
+            number += 1
+        return f"cuts/{ends}-{number}"
 
     def _split(self, segment: Segment, parted: int) -> tuple[Segment, Segment]:
         """What of a segment lies before the unit in which a byte is, and the rest."""
@@ -276,21 +358,20 @@ class Exporter:
         kept = tally.segment(size)
         return kept, _rest(segment, kept)
 
-    def _read_offsets(self, segment: Segment) -> bytes:
-        """Of its last messages, as many as it has."""
-        size = 4 * segment.messages
-        path = self._offsets_path(segment.base)
-        file = self._target.open(path)
+    def _read_offsets(self, kept: Segment, gone: Segment) -> bytes:
+        """Of the messages of a segment that go."""
+        file = self._target.open(self._offsets_path(gone.base))
         try:
-            return file.read(self._target.size(path) - size, size)
+            return file.read(4 * kept.messages, 4 * gone.messages)
         finally:
             file.close()
+
+    def _all_offsets(self, segment: Segment) -> bytes:
+        return self._read_offsets(attrs.evolve(segment, messages=0), segment)
 
     def _write_new(self, path: str, parts: Iterable[bytes]) -> None:
         """A file of their own."""
         path = f"{self._directory}/{path}"
-        if self._target.exists(path):
-            self._target.remove(path)
         file = self._target.create(path, 0)
         try:
             at = 0
@@ -337,6 +418,9 @@ class Exporter:
         assert manifest is not None
         size, limit = manifest.file_size, segment.base + manifest.file_size
         tally, last_end, problem, looks = self._tally(manifest, segment), last + size, None, 0
+        for block in manifest.blocks[-1:]:
+            if block.end % BLOCK_BYTES:  # it is made anew, of these bytes
+                self._prove(block)
         digests = Digests(
             manifest.begin if manifest.segments else segment.begin,
             within(manifest.blocks, segment.end - segment.end % BLOCK_BYTES),
@@ -344,42 +428,37 @@ class Exporter:
         digests.add(self._exported(digests.end, segment.end))
         said = attrs.evolve(manifest, segments=(attrs.evolve(segment, end=limit),))  # before what is read is cut
         said = attrs.evolve(said, epochs=self._source.epochs(said))
-        theirs = self._source.disk.open(path)
-        try:
-            log, offsets = self._open(self._log_path(segment.base)), self._open(self._offsets_path(segment.base))
-            try:
-                while not tally.blank and tally.end < limit:
-                    begin = tally.end
-                    data = self._piece(theirs, begin - segment.base, limit - begin)
-                    problem = self._take(tally, data)
-                    whole = data[: tally.end - begin]
-                    log.write(begin - segment.base, [whole])
-                    digests.add(whole)
-                    looks = 0 if whole or tally.blank else looks + 1
-                    if looks and (looks == LOOKS or self._ends(theirs, segment.base, tally)):
-                        break
-                    yield Progress(tally.end, last_end, len(data), PAUSE_MS if looks else 0)
-                if tally.blank:
-                    head = self._layout.end_of_file(limit - tally.end)
-                    log.write(tally.end - segment.base, [head])
-                    log.truncate(size)
-                    digests.add(head)
-                    for low, high in spans(digests.end, limit):
-                        digests.add(bytes(high - low))
-                offsets.write(4 * segment.messages, [tally.offsets()])
-                log.sync()
-                offsets.sync()
-            finally:
-                log.close()
-                offsets.close()
-        finally:
-            theirs.close()
+        growing = self._is_newest(segment.base)
+        with contextlib.ExitStack() as opened:
+            theirs = opened.enter_context(contextlib.closing(self._source.disk.open(path)))
+            log, offsets = (opened.enter_context(contextlib.closing(each)) for each in self._files(segment))
+            while not tally.blank and tally.end < limit:
+                begin = tally.end
+                data = self._piece(theirs, begin - segment.base, limit - begin, growing)
+                problem = self._take(tally, data)
+                whole = data[: tally.end - begin]
+                log.write(begin - segment.base, [whole])
+                digests.add(whole)
+                looks = 0 if whole or tally.blank else looks + 1
+                if looks and (looks == LOOKS or self._ends(theirs, segment.base, tally)):
+                    break
+                yield Progress(tally.end, last_end, len(data), PAUSE_MS if looks else 0)
+            if tally.blank:
+                head = self._layout.end_of_file(limit - tally.end)
+                log.write(tally.end - segment.base, [head])
+                log.truncate(size)
+                digests.add(head)
+                for low, high in spans(digests.end, limit):
+                    digests.add(bytes(high - low))
+            offsets.write(4 * segment.messages, [tally.offsets()])
+            log.sync()
+            offsets.sync()
         made = tally.segment(size)
         before = [each for each in manifest.segments if each.base != segment.base]
         if made.records_end > made.begin or made.full:
             self._target.sync_dir(f"{self._directory}/{self._source.layout}")
             self._target.sync_dir(f"{self._directory}/offsets")
-            grown = attrs.evolve(manifest, segments=(*before, made), blocks=digests.blocks())
+            grown = attrs.evolve(manifest, segments=(*before, made), blocks=digests.blocks(), writing=-1)
             self._save(attrs.evolve(grown, epochs=self._epochs(said, made.end, tally.terms)))
         if looks == LOOKS:  # what was good before it is saved
             raise CorruptStore(path, made.records_end - made.base, problem or "the file ends within a record")
@@ -400,13 +479,38 @@ class Exporter:
         untils = (*(start for _, start in starts[1:]), end)
         return tuple(EpochRange(epoch, start, until) for (epoch, start), until in zip(starts, untils, strict=False))
 
-    def _piece(self, file: File, at: int, room: int) -> bytes:
-        """Up to a block, or a whole unit where that is longer."""
+    def _files(self, segment: Segment) -> Iterator[File]:
+        """What a segment goes to, the log's bytes and the begins of its records, as long as the manifest says.
+
+        :raises ConfigError: something has that name that no run has made.
+        """
+        manifest, base = self.manifest, segment.base
+        assert manifest is not None
+        sizes = {self._log_path(base): segment.end - base, self._offsets_path(base): 4 * segment.messages}
+        cut = {each.base for cut in manifest.cuts for each in cut.segments}  # may not have come to removing them
+        if segment not in manifest.segments and manifest.writing != base:
+            for path in sizes:
+                if base not in cut and (self._target.exists(path) or self._target.is_link(path)):
+                    raise ConfigError(f"{path} is in the way: the manifest does not name it; move it away")
+            self._save(attrs.evolve(manifest, writing=base))
+        for path, size in sizes.items():
+            if self._target.is_link(path):
+                raise ConfigError(f"{path} is a symbolic link, which no export has")
+            file = self._target.open(path) if self._target.exists(path) else self._target.create(path, 0)
+            if file.size() > size:
+                file.truncate(size)
+            yield file
+
+    def _piece(self, file: File, at: int, room: int, growing: bool) -> bytes:
+        """Up to a block, or a whole unit where that is longer, and what tells that it is.
+
+        :param growing: the broker may be writing it: bytes that two looks have in common.
+        """
         data = file.read(at, min(BLOCK_BYTES, room))
         total = self._layout.length(data)
-        if len(data) < total <= min(room, self._layout.unit_bytes_max):
-            data = file.read(at, total)
-        return data
+        if len(data) <= total <= min(room, self._layout.unit_bytes_max):
+            data = file.read(at, min(room, total + END_OF_FILE_BYTES))
+        return _in_common(data, file.read(at, len(data))) if growing else data
 
     def _take(self, tally: Tally, data: bytes) -> str | None:
         """Count the records at the begin of a piece; what is wrong with what comes next, if it is no good record."""
@@ -425,7 +529,11 @@ class Exporter:
         for at in range(tally.end + 1, tally.end + self._layout.unit_bytes_max, BLOCK_BYTES):
             if self._layout.follows(theirs.read(at - base, BLOCK_BYTES + self._layout.head_bytes), at, tally):
                 return False
-        paths = self._source.segments()  # brokers make the next file ahead of time
+        return self._is_newest(base)
+
+    def _is_newest(self, base: int) -> bool:
+        """Whether no later file has anything; brokers make the next one ahead of time."""
+        paths = self._source.segments()
         return not any(any(self._head(paths[each])) for each in paths if each > base)
 
     def _head(self, path: str) -> bytes:
@@ -434,9 +542,6 @@ class Exporter:
             return file.read(0, 8)
         finally:
             file.close()
-
-    def _open(self, path: str) -> File:
-        return self._target.open(path) if self._target.exists(path) else self._target.create(path, 0)
 
     # --- step 5
 
@@ -461,6 +566,21 @@ class Exporter:
     def _save(self, manifest: Manifest) -> None:
         atomic_file.save(self._target, f"{self._directory}/{NAME}", encode(manifest), backup=False)
         self.manifest = manifest
+
+
+def _in_common(one: bytes, other: bytes) -> bytes:
+    """The bytes with which both begin."""
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return one[:high]
+    ours, theirs = memoryview(one), memoryview(other)
+    while low < high:  # equal up to low, not up to high + 1
+        middle = (low + high + 1) // 2
+        if ours[low:middle] == theirs[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return one[:low]
 
 
 def _rest(segment: Segment, kept: Segment) -> Segment:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rocketha.errors import RemoteProtocolError
-from rocketha.export.scan import HEAD_BYTES, Tally, Unit, decoded, marked
+from rocketha.export.scan import HEAD_BYTES, Tally, Unit, decoded, is_torn, marked
 from rocketha.wire import dledger
 from rocketha.wire.record import Blank
 
@@ -58,6 +58,8 @@ def _with_record(data: bytes, at: int, head: dledger.EntryHead, corrupt_too: boo
         raise RemoteProtocolError(
             f"the record of entry {head.entry_index} says that it stands at {record.physical_offset}"
         )
+    if is_torn(record, data, at + head.size):
+        raise RemoteProtocolError(f"what stands behind the body of entry {head.entry_index} is not all written")
     return Unit(head.size, record, good, head.entry_index, head.term)
 
 
@@ -73,8 +75,8 @@ def entries_follow(data: bytes, offset: int, tally: Tally) -> bool:
     """
     for begin in marked(data, offset):
         at = begin - dledger.HEAD_BYTES
-        if offset + at == tally.end and not tally.stale:  # only what stands before the record is damaged
-            return True
+        if offset + at == tally.end and not tally.stale and _is_whole(data, begin):
+            return True  # only what stands before the record is damaged
         if at < 0:
             continue
         try:
@@ -84,3 +86,11 @@ def entries_follow(data: bytes, offset: int, tally: Tally) -> bool:
         if head.position == offset + at and head.term >= tally.term and head.entry_index > tally.last_index:
             return True
     return False
+
+
+def _is_whole(data: bytes, at: int) -> bool:
+    try:
+        record, _ = decoded(data, at, False)
+    except RemoteProtocolError:
+        return False
+    return not isinstance(record, Blank) and not is_torn(record, data, at + record.total)

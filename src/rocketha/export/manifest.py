@@ -15,12 +15,15 @@ Numbers are offsets in bytes from the begin of the log, times ms since 1970.
 - ``epochs``: which master wrote from where: of controller mode, or the terms of DLedger.
 - ``confirmed``: below it nothing is ever taken back.
 - ``cuts``: what an earlier export had and the broker does not have any more, as it was cut when a master switched.
+- ``writing``: the file that a run has begun, before a segment names it; so no file is written over that is not ours.
+- ``sha256``: of the manifest up to it, so that a damaged one is not believed; earlier versions wrote none.
 
 No counterpart in Java.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +40,8 @@ COMMITLOG, DLEDGER = "commitlog", "dledger"
 BLOCK_BYTES = 4 << 20
 """Of the log, from a multiple of itself on."""
 OFFSET_MAX = (1 << 63) - 1
+_DIGEST = b',\n"sha256": "'
+_END = b'"\n}\n'
 _CUT_PATH = re.compile(r"cuts/[0-9]{20}-[0-9]{20}(-[0-9]{1,9})?")
 FILE_BYTES_MAX = 256 << 20
 """A longer manifest is not believed; a terabyte of log with 1,000 queues in each file has one of 120 MB."""
@@ -147,6 +152,7 @@ class Manifest:
     :ivar file_size: bytes of a whole segment.
     :ivar exported_ms: when the last run ended.
     :ivar confirmed: log offset up to which the broker's checkpoint, or its clean end, promises that nothing is cut.
+    :ivar writing: base of the file that a run has begun and no segment names yet; -1 of none.
     """
 
     cluster: str
@@ -162,6 +168,7 @@ class Manifest:
     files: tuple[SmallFile, ...] = ()
     cuts: tuple[Cut, ...] = ()
     layout: str = COMMITLOG
+    writing: int = -1
 
     @property
     def begin(self) -> int:
@@ -180,10 +187,11 @@ class Manifest:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The file's bytes: a line for each segment, block and so on."""
+    """The file's bytes: a line for each segment, block and so on, and a digest of them."""
     members = {"version": VERSION, "block_bytes": BLOCK_BYTES, **attrs.asdict(manifest)}
     lines = [f"{json.dumps(name)}: {_lines(value)}" for name, value in members.items()]
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+    data = ("{\n" + ",\n".join(lines)).encode()
+    return data + _DIGEST + hashlib.sha256(data).hexdigest().encode() + _END
 
 
 def _lines(value: object) -> str:
@@ -207,6 +215,10 @@ def decode(data: bytes, path: str) -> Manifest:
         raise CorruptStore(path, 0, f"not JSON: {error}") from None
     if not isinstance(members, dict) or members.get("version") != VERSION or members.get("block_bytes") != BLOCK_BYTES:
         raise CorruptStore(path, 0, f"not the manifest of an export of version {VERSION}")
+    if "sha256" in members:
+        before, mark, said = data.rpartition(_DIGEST)
+        if not mark or said != hashlib.sha256(before).hexdigest().encode() + _END:
+            raise CorruptStore(path, 0, "it does not match its own digest: it was changed after it was written")
     try:
         manifest = _manifest(members)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

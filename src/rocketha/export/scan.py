@@ -149,7 +149,8 @@ def records(data: bytes, tally: Tally, room: int, corrupt_too: bool) -> Iterator
 
     :param room: bytes from there to the end of the segment's file.
     :param corrupt_too: a record whose lengths are right counts though its CRC is not.
-    :raises RemoteProtocolError: what comes next is no record at all, or one of another place.
+    :raises RemoteProtocolError: what comes next is no record at all, one of another place, or the last one while its
+        topic or properties may be missing.
     """
     base, at = tally.end, 0
     while len(data) - at >= 8:
@@ -164,8 +165,23 @@ def records(data: bytes, tally: Tally, room: int, corrupt_too: bool) -> Iterator
             return
         if found.physical_offset != base + at:
             raise RemoteProtocolError(f"the record says that it stands at {found.physical_offset}")
+        if is_torn(found, data, at + found.total):
+            raise RemoteProtocolError("what stands behind the body is not all written")
         yield Unit(found.total, found, good)
         at += found.total
+
+
+def is_torn(record: Record, data: bytes, end: int) -> bool:
+    """Whether a record may have been read before all of it was written: topic and properties are in no CRC.
+
+    Logs are written in ascending order into zeros.  So all of a record is there if its last byte is, or anything behind
+    it.  A value that itself ends with a zero byte waits for the next record.
+
+    :param end: where in ``data`` the record ends.
+    """
+    if data[end - 1] or any(data[end : end + END_OF_FILE_BYTES]):
+        return False
+    return record.properties.endswith(b"\0") if record.properties else record.topic.endswith("\0")
 
 
 def decoded(data: bytes, at: int, corrupt_too: bool) -> tuple[Record | Blank, bool]:

@@ -12,6 +12,7 @@ from twisted.application import service
 from twisted.python import usage
 
 from rocketha.errors import ConfigError
+from rocketha.export.target import local_path, refuse_foreign
 from rocketha.observe.metrics import Registry
 from rocketha.protocols.endpoints import split_address
 from rocketha.services.config import loading
@@ -70,9 +71,9 @@ class Options(KeyOptions):
             raise ConfigError("--export DIRECTORY is needed")
         if not self["data"] and "storePathRootDir" not in self.flags and self["config"] is None:
             raise ConfigError("--data DIRECTORY is needed")
-        directory, root = os.path.abspath(self["export"]), os.path.realpath(config.store.store_path_root_dir)
-        if os.path.commonpath((root, os.path.realpath(directory))) == root:
-            raise ConfigError(f"--export {directory} is within the store {root}")
+        directory, keys = os.path.abspath(local_path(self["export"])), config.store
+        places = filter(None, (keys.store_path_root_dir, keys.store_path_commit_log))
+        refuse_foreign(PosixDisk(), directory, map(os.path.abspath, places))
         try:
             every_s = float(self["every"])
         except ValueError:
