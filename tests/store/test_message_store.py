@@ -10,9 +10,10 @@ import attrs
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, InvariantBroken
 from rocketha.store import checkpoint
-from rocketha.store.config import DELAY_LEVELS_MS, HOUR, StoreConfig
+from rocketha.store.config import DELAY_LEVELS_MS, HOUR, MINUTE, StoreConfig
 from rocketha.store.disk import DiskSpace
 from rocketha.store.dispatch import SCHEDULE_TOPIC, index_keys, tags_code, topic_problem
+from rocketha.store.expiry import ExpiredEarly, Filling
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import GetStatus
@@ -508,6 +509,66 @@ class UpkeepTests(unittest.TestCase):
         store.close(NOW_MS)
         store = open_store(disk)
         self.assertEqual(store.max_offset("T", 0), 40)
+
+    def test_what_goes_before_its_time(self) -> None:
+        """Each file with its age, and the mark that the disk passed; nothing is said of what has expired."""
+        disk = memory_disk()
+        store = self.fill(disk)
+        self.assertEqual(store.upkeep.notices(), [])
+        now_ms, reserved_ms = NOW_MS + 90 * HOUR, SMALL.file_reserved_ms
+        names = disk.list(store.log.segments.directory)
+        disk.ratio = 0.77
+        upkeep(store, now_ms)
+        self.assertEqual(store.upkeep.notices(), [Filling(ROOT, 0.77, "expired files go at any hour")])
+        left = disk.list(store.log.segments.directory)
+        expired = names[: len(names) - len(left)]
+        self.assertTrue(expired)
+        self.assertEqual(store.upkeep.expired_early, 0)
+        disk.ratio = 0.86
+        upkeep(store, now_ms + MINUTE)
+        filling, *early = store.upkeep.notices()
+        gone = left[: len(left) - len(disk.list(store.log.segments.directory))]
+        self.assertGreater(len(gone), 2)
+        self.assertEqual(filling, Filling(ROOT, 0.86, "the oldest files go, expired or not"))
+        self.assertEqual(
+            [each.path for each in early if isinstance(each, ExpiredEarly)],
+            [f"{store.log.segments.directory}/{name}" for name in gone],
+        )
+        for each in early:
+            assert isinstance(each, ExpiredEarly)
+            self.assertEqual((each.reserved_ms, each.used_ratio), (reserved_ms, 0.86))
+            self.assertLess(0, each.age_ms)
+            self.assertLess(each.age_ms, reserved_ms)
+        self.assertEqual(store.upkeep.expired_early, len(early))
+        self.assertEqual(store.upkeep.notices(), [])
+
+    def test_marks_are_not_told_again_at_once(self) -> None:
+        """A disk that stays about one passes it every few seconds."""
+        disk = memory_disk()
+        store = self.fill(disk)
+        told = []
+        for second in range(0, 1200, 20):
+            disk.ratio = 0.76 if second % 40 else 0.74
+            upkeep(store, NOW_MS + 41 * HOUR + second * 1000)
+            told += store.upkeep.notices()
+        self.assertEqual(len(told), 2)
+
+    def test_a_file_that_begins_with_damage(self) -> None:
+        """Its first record does not say how old the one before is: that stays until the next one's does."""
+        disk = memory_disk()
+        store = self.fill(disk)
+        names = disk.list(store.log.segments.directory)
+        file = disk.open(f"{store.log.segments.directory}/{names[1]}")
+        file.write(0, [bytes(88)])
+        file.close()
+        disk.ratio = 0.77
+        times = [NOW_MS + hour * HOUR + SMALL.file_reserved_ms for hour in range(40)]
+        gone = []
+        for time_ms in times:
+            upkeep(store, time_ms)
+            gone.append(len(names) - len(disk.list(store.log.segments.directory)))
+        self.assertNotIn(1, gone)
+        self.assertIn(2, gone)
 
     def test_a_log_on_another_disk(self) -> None:
         """storePathCommitLog: what is nearly full counts, whichever of the two; each file is where it belongs."""

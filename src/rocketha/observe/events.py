@@ -79,7 +79,7 @@ class DiskFailed(Event):
 
 @attrs.frozen
 class DiskFilling(Event):
-    """The disk is over a mark: 0.75 cleans early, 0.85 cleans hard, 0.95 refuses writes."""
+    """The disk passed a mark: at 0.75 expired files go at any hour, at 0.85 the oldest go, 0.95 refuses writes."""
 
     name: ClassVar[str] = "disk.filling"
     level: ClassVar[str] = "warn"
@@ -88,6 +88,25 @@ class DiskFilling(Event):
     path: str
     used_ratio: float
     consequence: str
+
+
+@attrs.frozen
+class LogExpiredEarly(Event):
+    """A file of the log is deleted though its messages are younger than ``fileReservedTime``.
+
+    :ivar age_h: of its newest message, in hours.
+    """
+
+    name: ClassVar[str] = "log.expired_early"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = (
+        "{path} is deleted {age_h:.1f} h after its newest message, before its {reserved_h:.1f} h: {reason}"
+    )
+
+    path: str
+    age_h: float
+    reserved_h: float
+    reason: str
 
 
 @attrs.frozen

@@ -1,8 +1,9 @@
-"""What to delete, and when to refuse writes: rules only.
+"""What to delete, when to refuse writes, and what of that a person should know: rules only.
 
 Pure.  Java: ``DefaultMessageStore.CleanCommitLogService``.  Files go oldest first, never the last; the reserved time
 decides, in the configured hours or as soon as the disk is fuller than it should be; a disk fuller still costs files
-that are not expired.
+that are not expired.  Those are messages that somebody may have wanted: each is told of (:class:`ExpiredEarly`), and so
+is each mark that the disk passes on its way there (:class:`Filling`).
 
 The three ratios may stand in any order, since files set one of them and leave the others.  As in Java the lower one of
 the other two is where unexpired files go: also where writes are refused, and whatever the first says.
@@ -11,8 +12,50 @@ the other two is where unexpired files go: also where writes are refused, and wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from rocketha.store.config import HOUR, StoreConfig
+import attrs
+
+from rocketha.store.config import HOUR, MINUTE, StoreConfig
+
+TOLD_AGAIN_MS = 10 * MINUTE
+"""A disk that stays about a mark passes it every few seconds."""
+
+
+class Doomed(NamedTuple):
+    """Which files go now.
+
+    :ivar files: how many of the oldest.
+    :ivar early: how many of those, the youngest, are not expired.
+    """
+
+    files: int
+    early: int
+
+
+@attrs.frozen
+class ExpiredEarly:
+    """A file goes whose messages are younger than the reserved time, because the disk fills.
+
+    :ivar age_ms: of its newest message.
+    """
+
+    path: str
+    age_ms: int
+    reserved_ms: int
+    used_ratio: float
+
+
+@attrs.frozen
+class Filling:
+    """The disk passed a mark.
+
+    :ivar consequence: what happens from there on.
+    """
+
+    path: str
+    used_ratio: float
+    consequence: str
 
 
 def is_delete_hour(now_ms: int, config: StoreConfig) -> bool:
@@ -20,23 +63,52 @@ def is_delete_hour(now_ms: int, config: StoreConfig) -> bool:
     return (now_ms + config.utc_offset_ms) // HOUR % 24 in config.delete_hours
 
 
-def files_to_delete(last_times_ms: Sequence[int], now_ms: int, used_ratio: float, config: StoreConfig) -> int:
-    """How many of the oldest files go now.
+def files_to_delete(last_times_ms: Sequence[int], now_ms: int, used_ratio: float, config: StoreConfig) -> Doomed:
+    """Which of the oldest files go now.
 
     :param last_times_ms: for each file but the last, oldest first, the store time of its last message (or a later
         time).
     """
-    forced = used_ratio >= min(config.disk_force_ratio, config.disk_full_ratio)
+    forced = used_ratio >= force_ratio(config)
     if not (forced or used_ratio >= config.disk_expire_ratio or is_delete_hour(now_ms, config)):
-        return 0
-    count = 0
+        return Doomed(0, 0)
+    expired = 0
     for last_ms in last_times_ms[: config.delete_files_max]:
-        if not forced and last_ms + config.file_reserved_ms > now_ms:
+        if last_ms + config.file_reserved_ms > now_ms:
             break
-        count += 1
-    return count
+        expired += 1
+    count = len(last_times_ms[: config.delete_files_max]) if forced else expired
+    return Doomed(count, count - expired)
+
+
+def force_ratio(config: StoreConfig) -> float:
+    """From where on files go that are not expired."""
+    return min(config.disk_force_ratio, config.disk_full_ratio)
 
 
 def is_full(used_ratio: float, config: StoreConfig) -> bool:
     """Whether writes are refused."""
     return used_ratio >= config.disk_full_ratio
+
+
+class Marks:
+    """Which of the three marks the disk has passed, in whatever order they stand, and when that was told last."""
+
+    def __init__(self) -> None:
+        self._passed: tuple[str, ...] = ()
+        self._told_ms: dict[str, int] = {}
+
+    def passed(self, path: str, used_ratio: float, now_ms: int, config: StoreConfig) -> Filling | None:
+        """The worst mark that was passed since the last look; None of none, or where that was told just now."""
+        marks = (
+            (config.disk_expire_ratio, "expired files go at any hour"),
+            (force_ratio(config), "the oldest files go, expired or not"),
+            (config.disk_full_ratio, "no message is taken"),
+        )
+        before, self._passed = self._passed, tuple(text for ratio, text in marks if used_ratio >= ratio)
+        new = [text for text in self._passed if text not in before]
+        told_ms = self._told_ms.get(new[-1]) if new else None
+        if not new or (told_ms is not None and 0 <= now_ms - told_ms < TOLD_AGAIN_MS):
+            return None
+        self._told_ms[new[-1]] = now_ms
+        return Filling(path, used_ratio, new[-1])

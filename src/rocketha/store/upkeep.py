@@ -37,6 +37,7 @@ class Upkeep:
         leaves the file's value.
     :ivar keep_from: of a replica: log offset from which on queues and index are not made yet, so that no file with
         later bytes may expire; None for all of the log.
+    :ivar expired_early: files that went before their time, so far.
     """
 
     def __init__(
@@ -52,8 +53,12 @@ class Upkeep:
         self.fields = checkpoint.NOTHING
         self.last_record = (0, 0)
         self.space = DiskSpace(1, 1, 1)  # empty, until somebody looks
+        self._fuller = root
         self.confirm_offset: int | None = None
         self.keep_from: int | None = None
+        self.expired_early = 0
+        self._marks = expiry.Marks()
+        self._notices: list[expiry.ExpiredEarly | expiry.Filling] = []
         self._disk = disk
         self._root = root
         self._config = config
@@ -114,8 +119,21 @@ class Upkeep:
             self.space = self._look()
 
     def _look(self) -> DiskSpace:
-        looked = {self._disk.space(path) for path in (self._root, self._log.segments.directory)}
-        return max(looked, key=lambda space: space.used_ratio)
+        places = (self._root, self._log.segments.directory)
+        space, self._fuller = max(
+            ((self._disk.space(path), path) for path in places), key=lambda looked: looked[0].used_ratio
+        )
+        return space
+
+    def _look_at_marks(self, now_ms: int) -> None:
+        filling = self._marks.passed(self._fuller, self.space.used_ratio, now_ms, self._config)
+        if filling is not None:
+            self._notices.append(filling)
+
+    def notices(self) -> list[expiry.ExpiredEarly | expiry.Filling]:
+        """What a person should know, since the last time this was asked; at most some for each round of upkeep."""
+        told, self._notices = self._notices, []
+        return told
 
     def is_disk_full(self, now_ms: int) -> bool:
         """Whether writes are refused; looks at the disk now and then."""
@@ -143,6 +161,7 @@ class Upkeep:
     def maintenance(self, now_ms: int) -> list[Job]:
         """The upkeep that is due: call it about once a second, run each job in a thread, then :meth:`finished`."""
         self.promote()
+        self._look_at_marks(now_ms)
         jobs: list[Job | None] = []
         thorough = self._due("thorough", now_ms)
         full = self._queues.pending_bytes >= self._config.pending_queue_bytes_max
@@ -253,19 +272,17 @@ class Upkeep:
         if self._expiring:
             return None
         self.look_at_disk()
-        last_times = []
-        with contextlib.suppress(DiskFailure):  # a file that cannot be read is not deleted for that
-            for base in segments.bases[1 : self._config.delete_files_max + 1]:
-                if base > self._log.flushed or base >= self._log.end:
-                    break
-                if self.keep_from is not None and base > self.keep_from:
-                    break
-                record = record_at(segments, base)  # the next file's first record is younger than all of this one
-                last_times.append(record.store_timestamp_ms if record is not None else 0)
-        count = expiry.files_to_delete(last_times, now_ms, self.space.used_ratio, self._config)
-        if not count:
+        self._look_at_marks(now_ms)
+        last_times = self._last_times(now_ms)
+        doomed = expiry.files_to_delete(last_times, now_ms, self.space.used_ratio, self._config)
+        if not doomed.files:
             return None
-        paths = [segments.detach_first() for _ in range(count)]
+        paths = [segments.detach_first() for _ in range(doomed.files)]
+        for path, last_ms in list(zip(paths, last_times, strict=False))[doomed.files - doomed.early :]:
+            self.expired_early += 1
+            self._notices.append(
+                expiry.ExpiredEarly(path, now_ms - last_ms, self._config.file_reserved_ms, self.space.used_ratio)
+            )
         paths += self._queues.expired_paths(self._log.begin)
         self._deleted.expire(self._log.begin)
         if self._index is not None:
@@ -283,6 +300,24 @@ class Upkeep:
             self._expiring = False
 
         return Job("expire", run, done, done)
+
+    def _last_times(self, now_ms: int) -> list[int]:
+        """For each file that may go, oldest first, when its last message was stored, or a later time."""
+        segments = self._log.segments
+        found: list[int | None] = []
+        with contextlib.suppress(DiskFailure):  # a file that cannot be read is not deleted for that
+            for base in segments.bases[1 : self._config.delete_files_max + 1]:
+                if base > self._log.flushed or base >= self._log.end:
+                    break
+                if self.keep_from is not None and base > self.keep_from:
+                    break
+                record = record_at(segments, base)  # the next file's first record is younger than all of this one
+                found.append(record.store_timestamp_ms if record is not None else None)
+        times, later_ms = [], now_ms
+        for time_ms in reversed(found):  # one that begins with damage says nothing: what comes later does
+            later_ms = later_ms if time_ms is None else time_ms
+            times.append(later_ms)
+        return times[::-1]
 
     def lower(self, end: int, newest: int, time_ms: int) -> None:
         """Before the log is cut: the checkpoint stops claiming anything behind a record, on the disk too.

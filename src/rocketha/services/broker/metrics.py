@@ -61,6 +61,13 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
         ("rocketha_log_end_bytes", "End of the commit log.", lambda: store.max_physical_offset, now),
         ("rocketha_log_begin_bytes", "Begin of the commit log.", lambda: store.min_physical_offset, now),
         ("rocketha_log_flushed_bytes", "Up to where the commit log is on the disk.", lambda: store.flushed_offset, now),
+        (
+            "rocketha_log_files_expired_early_total",
+            "Files of the commit log deleted before fileReservedTime, for want of room.",
+            lambda: store.upkeep.expired_early,
+            count,
+        ),
+        ("rocketha_disk_used_ratio", "Used part of the store's disk, 0 to 1.", lambda: store.used_ratio, now),
         ("rocketha_topics", "Topics.", lambda: len(broker.state.topics.table), now),
         ("rocketha_delayed_skipped_total", "Delayed messages not deliverable.", lambda: broker.delayed.skipped, count),
         ("rocketha_connections", "Open connections.", lambda: sum(len(f.connections) for f in broker.factories), now),

@@ -17,6 +17,7 @@ from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
 from rocketha.services.broker.effects import BrokerEffects
 from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.process.disk_notices import emit_disk_notices
 from rocketha.services.tables.broker_files import BrokerFiles
 from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
 from rocketha.store.message_store import MessageStore
@@ -67,6 +68,7 @@ class BrokerUpkeep:
         if not self.paused:
             for job in self._store.maintenance(now_ms):
                 self._run(job)
+            emit_disk_notices(self._log, self._store.upkeep)
 
     def _run(self, job: Any) -> None:
         def done(result: Any) -> None:

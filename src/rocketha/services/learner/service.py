@@ -40,6 +40,7 @@ from rocketha.replication.link import LinkTiming
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.learner.finder import MasterFinder
+from rocketha.services.process.disk_notices import emit_disk_notices
 from rocketha.services.process.fatal import end_process
 from rocketha.services.replication.ha_address import HaAddress
 from rocketha.services.replication.jobs import LogChanges
@@ -90,6 +91,7 @@ class StoreUpkeep:
         if not self.paused:
             for job in self._store.maintenance(now_ms):
                 self._jobs.add(self._work.run(job.run).addBoth(self._done, job))
+            emit_disk_notices(self._log, self._store.upkeep)
 
     def _done(self, result: Any, job: Any) -> None:
         failure = exception_of(result)
@@ -285,6 +287,11 @@ class Learner(service.Service):
         """Log offset up to which there is an export; 0 of none."""
         return 0 if self.manifest is None else self.manifest.end
 
+    @property
+    def expired_early(self) -> int:
+        """Files of the copied log that the disk had no room for; the export keeps what was exported."""
+        return 0 if self.log is None else self._store.upkeep.expired_early
+
     def healthy(self) -> str | None:
         """For the status port: why nothing is exported; None: it is."""
         return self.problem or None
@@ -302,6 +309,7 @@ class Learner(service.Service):
             ("log_end", "Where the copied log ends, bytes.", lambda: 0 if self.log is None else self.log.end),
             ("exported", "Up to where it is exported, bytes.", lambda: self.exported),
             ("following", "1 while the log is being copied.", lambda: int(self.ready() is None)),
+            ("files_expired_early", "Files of the copied log that went before their time.", lambda: self.expired_early),
             ("export_failed", "1 where the last export failed.", lambda: int(bool(self.problem))),
         ):
             metrics.ask(f"rocketha_learner_{name}", text, ask)

@@ -1,0 +1,67 @@
+"""A disk that fills: what the log and the metrics say of it before messages are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import formatEvent, globalLogPublisher
+
+from tests.services.broker_case import BrokerCase
+
+
+class FillingTests(BrokerCase):
+    """Files of 128 KiB, five minutes apart."""
+
+    config = "mappedFileSizeCommitLog=131072\nmaxMessageSize=60000\ncleanResourceInterval=1000"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.said: list[tuple[str, str]] = []
+
+        def take(event: Any) -> None:
+            if isinstance(event.get("event"), str):
+                self.said.append((event["event"], formatEvent(event)))
+
+        globalLogPublisher.addObserver(take)
+        self.addCleanup(globalLogPublisher.removeObserver, take)
+
+    def expired_early(self) -> int:
+        lines = self.broker.metrics.exposition().splitlines()
+        (line,) = [each for each in lines if each.startswith("rocketha_log_files_expired_early_total ")]
+        return int(line.split()[1])
+
+    def files(self) -> list[str]:
+        return self.disk.list("/store/commitlog")
+
+    def test_it_is_said(self) -> None:
+        """At 77 % nothing that is not expired goes; at 86 % each file that does is named, with its age and why."""
+        client = self.connect()
+        for _ in range(20):
+            self.send(client, bytes(50_000))
+            self.advance(300, 60)
+        before = self.files()
+        self.disk.ratio = 0.77
+        self.advance(15, 1)
+        self.assertEqual(self.files(), before)
+        self.assertEqual(
+            self.said, [("disk.filling", "the disk under /store is 77% full: expired files go at any hour")]
+        )
+        self.said.clear()
+        self.disk.ratio = 0.86
+        self.advance(15, 1)
+        gone = [name for name in before if name not in self.files()]
+        self.assertGreater(len(gone), 5)
+        (filling, *early) = self.said
+        self.assertEqual(
+            filling, ("disk.filling", "the disk under /store is 86% full: the oldest files go, expired or not")
+        )
+        self.assertEqual({name for name, _ in early}, {"log.expired_early"})
+        self.assertEqual(len(early), len(gone))
+        self.assertRegex(
+            early[0][1],
+            r"^/store/commitlog/0{20} is deleted 1\.[0-9] h after its newest message, before its 72\.0 h: the disk is"
+            " 86% full$",
+        )
+        self.assertEqual(self.expired_early(), len(gone))
+        self.advance(60, 1)
+        self.assertEqual(len(self.said), 1 + len(early))
