@@ -6,7 +6,7 @@ import functools
 import hashlib
 import ipaddress
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -36,19 +36,19 @@ class Columns:
     """Of sound records of one export.
 
     :param path: of their file.
+    :param unpacked: bodies that stand for those of the records, by log offset.
     """
 
-    def __init__(self, export: Export, path: str, records: Records, decompress: bool) -> None:
+    def __init__(
+        self, export: Export, path: str, records: Records, unpacked: Mapping[int, bytes] | None = None
+    ) -> None:
         self._export = export
         self._path = path
         self._records = records
-        self._decompress = decompress
+        self._unpacked = unpacked or {}
 
     def make(self, name: str) -> pa.Array:
-        """A column.
-
-        :raises CorruptStore: a body that is to be unpacked cannot be.
-        """
+        """A column."""
         maker: Callable[[], pa.Array] | None = getattr(self, f"_make_{name}", None)
         if maker is not None:
             return maker()
@@ -192,24 +192,42 @@ class Columns:
     def _make_body(self) -> pa.Array:
         records = self._records
         bodies = text.cut_out(self._buffer, records.body_at, records.body_at + records.body_size)
-        packed = np.flatnonzero(records.head["sys_flag"] & COMPRESSED) if self._decompress else ()
-        if not len(packed):
+        if not self._unpacked:
             return bodies
-        unpacked = []
-        for at in packed:
-            codec = CODECS.get(int(records.head["sys_flag"][at]) & CODEC_BITS)
-            try:
-                unpacked.append(unpack(bodies[at].as_py(), codec))
-            except ValueError as error:
-                raise CorruptStore(
-                    self._path, int(records.places[at]), f"its body cannot be unpacked: {error}"
-                ) from None
+        places = records.places.tolist()
+        packed = [at for at, each in enumerate(places) if each in self._unpacked]
         place = np.arange(len(records))
         place[packed] = len(records) + np.arange(len(packed))
-        return pa.concat_arrays([bodies, pa.array(unpacked, pa.binary())]).take(pa.array(place))
+        unpacked = pa.array([self._unpacked[places[at]] for at in packed], pa.binary())
+        return pa.concat_arrays([bodies, unpacked]).take(pa.array(place))
 
     def _make_crc_ok(self) -> pa.Array:
         return pa.array(self._records.crc_right())
+
+
+def parts(records: Records, path: str, bytes_max: int) -> Iterator[tuple[int, int, dict[int, bytes]]]:
+    """Records so few that their bodies, unpacked, have at most so many bytes: a few MiB of log may have gigabytes.
+
+    :param path: of their file.
+    :returns: number of the first, number behind the last, and the unpacked bodies by log offset; a record that has
+        more alone is a part of its own.
+    :raises CorruptStore: a body cannot be unpacked.
+    """
+    first = size = 0
+    bodies: dict[int, bytes] = {}
+    for at in np.flatnonzero((records.head["sys_flag"] & COMPRESSED > 0) & records.sound).tolist():
+        place, begin = int(records.places[at]), int(records.body_at[at])
+        codec = CODECS.get(int(records.head["sys_flag"][at]) & CODEC_BITS)
+        try:
+            body = unpack(records.data[begin : begin + int(records.body_size[at])].tobytes(), codec)
+        except ValueError as error:
+            raise CorruptStore(path, place, f"its body cannot be unpacked: {error}") from None
+        if bodies and size + len(body) > bytes_max:
+            yield first, at, bodies
+            first, size, bodies = at, 0, {}
+        bodies[place] = body
+        size += len(body)
+    yield first, len(records), bodies
 
 
 def digests(records: Records) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rocketha.errors import CorruptStore
 from rocketha.export.manifest import DLEDGER
-from rocketha_spark.arrays import Chain, Columns, digests
+from rocketha_spark.arrays import Chain, Columns, digests, parts
 from rocketha_spark.exports import Export
 from rocketha_spark.filters import EVERYTHING, HIGHEST, LOWEST, Bounds
 from rocketha_spark.options import Options
@@ -22,6 +22,8 @@ from rocketha_spark.text import Bytes, Ints
 BATCH_ROWS = 20_000
 BATCH_BYTES = 4 << 20
 """Of log: what a worker holds at a time, a few times over.  A longer record is a batch of its own."""
+UNPACKED_BYTES = 32 << 20
+"""Of unpacked bodies in one batch; a longer body is a batch of its own."""
 
 PLACE = ("cluster", "broker_name", "broker_id", "replica", "phys_offset", "size", "epoch", "confirmed", "source_file")
 """What is known of a record that is none."""
@@ -44,9 +46,7 @@ def batches(
         behind = int(np.searchsorted(starts, starts[first] + BATCH_BYTES, "right")) - 1
         behind = max(first + 1, min(behind if behind + 1 < len(starts) else len(starts), first + BATCH_ROWS))
         end = int(starts[behind]) if behind < len(starts) else piece.end
-        made = rows.batch(starts[first:behind], end)
-        if made.num_rows:
-            yield made
+        yield from rows.batches(starts[first:behind], end)
         first = behind
 
 
@@ -60,8 +60,8 @@ class _Rows:
     _chain: Chain = attrs.field(factory=Chain)
     _buffer: Bytes = attrs.field(factory=lambda: np.zeros(0, np.uint8))  # columns are copies
 
-    def batch(self, starts: Ints, end: int) -> pa.RecordBatch:
-        """Of records that lie one behind the other."""
+    def batches(self, starts: Ints, end: int) -> Iterator[pa.RecordBatch]:
+        """Of records that lie one behind the other: one, or more where their bodies are much when unpacked."""
         begin = int(starts[0])
         size = end - begin
         if len(self._buffer) < size + PADDING_BYTES:
@@ -82,10 +82,18 @@ class _Rows:
                 kept &= good
         asked = kept & records.sound
         kept[asked] = self._of_topics(records.only(asked), path)
-        columns = self._columns(records.only(kept), path)
-        for name, values in given.items():
-            columns[name] = values.filter(pa.array(kept))
-        return pa.RecordBatch.from_arrays([columns[name] for name in self.names], schema=arrow_schema(self.names))
+        given = {name: values.filter(pa.array(kept)) for name, values in given.items()}
+        left = records.only(kept)
+        if not len(left):
+            return
+        whole = [(0, len(left), dict[int, bytes]())]
+        unpacks = self.options.decompress and "body" in self.names
+        for low, high, bodies in parts(left, path, UNPACKED_BYTES) if unpacks else whole:
+            some = np.zeros(len(left), bool)
+            some[low:high] = True
+            columns = self._columns(left.only(some), path, bodies)
+            columns |= {name: values.slice(low, high - low) for name, values in given.items()}
+            yield pa.RecordBatch.from_arrays([columns[name] for name in self.names], schema=arrow_schema(self.names))
 
     def _look_at_crc(self) -> bool:
         """Exporting has looked; so only if it is asked for again, or some were known to be wrong."""
@@ -125,7 +133,7 @@ class _Rows:
         bounds, kept = self.bounds, np.ones(len(records), bool)
         if not len(records) or (self.options.all_topics and bounds.topics is None and not bounds.queues):
             return kept
-        topics = Columns(self.export, path, records, False).topics.dictionary_encode()
+        topics = Columns(self.export, path, records).topics.dictionary_encode()
         names, codes = topics.dictionary.to_pylist(), topics.indices.to_numpy()
         wanted = [self.options.wants(topic) and (bounds.topics is None or topic in bounds.topics) for topic in names]
         kept &= np.array(wanted, bool)[codes]
@@ -136,13 +144,13 @@ class _Rows:
                 kept &= ~of_queue | ((offsets >= low) & (offsets < high))
         return kept
 
-    def _columns(self, records: Records, path: str) -> dict[str, pa.Array]:
+    def _columns(self, records: Records, path: str, bodies: Mapping[int, bytes]) -> dict[str, pa.Array]:
         """All but digests; of a record that is none only its place."""
         names = [name for name in self.names if name not in ("record_digest", "chain_digest")]
-        whole = Columns(self.export, path, records, self.options.decompress)
+        whole = Columns(self.export, path, records, bodies)
         if records.sound.all():
             return {name: whole.make(name) for name in names}
-        sound = Columns(self.export, path, records.only(records.sound), self.options.decompress)
+        sound = Columns(self.export, path, records.only(records.sound), bodies)
         at = np.cumsum(records.sound) - 1
         take = pa.array(at, mask=~records.sound)
         made = {name: whole.make(name) if name in PLACE else sound.make(name).take(take) for name in names}

@@ -1,11 +1,18 @@
-"""Directories of exports: which there are, what their manifests say, and the bytes that those name."""
+"""Directories of exports: which there are, what their manifests say, and the bytes that those name.
+
+An export may come from elsewhere, and whoever made it may have put a symbolic link in the place of a file: to read a
+file that its reader may read and its maker may not.  So none is followed within it; the directory that the user named
+may be one.
+"""
 
 from __future__ import annotations
 
+import errno
 import glob
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 
 import attrs
 import numpy as np
@@ -13,6 +20,7 @@ import numpy.typing as npt
 
 from rocketha.errors import ConfigError, CorruptStore
 from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Cut, Manifest, Segment, decode
+from rocketha.export.target import local_path
 
 OFFSET_BYTES = 4
 
@@ -40,14 +48,31 @@ class Export:
 
         :raises CorruptStore: the index is shorter than the manifest says.
         """
-        return _starts(self.offsets_path(segment), first, count, segment.base)
+        return self._starts(self.offsets_path(segment), first, count, segment.base)
 
     def read_into(self, target: memoryview, segment: Segment, begin: int) -> None:
         """The bytes from a log offset on, as many as the target has.
 
         :raises CorruptStore: the file is shorter than the manifest says.
         """
-        _read_into(target, self.log_path(segment), begin - segment.base)
+        self._read_into(target, self.log_path(segment), begin - segment.base)
+
+    def _starts(self, path: str, first: int, count: int, base: int) -> npt.NDArray[np.int64]:
+        data = bytearray(count * OFFSET_BYTES)
+        self._read_into(memoryview(data), path, first * OFFSET_BYTES)
+        return np.frombuffer(data, ">u4").astype(np.int64) + base
+
+    def _read_into(self, target: memoryview, path: str, at: int) -> None:
+        done = 0
+        try:
+            with open_within(self.directory, path) as file:
+                while done < len(target):
+                    more = os.preadv(file, [target[done:]], at + done)
+                    if not more:
+                        raise CorruptStore(path, at + done, "ends before what the manifest says")
+                    done += more
+        except OSError as error:
+            raise CorruptStore(path, at, str(error)) from None
 
 
 @attrs.frozen
@@ -71,11 +96,11 @@ class CutExport(Export):
 
     def starts(self, segment: Segment, first: int, count: int) -> npt.NDArray[np.int64]:
         """As of an export."""
-        return _starts(self.offsets_path(segment), self.before[segment.base] + first, count, segment.base)
+        return self._starts(self.offsets_path(segment), self.before[segment.base] + first, count, segment.base)
 
     def read_into(self, target: memoryview, segment: Segment, begin: int) -> None:
         """As of an export."""
-        _read_into(target, self.log_path(segment), begin - self.cut.begin)
+        self._read_into(target, self.log_path(segment), begin - self.cut.begin)
 
 
 def cuts_of(export: Export) -> Iterator[Export]:
@@ -94,23 +119,44 @@ def cuts_of(export: Export) -> Iterator[Export]:
         yield CutExport(export.directory, manifest, attrs.evolve(cut, segments=(), epochs=()), before)
 
 
-def _starts(path: str, first: int, count: int, base: int) -> npt.NDArray[np.int64]:
-    data = bytearray(count * OFFSET_BYTES)
-    _read_into(memoryview(data), path, first * OFFSET_BYTES)
-    return np.frombuffer(data, ">u4").astype(np.int64) + base
+@contextmanager
+def open_within(directory: str, path: str) -> Iterator[int]:
+    """A descriptor of a file in an export, for reading.
+
+    :param path: begins with the directory.
+    :raises CorruptStore: a symbolic link stands there, or on the way.
+    :raises OSError: it cannot be opened.
+    """
+    *folders, name = path.removeprefix(f"{directory}/").split("/")
+    flags = os.O_RDONLY | os.O_CLOEXEC
+    with ExitStack() as opened_ones:
+        try:
+            at = os.open(directory, flags | os.O_DIRECTORY)
+            opened_ones.callback(os.close, at)
+            for folder in folders:
+                at = os.open(folder, flags | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+                opened_ones.callback(os.close, at)
+            file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise CorruptStore(path, 0, "a symbolic link, or behind one: none is followed in an export") from None
+            raise
+        opened_ones.callback(os.close, file)
+        yield file
 
 
-def _read_into(target: memoryview, path: str, at: int) -> None:
-    done = 0
-    try:
-        with open(path, "rb") as file:
-            while done < len(target):
-                more = os.preadv(file.fileno(), [target[done:]], at + done)
-                if not more:
-                    raise CorruptStore(path, at + done, "ends before what the manifest says")
-                done += more
-    except OSError as error:
-        raise CorruptStore(path, at, str(error)) from None
+def read_within(directory: str, name: str, bytes_max: int) -> bytes:
+    """A small file of an export.
+
+    :raises CorruptStore: it is too long, or a symbolic link.
+    :raises OSError: it cannot be read.
+    """
+    path = f"{directory}/{name}"
+    with open_within(directory, path) as file, open(file, "rb", closefd=False) as data:
+        found = data.read(bytes_max + 1)
+    if len(found) > bytes_max:
+        raise CorruptStore(path, bytes_max, "too long")
+    return found
 
 
 def opened(path: str, replica: str = "all") -> tuple[Export, ...]:
@@ -118,10 +164,10 @@ def opened(path: str, replica: str = "all") -> tuple[Export, ...]:
 
     :param path: a directory with a manifest, or a glob of such directories.
     :param replica: which of them: ``all``, ``master`` (broker id 0), another broker id, or a replica's name.
-    :raises ConfigError: there is none, or two are of one replica.
+    :raises ConfigError: there is none, two are of one replica, or it is on another kind of storage.
     :raises CorruptStore: a manifest is none.
     """
-    path = path.removeprefix("file://").removeprefix("file:")
+    path = local_path(path)
     directories = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.isdir(path) else [path]
     found = [_open(os.path.abspath(each)) for each in directories if os.path.isdir(each)]
     if not found:
@@ -145,12 +191,8 @@ def _chosen(exports: Sequence[Export], replica: str) -> tuple[Export, ...]:
 
 
 def _open(directory: str) -> Export:
-    path = f"{directory}/{NAME}"
     try:
-        with open(path, "rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
+        data = read_within(directory, NAME, FILE_BYTES_MAX)
     except FileNotFoundError:
         raise ConfigError(f"{directory} is no export: it has no {NAME}") from None
-    if len(data) > FILE_BYTES_MAX:
-        raise CorruptStore(path, FILE_BYTES_MAX, "too long")
-    return Export(directory, decode(data, path))
+    return Export(directory, decode(data, f"{directory}/{NAME}"))

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from rocketha.errors import CorruptStore, RemoteProtocolError
-from rocketha_spark.exports import Export, opened
+from rocketha_spark.exports import Export, opened, read_within
 from rocketha_spark.options import parse
 from rocketha_spark.read import queued, read
 
@@ -142,8 +142,8 @@ def consumer_offsets(export: Export) -> Iterator[tuple[str, str, str, int, int]]
         return
     path = f"{export.directory}/{CONSUMER_OFFSETS}"
     try:
-        with open(path, "rb") as file:
-            table = json_dialect.loads(file.read(), json_dialect.FILE_BYTES_MAX)["offsetTable"]
+        data = read_within(export.directory, CONSUMER_OFFSETS, json_dialect.FILE_BYTES_MAX)
+        table = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)["offsetTable"]
         for key, queues in table.items():
             topic, at, group = key.partition("@")
             if not at:

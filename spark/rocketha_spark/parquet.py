@@ -18,7 +18,7 @@ from pyspark.sql import functions as sql
 
 from rocketha.errors import ConfigError
 from rocketha_spark.read import read
-from rocketha_spark.schema import ddl
+from rocketha_spark.schema import ARROW_TYPES, ddl
 
 HOUR = ("replica", "dt", "hour")
 """How the files are partitioned."""
@@ -30,7 +30,7 @@ def to_parquet(spark: SparkSession, path: str, target: str, **options: str) -> D
     :param path: of one or more exports.
     :param target: a directory, on any file system that Spark writes to; always with the same options.
     :param options: the table's.
-    :raises ConfigError: what is not confirmed was asked for.
+    :raises ConfigError: what is not confirmed was asked for, or the target has Parquet files of something else.
     """
     for name, value in options.items():
         if name.lower() == "onlyconfirmed" and value.lower() != "true":
@@ -38,6 +38,7 @@ def to_parquet(spark: SparkSession, path: str, target: str, **options: str) -> D
         if name.lower() == "cuts" and value.lower() != "false":
             raise ConfigError("to_parquet writes what stands in the log, not its cuts")
     names = [name for name in read(spark, path).columns if name != "chain_digest"]
+    _refuse_foreign(spark, target)
     stale = _stale(read(spark, path, (*HOUR, "phys_offset"), **options), _written(spark, target))
     if stale:
         hours = spark.createDataFrame(stale, "replica string, dt date, hour int")
@@ -46,6 +47,18 @@ def to_parquet(spark: SparkSession, path: str, target: str, **options: str) -> D
         fresh = rows.join(sql.broadcast(hours).alias("hours"), same, "left_semi")
         fresh.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*HOUR).parquet(target)
     return spark.read.schema(ddl(names)).parquet(target)
+
+
+def _refuse_foreign(spark: SparkSession, target: str) -> None:
+    """Hours of another table would be written over."""
+    try:
+        there = set(spark.read.parquet(target).columns)
+    except AnalysisException as error:
+        if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):  # nothing is there
+            return
+        raise
+    if not {*HOUR, "phys_offset"} <= there or there - set(ARROW_TYPES):
+        raise ConfigError(f"{target} has Parquet files of another table; nothing was changed")
 
 
 def _written(spark: SparkSession, target: str) -> DataFrame | None:

@@ -30,6 +30,7 @@ from pyspark.sql import functions as sql
 
 from rocketha.errors import ConfigError
 from rocketha.export.manifest import Segment
+from rocketha.store.posix_disk import private_dirs, private_file
 from rocketha_spark.exports import Export, opened
 from rocketha_spark.options import Options, parse
 from rocketha_spark.plan import bounds_of, chosen, limit
@@ -46,6 +47,8 @@ COLUMNS = (
 )  # fmt: skip
 """In the files."""
 OF_THE_EXPORT = ("cluster", "broker_name", "broker_id", "replica")
+_OURS = re.compile("[0-9]{20}-[0-9a-f]{16}")
+"""Names of directories that were projections of segments; what else stands there is somebody else's."""
 WITHIN = (*COLUMNS, *OF_THE_EXPORT, "confirmed")
 """What a query may ask for that a projection answers."""
 
@@ -76,8 +79,8 @@ def _project(spark: SparkSession, export: Export) -> int:
             _write(spark, export, segment, directory)
             written += 1
     for directory in glob.glob(f"{glob.escape(export.directory)}/{DIRECTORY}/*"):
-        if directory not in wanted:
-            shutil.rmtree(directory, ignore_errors=True)
+        if directory not in wanted and _OURS.fullmatch(os.path.basename(directory)):
+            shutil.rmtree(directory, ignore_errors=True)  # which follows no link
     return written
 
 
@@ -89,6 +92,9 @@ def _write(spark: SparkSession, export: Export, segment: Segment, directory: str
     }
     rows = load(spark, glob.escape(export.directory), COLUMNS, options)
     fresh = f"{os.path.dirname(directory)}/.fresh"
+    for each in (fresh, directory):
+        if os.path.islink(each):
+            raise ConfigError(f"{each} is a symbolic link, which no projection has")
     rows.write.mode("overwrite").parquet(f"file://{fresh}")
     shutil.rmtree(directory, ignore_errors=True)
     os.rename(fresh, directory)
@@ -98,11 +104,13 @@ def _write(spark: SparkSession, export: Export, segment: Segment, directory: str
 def _locked(export: Export) -> Iterator[None]:
     """One run at a time writes an export's projection: Spark would mix the files of two.
 
-    :raises ConfigError: another one does.
+    :raises ConfigError: another one does, or its directory is a symbolic link.
     """
     path = f"{export.directory}/{DIRECTORY}"
-    os.makedirs(path, exist_ok=True)
-    with open(f"{path}/.lock", "ab") as file:
+    if os.path.islink(path) or os.path.islink(f"{path}/.lock"):
+        raise ConfigError(f"{path}, or its .lock, is a symbolic link, which no projection has")
+    private_dirs(path)
+    with open(f"{path}/.lock", "ab", opener=private_file) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -208,7 +216,12 @@ def _range(low: int, high: int) -> dict[str, str]:
 
 
 def _whole(directory: str) -> bool:
-    return os.path.exists(f"{directory}/_SUCCESS")
+    """Spark has written all of it, and no symbolic link leads anywhere else."""
+    if os.path.islink(os.path.dirname(directory)) or os.path.islink(directory) or not os.path.isdir(directory):
+        return False
+    with os.scandir(directory) as entries:
+        found = {each.name: each.is_file(follow_symlinks=False) for each in entries}
+    return "_SUCCESS" in found and all(found.values())
 
 
 def _directory(export: Export, segment: Segment) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from jinja2 import Environment, PackageLoader
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 
+from rocketha.export.target import local_path
 from rocketha_spark import drawings
 from rocketha_spark.audits import AUDITS, audit
 from rocketha_spark.exports import Export, opened
@@ -60,7 +62,9 @@ def write_report(spark: SparkSession, path: str, target: str, **options: str) ->
 
     :param path: of one or more exports.
     :raises OSError: the page cannot be written.
+    :raises ConfigError: there is no export, or the page would be on another kind of storage.
     """
+    target = local_path(target)
     exports = opened(path, parse({"path": path, **options}).replica)
     indexed = all(cut.segments for export in exports for cut in export.manifest.cuts)
     names = [name for name in AUDITS if name != "unclean" or indexed]  # an earlier exporter's cuts are no table
@@ -70,10 +74,15 @@ def write_report(spark: SparkSession, path: str, target: str, **options: str) ->
     page = environment.get_template("report.html.jinja").render(
         exports=[each.manifest for each in exports], verdicts=verdicts, charts=charts, time=_time
     )
-    fresh = f"{target}.tmp"
-    with open(fresh, "w", encoding="utf-8") as file:
-        file.write(page)
-    os.replace(fresh, target)
+    folder, name = os.path.split(os.path.abspath(target))
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix=f".{name}.", dir=folder, delete=False) as file:
+        try:
+            file.write(page)
+            file.flush()
+            os.replace(file.name, target)
+        except BaseException:
+            os.unlink(file.name)
+            raise
     return verdicts
 
 
