@@ -18,7 +18,6 @@ import difflib
 import ipaddress
 import os
 import socket
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -35,6 +34,7 @@ from rocketha.services.config.roles import complete_replication
 from rocketha.services.config.rules import fit_broker
 from rocketha.services.config.settings import Key, Section, Value, clip, show
 from rocketha.services.config.unsupported import IGNORED, REFUSED
+from rocketha.services.process.secret_file import refuse_readable
 
 __all__ = [
     "BrokerConfig", "ControllerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "ReplicationConfig",
@@ -157,7 +157,8 @@ def load_controller(
         config.bind_address = ""  # it was the name server's: this one listens where the others look for it
     complete_controller(config, texts.keys(), name, warnings)
     if config.raft_secret_file:
-        config.raft_secret = check_secret(config.raft_secret_file, read_secret(config.raft_secret_file))
+        refuse_readable(config.raft_secret_file)
+        config.raft_secret = check_secret(config.raft_secret_file, read_file(config.raft_secret_file))
     return Loaded(config, tuple(warnings))
 
 
@@ -182,27 +183,6 @@ def read_file(path: str) -> bytes:
             return file.read(properties_file.FILE_BYTES_MAX + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def read_secret(path: str) -> bytes:
-    """The bytes of a file with a secret, which nobody else may read; as PostgreSQL has it for keys of TLS.
-
-    :raises ConfigError: it cannot be read, or others can: then it is no secret.
-    """
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    mode, own = stat.S_IMODE(found.st_mode), os.geteuid()
-    if found.st_uid not in (own, 0):
-        raise ConfigError(f"{path}: a secret of user {found.st_uid}, and neither of user {own} nor of root")
-    allowed = 0o700 if found.st_uid == own else 0o740  # root may share its files with the group of a service
-    if mode & ~allowed & 0o777:
-        raise ConfigError(
-            f"{path}: others can read or write this secret (mode {mode:04o}); chmod {allowed & 0o640:04o} it, and"
-            " replace the secret where somebody may have read it"
-        )
-    return read_file(path)
 
 
 def _collect(

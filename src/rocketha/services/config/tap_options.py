@@ -14,6 +14,7 @@ from twisted.python import usage
 
 from rocketha.errors import ConfigError
 from rocketha.services.config import loading
+from rocketha.services.process.secret_file import refuse_readable_key
 from rocketha.services.process.status import check_status_options
 
 
@@ -87,5 +88,6 @@ def _check_endpoint(description: str) -> None:
     """Whether an endpoint string can be understood; nothing is opened."""
     try:
         serverFromString(MemoryReactor(), description)
+        refuse_readable_key(description)
     except Exception as problem:
         raise usage.UsageError(f"--listen {description}: {problem}") from None

@@ -24,6 +24,7 @@ from rocketha.observe.http import Check, StatusFactory
 from rocketha.observe.logging import LEVELS, emit, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.protocols.endpoints import split_address
+from rocketha.services.process.secret_file import refuse_readable_key
 
 STATUS_PARAMETERS = [
     ["http", None, None, "Port (on 127.0.0.1), HOST:PORT or endpoint string of /metrics, /healthz, /readyz."],
@@ -66,6 +67,7 @@ def status_endpoint(text: str) -> str:
         serverFromString(MemoryReactor(), description)
     except Exception as problem:
         raise ConfigError(f"not an endpoint: {problem}") from None
+    refuse_readable_key(description)
     return description
 
 
