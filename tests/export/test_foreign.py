@@ -131,7 +131,7 @@ class KindsTests(Case):
         yield "a hidden file", lambda: self.directory(__profile=b"mine")
         yield "a lock", lambda: self.directory(lock=b"lock")
         yield "an unfinished manifest among others", lambda: self.directory(manifest__json__tmp=b"{", a=b"")
-        for name in ("commitlog", "offsets", "cuts", "config", "dledger", "lost+found", ".snapshot", ".git", "s3:"):
+        for name in ("commitlog", "offsets", "cuts", "config", "dledger", ".lost+found", ".git", "s3:"):
             yield f"an empty {name}", lambda name=name: self.with_folder(name)  # type: ignore[misc]
         yield "another broker's store", lambda: self.made(self.target, 40).root
         yield "another store of DLedger", lambda: self.made(self.target, 40, LedgerStore).root
@@ -194,8 +194,8 @@ class KindsTests(Case):
                 self.assertIn(str(target.name), err)
 
     def test_what_is_right(self) -> None:
-        """Nothing there, an empty directory, and what a run left that was killed before its first manifest."""
-        for number, leave in enumerate((None, (), (f"{NAME}.tmp",))):
+        """Nothing there, an empty directory, a new file system, what a run left that had no manifest yet."""
+        for number, leave in enumerate((None, (), (f"{NAME}.tmp",), ("lost+found",))):
             target = self.folder / f"out-{number}"
             if leave is not None:
                 target.mkdir()
