@@ -46,6 +46,7 @@ class ArchiveTests(Case):
         code, _, _ = run("pyfiles", self.target)
         self.assertEqual((code, self.target.read_bytes()), (0, first))
         self.assertEqual(os.listdir(self.folder), ["rocketha.zip"])
+        self.assertEqual(self.target.stat().st_mode & 0o777, 0o644)  # another user may submit the job
         with zipfile.ZipFile(self.target) as archive:
             infos = archive.infolist()
         self.assertEqual([each.filename for each in infos], sorted(each.filename for each in infos))

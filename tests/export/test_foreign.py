@@ -129,7 +129,7 @@ class KindsTests(Case):
         yield "a text", lambda: self.directory(notes__txt=b"mine")
         yield "an empty file in it", lambda: self.directory(empty=b"")
         yield "a hidden file", lambda: self.directory(__profile=b"mine")
-        yield "a lock", lambda: self.directory(lock=b"lock")
+        yield "a lock among others", lambda: self.directory(lock=b"lock", abort=b"17")
         yield "an unfinished manifest among others", lambda: self.directory(manifest__json__tmp=b"{", a=b"")
         for name in ("commitlog", "offsets", "cuts", "config", "dledger", ".lost+found", ".git", "s3:"):
             yield f"an empty {name}", lambda name=name: self.with_folder(name)  # type: ignore[misc]
@@ -195,7 +195,7 @@ class KindsTests(Case):
 
     def test_what_is_right(self) -> None:
         """Nothing there, an empty directory, a new file system, what a run left that had no manifest yet."""
-        for number, leave in enumerate((None, (), (f"{NAME}.tmp",), ("lost+found",))):
+        for number, leave in enumerate((None, (), ("lock", f"{NAME}.tmp"), ("lost+found",))):
             target = self.folder / f"out-{number}"
             if leave is not None:
                 target.mkdir()

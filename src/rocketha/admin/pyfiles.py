@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     files = gathered()
     data = zipped(files)
     atomic_file.save(PosixDisk(), target, data, backup=False)
+    os.chmod(target, 0o644)  # no secret: another user may submit the job
     print(f"{target}: {len(files)} files, {len(data)} bytes")
     return 0
 

@@ -49,7 +49,7 @@ from rocketha.export.manifest import (
 )
 from rocketha.export.scan import END_OF_FILE_BYTES, Tally
 from rocketha.export.source import SMALL_FILES, Identity, Source
-from rocketha.export.target import refuse_foreign
+from rocketha.export.target import LOCK, refuse_foreign
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk, File
 
@@ -114,14 +114,14 @@ class Exporter:
         :raises DiskFailure: of either side.
         """
         refuse_foreign(self._target, self._directory, (self._source.root, *self._source.logs))
-        manifest = self._load(identity, replica)
-        if not self._target.exists(f"{self._directory}/{NAME}"):
-            atomic_file.make_dirs(self._target, self._directory)
-            self._save(manifest)
-        self._refuse_links((NAME, "lock"))
-        lock = self._target.lock(f"{self._directory}/lock")
+        self._load(identity, replica)
+        self._refuse_links((NAME, LOCK))
+        atomic_file.make_dirs(self._target, self._directory)
+        lock = self._target.lock(f"{self._directory}/{LOCK}")
         try:
-            manifest = self.manifest = self._load(identity, replica)
+            manifest = self.manifest = self._load(identity, replica)  # another run may have ended just now
+            if not self._target.exists(f"{self._directory}/{NAME}"):
+                self._save(manifest)
             self._look_at_files(manifest)
             for _ in range(ROUNDS_MAX):
                 self._rejoin()
