@@ -143,18 +143,22 @@ class WriterTests(Case):
         self.addCleanup(writer.stdin.close)
         logs = root / "commitlog"
         wait_until("a record", lambda: logs.is_dir() and list(logs.iterdir()), 30, lambda: writer.poll() is None)
-        seen = grew = number = 0
-        for _ in range(EXPORTS):
+        seen = grew = exports = number = 0
+        late_s = time.monotonic() + 60 + EXPORTS
+        while grew < EXPORTS:  # a busy machine may not let the writer write for a while
+            self.assertLess(time.monotonic(), late_s)
+            self.assertIsNone(writer.poll())
             manifest = self.export(root)
             self.assertEqual(manifest.cuts, ())
+            exports += 1
             grew += manifest.end > seen
             for record in self.records(manifest, seen):
                 self.assertEqual(dict(properties.parse(record.properties))["LAST"], str(number))
                 number += 1
             seen = manifest.end
         if SOAK:
-            say(f"{EXPORTS} exports beside a writer: {grew} grew, {number} records in {seen} bytes, 0 cuts")
-        self.assertGreater(grew, EXPORTS // 2)
+            say(f"{exports} exports beside a writer: {grew} grew, {number} records in {seen} bytes, 0 cuts")
+        self.assertGreaterEqual(number, EXPORTS)
 
     def export(self, root: Path) -> Manifest:
         exporter = Exporter(found(ReadingDisk(), str(root)), PosixDisk(), str(self.out), lambda: 1)
