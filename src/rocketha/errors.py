@@ -7,6 +7,8 @@ person needs).
 
 from __future__ import annotations
 
+from enum import Enum
+
 
 class RockethaError(Exception):
     """The root: anything rocketha raises on purpose."""
@@ -27,6 +29,20 @@ class RequestRefused(RockethaError):
         super().__init__(f"{remark} (code {code})")
         self.code = code
         self.remark = remark
+
+
+class Ignored(Enum):
+    """Why a part of a request was left out while the rest of it was served: nothing is raised and nothing answered.
+
+    Whoever leaves it out says so: a broker's handler with ``connection.ignored(command, reason, what)``, the
+    nameserver's with a :class:`~rocketha.namesrv.effects.RowIgnored`.  The values are labels of a metric: few, fixed.
+    """
+
+    WRONG_TYPE = "wrong_type"
+    NO_NAME = "no_name"
+    BAD_VALUE = "bad_value"
+    TOO_MANY = "too_many"
+    NOT_ALLOWED = "not_allowed"
 
 
 class ConfigError(RockethaError):

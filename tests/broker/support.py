@@ -13,7 +13,7 @@ from rocketha.broker.effects import Effect
 from rocketha.broker.requests import request_table
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
-from rocketha.errors import RequestRefused
+from rocketha.errors import Ignored, RequestRefused
 from rocketha.store.deleted_topics import DeletedTopics, LastRecord
 from rocketha.wire import json_dialect
 from rocketha.wire.json_dialect import ObjectKeyed
@@ -95,6 +95,10 @@ class Client:
     id: int = 1
     peer: str = "192.0.2.1:5000"
     version: int | None = 513
+    left_out: list[tuple[int, Ignored, str]] = attrs.field(factory=list, eq=False, repr=False)
+
+    def ignored(self, command: Command, reason: Ignored, what: str) -> None:
+        self.left_out.append((command.code, reason, what))
 
 
 class Broker:

@@ -11,7 +11,7 @@ from rocketha.broker import request
 from rocketha.broker.effects import NotifyClient, RegisterTopics, SaveConfig
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.state import BrokerRules
-from rocketha.errors import RemoteProtocolError
+from rocketha.errors import Ignored, RemoteProtocolError
 from rocketha.wire import json_dialect
 from tests.broker.support import DATA, RECORD_SIZE, Broker, Client, heartbeat, subscription, topic_fields
 
@@ -85,10 +85,12 @@ class HeartbeatTests(unittest.TestCase):
 
     def test_a_group_that_may_not_be_made_is_passed_over(self) -> None:
         """autoCreateSubscriptionGroup=false, and names that are none: no error, no member (as in Java)."""
+        client = Client()
         self.broker.state.rules.auto_create_group = False
-        self.beat(A, heartbeat("a", {"G": [subscription("T")]}, ("P",)))
+        self.beat(client, heartbeat("a", {"G": [subscription("T")]}, ("P",)))
         self.broker.state.rules.auto_create_group = True
-        self.beat(A, heartbeat("a", {"../G": [subscription("T")]}))
+        self.beat(client, heartbeat("a", {"../G": [subscription("T")]}))
+        self.assertEqual([each[:2] for each in client.left_out], [(HEART_BEAT, Ignored.NOT_ALLOWED)] * 2)
         self.assertEqual(self.broker.state.clients.consumers, {})
         self.assertIn("P", self.broker.state.clients.producers)
 
@@ -120,8 +122,10 @@ class HeartbeatTests(unittest.TestCase):
         self.broker.state.rules.reject_pull_consumer = True
         body = heartbeat("a", {"G": []})
         body["consumerDataSet"][0]["consumeType"] = "CONSUME_ACTIVELY"
-        self.beat(A, body)
+        client = Client()
+        self.beat(client, body)
         self.assertEqual(self.broker.state.clients.consumers, {})
+        self.assertEqual([each[:2] for each in client.left_out], [(HEART_BEAT, Ignored.NOT_ALLOWED)])
 
     def test_a_slave_takes_members_and_changes_no_table(self) -> None:
         """facts 5: a slave must accept 34; its tables come from the master."""

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from rocketha.broker import metadata_waits
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.metadata_waits import OURS_MS, STRANGER_MS, MetadataWaits, Versions, WaitingAnswer
-from rocketha.wire.remoting import Answer
+from rocketha.wire.remoting import Answer, Command
 
 BOUND_MS = 1000
 
@@ -21,7 +21,7 @@ def version(topics: int, groups: int = 0, epoch: int = 7) -> Versions:
 
 
 def waiting(versions: Versions, now_ms: int, opaque: int = 0, connection: object = None) -> WaitingAnswer:
-    return WaitingAnswer(versions, now_ms + BOUND_MS, connection, opaque, Answer())
+    return WaitingAnswer(versions, now_ms + BOUND_MS, connection, Command(17, opaque=opaque), Answer())
 
 
 class WaitsTests(unittest.TestCase):
@@ -33,7 +33,7 @@ class WaitsTests(unittest.TestCase):
             self.waits.has(member, version(1), 0)
 
     def released(self, now_ms: int) -> list[tuple[int, tuple[int, ...]]]:
-        return [(each.waiting.opaque, each.lacking) for each in self.waits.released(now_ms)]
+        return [(each.waiting.command.opaque, each.lacking) for each in self.waits.released(now_ms)]
 
     def test_until_the_last_has_it(self) -> None:
         """Any of them may be the next master."""
@@ -134,7 +134,7 @@ class WaitsTests(unittest.TestCase):
     def test_the_end_of_a_term(self) -> None:
         """Whoever waits must be told that nobody knows."""
         self.waits.add(waiting(version(2), 10, 1))
-        self.assertEqual([each.opaque for each in self.waits.end()], [1])
+        self.assertEqual([each.command.opaque for each in self.waits.end()], [1])
         self.assertEqual(self.waits.lacking(version(2), 10), ())
         self.assertIsNone(self.waits.next_deadline_ms())
 
@@ -224,7 +224,7 @@ class WaitsMachine(RuleBasedStateMachine):
             wanted.append((counter, lacking))
         for counter, _ in wanted:
             del self.open[counter]
-        self_released = [(each.waiting.opaque, each.lacking) for each in self.waits.released(self.now_ms)]
+        self_released = [(each.waiting.command.opaque, each.lacking) for each in self.waits.released(self.now_ms)]
         assert self_released == wanted, (self_released, wanted)
         assert len(self.waits) == len(self.open)
 

@@ -32,7 +32,8 @@ class ProxiedRequestTests(unittest.TestCase):
         fields = {"consumerGroup": "G", "clientId": "c1", "jstackEnable": "true"}
         call = self.call(RUNNING_INFO, fields)
         self.assertEqual((call.targets, call.code, call.fields), (((1, "c1"),), RUNNING_INFO, fields))
-        self.assertEqual((call.answer_to, call.timeout_ms), ((ADMIN.id, 7), 10_000))
+        asker, asked = call.answer_to
+        self.assertEqual((asker, asked.code, asked.opaque, call.timeout_ms), (ADMIN.id, RUNNING_INFO, 7, 10_000))
 
     def test_nobody_there(self) -> None:
         """Unknown group, unknown client, and clients too old to know the request."""

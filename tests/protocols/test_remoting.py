@@ -17,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.errors import RequestRefused
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
-from rocketha.protocols.remoting import COMPLAINTS_MAX, RemotingFactory, RemotingProtocol
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.services.config import views
 from rocketha.services.config.loading import load_broker
 from rocketha.wire.framing import FrameBuffer
@@ -96,6 +96,12 @@ class RemotingCase(SynchronousTestCase):
         protocol.makeConnection(transport)
         return protocol, transport
 
+    def said(self) -> list[dict[str, Any]]:
+        """The events of refusals that are logged from now on."""
+        found: list[dict[str, Any]] = []
+        self.factory.refusals.log = type("Log", (), {"warn": lambda _, text, **values: found.append(values)})()
+        return found
+
     def advance(self, seconds: int) -> None:
         for _ in range(seconds):
             self.clock.advance(1)
@@ -133,7 +139,7 @@ class TurnTests(RemotingCase):
         self.assertEqual(codes[3], (1, "ZeroDivisionError: our mistake"))
         self.assertNotIn(1, codes)
         connection, command = self.service.later[0]
-        connection.answer(command.opaque, Answer(0, None, None, b"late"))
+        connection.answer(command, Answer(0, None, None, b"late"))
         self.assertEqual(frames_of(transport.value())[-1].body, b"late")
         self.assertFalse(transport.disconnecting)
 
@@ -151,7 +157,7 @@ class TurnTests(RemotingCase):
 
         def wake(connection: RemotingProtocol, command: Command) -> Answer | None:
             for other, held in self.service.later:
-                other.answer(held.opaque, Answer())
+                other.answer(held, Answer())
             return original(connection, command)
 
         self.service.request = wake  # type: ignore[method-assign]
@@ -192,13 +198,12 @@ class HostileTests(RemotingCase):
 
     def test_complaints_are_counted_not_all_logged(self) -> None:
         """A peer that opens and breaks connections as fast as it can fills a counter, not the log."""
-        said: list[str] = []
-        self.factory.log = type("Log", (), {"warn": lambda _, text, **values: said.append(text)})()
+        said = self.said()
         for _ in range(1000):
             self.assert_closed(b"\x00\x00\x00\x00")
-        self.assertEqual((len(said), self.factory.refused), (COMPLAINTS_MAX, 1000))
-        self.advance(1)
-        self.assertEqual(said[-1], "{count} more complaints in this second")
+        self.assertEqual((len(said), self.factory.refusals.ended), (1, {"bad_frame": 1000}))
+        self.advance(60)
+        self.assertEqual([(each["reason"], each["more"]) for each in said], [("bad_frame", 0), ("bad_frame", 998)])
 
     def test_an_answer_to_nothing_is_dropped(self) -> None:
         """A response whose opaque nobody waits for is no request and no error (facts: remoting 4)."""
@@ -290,14 +295,14 @@ class LimitTests(RemotingCase):
         first, transport = self.connect(port=1)
         for port in range(2, 6):
             self.connect(port=port)
-        said: list[str] = []
-        self.factory.log = type("Log", (), {"warn": lambda _, text, **values: said.append(values["peer"])})()  # type: ignore[assignment]
+        said = self.said()
         newcomer, its = self.speaker(port=6)
-        self.assertEqual((transport.aborted, its.aborted, self.factory.refused), (True, False, 1))
+        ended = self.factory.refusals.ended
+        self.assertEqual((transport.aborted, its.aborted, ended), (True, False, {"lost_place": 1}))
         first.connectionLost()
         self.assertEqual(self.service.events.count(("disconnected", "127.0.0.1:1")), 1)
         self.connect(port=7)
-        self.assertEqual((self.factory.refused, said), (2, ["127.0.0.1:1"]))
+        self.assertEqual((ended, [each["peer"] for each in said]), ({"lost_place": 2}, ["127.0.0.1:1"]))
         self.assertEqual([c.opaque for c in frames_of(its.value())], [1])
         self.assertFalse(newcomer.closed)
 

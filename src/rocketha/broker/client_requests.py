@@ -17,6 +17,7 @@ from rocketha.broker.queue_locks import parse_lock_request
 from rocketha.broker.request import EMPTY_HEADER, OK, RepeatedBodies, Responder, read_body
 from rocketha.broker.state import BrokerState
 from rocketha.broker.subscription import SubscriptionData
+from rocketha.errors import Ignored
 from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
@@ -50,9 +51,11 @@ class ClientRequests:
         changed = beat.fingerprint == 0
         for data in beat.consumers:
             if data.consume_type == ACTIVELY and self._state.rules.reject_pull_consumer:
+                connection.ignored(command, Ignored.NOT_ALLOWED, f"group {data.group} pulls, which is switched off")
                 continue
             changed = self._fingerprint_differs(beat, data) or changed
-            self._register_consumer(self._member(connection, command, beat, now_ms), data, beat, now_ms)
+            if not self._register_consumer(self._member(connection, command, beat, now_ms), data, beat, now_ms):
+                connection.ignored(command, Ignored.NOT_ALLOWED, f"there is no group {data.group}, nor is it made")
         for group in beat.producer_groups:
             self._state.clients.register_producer(group, self._member(connection, command, beat, now_ms))
         return _SUB_CHANGED if changed else _SUB_KNOWN
@@ -78,7 +81,8 @@ class ClientRequests:
             return True
         return group.fingerprint is not None and group.fingerprint != beat.fingerprint
 
-    def _register_consumer(self, member: Member, data: ConsumerData, beat: Heartbeat, now_ms: int) -> None:
+    def _register_consumer(self, member: Member, data: ConsumerData, beat: Heartbeat, now_ms: int) -> bool:
+        """False where there is no such group, and none is made."""
         state = self._state
         with_sub = not (beat.without_sub and beat.fingerprint != 0)
         if state.is_slave:  # tables come from the master; the members still count here, for their pulls
@@ -86,7 +90,7 @@ class ClientRequests:
         else:
             found = state.find_group(data.group, now_ms)
             if found is None:
-                return
+                return False
             config = found
             ordered = any(map(state.topics.is_order, self._topics_of(data, with_sub)))
             unit_flag = UNIT_SUB_FLAG if data.unit_mode else 0
@@ -95,6 +99,7 @@ class ClientRequests:
         changed = state.clients.register_consumer(member, data, beat.fingerprint, with_sub)
         if changed and config.notify_consumer_ids_changed_enable:
             state.notify(state.clients.change(state.clients.consumers[data.group]))
+        return True
 
     def _topics_of(self, data: ConsumerData, with_sub: bool) -> list[str]:
         """Topics of a group's heartbeat, or those known when it left them out (Java then takes none, and forgets that

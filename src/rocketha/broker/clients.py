@@ -13,16 +13,20 @@ Java: ``ConsumerManager``, ``ConsumerGroupInfo``, ``ProducerManager``, ``Default
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import attrs
 
 from rocketha.broker.heartbeat import BROADCASTING, ConsumerData
 from rocketha.broker.subscription import SubscriptionData
+from rocketha.errors import Ignored
+from rocketha.wire.remoting import Command
 
 EXPIRY_MS = 120_000
 """Silence after which a member is dropped (channelExpiredTimeout)."""
+SHOWN_MAX = 256
+"""Characters of an expression that a list of clients shows."""
 
 
 class Peer(Protocol):
@@ -39,6 +43,12 @@ class Peer(Protocol):
     @property
     def version(self) -> int | None:
         """MQVersion ordinal the peer last sent."""
+
+    def ignored(self, command: Command, reason: Ignored, what: str) -> None:
+        """A part of this request is left out and the rest of it served: counted and logged, see :class:`Ignored`.
+
+        :param what: what was left out, and what is wrong with it, for a person.
+        """
 
 
 @attrs.define(slots=True)
@@ -227,6 +237,39 @@ class Clients:
         if found is None:
             return None
         return next((member for member in found.members.values() if member.client_id == client_id), None)
+
+    def client_id(self, connection_id: int) -> str | None:
+        """What the heartbeats of a connection call its client; None without groups."""
+        member = next(self._members_of(connection_id), None)
+        return None if member is None else member.client_id
+
+    def purpose(self, connection_id: int) -> dict[str, Any]:
+        """What a connection is for, in JSON: its client, what it produces for and what it consumes."""
+        memberships = self._memberships.get(connection_id) or _Memberships()
+        groups = [self.consumers[name] for name in sorted(memberships.consumer_groups)]
+        return {
+            "clientIds": sorted({member.client_id for member in self._members_of(connection_id)}),
+            "producerGroups": sorted(memberships.producer_groups),
+            "consumerGroups": [
+                {
+                    "group": group.name,
+                    "consumeType": group.consume_type,
+                    "messageModel": group.message_model,
+                    "subscriptions": {
+                        topic: found.sub_string[:SHOWN_MAX] for topic, found in sorted(group.subscriptions.items())
+                    },
+                }
+                for group in groups
+            ],
+        }
+
+    def _members_of(self, connection_id: int) -> Iterator[Member]:
+        memberships = self._memberships.get(connection_id)
+        if memberships is not None:
+            for name in sorted(memberships.consumer_groups):
+                yield self.consumers[name].members[connection_id]
+            for name in sorted(memberships.producer_groups):
+                yield self.producers[name][connection_id]
 
     def _leave_consumers(self, group: ConsumerGroup, connection_id: int) -> None:
         if group.members.pop(connection_id, None) is not None:

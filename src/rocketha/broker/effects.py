@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import attrs
 
-from rocketha.wire.remoting import Answer
+from rocketha.wire.remoting import Answer, Command
 
 ConfigFile = Literal["topics", "groups", "offsets", "deleted"]
 
@@ -79,8 +79,8 @@ class Combine(Protocol):
 class CallClients:
     """Send a two-way request to every target ``(connection_id, client_id)``; then answer the one who asked.
 
-    The handler returned ``None``: the answer goes to ``answer_to`` ``(connection_id, opaque)`` once all replies,
-    timeouts and lost connections are in.
+    The handler returned ``None``: the answer goes to ``answer_to`` ``(connection_id, the request's head)`` once all
+    replies, timeouts and lost connections are in.
     """
 
     targets: tuple[tuple[int, str], ...]
@@ -88,7 +88,7 @@ class CallClients:
     fields: Mapping[str, str]
     body: bytes
     timeout_ms: int
-    answer_to: tuple[int, int]
+    answer_to: tuple[int, Command]
     combine: Combine
 
 

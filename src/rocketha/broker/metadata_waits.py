@@ -29,7 +29,7 @@ import attrs
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.effects import ConfigFile
 from rocketha.wire.codes import RequestCode
-from rocketha.wire.remoting import Answer
+from rocketha.wire.remoting import Answer, Command
 
 STRANGER_MS = 5000
 """How long a connected member may be silent at first before it counts as one that does not know our question."""
@@ -73,12 +73,15 @@ def _pair(version: DataVersion | None) -> tuple[int, int]:
 
 @attrs.frozen
 class WaitingAnswer:
-    """The answer to a change, until the replicas have it."""
+    """The answer to a change, until the replicas have it.
+
+    :ivar command: the head of the request.
+    """
 
     versions: Versions
     deadline_ms: int
     connection: Any
-    opaque: int
+    command: Command
     answer: Answer
 
 

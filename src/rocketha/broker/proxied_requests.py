@@ -112,7 +112,7 @@ class ProxiedRequests:
             remark = f"The Consumer <{client_id}> Version <{member.version}> too low to finish"
             raise refused(f"{remark}, please upgrade it to V3_1_8_SNAPSHOT", ResponseCode.SYSTEM_ERROR)
         target = (member.connection_id, client_id)
-        answer_to = (connection.id, command.opaque)
+        answer_to = (connection.id, command.head())
         self._state.effects.append(
             CallClients(
                 (target,), command.code, header, body, CALL_TIMEOUT_MS, answer_to, PassOn(group, client_id)
@@ -138,7 +138,7 @@ class ProxiedRequests:
                 {"topic": topic, "group": name},
                 b"",
                 STATUS_TIMEOUT_MS,
-                (connection.id, command.opaque),
+                (connection.id, command.head()),
                 CollectStatus(),
             )
         )

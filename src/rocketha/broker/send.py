@@ -38,7 +38,7 @@ from rocketha.wire.java_text import utf16_length
 from rocketha.wire.known_sends import KnownSend
 from rocketha.wire.properties import parse_text
 from rocketha.wire.record import Record
-from rocketha.wire.remoting import Answer, Command, encode_answer
+from rocketha.wire.remoting import Answer, Command
 
 COMPRESSED, MULTI_TAGS, TRANSACTION_BITS, BORN_V6, STORE_V6, NEED_UNWRAP, INNER_BATCH = (
     0x1, 0x2, 0xC, 0x10, 0x20, 0x40, 0x80,
@@ -67,6 +67,9 @@ class Connection(Protocol):
     def write(self, data: bytes) -> None:
         """Whole frames to the peer."""
 
+    def answer(self, command: Command, answer: Answer) -> None:
+        """The answer to a request, if it wants one."""
+
 
 class _Target(NamedTuple):
     """A topic that was checked once; valid while its configuration is the same object."""
@@ -80,7 +83,7 @@ class _Staged(NamedTuple):
     """A send that waits for the end of the turn."""
 
     connection: Connection
-    opaque: int | None  # None: oneway
+    command: Command | None  # None: the broker's own
     messages: Group
     queue_id: int
     unique_key: str
@@ -132,8 +135,7 @@ class Sends:
             plain = self._plain.message(command)
             if plain is not None:
                 message, unique_key, wait = plain
-                opaque = None if command.flag & 2 else command.opaque
-                self._staged.append(_Staged(connection, opaque, (message,), message.queue_id, unique_key, wait, None))
+                self._staged.append(_Staged(connection, command, (message,), message.queue_id, unique_key, wait, None))
                 return None
         try:
             return self._send(connection, command, parse(command), now_ms)
@@ -174,8 +176,7 @@ class Sends:
             messages = (message,)
             if type(command) is KnownSend:
                 self._plain.accept(command, target.config, message.sys_flag, message.born_host)
-        opaque = None if command.flag & 2 else command.opaque
-        self._staged.append(_Staged(connection, opaque, messages, queue_id, unique_key, wait, None))
+        self._staged.append(_Staged(connection, command, messages, queue_id, unique_key, wait, None))
         return None
 
     def _check_topic(self, header: SendHeader, now_ms: int) -> _Target:
@@ -427,11 +428,12 @@ class Sends:
                 offsets, end, topic = (physical_offset,), physical_offset + size, message.topic
                 arrived.append(message)
             self._count(topic, len(offsets), end - offsets[0])
-            if entry.opaque is not None:
-                connection, _, _, queue_id, unique_key, wait, _ = entry
-                self._answers.stored(connection, entry.opaque, queue_id, unique_key, wait, offset, offsets, end, now_ms)
-            elif entry.done is not None:
-                entry.done(result)
+            connection, command, _, queue_id, unique_key, wait, done = entry
+            if done is not None:
+                done(result)
+            elif command is not None and not command.flag & 2:
+                opaque = command.opaque
+                self._answers.stored(connection, opaque, queue_id, unique_key, wait, offset, offsets, end, now_ms)
         return arrived
 
     def _count(self, topic: str, messages: int, size: int) -> None:
@@ -462,8 +464,8 @@ class Sends:
     @staticmethod
     def _refuse(staged: list[_Staged], answer: Answer) -> None:
         for entry in staged:
-            if entry.opaque is not None:
-                entry.connection.write(encode_answer(entry.opaque, answer))
+            if entry.command is not None:
+                entry.connection.answer(entry.command, answer)
             elif entry.done is not None:
                 entry.done(None)
 
@@ -492,6 +494,9 @@ class _Nobody:
 
     def write(self, data: bytes) -> None:
         """Nobody reads it."""
+
+    def answer(self, command: Command, answer: Answer) -> None:
+        """Nobody asked."""
 
 
 _NOBODY = _Nobody()

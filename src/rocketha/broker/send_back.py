@@ -100,9 +100,7 @@ class SendBacks:
 
         def done(placed: PutResult | None) -> None:
             if placed is None:
-                answer = Answer(ResponseCode.SYSTEM_ERROR, "the broker's disk failed")
-                if not command.is_oneway:
-                    connection.answer(command.opaque, answer)
+                connection.answer(command, Answer(ResponseCode.SYSTEM_ERROR, "the broker's disk failed"))
                 return
             state.stats.group(group_name, source).sent_back += 1
             if not command.is_oneway:

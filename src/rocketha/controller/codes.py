@@ -1,4 +1,4 @@
-"""Request codes of our own, outside Java's ranges: answered only by our controllers."""
+"""Request codes of our own, outside Java's ranges: for our controllers, the last one for all our servers."""
 
 from __future__ import annotations
 
@@ -14,3 +14,4 @@ class PrivateCode(IntEnum):
     TRANSFER = 11004
     MEMBERS = 11005
     CONFIRM_MASTER = 11006  # clusterName, brokerName, brokerId, masterEpoch: see sync_state.confirm
+    CLIENTS = 11007  # after (may be absent); see rocketha.services.process.clients

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import attrs
 
+from rocketha.errors import Ignored
 from rocketha.namesrv.kv_config import KvConfig
 
 
@@ -121,7 +122,15 @@ class ConfigChanged:
     changes: tuple[tuple[str, str, str], ...]  # key, old, new
 
 
+@attrs.frozen(slots=True)
+class RowIgnored:
+    """To count and log: a part of the present request is left out and the rest of it served; see :class:`Ignored`."""
+
+    reason: Ignored
+    what: str
+
+
 Effect = (
     ProbePort | CloseConnection | NotifyMinBrokerId | SaveKvConfig | BrokerAppeared | BrokerRejected | BrokerRemoved
-    | StaleUnregister | NameShared | ConfigChanged
+    | StaleUnregister | NameShared | ConfigChanged | RowIgnored
 )  # fmt: skip

@@ -19,9 +19,9 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from rocketha.errors import RemoteProtocolError, RequestRefused
+from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.namesrv import answers, data_version, register_body
-from rocketha.namesrv.effects import ConfigChanged, Effect, SaveKvConfig
+from rocketha.namesrv.effects import ConfigChanged, Effect, RowIgnored, SaveKvConfig
 from rocketha.namesrv.kv_config import NAMESPACE_ORDER_TOPIC_CONFIG, KvConfig
 from rocketha.namesrv.liveness import Liveness
 from rocketha.namesrv.route_table import (
@@ -272,6 +272,8 @@ class NameServer:
         rows = _read(command, _queue_rows) if command.body else {}
         if rows:
             self.table.register_topic(topic, rows)
+        elif command.body:
+            self._effects.append(RowIgnored(Ignored.BAD_VALUE, f"queueDatas of topic {topic} is empty"))
         return Answer()
 
     # -- configuration --------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ can be written on the name. Names are stable once released; attributes may be ad
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import attrs
@@ -130,3 +131,64 @@ class StatusServerStarted(Event):
     message: ClassVar[str] = "metrics and health on http://{address}/"
 
     address: str
+
+
+@attrs.frozen
+class Refusal(Event):
+    """The base of what :mod:`rocketha.observe.refusals` logs.
+
+    :ivar role: of the server.
+    :ivar what: the request's name, or ``connection``.
+    :ivar reason: from a fixed list.
+    :ivar version: ``MQVersion`` ordinal, -1 where it is not known.
+    :ivar asked: the first fields of the request's header.
+    :ivar more: how many like it there were since the last line about them.
+    :ivar again: the same in words, empty for 0.
+    """
+
+    level: ClassVar[str] = "warn"
+
+    role: str
+    what: str
+    reason: str
+    peer: str
+    client_id: str
+    language: str
+    version: int
+    remark: str
+    asked: Mapping[str, str]
+    more: int
+    again: str
+
+
+@attrs.frozen
+class RequestRefused(Refusal):
+    """A request was answered with an error."""
+
+    name: ClassVar[str] = "request.refused"
+    message: ClassVar[str] = (
+        "{role}: {what} of {peer} (client {client_id}, {language}, version {version}) is refused with {reason}: "
+        "{remark}; its header has {asked}{again}"
+    )
+
+
+@attrs.frozen
+class ConnectionEnded(Refusal):
+    """A connection was ended, or not let in."""
+
+    name: ClassVar[str] = "connection.ended"
+    message: ClassVar[str] = (
+        "{role}: the connection of {peer} (client {client_id}, {language}, version {version}) is ended, {reason}: "
+        "{remark}{again}"
+    )
+
+
+@attrs.frozen
+class RowIgnored(Refusal):
+    """A part of a request was left out, and the rest of it served."""
+
+    name: ClassVar[str] = "row.ignored"
+    message: ClassVar[str] = (
+        "{role}: a part of {what} of {peer} (client {client_id}, {language}, version {version}) is ignored, {reason}: "
+        "{remark}{again}"
+    )

@@ -30,8 +30,9 @@ from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from rocketha.errors import RemoteProtocolError, RequestRefused
+from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe.refusals import Ended, Refusals, Refused
 from rocketha.protocols.admission import Admission, Guest
 from rocketha.protocols.eager import eager_write, queued_bytes
 from rocketha.protocols.limits import Limits
@@ -47,9 +48,6 @@ OPAQUE_MAX = (1 << 31) - 1
 TURN_BYTES_MAX = 1024 * 1024
 """Bytes of answers to one connection in one turn, about: what one read of requests may cost in memory."""
 
-COMPLAINTS_MAX = 20
-"""Lines a second that one port logs about peers that break the protocol."""
-
 
 class RequestService(Interface):
     """What answers requests: the nameserver's, the broker's or a client's side of a connection."""
@@ -61,7 +59,7 @@ class RequestService(Interface):
         """It is down; nothing can be sent on it any more."""
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
-        """One request; None when it is answered later with ``connection.answer``, or never (oneway)."""
+        """One request; None when it is answered later with ``connection.answer``, or never."""
 
     def turn_ended(self) -> None:
         """All frames of one read have been given to :meth:`request`."""
@@ -82,7 +80,9 @@ class RemotingProtocol(Protocol):
     :ivar id: unique in this process; what pure code knows a connection by.
     :ivar peer: ``host:port`` of the other end.
     :ivar greeted: whether a valid frame has come.
+    :ivar language: of the peer's first frame, None before it or where it is none of RocketMQ's.
     :ivar version: ``MQVersion`` ordinal of the peer's last request, None before the first.
+    :ivar refused: what was refused here, None for nothing.
     """
 
     factory: RemotingFactory
@@ -92,6 +92,8 @@ class RemotingProtocol(Protocol):
         self.factory = factory
         self.id = number
         self.version: int | None = None
+        self.language: str | None = None
+        self.refused: Refused | None = None
         self.peer = self.peer_host = self.local_host = ""
         self.peer_port = self.local_port = 0
         self._service = factory.service
@@ -118,9 +120,7 @@ class RemotingProtocol(Protocol):
         self.peer = f"{self.peer_host}:{self.peer_port}"
         refusal = self.factory.admit(self)
         if refusal:
-            self.factory.refused += 1
-            self.factory.complain("connection of {peer} refused: {reason}", peer=self.peer, reason=refusal)
-            self.abort()
+            self.end(Ended.NO_PLACE, refusal, at_once=True)
             return
         if hasattr(self.transport, "setTcpNoDelay"):
             self.transport.setTcpNoDelay(True)
@@ -157,7 +157,7 @@ class RemotingProtocol(Protocol):
         try:
             frames = self._buffer.feed(data)
         except RemoteProtocolError as problem:
-            self._refuse(problem)
+            self.end(Ended.BAD_FRAME, str(problem))
             return
         if (held := self._buffer.held) or self._held:
             self._hold(held)
@@ -202,9 +202,10 @@ class RemotingProtocol(Protocol):
             try:
                 command = decode(frame, header_limit)
             except RemoteProtocolError as problem:
-                self._refuse(problem)
+                self.end(Ended.BAD_FRAME, str(problem))
                 return
-            self.greeted = True
+            if not self.greeted:
+                self.greeted, self.language = True, command.language
             if command.flag & 1:
                 self._settle(command)
                 continue
@@ -221,15 +222,10 @@ class RemotingProtocol(Protocol):
                     "request {code} of {peer} failed: {trace}", code=command.code, peer=self.peer, trace=trace
                 )
                 answer = Answer(ResponseCode.SYSTEM_ERROR, f"{type(problem).__name__}: {problem}"[:1000])
-            if answer is not None and not command.flag & 2:
-                self.write(encode_answer(command.opaque, answer))
+            if answer is not None:
+                self.answer(command, answer)
             if self._closed:
                 return
-
-    def _refuse(self, problem: RemoteProtocolError) -> None:
-        self.factory.refused += 1
-        self.factory.complain("closing {peer}: {problem}", peer=self.peer, problem=str(problem))
-        self.close()
 
     def _hold(self, held: int) -> None:
         factory = self.factory
@@ -240,7 +236,7 @@ class RemotingProtocol(Protocol):
         elif self._frame_tick is None:
             self._frame_tick = factory.tick
         elif factory.unfinished > factory.limits.unfinished_bytes and not self._closed:
-            self._refuse(RemoteProtocolError(f"{factory.unfinished} bytes in unfinished frames on this port"))
+            self.end(Ended.UNFINISHED_FRAMES, f"{factory.unfinished} bytes in unfinished frames on this port")
 
     # --- writing
 
@@ -276,20 +272,31 @@ class RemotingProtocol(Protocol):
         self._unsent = waiting
         limits = factory.limits
         if waiting > limits.queued_bytes or (waiting > 65536 and factory.unsent > limits.queued_bytes_all):
-            factory.complain(
-                "closing {peer}: it does not read its answers ({waiting} bytes wait, {all} on this port)",
-                peer=self.peer, waiting=waiting, all=factory.unsent,
-            )  # fmt: skip
-            self.abort()
+            why = f"it does not read its answers: {waiting} bytes wait, {factory.unsent} on this port"
+            self.end(Ended.UNREAD_ANSWERS, why, at_once=True)
 
     @property
     def unsent(self) -> int:
         """Bytes written that the socket has not taken yet."""
         return self._out_bytes + queued_bytes(self.transport)
 
-    def answer(self, opaque: int, answer: Answer) -> None:
-        """The answer to a request that :meth:`RequestService.request` left open."""
-        self.write(encode_answer(opaque, answer))
+    def answer(self, command: Command, answer: Answer) -> None:
+        """The answer to a request, at once or to one that :meth:`RequestService.request` left open.
+
+        Who asked for none gets none.  All answers leave here, but those to sends that are stored and to pulls that
+        found something, which are written as bytes.
+        """
+        if answer.code:
+            self.factory.refusals.answered(self, command, answer)
+        if not command.flag & 2:
+            self.write(encode_answer(command.opaque, answer))
+
+    def ignored(self, command: Command, reason: Ignored, what: str) -> None:
+        """For a service: a part of this request is left out, and the rest of it served.
+
+        :param what: what was left out, and what is wrong with it, for a person.
+        """
+        self.factory.refusals.ignored(self, command, reason, what)
 
     def notify(self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> None:
         """A oneway request to the peer."""
@@ -330,6 +337,19 @@ class RemotingProtocol(Protocol):
 
     # --- ending
 
+    def end(self, cause: Ended, why: str, at_once: bool = False) -> None:
+        """End the connection because of what its peer did, or did not: counted and logged.
+
+        :param why: for a person.
+        :param at_once: what is written need not go out.
+        """
+        if not self._closed:
+            self.factory.refusals.ended_by_us(self, cause, why)
+        if at_once:
+            self.abort()
+        else:
+            self.close()
+
     def close(self) -> None:
         """Say what is written, then end the connection; no answer is read any more."""
         if not self._closed:
@@ -352,16 +372,21 @@ class RemotingProtocol(Protocol):
         """Whether nothing can be written any more."""
         return self._closed
 
-    def overdue(self, tick: int) -> str | None:
+    @property
+    def age_s(self) -> int:
+        """How long it has been open."""
+        return self.factory.tick - self._opened_tick
+
+    def overdue(self, tick: int) -> tuple[Ended, str] | None:
         """The deadline this connection missed by ``tick`` (one a second), if any."""
         limits, admission = self.factory.limits, self.factory.admission
         silent_s = 0 if self.greeted or not self.factory.server else tick - self._opened_tick
         if silent_s and silent_s > admission.patience_s(self.peer_host):
-            return f"no request within {silent_s - 1} s"
+            return Ended.NO_REQUEST, f"no request within {silent_s - 1} s"
         if self._frame_tick is not None and tick - self._frame_tick > limits.whole_frame_s:
-            return f"a frame not whole within {limits.whole_frame_s} s"
+            return Ended.SLOW_FRAME, f"a frame not whole within {limits.whole_frame_s} s"
         if tick - self.active_tick > limits.idle_s:
-            return f"nothing said for {limits.idle_s} s"
+            return Ended.IDLE, f"nothing said for {limits.idle_s} s"
         return None
 
     # --- backpressure: a peer that does not read its answers is not read from
@@ -393,28 +418,29 @@ class RemotingFactory(ServerFactory):
     :param server: whether peers connect to us (then the connection and first-frame limits apply).
     :param numbers: gives connections their ids; factories of one service share it, so that ids are unique there.
     :param turn: likewise shared, so that one turn's answers leave together whatever port they leave by.
+    :param refusals: likewise shared; told of every answer with a code, and of every connection that is ended.
     """
 
     noisy = False
 
     def __init__(
         self, service: RequestService, clock: IReactorTime, limits: Limits | None = None, server: bool = True,
-        numbers: Iterator[int] | None = None, turn: Turn | None = None,
+        numbers: Iterator[int] | None = None, turn: Turn | None = None, refusals: Refusals | None = None,
     ) -> None:  # fmt: skip
         self.service, self.clock = service, clock
         self.limits = limits or Limits()
         self.server = server
         self.turn = turn or Turn()
+        self.refusals = refusals or Refusals("server" if server else "client", clock.seconds)
         self.log = make_logger()
         self.connections: dict[int, RemotingProtocol] = {}
         self.tick = 0
-        # Counters for observe: frames and bytes since start, connections refused or closed for breaking the protocol.
-        self.frames_in = self.bytes_in = self.bytes_out = self.refused = 0
+        # Counters for observe: frames and bytes since start.
+        self.frames_in = self.bytes_in = self.bytes_out = 0
         # Invariants: the sums over all connections of the bytes held in their unfinished frames, and of those that wait
         # to be sent as of each one's last write.
         self.unfinished = self.unsent = 0
         self.admission = Admission(self.limits, self._evicted)
-        self._evictions_quiet_until = self._complaints = 0  # a tick; how many there were in this second
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self.numbers = itertools.count(1) if numbers is None else numbers
         self._sweeper: task.LoopingCall | None = None
@@ -440,6 +466,7 @@ class RemotingFactory(ServerFactory):
         if self._sweeper is not None and self.numPorts == 0 and not self._closing:
             self._sweeper.stop()
             self._sweeper = None
+            self.refusals.close()
 
     def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol:  # type: ignore[override]
         """Twisted: a peer connects."""
@@ -453,12 +480,8 @@ class RemotingFactory(ServerFactory):
         return None
 
     def _evicted(self, guest: Guest) -> None:
-        connection = cast(RemotingProtocol, guest)
-        self.refused += 1
-        if self.tick >= self._evictions_quiet_until:
-            self._evictions_quiet_until = self.tick + 60
-            self.log.warn("no places are left: ending connections that said nothing, as {peer}", peer=connection.peer)
-        connection.abort()
+        why = "it said nothing, and no places are left"
+        cast(RemotingProtocol, guest).end(Ended.LOST_PLACE, why, at_once=True)
 
     def forget(self, connection: RemotingProtocol) -> bool:
         """Count a connection out; False when it never was admitted."""
@@ -473,23 +496,14 @@ class RemotingFactory(ServerFactory):
             self._closing[connection.id] = (connection, self.tick)
             self._watch()
 
-    def complain(self, text: str, **values: Any) -> None:
-        """Log what a peer did wrong; at most so often a second, so that nobody fills the disk with our log."""
-        self._complaints += 1
-        if self._complaints <= COMPLAINTS_MAX:
-            self.log.warn(text, **values)
-
     def sweep(self) -> None:
         """Once a second: end what missed a deadline."""
         tick = self.tick = self.tick + 1
-        if self._complaints > COMPLAINTS_MAX:
-            self.log.warn("{count} more complaints in this second", count=self._complaints - COMPLAINTS_MAX)
-        self._complaints = 0
+        self.refusals.settle()
         self.admission.settle()
         for connection in list(self.connections.values()):
-            if not connection.closed and (reason := connection.overdue(tick)):
-                self.log.info("closing {peer}: {reason}", peer=connection.peer, reason=reason)
-                connection.close()
+            if not connection.closed and (missed := connection.overdue(tick)):
+                connection.end(*missed)
         for connection, since in list(self._closing.values()):
             if tick - since > 5:
                 connection.abort()

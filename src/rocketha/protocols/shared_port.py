@@ -17,6 +17,7 @@ from twisted.internet.interfaces import IAddress, IReactorTime, ITransport
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
+from rocketha.observe.refusals import Refusals
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService
 from rocketha.protocols.turn import Turn
@@ -138,8 +139,9 @@ class SharedPort(RemotingFactory):
         limits: Limits | None = None,
         numbers: Iterator[int] | None = None,
         turn: Turn | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
-        super().__init__(service, clock, limits, numbers=numbers, turn=turn)
+        super().__init__(service, clock, limits, numbers=numbers, turn=turn, refusals=refusals)
         self.raft = raft
 
     def buildProtocol(self, addr: IAddress | None) -> SharedProtocol:  # type: ignore[override]

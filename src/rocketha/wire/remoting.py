@@ -86,6 +86,10 @@ class Command:
         """Whether the sender wants no answer, not even an error."""
         return bool(self.flag & FLAG_ONEWAY)
 
+    def head(self) -> Command:
+        """What is needed to answer it later, without the memory that its fields and its body take."""
+        return Command(self.code, self.language, self.version, self.opaque, self.flag)
+
 
 class Answer(NamedTuple):
     """What goes back for a request; ``fields`` None leaves ``extFields`` out (clients of SEND need it present)."""

@@ -22,7 +22,7 @@ from rocketha.services.raft.waiting import NoMajority, ResultUnknown
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.codes import ResponseCode
-from rocketha.wire.remoting import Answer, request
+from rocketha.wire.remoting import Answer, Command, request
 from tests.interop.harness.ports import free_ports
 from tests.services.controller_case import CLUSTER, FAST, NAME, ControllerCase, FakeBroker, until
 
@@ -134,7 +134,7 @@ class Asker:
         self.id = number
         self.codes: list[int] = []
 
-    def answer(self, opaque: int, answer: Answer) -> None:
+    def answer(self, command: Command, answer: Answer) -> None:
         self.codes.append(answer.code)
 
 
@@ -149,7 +149,7 @@ class WaitingTests(ControllerCase):
             command = request(Code.CONTROLLER_GET_REPLICA_INFO, fields, b"x" * size)
             answer = self.leader().request(asker, command)  # type: ignore[arg-type]
             if answer is not None:
-                asker.answer(0, answer)
+                asker.answer(command, answer)
         return count - (len(asker.codes) - before)
 
     @defer.inlineCallbacks
@@ -204,7 +204,7 @@ class FloodTests(ControllerCase):
             for _ in range(40):
                 flood.append(socket.create_connection(("127.0.0.1", node.config.listen_port)))
                 self.addCleanup(flood[-1].close)
-            yield until("they are in", lambda node=node: node.factory is not None and node.factory.refused >= 20)
+            yield until("they are in", lambda node=node: sum(node.refusals.ended.values()) >= 20)
         gone = next(name for name, node in self.nodes.items() if not node.leading)
         yield self.nodes[gone].stopService()
         back = self.start_node(gone)

@@ -84,7 +84,8 @@ class RegistrationTests(ControllerCase):
         again = yield self.brokers[0].alter(1, 2)
         self.assertEqual((answers, again.code), ([(2011, "1"), (2011, "1")], 2013))
         self.assertEqual(self.leader().state.index, before)
-        self.assertEqual(self.leader().refusals, 3)
+        names = ("CONTROLLER_ALTER_SYNC_STATE_SET", "CONTROLLER_ALTER_SYNC_STATE_SET_FAILED")
+        self.assertEqual(self.leader().refusals.requests, {names: 1})
 
     @defer.inlineCallbacks
     def test_cluster_of_a_connection(self) -> Any:

@@ -368,8 +368,8 @@ class ControllerMode:
 
     def _answer_notice(self, notice: int) -> None:
         connection, command = self._notices.pop(notice)
-        if not command.is_oneway and not connection.closed:
-            connection.answer(command.opaque, Answer())
+        if not connection.closed:
+            connection.answer(command, Answer())
 
     def _tell(self, text: str) -> None:
         if text:

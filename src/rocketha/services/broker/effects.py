@@ -14,6 +14,7 @@ from twisted.internet import defer
 from rocketha.broker import effects as wanted
 from rocketha.broker.state import BrokerState
 from rocketha.observe.logging import make_logger
+from rocketha.observe.refusals import Ended
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.services.broker.proxied_calls import ProxiedCalls
 from rocketha.services.tables.broker_files import BrokerFiles, Saved
@@ -68,8 +69,7 @@ class BrokerEffects:
             elif isinstance(effect, wanted.CloseConnection):
                 connection = self.connection(effect.connection_id)
                 if connection is not None:
-                    self._log.info("closing {peer}: {why}", peer=connection.peer, why=effect.reason)
-                    connection.close()
+                    connection.end(Ended.EXPIRED, effect.reason)
             elif isinstance(effect, wanted.Audit):
                 self._log.info(
                     "{event} by {peer}: {details}", event=effect.event, peer=effect.peer, details=effect.details

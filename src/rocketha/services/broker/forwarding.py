@@ -433,8 +433,8 @@ class Forwarding:
         self.budgets[pulls].give_back(request.connection.id, request.bytes)
 
     def _answer(self, request: _Request, answer: Answer) -> None:
-        if not request.command.is_oneway and not request.connection.closed:
-            request.connection.answer(request.command.opaque, answer)
+        if not request.connection.closed:
+            request.connection.answer(request.command, answer)
 
     def disconnected(self, connection: Any) -> None:
         """A client is gone: nobody waits for its answers; what wants none is still passed on."""

@@ -74,12 +74,6 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
         ("rocketha_frames_in_total", "Frames received.", lambda: sum(f.frames_in for f in broker.factories), count),
         ("rocketha_bytes_received_total", "Bytes received.", lambda: sum(f.bytes_in for f in broker.factories), count),
         ("rocketha_bytes_sent_total", "Bytes sent.", lambda: sum(f.bytes_out for f in broker.factories), count),
-        (
-            "rocketha_protocol_errors_total",
-            "Connections closed for breaking the protocol.",
-            lambda: sum(f.refused for f in broker.factories),
-            count,
-        ),
     ):
         metrics.ask(name, text, value, kind)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.application import service, strports
 
+from rocketha.observe.refusals import Refusals
 from rocketha.protocols.remoting import RemotingFactory
 from rocketha.protocols.turn import Turn
 from rocketha.services.broker import fast_port
@@ -22,11 +23,12 @@ class BrokerPorts:
     :param broker: the parent of the ports, and who answers what comes by them.
     :param listen: endpoint strings of the main port; from ``bindAddress`` and ``listenPort`` where empty.
     :param factories: gets the factory of each port for clients, in the order in which they are opened.
+    :param refusals: told what these refuse.
     """
 
     def __init__(
         self, broker: Any, config: BrokerConfig, listen: Sequence[str], reactor: Any, turn: Turn,
-        factories: list[RemotingFactory],
+        factories: list[RemotingFactory], refusals: Refusals,
     ) -> None:  # fmt: skip
         self._broker: service.MultiService = broker
         self._config = config
@@ -34,6 +36,7 @@ class BrokerPorts:
         self._reactor = reactor
         self._turn = turn
         self._factories = factories
+        self._refusals = refusals
 
     def open(self, slaves: Any) -> None:
         """Listen.
@@ -61,7 +64,9 @@ class BrokerPorts:
     def _open(self, description: str, requests: Any, name: str) -> None:
         limits = views.limits(self._config.remoting)
         numbers = self._factories[0].numbers if self._factories else itertools.count(1)
-        factory = RemotingFactory(requests, self._reactor, limits, numbers=numbers, turn=self._turn)
+        factory = RemotingFactory(
+            requests, self._reactor, limits, numbers=numbers, turn=self._turn, refusals=self._refusals
+        )
         self._factories.append(factory)
         port = strports.service(description, factory, self._reactor)
         port.setName(f"port-{name}-{len(self._factories)}")

@@ -54,10 +54,10 @@ class ProxiedCalls:
         return connection.request(code, fields, body, timeout_s=timeout_ms / 1000).addCallbacks(replied, silent)
 
     def _answer(self, effect: CallClients, answer: Answer) -> None:
-        connection_id, opaque = effect.answer_to
+        connection_id, command = effect.answer_to
         connection = self._find(connection_id)
         if connection is not None:
-            connection.answer(opaque, answer)
+            connection.answer(command, answer)
 
     def _failed(self, failure: Failure, effect: CallClients) -> None:
         self._log.error("a request passed on to clients failed: {trace}", trace=failure.getTraceback())

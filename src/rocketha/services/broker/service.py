@@ -31,10 +31,12 @@ from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.role import NOT_AVAILABLE, Role
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.unsaved import NotSavedYet
+from rocketha.controller.codes import PrivateCode
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
 from rocketha.observe import events
 from rocketha.observe.logging import emit, lasting, make_logger
 from rocketha.observe.metrics import Registry
+from rocketha.observe.refusals import Refusals
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.turn import Turn
 from rocketha.services.broker import metrics as broker_metrics
@@ -52,6 +54,7 @@ from rocketha.services.broker.requests import RoleRequests
 from rocketha.services.broker.role import ClassicRole, RoleSource
 from rocketha.services.broker.upkeep import BrokerUpkeep
 from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.physical_memory import physical_memory_bytes
 from rocketha.services.replication.jobs import LogChanges
@@ -118,6 +121,7 @@ class BrokerService(service.MultiService):
         self.serving = False
         self.started: defer.Deferred[None] = defer.Deferred()
         self.metrics = Registry()
+        self.refusals = Refusals("broker", self._steady_seconds, lambda number: self.state.clients.client_id(number))
         self.disk = disk
         self._listen = tuple(listen)
         self._warnings = tuple(warnings)
@@ -218,9 +222,8 @@ class BrokerService(service.MultiService):
         self._replicate(log, report)
         if not self.running:
             return
-        BrokerPorts(self, self.config, self._listen, self.reactor, self._turn, self.factories).open(
-            self.replication.links.factory
-        )
+        ports = BrokerPorts(self, self.config, self._listen, self.reactor, self._turn, self.factories, self.refusals)
+        ports.open(self.replication.links.factory)
         self._serve(began)
 
     def _replicate(self, log: ReplicaLog, report: RecoveryReport) -> None:
@@ -250,7 +253,10 @@ class BrokerService(service.MultiService):
         if replication.elected is not None:
             replication.elected.fit = self.group.metadata.is_fit
             replication.elected.resumed = self.group.forwarding.go_on
-        always = {**self.replication_status.requests, **self.role_source.requests}
+        clients = ConnectedClients(self.factories, self.refusals, self._purposes)
+        always = {
+            **self.replication_status.requests, **self.role_source.requests, PrivateCode.CLIENTS: clients.answer
+        }  # fmt: skip
         served = {**self._served, **self.group.requests}
         group = self.group
         self._requests = RoleRequests(self.parked, served, always, replication, group.forwarded, group.forwarding)
@@ -354,6 +360,9 @@ class BrokerService(service.MultiService):
             if self.replication.classic is not None and not self.store.leads:
                 self.replication.log.end_whole()
             self.store.close(self._now())
+
+    def _purposes(self, ids: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
+        return {number: self.state.clients.purpose(number) for number in ids}
 
     # --- requests
 
@@ -467,6 +476,9 @@ class BrokerService(service.MultiService):
     def wall(self) -> float:
         """Seconds since 1970."""
         return (self._wall or self.reactor.seconds)()
+
+    def _steady_seconds(self) -> float:
+        return float(self.reactor.seconds())
 
     def _now(self) -> int:
         """ms since 1970."""

@@ -10,6 +10,7 @@ import time
 from twisted.application import service
 from twisted.python import usage
 
+from rocketha.observe import refusals
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
@@ -57,6 +58,7 @@ def makeService(options: Options) -> service.IService:
     SecondSignal(broker.hurry).setServiceParent(whole)
     if options.status is not None:
         install_process_metrics(broker.metrics)
+        refusals.install(broker.metrics, broker.refusals)
         StatusService(options.status, broker.metrics, broker.healthy, broker.ready).setServiceParent(whole)
     broker.setServiceParent(whole)
     return whole

@@ -16,6 +16,7 @@ from twisted.application import service
 from twisted.python import usage
 
 from rocketha.errors import ConfigError
+from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.cluster.group import GroupService
@@ -124,6 +125,7 @@ def make_group(options: Options, layout: Layout, namesrv: NameServerService) -> 
     metrics = Registry()
     install_process_metrics(metrics)
     namesrv_metrics.install(metrics, namesrv)
+    refusals.install(metrics, namesrv.refusals)
     status = StatusService(options.status, metrics, lambda: None, lambda: group.ready())
     group = GroupService(namesrv, layout, status)
     return group
@@ -144,6 +146,7 @@ def makeService(options: Options) -> service.IService:
     if options.status is not None:
         install_process_metrics(broker.metrics)
         namesrv_metrics.install(broker.metrics, namesrv)
+        refusals.install(broker.metrics, broker.refusals, namesrv.refusals)
         status = StatusService(
             options.status,
             broker.metrics,

@@ -47,16 +47,9 @@ def install(metrics: Registry, controller: ControllerService) -> None:
         ("deaths_total", "Suspicions confirmed.", counted(lambda each: each.deaths), "counter"),
         ("elections_total", "Elections of masters applied here.", counted(lambda each: each.elections), "counter"),
         ("notices_pending", "Brokers not yet told of an election.", counted(lambda each: each.notices), "gauge"),
-        ("requests_refused_total", "Requests refused.", of_own(lambda own: own.refusals), "counter"),
         ("connections", "Open connections.", of_port(lambda port: len(port.connections)), "gauge"),
         ("frames_in_total", "Frames received.", of_port(lambda port: port.frames_in), "counter"),
         ("bytes_received_total", "Bytes received.", of_port(lambda port: port.bytes_in), "counter"),
         ("bytes_sent_total", "Bytes sent.", of_port(lambda port: port.bytes_out), "counter"),
-        (
-            "protocol_errors_total",
-            "Connections closed for breaking the protocol.",
-            of_port(lambda port: port.refused),
-            "counter",
-        ),
     ):  # fmt: skip
         metrics.ask(f"rocketha_controller_{name}", text, ask, kind)

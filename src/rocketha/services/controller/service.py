@@ -28,12 +28,14 @@ from twisted.python import log
 
 from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.controller import answers, heartbeats
+from rocketha.controller.codes import PrivateCode
 from rocketha.controller.group import GroupKey
 from rocketha.controller.requests import Caller, Intent, Question, Requests
 from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import master_key
 from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
+from rocketha.observe.refusals import Refusals
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
@@ -47,6 +49,7 @@ from rocketha.services.controller.machine import ControllerMachine
 from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.sequencer import Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
+from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.options import RaftOptions, RaftView
 from rocketha.services.raft.service import RaftService
@@ -143,7 +146,7 @@ class ControllerService(service.MultiService):
         self._clusters: dict[int, str] = {}  # connection -> the cluster its broker named
         self._waiting = FairBudget(WAITING_MAX, WAITING_BYTES_MAX)
         self._led = False
-        self.refusals = 0
+        self.refusals = Refusals("controller", lambda: float(self._reactor.seconds()))
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -248,7 +251,10 @@ class ControllerService(service.MultiService):
             lambda why: log.err(why, "what follows the recovery of the log failed")
         )
         self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state)
-        self.factory = SharedPort(self, reactor_, raft.port, views.limits(config.remoting), turn=turn)
+        self.factory = SharedPort(
+            self, reactor_, raft.port, views.limits(config.remoting), turn=turn, refusals=self.refusals
+        )
+        self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         self._parts = [raft, *(strports.service(each, self.factory, reactor_) for each in self._listen)]
         for part in self._parts:
             part.setServiceParent(self)
@@ -344,7 +350,7 @@ class ControllerService(service.MultiService):
             return self._heartbeat(connection, command)
         size = held_bytes(command)
         if not self._waiting.take(connection.id, size):
-            return self._audited(connection, command, FULL)
+            return FULL
         try:
             result = self._begin(connection, command)
         except RequestRefused as refusal:
@@ -355,6 +361,8 @@ class ControllerService(service.MultiService):
         return self._later(connection, command, result, size)
 
     def _begin(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+        if command.code == PrivateCode.CLIENTS:
+            return self._clients.answer(connection, command)
         own = self._own.methods.get(command.code)
         if own is not None:
             return own(connection, command)
@@ -371,35 +379,24 @@ class ControllerService(service.MultiService):
         """Give the answer when it is there; until then the request has its place among those that wait."""
         if isinstance(result, defer.Deferred):
             result.addErrback(excuse, self.log)
-            result.addCallback(lambda answer: self._audited(connection, command, answer))
 
             def say(answer: Answer) -> None:
                 self._waiting.give_back(connection.id, size)
-                if not command.is_oneway:
-                    connection.answer(command.opaque, answer)
+                connection.answer(command, answer)
 
             result.addCallback(say)
             return None
         self._waiting.give_back(connection.id, size)
-        return self._audited(connection, command, result)
+        return result
 
-    def _audited(self, connection: RemotingProtocol, command: Command, answer: Answer) -> Answer:
-        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_NOT_LEADER) and self.factory is not None:
-            self.refusals += 1
-            self.factory.complain(
-                "request {code} of {peer} refused with {answer}: {remark}; it named {names}",
-                code=command.code, peer=connection.peer, answer=answer.code, remark=answer.remark,
-                names=dict(list(command.fields.items())[:8]),
-            )  # fmt: skip
-        return answer
+    def _purposes(self, ids: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
+        """The brokers that are heard by them."""
+        return {number: {"brokers": sorted(map(str, self._watch.liveness.by_connection(number)))} for number in ids}
 
     # -- heartbeats -----------------------------------------------------------------------------------------------
 
     def _heartbeat(self, connection: RemotingProtocol, command: Command) -> Answer:
-        try:
-            key, beat = heartbeats.read(command.fields)
-        except RequestRefused as refusal:
-            return self._audited(connection, command, Answer(refusal.code, refusal.remark))
+        key, beat = heartbeats.read(command.fields)
         self._clusters[connection.id] = key.cluster
         self._watch.heard(key, beat, connection.id)
         if self._notices.pending:

@@ -10,6 +10,7 @@ import random
 from twisted.application import service
 from twisted.python import usage
 
+from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
@@ -74,6 +75,7 @@ def makeService(options: Options) -> service.IService:
         metrics = Registry()
         install_process_metrics(metrics)
         controller_metrics.install(metrics, controller)
+        refusals.install(metrics, controller.refusals)
         StatusService(options.status, metrics, controller.healthy, controller.ready).setServiceParent(whole)
     controller.setServiceParent(whole)
     return whole

@@ -32,12 +32,6 @@ def install(metrics: Registry, namesrv: NameServerService) -> None:
         ("frames_in_total", "Frames received.", of_port(lambda port: port.frames_in), "counter"),
         ("bytes_received_total", "Bytes received.", of_port(lambda port: port.bytes_in), "counter"),
         ("bytes_sent_total", "Bytes sent.", of_port(lambda port: port.bytes_out), "counter"),
-        (
-            "protocol_errors_total",
-            "Connections closed for breaking the protocol.",
-            of_port(lambda port: port.refused),
-            "counter",
-        ),
     ):
         metrics.ask(f"rocketha_namesrv_{name}", text, ask, kind)
 

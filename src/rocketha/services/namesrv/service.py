@@ -25,7 +25,7 @@ from twisted.internet.protocol import Protocol
 from twisted.python import log
 from twisted.python.failure import Failure
 
-from rocketha.errors import RequestRefused
+from rocketha.controller.codes import PrivateCode
 from rocketha.namesrv.effects import (
     BrokerRejected,
     CloseConnection,
@@ -33,17 +33,20 @@ from rocketha.namesrv.effects import (
     NameShared,
     NotifyMinBrokerId,
     ProbePort,
+    RowIgnored,
     SaveKvConfig,
     StaleUnregister,
 )
 from rocketha.namesrv.kv_config import KvConfig
 from rocketha.namesrv.requests import NameServer
 from rocketha.observe.logging import make_logger
+from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
+from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.tables.kv_file import KvConfigFile
 from rocketha.services.waiting.blocking import BlockingWork, Worker
 from rocketha.store.disk import Disk
@@ -106,6 +109,7 @@ class NameServerService(service.MultiService):
         self._seconds = seconds
         self._make_work = work
         self._kv_work: BlockingWork | None = None  # it runs
+        self.refusals = Refusals("namesrv", lambda: self._now_ms() / 1000)
         self._server: NameServer | None = None
         self.factory: RemotingFactory | None = None
         self._client: RemotingClient | None = None
@@ -196,7 +200,8 @@ class NameServerService(service.MultiService):
             self._disk, self.config.kv_config_path, self._work, self._kv_saved, self._kv_not_saved
         )
         self._server = NameServer(self.config, _Settings(self.config), self._kv_file.load(), self._now_ms())
-        self.factory = RemotingFactory(self, self._reactor, views.limits(self.config.remoting))
+        self.factory = RemotingFactory(self, self._reactor, views.limits(self.config.remoting), refusals=self.refusals)
+        self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         for description in self._listen:
             port = strports.service(description, self.factory, self._reactor)
             port.setServiceParent(self)
@@ -220,8 +225,7 @@ class NameServerService(service.MultiService):
             told = answer
             if failure is not None:
                 told = Answer(ResponseCode.SYSTEM_ERROR, f"the change could not be saved: {failure}")
-            if not command.is_oneway:
-                connection.answer(command.opaque, told)
+            connection.answer(command, told)
 
         self._kv_file.save(table, settled)
 
@@ -241,24 +245,31 @@ class NameServerService(service.MultiService):
         :raises RequestRefused: answered by the protocol.
         """
         server = self.server
-        try:
-            answer = server.answer(command, connection.id, self._now_ms())
-        except RequestRefused as refusal:
-            if refusal.code == ResponseCode.NO_PERMISSION:
-                self.log.warn(
-                    "request {code} of {peer} refused: {reason}",
-                    code=command.code, peer=connection.peer, reason=refusal.remark,
-                )  # fmt: skip
-            raise
+        if command.code == PrivateCode.CLIENTS:
+            return self._clients.answer(connection, command)
+        answer = server.answer(command, connection.id, self._now_ms())
         effects = server.take_effects()
         if len(effects) == 1 and isinstance(effects[0], SaveKvConfig):  # the only one of its request
             self._save_kv(effects[0].table, connection, command, answer)
             return None
-        self._carry_out(effects)
+        for effect in effects:
+            if isinstance(effect, RowIgnored):
+                connection.ignored(command, effect.reason, effect.what)
+            else:
+                self._carry_out((effect,))
         return answer
 
     def turn_ended(self) -> None:
         """Nothing is staged between requests."""
+
+    def _purposes(self, ids: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
+        """The brokers that registered by them."""
+        found: dict[int, dict[str, list[str]]] = {}
+        for broker, live in self.server.table.live.items():
+            if live.connection in ids:
+                row = found.setdefault(live.connection, {"brokers": []})
+                row["brokers"].append(f"{live.key.cluster}/{live.key.name} {broker.address}")
+        return found
 
     # -- effects --------------------------------------------------------------------------------------------------
 
@@ -283,8 +294,7 @@ class NameServerService(service.MultiService):
     def _close(self, effect: CloseConnection) -> None:
         connection = self.factory.connections.get(effect.connection) if self.factory is not None else None
         if connection is not None:
-            self.log.warn("closing {peer}: {reason}", peer=connection.peer, reason=effect.reason)
-            connection.close()
+            connection.end(Ended.EXPIRED, effect.reason)
 
     def _notify(self, effect: NotifyMinBrokerId) -> None:
         if self._client is None:

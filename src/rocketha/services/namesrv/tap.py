@@ -14,6 +14,7 @@ import time
 from twisted.application import service
 from twisted.python import usage
 
+from rocketha.observe import refusals
 from rocketha.observe.http import Check
 from rocketha.observe.metrics import Registry
 from rocketha.services.config import loading
@@ -74,6 +75,7 @@ def makeService(options: Options) -> service.IService:
     whole = server_process(options)
     metrics = Registry()
     namesrv_metrics.install(metrics, namesrv)
+    servers = [namesrv.refusals]
     inner: list[service.Service] = [namesrv]
     checks: list[Check] = [lambda: namesrv_metrics.ready(namesrv)]
     if options.controller is not None:
@@ -85,6 +87,8 @@ def makeService(options: Options) -> service.IService:
         controller_metrics.install(metrics, controller)
         inner.append(controller)
         checks.append(controller.ready)
+        servers.append(controller.refusals)
+    refusals.install(metrics, *servers)
     if options.status is not None:
         install_process_metrics(metrics)
         healthy, ready = lambda: None, lambda: next(filter(None, (check() for check in checks)), None)

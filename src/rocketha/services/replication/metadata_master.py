@@ -84,7 +84,7 @@ class _Held:
     """A replica's question that waits for a change."""
 
     connection: Any
-    opaque: int
+    command: Command
     known: tuple[str, str]
     timer: Any
 
@@ -186,7 +186,7 @@ class MasterTables:
 
     def _end_waits(self) -> None:
         for waiting in self._waits.end():
-            waiting.connection.answer(waiting.opaque, _UNSURE)
+            waiting.connection.answer(waiting.command, _UNSURE)
 
     def _set_right(self) -> None:
         """See :mod:`rocketha.broker.metadata_recovery`; then the versions say whose tables these are."""
@@ -238,7 +238,7 @@ class MasterTables:
             self._heard(replica, taken, now_ms)
         if not hold_ms or known != self._versions() or len(self._held) >= HELD_MAX:
             return self._news()
-        question = _Held(connection, command.opaque, known, None)
+        question = _Held(connection, command.head(), known, None)
         timer = self._clock.callLater(hold_ms / 1000, self._time_over, question)
         self._held.append(attrs.evolve(question, timer=timer))
         return None
@@ -273,7 +273,7 @@ class MasterTables:
 
     def _time_over(self, question: _Held) -> None:
         for held in self._held:
-            if held.connection is question.connection and held.opaque == question.opaque:
+            if held.connection is question.connection and held.command.opaque == question.command.opaque:
                 self._held.remove(held)
                 self._answer(held, self._news())
                 return
@@ -282,7 +282,7 @@ class MasterTables:
         if question.timer.active():
             question.timer.cancel()
         if not question.connection.closed:
-            question.connection.answer(question.opaque, answer)
+            question.connection.answer(question.command, answer)
 
     def heard_of(self, brokers: Iterable[int]) -> None:
         """These brokers of the group are of our make: its master says so."""
@@ -338,7 +338,7 @@ class MasterTables:
         if not self._waits.lacking(versions, now_ms):
             return answer
         deadline_ms = now_ms + self._ack_timeout_ms
-        if not self._waits.add(WaitingAnswer(versions, deadline_ms, connection, command.opaque, answer)):
+        if not self._waits.add(WaitingAnswer(versions, deadline_ms, connection, command.head(), answer)):
             return answer
         self._arm()
         return None
@@ -359,7 +359,7 @@ class MasterTables:
                 self._log.warn("{remark}: an election now may undo it", remark=remark)
                 answer = Answer(ResponseCode.SYSTEM_ERROR, f"{remark}: ask again")
             if not waiting.connection.closed:
-                waiting.connection.answer(waiting.opaque, answer)
+                waiting.connection.answer(waiting.command, answer)
         if not len(self._waits) and self._deadline is not None and self._deadline.active():
             self._deadline.cancel()
         self._arm()

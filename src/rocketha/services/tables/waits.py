@@ -89,7 +89,7 @@ class SavedAnswers:
         elif command.code in CHANGES:
             final = self._promises.acknowledged(connection, command, answer, term)
         if final is not None and not connection.closed:
-            connection.answer(command.opaque, final)
+            connection.answer(command, final)
 
 
 class NewTopics:

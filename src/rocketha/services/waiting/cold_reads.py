@@ -107,7 +107,7 @@ class ColdReads:
         except RequestRefused as refusal:
             answer = Answer(refusal.code, refusal.remark)
         if answer is not None:
-            connection.answer(command.opaque, answer)
+            connection.answer(command, answer)
 
     def disconnected(self, connection_id: int) -> None:
         """A client is gone: nothing more is read for it."""
@@ -169,8 +169,8 @@ class ColdReads:
         if cold.tries.parts is lacked:  # it lacks nothing more
             row.popleft()
             self._budget.give_back(connection.id, cold.bytes)
-            if answer is not None and not cold.command.is_oneway:
-                connection.answer(cold.command.opaque, answer)
+            if answer is not None:
+                connection.answer(cold.command, answer)
         if self._rows.get(connection.id) is not row:
             return
         if row:  # before the turn ends, in which another request of this connection may join

@@ -136,5 +136,5 @@ class ParkedRequests:
 
     @staticmethod
     def _answer(parked: _Parked, answer: Answer | None) -> None:
-        if answer is not None and not parked.command.is_oneway and not parked.connection.closed:
-            parked.connection.answer(parked.command.opaque, answer)
+        if answer is not None and not parked.connection.closed:
+            parked.connection.answer(parked.command, answer)

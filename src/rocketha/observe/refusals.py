@@ -1,0 +1,369 @@
+"""What a server refuses is seen: requests answered with an error, connections that it ends, rows that it ignores.
+
+Knows no socket and no clock of its own.  One :class:`Refusals` belongs to one server; its ports give it what they
+refuse (:meth:`~rocketha.protocols.remoting.RemotingProtocol.answer` where answers leave, ``end`` where connections
+end, ``ignored`` for a handler that leaves something out), and it decides what of that is a refusal at all.
+
+Theory of operation.  Everything is counted, by names from fixed lists, so that no peer makes new series.  Refusals of
+one *kind*, the same request refused for the same reason to the same host, are logged once, then not for
+:data:`QUIET_S`, then once more with how many there were.  At most :data:`LINES_MAX` lines leave in a second; what had
+to wait is told later, so the lines add up to the counts.  The kinds are remembered, least recently seen forgotten
+first, and each connection has what was refused on it last: ``rocketha clients`` shows both.
+
+A success costs nothing here: the callers look at the code first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from rocketha.controller.codes import PrivateCode
+from rocketha.errors import Ignored
+from rocketha.observe import events
+from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.metrics import Registry
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+QUIET_S = 60.0
+"""After a line about a kind of refusal, so long no other one of it."""
+LINES_MAX = 20
+"""Lines a second, of all kinds."""
+KINDS_MAX = 1000
+REMARK_CHARACTERS_MAX = 300
+CLIENT_ID_BYTES_LOOKED_AT = 64 * 1024
+FIELDS_SHOWN, FIELD_CHARACTERS_SHOWN = 8, 80
+FIELDS_NOT_SHOWN = frozenset(("i", "properties"))
+"""Of messages: what an application writes there is its own."""
+UNKNOWN = "unknown"
+"""Stands for every code that is not in our lists."""
+
+ORDINARY: Mapping[int, str] = {
+    ResponseCode.FLUSH_DISK_TIMEOUT: "the message is stored",
+    ResponseCode.SLAVE_NOT_AVAILABLE: "the message is stored",
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: "the message is stored; rocketha_sends_late_total counts these",
+    ResponseCode.PULL_NOT_FOUND: "nothing has come yet: how a long poll ends",
+    ResponseCode.PULL_RETRY_IMMEDIATELY: "nothing passed the filter so far, the consumer goes on",
+    ResponseCode.PULL_OFFSET_MOVED: "the consumer is told where to go on",
+    ResponseCode.QUERY_NOT_FOUND: "a new group has no offset, a key no message",
+    ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH: "two changes of a set crossed, the master asks again",
+    ResponseCode.CONTROLLER_NOT_LEADER: "brokers ask every controller until they find the leader",
+    ResponseCode.CONTROLLER_MASTER_STILL_EXIST: "brokers take it for success",
+}
+"""Answers with a code other than 0 that are everyday business and no refusals, and why."""
+
+ORDINARY_OF: Mapping[tuple[int, int], str] = {
+    (
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        ResponseCode.TOPIC_NOT_EXIST,
+    ): "clients ask for a topic's route before its first message makes the topic",
+    (
+        RequestCode.GET_CONSUMER_CONNECTION_LIST,
+        ResponseCode.CONSUMER_NOT_ONLINE,
+    ): "monitoring asks about every group, and some have no consumer",
+    (
+        RequestCode.GET_TIMER_CHECK_POINT,
+        ResponseCode.SYSTEM_ERROR,
+    ): "every Java slave asks it every few seconds, and goes on without",
+}
+"""Likewise of one request: ``(its code, the answer's)``."""
+
+
+class Ended(Enum):
+    """Why a server ended a connection."""
+
+    BAD_FRAME = "bad_frame"
+    NO_REQUEST = "no_request"
+    SLOW_FRAME = "slow_frame"
+    IDLE = "idle"
+    UNFINISHED_FRAMES = "unfinished_frames"
+    UNREAD_ANSWERS = "unread_answers"
+    NO_PLACE = "no_place"
+    LOST_PLACE = "lost_place"
+    EXPIRED = "expired"
+
+
+_REQUEST_NAMES: dict[int, str] = {int(code): code.name for code in (*PrivateCode, *RequestCode)}
+_ANSWER_NAMES = {int(code): code.name for code in ResponseCode}
+
+# Also in a body that is no JSON, or none that is accepted: it is the client that a person looks for then.
+_CLIENT_ID = re.compile(rb'"client(?:ID|Id)"\s*:\s*"([^"\\\x00-\x1f]{1,255})"')
+_NAMING_BODIES = frozenset(
+    (
+        RequestCode.HEART_BEAT,
+        RequestCode.LOCK_BATCH_MQ,
+        RequestCode.UNLOCK_BATCH_MQ,
+        RequestCode.CHECK_CLIENT_CONFIG,
+    )
+)
+_NAMING_FIELDS = ("clientID", "clientId", "brokerAddr", "brokerAddress")
+
+
+def request_name(code: int) -> str:
+    """The name of a request code, ``unknown`` where it has none."""
+    return _REQUEST_NAMES.get(code, UNKNOWN)
+
+
+def answer_name(code: int) -> str:
+    """Likewise of a response code."""
+    return _ANSWER_NAMES.get(code, UNKNOWN)
+
+
+def is_refusal(request_code: int, answer_code: int) -> bool:
+    """Whether an answer says no to something that the peer would want explained."""
+    return answer_code != 0 and answer_code not in ORDINARY and (request_code, answer_code) not in ORDINARY_OF
+
+
+class Refusal(NamedTuple):
+    """One that happened.
+
+    :ivar at_s: when, by the clock of its :class:`Refusals`.
+    :ivar what: the request's name, ``connection`` for one that was ended.
+    :ivar reason: the answer's name, or a value of :class:`Ended` or :class:`~rocketha.errors.Ignored`.
+    :ivar client_id: as a heartbeat or the refused request itself says, None where nothing does.
+    """
+
+    at_s: float
+    what: str
+    reason: str
+    peer: str
+    client_id: str | None
+    language: str | None
+    version: int | None
+    remark: str
+
+
+class Refused:
+    """What was refused on one connection.
+
+    :ivar client_id: that a refused request gave.
+    """
+
+    __slots__ = ("client_id", "count", "last")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last: Refusal | None = None
+        self.client_id: str | None = None
+
+
+class Peer(Protocol):
+    """What is told of a connection."""
+
+    id: int
+    peer: str
+    peer_host: str
+    language: str | None
+    version: int | None
+    refused: Refused | None
+
+
+class Kind:
+    """Refusals that are alike: see the module.
+
+    :ivar count: of all.
+    """
+
+    __slots__ = ("count", "event", "last", "quiet_until_s", "untold")
+
+    def __init__(self, event: type[events.Refusal], first: Refusal) -> None:
+        self.event = event
+        self.last = first
+        self.count = self.untold = 0
+        self.quiet_until_s = first.at_s
+
+
+class Refusals:
+    """Those of one server.
+
+    :param role: ``broker``, ``namesrv`` ...; a label of the metrics and a word of every line.
+    :param seconds: a clock that never goes back.
+    :param client_of: the client id of a connection's heartbeats, by the connection's id; None where there was none.
+    :ivar requests: how many by (request, answer).
+    :ivar ended: connections by the value of :class:`Ended`.
+    :ivar rows: ignored ones by (request, value of :class:`~rocketha.errors.Ignored`).
+    """
+
+    def __init__(
+        self, role: str, seconds: Callable[[], float], client_of: Callable[[int], str | None] = lambda _: None
+    ) -> None:
+        self.role = role
+        self.log = make_logger()
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.ended: Counter[str] = Counter()
+        self.rows: Counter[tuple[str, str]] = Counter()
+        self._seconds = seconds
+        self._client_of = client_of
+        self._kinds: OrderedDict[tuple[str, str, str], Kind] = OrderedDict()
+        self._any_untold = False
+        self._forgotten = 0  # untold ones of kinds that had to make room
+        self._second, self._lines = 0, 0  # how many lines left in which second
+
+    # -- what happened --------------------------------------------------------------------------------------------
+
+    def answered(self, peer: Peer, command: Command, answer: Answer) -> None:
+        """A request was answered with a code other than 0."""
+        code = int(answer.code)
+        if not is_refusal(command.code, code):
+            return
+        names = request_name(command.code), answer_name(code)
+        self.requests[names] += 1
+        self._note(events.RequestRefused, peer, *names, answer.remark or "", command)
+
+    def ended_by_us(self, peer: Peer, cause: Ended, why: str) -> None:
+        """A connection is ended because of what its peer did, or did not."""
+        self.ended[cause.value] += 1
+        self._note(events.ConnectionEnded, peer, "connection", cause.value, why, None)
+
+    def ignored(self, peer: Peer, command: Command, reason: Ignored, what: str) -> None:
+        """A part of a request was left out, and the rest of it served."""
+        names = request_name(command.code), reason.value
+        self.rows[names] += 1
+        self._note(events.RowIgnored, peer, *names, what, command)
+
+    def _note(
+        self, event: type[events.Refusal], peer: Peer, what: str, reason: str, remark: str, command: Command | None
+    ) -> None:
+        here = peer.refused
+        if here is None:
+            here = peer.refused = Refused()
+        client_id = self._client_of(peer.id) or here.client_id
+        if client_id is None and command is not None:
+            client_id = here.client_id = named_client(command)
+        language, version = peer.language, peer.version
+        if command is not None:
+            language, version = command.language, command.version
+        shown = remark if len(remark) <= REMARK_CHARACTERS_MAX else f"{remark[:REMARK_CHARACTERS_MAX]}..."
+        now_s = self._seconds()
+        here.count += 1
+        here.last = refusal = Refusal(now_s, what, reason, peer.peer, client_id, language, version, shown)
+        kind = self._kind((what, reason, peer.peer_host), event, refusal)
+        kind.count += 1
+        kind.untold += 1
+        kind.last = refusal
+        if now_s < kind.quiet_until_s or not self._tell(kind, now_s, {} if command is None else command.fields):
+            self._any_untold = True
+
+    def _kind(self, key: tuple[str, str, str], event: type[events.Refusal], refusal: Refusal) -> Kind:
+        kind = self._kinds.get(key)
+        if kind is not None:
+            self._kinds.move_to_end(key)
+            return kind
+        if len(self._kinds) >= KINDS_MAX:
+            _, forgotten = self._kinds.popitem(last=False)
+            self._forgotten += forgotten.untold
+        kind = self._kinds[key] = Kind(event, refusal)
+        return kind
+
+    # -- the log --------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Once a second: tell what had to wait and may be told now."""
+        if self._any_untold:
+            self._tell_waiting(False)
+
+    def close(self) -> None:
+        """The server stops: tell what waits, whether its time has come or not."""
+        if self._any_untold:
+            self._tell_waiting(True)
+
+    def _tell_waiting(self, now: bool) -> None:
+        now_s = self._seconds()
+        self._any_untold = False
+        for kind in self._kinds.values():
+            if kind.untold and not ((now or now_s >= kind.quiet_until_s) and self._tell(kind, now_s, {})):
+                self._any_untold = True
+        if self._forgotten:
+            self.log.warn(
+                "{role}: {count} more refusals, of more kinds than are kept apart",
+                event="refusals.forgotten", role=self.role, count=self._forgotten,
+            )  # fmt: skip
+            self._forgotten = 0
+
+    def _tell(self, kind: Kind, now_s: float, asked: Mapping[str, str]) -> bool:
+        """A line about a kind; False when there were enough lines in this second."""
+        if int(now_s) != self._second:
+            self._second, self._lines = int(now_s), 0
+        if self._lines >= LINES_MAX:
+            return False
+        self._lines += 1
+        more = kind.untold - 1
+        kind.untold, kind.quiet_until_s = 0, now_s + QUIET_S
+        _, what, reason, peer, client_id, language, version, remark = kind.last
+        fields = {name[:FIELD_CHARACTERS_SHOWN]: asked[name][:FIELD_CHARACTERS_SHOWN] for name in _first(asked)}
+        emit(
+            self.log,
+            kind.event(
+                self.role, what, reason, peer, client_id or UNKNOWN, language or UNKNOWN,
+                -1 if version is None else version, remark, fields, more, f", and {more} more like it" if more else "",
+            ),
+        )  # fmt: skip
+        return True
+
+    # -- for people -----------------------------------------------------------------------------------------------
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """Each kind that is remembered: how often, how long ago last, and what the last one was; newest first."""
+        return [{"count": kind.count, **self.shown(kind.last)} for kind in reversed(self._kinds.values())]
+
+    def shown(self, refusal: Refusal) -> dict[str, Any]:
+        """A refusal in JSON."""
+        return {
+            "secondsAgo": round(self._seconds() - refusal.at_s, 3),
+            "what": refusal.what,
+            "reason": refusal.reason,
+            "address": refusal.peer,
+            "clientId": refusal.client_id,
+            "language": refusal.language,
+            "version": refusal.version,
+            "remark": refusal.remark,
+        }
+
+
+def _first(asked: Mapping[str, str]) -> Iterator[str]:
+    return itertools.islice((name for name in asked if name not in FIELDS_NOT_SHOWN), FIELDS_SHOWN)
+
+
+def named_client(command: Command) -> str | None:
+    """Who a request says it comes from: a client's id, or a broker's address; None where it does not say."""
+    if command.code in _NAMING_BODIES:
+        found = _CLIENT_ID.search(command.body, 0, CLIENT_ID_BYTES_LOOKED_AT)
+        if found is not None:
+            return found[1].decode("utf-8", "backslashreplace")
+    return next((command.fields[name][:255] for name in _NAMING_FIELDS if command.fields.get(name)), None)
+
+
+def install(metrics: Registry, *servers: Refusals) -> None:
+    """Register the counts of the servers that share one page of metrics."""
+
+    def of_all(
+        counts: Callable[[Refusals], Iterable[tuple[tuple[str, ...], int]]],
+    ) -> Callable[[], Iterable[tuple[tuple[str, ...], int]]]:
+        return lambda: [((each.role, *names), count) for each in servers for names, count in counts(each)]
+
+    for name, text, labels, counts in (
+        (
+            "requests_refused",
+            "Requests answered with an error that is no everyday business.",
+            ("role", "request", "reason"),
+            lambda each: sorted(each.requests.items()),
+        ),
+        (
+            "connections_ended",
+            "Connections that the server ended, or did not let in.",
+            ("role", "reason"),
+            lambda each: [((cause,), count) for cause, count in sorted(each.ended.items())],
+        ),
+        (
+            "rows_ignored",
+            "Parts of requests that were left out while the rest was served.",
+            ("role", "request", "reason"),
+            lambda each: sorted(each.rows.items()),
+        ),
+    ):
+        metrics.ask_series(f"rocketha_{name}_total", text, labels, of_all(counts), "counter")
