@@ -21,6 +21,7 @@ from rocketha.errors import ConfigError, RockethaError
 SUBCOMMANDS = {
     "send": "send messages",
     "receive": "print messages as they come",
+    "clients": "list who is connected to the brokers, what for, and what was refused",
     "controller": "see and manage the controllers: status, why, transfer, members, add, remove",
     "keys": "print the configuration keys, or those with a word in them",
     "formats": "print the layout of every wire and disk format",

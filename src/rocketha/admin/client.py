@@ -226,6 +226,25 @@ class Client:
         self._routes[topic] = (self.reactor.seconds(), route)
         return route
 
+    async def brokers(self) -> list[str]:
+        """The addresses of all registered brokers, sorted by their names and ids.
+
+        :raises NoRoute: no nameserver answers.
+        :raises RemoteProtocolError: the answer is not what a nameserver writes.
+        """
+        answer: Command = await self._try_nameservers(
+            lambda address: self.request(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+        )
+        value = json_dialect.loads(answer.body)
+        try:
+            return [
+                str(address)
+                for _, each in sorted(value["brokerAddrTable"].items())
+                for _, address in sorted(each["brokerAddrs"].items(), key=lambda item: int(item[0]))
+            ]
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise RemoteProtocolError(f"the list of brokers: {type(problem).__name__} {problem}") from None
+
     async def _try_nameservers(self, ask: Callable[[str], Awaitable[Any]]) -> Any:
         """What ``ask(address)`` gives for the present nameserver, or, while the network fails, for the next."""
         problems = []

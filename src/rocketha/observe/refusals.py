@@ -70,6 +70,10 @@ ORDINARY_OF: Mapping[tuple[int, int], str] = {
         RequestCode.GET_TIMER_CHECK_POINT,
         ResponseCode.SYSTEM_ERROR,
     ): "every Java slave asks it every few seconds, and goes on without",
+    (
+        PrivateCode.WHY,
+        ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
+    ): "rocketha-cluster asks it until the first broker of its set has registered",
 }
 """Likewise of one request: ``(its code, the answer's)``."""
 
@@ -123,7 +127,7 @@ class Refusal(NamedTuple):
     """One that happened.
 
     :ivar at_s: when, by the clock of its :class:`Refusals`.
-    :ivar what: the request's name, ``connection`` for one that was ended.
+    :ivar what: the request's name, or number, or ``connection`` for one that was ended.
     :ivar reason: the answer's name, or a value of :class:`Ended` or :class:`~rocketha.errors.Ignored`.
     :ivar client_id: as a heartbeat or the refused request itself says, None where nothing does.
     """
@@ -241,7 +245,8 @@ class Refusals:
         shown = remark if len(remark) <= REMARK_CHARACTERS_MAX else f"{remark[:REMARK_CHARACTERS_MAX]}..."
         now_s = self._seconds()
         here.count += 1
-        here.last = refusal = Refusal(now_s, what, reason, peer.peer, client_id, language, version, shown)
+        title = what if command is None or what != UNKNOWN else f"unknown request {command.code}"
+        here.last = refusal = Refusal(now_s, title, reason, peer.peer, client_id, language, version, shown)
         kind = self._kind((what, reason, peer.peer_host), event, refusal)
         kind.count += 1
         kind.untold += 1
