@@ -15,6 +15,7 @@ from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import RequestRefused
+from rocketha.observe.refusals import Ended
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
@@ -591,3 +592,77 @@ class UnsentTests(RemotingCase):
         loaded = load_broker(b"", environment={}, host_name="h")
         room = views.limits(loaded.config.remoting).queued_bytes
         self.assertGreaterEqual(room, 8 * (loaded.config.store.max_message_size + (64 << 10)))
+
+
+class EndedTests(RemotingCase):
+    """Whyever a connection is ended, metric and log say so, once, with its address."""
+
+    limits = Limits(
+        connections=4, connections_per_address=1, first_frame_s=10, whole_frame_s=30, idle_s=120, unfinished_bytes=1000,
+        queued_bytes=100_000,
+    )  # fmt: skip
+
+    def speak(self, host: str) -> tuple[RemotingProtocol, Transport]:
+        protocol, transport = self.connect(host)
+        protocol.dataReceived(frame(1))
+        return protocol, transport
+
+    def bad_frame(self) -> None:
+        self.connect("10.0.0.1")[0].dataReceived(b"\xff" * 8)
+
+    def no_request(self) -> None:
+        self.connect("10.0.0.1")
+        self.advance(11)
+
+    def slow_frame(self) -> None:
+        protocol, _ = self.speak("10.0.0.1")
+        for byte in frame(1)[:40]:
+            self.advance(1)
+            protocol.dataReceived(bytes([byte]))
+
+    def idle(self) -> None:
+        self.speak("10.0.0.1")
+        self.advance(122)
+
+    def unfinished_frames(self) -> None:
+        protocol, _ = self.speak("10.0.0.1")
+        data = frame(1, 1, b"x" * 5000)
+        protocol.dataReceived(data[:600])
+        protocol.dataReceived(data[600:1200])
+
+    def unread_answers(self) -> None:
+        protocol, transport = self.connect("10.0.0.1")
+        transport.dataBuffer, transport.offset = b"", 0  # type: ignore[attr-defined]
+        transport._tempDataBuffer, transport._tempDataLen = [b""], 100_001  # type: ignore[attr-defined]
+        transport.connected = True  # type: ignore[misc]
+        protocol.dataReceived(frame(1, 1, b"x" * 500))
+
+    def no_place(self) -> None:
+        self.speak("10.0.0.1")
+        self.connect("10.0.0.1")
+
+    def lost_place(self) -> None:
+        self.connect("10.0.0.1")
+        self.connect("10.0.0.1")
+
+    def test_each_cause(self) -> None:
+        """All but the services' own, which knows no port: heartbeats that do not come."""
+        for cause in Ended:
+            if cause is Ended.EXPIRED:
+                continue
+            with self.subTest(cause=cause.value):
+                self.setUp()
+                said = self.said()
+                getattr(self, cause.value)()
+                self.advance(1)
+                self.assertEqual(self.factory.refusals.ended, {cause.value: 1})
+                (line,) = said
+                self.assertEqual((line["event"], line["reason"]), ("connection.ended", cause.value))
+                self.assertEqual((line["peer"], line["role"]), ("10.0.0.1:40000", "server"))
+
+    def test_who_is_ended_with_the_service_was_not_refused(self) -> None:
+        """Nor one that the other end closed."""
+        self.speak("10.0.0.1")
+        self.speak("10.0.0.2")[0].connectionLost()
+        self.factory.close_all()
+        self.assertEqual(self.factory.refusals.ended, {})
