@@ -181,6 +181,8 @@ class ClientRequests:
         queue_id, offset = fields.integer(header, "queueId"), fields.long(header, "commitOffset")
         if offset < 0 or not 0 <= queue_id < config.queue_nums:
             # Nothing consumed yet, or a queue that the topic has no more.  Java stores both; neither means anything.
+            if offset != -1:
+                connection.ignored(command, Ignored.BAD_VALUE, f"queueId {queue_id} of {topic}, commitOffset {offset}")
             return EMPTY_HEADER
         if state.rules.server_side_reset_offset and state.offsets.has_reset(group, topic, queue_id):
             return Answer(remark="Offset has been previously reset", fields={})

@@ -23,7 +23,7 @@ from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.state import BrokerState
 from rocketha.broker.subscription import parse_tags
 from rocketha.broker.topics import TopicConfig
-from rocketha.errors import RequestRefused
+from rocketha.errors import Ignored, RequestRefused
 from rocketha.store.in_memory import Wait
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import GetStatus
@@ -142,7 +142,7 @@ class Pulls:
             # a slave may be behind its master, and its offsets are no reason to send a consumer back
             found = found._replace(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=pull.offset)
         if first and pull.sys_flag & COMMIT_OFFSET:
-            self._commit(pull, command.fields.get("commitOffset", ""), now_ms)
+            self._commit(connection, command, pull, now_ms)
         state.offsets.note_pull(pull.group, pull.topic, pull.queue_id, found.next_offset)
         if found.code == ResponseCode.PULL_NOT_FOUND:
             state.stats.get_missed += 1
@@ -226,12 +226,15 @@ class Pulls:
             return group.which_broker_when_consume_slowly
         return MASTER_ID if self._state.is_slave else group.broker_id
 
-    def _commit(self, pull: _Pull, text: str, now_ms: int) -> None:
+    def _commit(self, connection: Any, command: Command, pull: _Pull, now_ms: int) -> None:
         """Store what the client says it has consumed, if that is an offset: a pull is no worse for what it says beside.
         One that has consumed nothing yet says -1."""
-        offset = int(text) if read.NUMBER.fullmatch(text) else -1
+        text = command.fields.get("commitOffset", "")
+        offset = int(text) if read.NUMBER.fullmatch(text) else read.LONG_MIN
         if 0 <= offset <= read.LONG_MAX:
             self._state.offsets.commit(pull.group, pull.topic, pull.queue_id, offset, now_ms)
+        elif offset != -1:
+            connection.ignored(command, Ignored.BAD_VALUE, f"commitOffset is {text[:40]!r}")
 
     def _count(self, pull: _Pull, found: _Found) -> None:
         stats, count = self._state.stats, found.messages
