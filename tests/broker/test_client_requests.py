@@ -10,6 +10,7 @@ from unittest import mock
 from rocketha.broker import request
 from rocketha.broker.effects import NotifyClient, RegisterTopics, SaveConfig
 from rocketha.broker.groups import SubscriptionGroupConfig
+from rocketha.broker.heartbeat import SUBSCRIPTIONS_MAX
 from rocketha.broker.state import BrokerRules
 from rocketha.errors import Ignored, RemoteProtocolError
 from rocketha.wire import json_dialect
@@ -156,7 +157,7 @@ class HeartbeatTests(unittest.TestCase):
         bad += [good | {"consumerDataSet": rows} for rows in bad_rows]
         bad += [heartbeat("a", {str(number): [] for number in range(1025)}), heartbeat("a", {"G": [subscription("")]})]
         bad += [heartbeat("a", {}, ("p" * 256,)), heartbeat("a", {"": []})]
-        bad += [heartbeat("a", {"G": [subscription(f"T{number}") for number in range(4097)]}), b"[" * 100_000]
+        bad += [heartbeat("a", {"G": [subscription("T")] * (SUBSCRIPTIONS_MAX + 1)}), b"[" * 100_000]
         for body in bad:
             with self.subTest(body=str(body)[:60]):
                 answer = self.broker.reply(HEART_BEAT, {}, body)

@@ -50,12 +50,12 @@ class FairBudgetTests(unittest.TestCase):
 
 class HeldBytesTests(unittest.TestCase):
     def test_what_python_needs(self) -> None:
-        """Bodies, long fields, wide characters, remarks, and thousands of short fields: about what is allocated."""
+        """Bodies, long fields, wide characters, remarks, and many short fields: about what is allocated."""
         for command in (
             Command(310, body=bytes(100_000)),
             Command(11, fields={"junk": "x" * 60_000}),
             Command(11, fields={"junk": "x" * 60_000 + "\U0001f600"}),
-            Command(11, fields={f"k{number}": "" for number in range(5000)}),
+            Command(11, fields={f"k{number}": "" for number in range(1000)}),
             Command(11, remark="x" * 60_000),
         ):
             frame = encode(command)[4:]

@@ -45,6 +45,6 @@ class TopicNameTests(unittest.TestCase):
                 self.assertRaises(RequestRefused, names.check_group, name)
 
     def test_a_refusal_does_not_repeat_a_megabyte(self) -> None:
-        """A remark travels in a header of at most 64 KiB."""
+        """A remark travels in a header, and ends on a screen."""
         self.assertLess(len(names.topic_problem("x" * 1_000_000) or ""), 1000)
         self.assertLess(len(names.group_problem("/" * 1_000_000) or ""), 1000)

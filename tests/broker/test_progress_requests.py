@@ -73,7 +73,8 @@ class StatisticsTests(unittest.TestCase):
 
     def test_too_many_topics(self) -> None:
         """topicList is bounded."""
-        self.assertEqual(self.broker.reply(CONSUME_STATS, {"consumerGroup": "G", "topicList": "x;" * 40_000}).code, 29)
+        for text in ("x;" * 300_000, ";".join(map(str, range(4097)))):
+            self.assertEqual(self.broker.reply(CONSUME_STATS, {"consumerGroup": "G", "topicList": text}).code, 29)
         self.assertEqual(self.broker.reply(CONSUME_STATS, {}).code, 29)
 
     def test_time_span(self) -> None:

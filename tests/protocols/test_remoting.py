@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -14,15 +16,16 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.errors import RequestRefused
+from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.refusals import Ended
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.services.config import views
 from rocketha.services.config.loading import load_broker
-from rocketha.wire.framing import FrameBuffer
-from rocketha.wire.remoting import Answer, Command, decode, encode, request
+from rocketha.wire.framing import FRAME_LIMIT, FrameBuffer
+from rocketha.wire.limits import HEADER_FIELDS_MAX
+from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, decode, encode, request
 
 
 class Echo:
@@ -77,6 +80,11 @@ def frame(code: int, opaque: int = 1, body: bytes = b"", flag: int = 0) -> bytes
     command = request(code, {"a": "b"}, body)
     command.opaque, command.flag = opaque, flag
     return encode(command)
+
+
+def json_frame(head: dict[str, Any], body: bytes = b"") -> bytes:
+    header = json.dumps(head).encode()
+    return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
 
 
 class RemotingCase(SynchronousTestCase):
@@ -399,6 +407,67 @@ class LimitTests(RemotingCase):
         self.assertEqual(len(self.clock.getDelayedCalls()), 1)
 
 
+class LongHeaderTests(RemotingCase):
+    """Requests whose header is over the limit: whoever sent one is told, and the connection stays."""
+
+    def told(self, head: dict[str, Any], body: bytes = b"") -> list[tuple[int, int]]:
+        protocol, transport = self.connect()
+        protocol.dataReceived(json_frame(head, body) + frame(1, 99))
+        self.assertFalse(protocol.closed)
+        self.assertTrue(protocol.greeted)
+        return [(answer.opaque, answer.code) for answer in frames_of(transport.value())]
+
+    def test_a_message(self) -> None:
+        """13, as for any properties over the limit; wherever the number stands, whatever the properties hold."""
+        long = '{"opaque":8,[' * (HEADER_LIMIT // 10) + "\u0001\\"
+        fields = {"a": "p", "i": long, "opaque": "6", "nested": {"opaque": 4}}
+        for code in (10, 310, 320):
+            head = {"code": code, "extFields": fields, "flag": 0, "language": "JAVA", "opaque": 7, "version": 513}
+            self.assertEqual(self.told(head, b"body"), [(7, 13), (99, 0)])
+            self.assertEqual(self.told({key: head[key] for key in reversed(head)}), [(7, 13), (99, 0)])
+        self.assertEqual([event for event in self.service.events if event[:2] == ("request", 310)], [])
+
+    def test_other_requests(self) -> None:
+        """1; and nothing to a oneway one."""
+        fields = {"subscription": "t" * HEADER_LIMIT}
+        self.assertEqual(self.told({"code": 11, "extFields": fields, "opaque": 7}), [(7, 1), (99, 0)])
+        self.assertEqual(self.told({"code": 11, "extFields": fields, "opaque": 7, "flag": 2}), [(99, 0)])
+
+    def test_the_binary_form(self) -> None:
+        """The same of a packed header."""
+        command = request(310, {"i": "x" * HEADER_LIMIT})
+        command.opaque = 7
+        protocol, transport = self.connect()
+        protocol.dataReceived(encode(command, binary=True))
+        self.assertEqual([(answer.opaque, answer.code) for answer in frames_of(transport.value())], [(7, 13)])
+
+    def test_many_fields(self) -> None:
+        """A header within the limit that would cost many times its bytes in memory."""
+        fields = {str(number): "" for number in range(HEADER_FIELDS_MAX + 1)}
+        self.assertEqual(self.told({"code": 310, "extFields": fields, "opaque": 7}), [(7, 13), (99, 0)])
+
+    def test_what_can_not_be_answered(self) -> None:
+        """No number, none that fits, or more in it than a glance shows: the connection ends."""
+        long = "x" * HEADER_LIMIT
+        for head in (
+            {"code": 310, "remark": long},
+            {"code": 310, "remark": long, "opaque": 1 << 31},
+            {"code": 310, "extFields": {str(number): long[:100] for number in range(HEADER_LIMIT // 100)}, "opaque": 7},
+        ):
+            protocol, transport = self.connect()
+            protocol.dataReceived(json_frame(head))
+            self.assertEqual((protocol.closed, transport.value()), (True, b""))
+
+    def test_an_answer_over_the_frame(self) -> None:
+        """A table that has outgrown the frame is not sent: its reader would end the connection over it."""
+        self.service.request = lambda connection, command: Answer(0, None, None, bytes(FRAME_LIMIT))  # type: ignore[method-assign]
+        protocol, transport = self.connect()
+        protocol.dataReceived(frame(21, 5))
+        (answer,) = frames_of(transport.value())
+        self.assertEqual((answer.opaque, answer.code, answer.body), (5, 1, b""))
+        self.assertIn("ask for a part", answer.remark or "")
+
+
 class LargeAnswerTests(RemotingCase):
     """One read of many requests for large answers."""
 
@@ -479,6 +548,27 @@ class RequestTests(RemotingCase):
         one.addErrback(lambda _: two.cancel())
         protocol.connectionLost()
         self.failureResultOf(two, defer.CancelledError)
+
+    def test_what_no_frame_holds(self) -> None:
+        """It fails at once and is forgotten: nothing waits for it that the connection's end would find."""
+        protocol, transport = self.connect()
+        self.failureResultOf(protocol.request(103, None, bytes(FRAME_LIMIT)), RemoteProtocolError)
+        self.failureResultOf(protocol.request(103, {"name": "\ud800"}), RemoteProtocolError)
+        self.assertEqual((protocol._pending, transport.value()), ({}, b""))
+        self.assertEqual([call for call in self.clock.getDelayedCalls() if call.time > 1], [])
+        protocol.connectionLost()
+        gc.collect()
+        self.assertEqual(self.flushLoggedErrors(), [])
+
+    def test_an_answer_with_a_header_too_long(self) -> None:
+        """Fails its request alone: the connection and its other requests stay."""
+        protocol, transport = self.connect()
+        one, two = protocol.request(40), protocol.request(41)
+        opaque = frames_of(transport.value())[0].opaque
+        protocol.dataReceived(json_frame({"code": 0, "flag": 1, "opaque": opaque, "remark": "x" * HEADER_LIMIT}))
+        self.failureResultOf(one, RemoteProtocolError)
+        self.assertNoResult(two)
+        self.assertFalse(protocol.closed)
 
     def test_notify_is_oneway(self) -> None:
         """notify() sends flag 2 and waits for nothing."""

@@ -77,10 +77,10 @@ class BatchTests(unittest.TestCase):
             split(data[: 23 + 5])
 
     def test_too_many(self) -> None:
-        """A batch of more messages than the limit is refused while it is read, not after."""
+        """A batch whose answer would not fit into a frame is refused while it is read, not after."""
         one = join([BatchMessage(0, b"", b"")])
         self.assertEqual(len(split(one * MESSAGES_MAX)), MESSAGES_MAX)
-        with self.assertRaisesRegex(RemoteProtocolError, "more than 65536 messages"):
+        with self.assertRaisesRegex(RemoteProtocolError, f"more than {MESSAGES_MAX} messages"):
             split(one * (MESSAGES_MAX + 1) + b"garbage that is never reached")
 
     def test_empty(self) -> None:

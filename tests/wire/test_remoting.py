@@ -262,13 +262,13 @@ class FrameTests(unittest.TestCase):
     """What holds for both forms: the header word and the limits (security.md)."""
 
     def test_header_word(self) -> None:
-        """No word, a header longer than the frame, over 64 KiB, of an unknown type: refused."""
+        """No word, a header longer than the frame, over the limit, of an unknown type: refused."""
         for frame, text_ in (
             (b"", "no header word"),
             (b"\x00\x00\x00", "no header word"),
             (b"\x00\x00\x00\x01", "header of 1 bytes in a frame of 4"),
             (b"\x00\xff\xff\xff{}", "header of 16777215 bytes"),
-            (struct.pack(">I", HEADER_LIMIT + 1) + bytes(HEADER_LIMIT + 1), "at most 65536"),
+            (struct.pack(">I", HEADER_LIMIT + 1) + bytes(HEADER_LIMIT + 1), f"at most {HEADER_LIMIT}"),
             (b"\x02\x00\x00\x02{}", "unknown serialize type 2"),
             (b"\xff\x00\x00\x02{}", "unknown serialize type 255"),
         ):
@@ -276,7 +276,7 @@ class FrameTests(unittest.TestCase):
                 decode(frame)
 
     def test_header_of_exactly_the_limit(self) -> None:
-        """64 KiB of header is read; a caller may allow more."""
+        """A header of the limit is read; a caller may allow more."""
         filler = HEADER_LIMIT - len(b'{"remark":""}')
         raw = b'{"remark":"' + b"a" * filler + b'"}'
         self.assertEqual(len(decode(json_frame(raw)).remark or ""), filler)

@@ -16,10 +16,11 @@ from rocketha.broker.names import CLIENT_ID_LENGTH_MAX
 from rocketha.broker.subscription import SubscriptionData
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_members
+from rocketha.wire.limits import FRAME_BYTES_MAX
 
-BODY_BYTES_MAX = 4 * 1024 * 1024
 GROUPS_MAX = 1024
-SUBSCRIPTIONS_MAX = 4096
+SUBSCRIPTIONS_MAX = FRAME_BYTES_MAX // 256
+"""About as many as a frame holds; a client has one for each topic of each of its groups."""
 NAME_LENGTH_MAX = 255
 
 ACTIVELY, PASSIVELY, POP = "CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"
@@ -69,8 +70,6 @@ def parse_heartbeat(body: bytes) -> Heartbeat:
 
     :raises RemoteProtocolError: it is none, or there is more in it than the limits of this module.
     """
-    if len(body) > BODY_BYTES_MAX:
-        raise RemoteProtocolError(f"a heartbeat of {len(body)} bytes, allowed are {BODY_BYTES_MAX}")
     value = json_members.json_object(body, "a heartbeat")
     client_id = json_members.text(value, "clientID", length_max=CLIENT_ID_LENGTH_MAX)
     if not client_id:

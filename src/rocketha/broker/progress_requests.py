@@ -12,7 +12,7 @@ from rocketha.broker import fields
 from rocketha.broker.clients import Peer
 from rocketha.broker.effects import NotifyClient, SaveConfig
 from rocketha.broker.fields import refused
-from rocketha.broker.names import check_group
+from rocketha.broker.names import TOPIC_LENGTH_MAX, check_group
 from rocketha.broker.request import OK, Responder, refuse_on_slave
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topics import TopicConfig
@@ -24,8 +24,7 @@ from rocketha.wire.remoting import Answer, Command
 TOPIC_LIST_MAX = 4096
 """Topics in the ``topicList`` of GET_CONSUME_STATS."""
 
-_TOPIC_LIST_LENGTH_MAX = 64 * 1024
-
+_TOPIC_LIST_LENGTH_MAX = TOPIC_LIST_MAX * (TOPIC_LENGTH_MAX + 1)
 
 BROKER_STATS_QUEUES_MAX = 10_000
 """Queues of all groups and topics in one answer to 317."""

@@ -14,9 +14,10 @@ from rocketha.broker.request import Responder
 from rocketha.errors import RequestRefused
 from rocketha.store.patient_reads import PatientReads
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.limits import PROPERTIES_BYTES_MAX
 from rocketha.wire.remoting import Answer, Command
 
-KEY_LENGTH_MAX = 32_767
+KEY_LENGTH_MAX = PROPERTIES_BYTES_MAX
 UNIQUE_QUERY_MAX = 32
 
 

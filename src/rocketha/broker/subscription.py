@@ -19,11 +19,12 @@ from rocketha.broker.names import RETRY_TOPIC_LENGTH_MAX
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_members
 from rocketha.wire.java_text import string_hash
+from rocketha.wire.limits import TEXT_CHARACTERS_MAX
 
 ALL = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
-EXPRESSION_LENGTH_MAX = 65_536
+EXPRESSION_LENGTH_MAX = TEXT_CHARACTERS_MAX
 TAGS_MAX = 4096
 TYPE_LENGTH_MAX = 64
 

@@ -14,10 +14,11 @@ import attrs
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.limits import TEXT_CHARACTERS_MAX
 
 NAMESPACE_ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 NAME_CHARACTERS_MAX = 255
-VALUE_CHARACTERS_MAX = 64 << 10
+VALUE_CHARACTERS_MAX = TEXT_CHARACTERS_MAX
 NAMESPACES_MAX = 100
 KEYS_MAX = 10_000
 FILE_BYTES_MAX = 256 << 20

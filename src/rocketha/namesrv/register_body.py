@@ -32,8 +32,8 @@ INFLATED_BYTES_MAX = 64 << 20
 INFLATED_RATIO_MAX = 100
 INFLATED_BYTES_FLOOR = 64 << 10
 """A tiny body may inflate to this much whatever the ratio."""
-TEXT_BYTES_MAX = 64 << 10
-"""Longest single text in the compressed form."""
+TEXT_BYTES_MAX = 1 << 20
+"""Longest single text in the compressed form: a static topic's mapping, some 14 bytes for each of its queues."""
 NAME_CHARACTERS_MAX = 255
 QUEUES_MAX = 65_536
 PERM_MAX = 15

@@ -40,7 +40,7 @@ from rocketha.protocols.turn import Turn
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FrameBuffer
 from rocketha.wire.known_sends import HeaderMemory
-from rocketha.wire.remoting import Answer, Command, encode, encode_answer
+from rocketha.wire.remoting import Answer, Command, HeaderTooLong, encode, encode_answer
 from rocketha.wire.remoting import request as make_request
 
 OPAQUE_MAX = (1 << 31) - 1
@@ -201,6 +201,9 @@ class RemotingProtocol(Protocol):
                 return
             try:
                 command = decode(frame, header_limit)
+            except HeaderTooLong as problem:
+                self._decline(problem)
+                continue
             except RemoteProtocolError as problem:
                 self.end(Ended.BAD_FRAME, str(problem))
                 return
@@ -226,6 +229,17 @@ class RemotingProtocol(Protocol):
                 self.answer(command, answer)
             if self._closed:
                 return
+
+    def _decline(self, problem: HeaderTooLong) -> None:
+        """Its frame was whole, so the connection stays; only whoever waits for this one hears of it."""
+        command = problem.command
+        if not self.greeted:
+            self.greeted, self.language = True, command.language
+        if not command.is_response:
+            self.answer(command, Answer(problem.answer_code, str(problem)))
+        elif entry := self._pending.pop(command.opaque, None):
+            entry.timeout.cancel()
+            entry.deferred.errback(Failure(problem))
 
     def _hold(self, held: int) -> None:
         factory = self.factory
@@ -310,16 +324,21 @@ class RemotingProtocol(Protocol):
         """A request to the peer.
 
         :return: fires with the response whatever its code; fails with ``TimeoutError`` after ``timeout_s`` seconds or
-            with the connection's end; cancelled, it is forgotten, and an answer dropped.
+            with the connection's end, and at once with ``RemoteProtocolError`` where no frame holds the request;
+            cancelled, it is forgotten, and an answer dropped.
         """
         if self._closed:
             return defer.fail(error.ConnectionDone(f"the connection to {self.peer} is closed"))
-        result: defer.Deferred[Command] = defer.Deferred(lambda _: self._pending.pop(opaque).timeout.cancel())
         command = make_request(code, fields, body)
         opaque = command.opaque = self._next_opaque()
+        try:
+            frame = encode(command)  # before anything waits for its answer
+        except RemoteProtocolError:
+            return defer.fail()
+        result: defer.Deferred[Command] = defer.Deferred(lambda _: self._pending.pop(opaque).timeout.cancel())
         timeout = self.factory.clock.callLater(timeout_s, self._expire, opaque, timeout_s)
         self._pending[opaque] = _Pending(result, timeout)
-        self.write(encode(command))
+        self.write(frame)
         return result
 
     def _next_opaque(self) -> int:

@@ -22,11 +22,12 @@ from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.limits import ANSWER_HEADER_BYTES_MAX
 from rocketha.wire.remoting import Answer, Command
 
 CONNECT_TIMEOUT_S = 3.0
 
-CLIENT_LIMITS = Limits(header_bytes=8 * 1024 * 1024)
+CLIENT_LIMITS = Limits(header_bytes=ANSWER_HEADER_BYTES_MAX)
 """A server's answer may have a long header: the ids of a batch of thousands of messages stand in one field."""
 
 

@@ -11,9 +11,10 @@ import errno
 
 from rocketha.errors import DiskFailure
 from rocketha.store.disk import Disk
+from rocketha.wire.limits import TABLE_FILE_BYTES_MAX
 
-SIZE_MAX = 64 * 1024 * 1024
-"""Largest file that :func:`load` believes, bytes."""
+SIZE_MAX = TABLE_FILE_BYTES_MAX
+"""Largest file that :func:`load` believes, and that :func:`save` writes, bytes."""
 
 
 def save(disk: Disk, path: str, data: bytes, backup: bool = True) -> None:
@@ -22,6 +23,8 @@ def save(disk: Disk, path: str, data: bytes, backup: bool = True) -> None:
     :param backup: keep what was there as ``path + ".bak"``.
     :raises DiskFailure: the file then holds its former contents (or, if only the last sync failed, the new ones).
     """
+    if len(data) > SIZE_MAX:
+        raise DiskFailure(path, "write", errno.EFBIG, f"{len(data)} bytes, and no more than {SIZE_MAX} are read")
     if backup and disk.exists(path):
         former = disk.read_all(path, SIZE_MAX)
         if former and former != data:

@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import properties
+from rocketha.wire.limits import BATCH_MESSAGES_MAX
 from rocketha.wire.spec import remoting as spec
 from rocketha.wire.spec.format import Format
 
-MESSAGES_MAX = 65536
-"""Messages in one batch; a 4 MiB body of Java's smallest messages (22 bytes) would hold more, no client sends so
-many.
-"""
+MESSAGES_MAX = BATCH_MESSAGES_MAX
+"""Messages in one batch."""
 
 _ALIKE_MAX = 1024
 """Messages alike that are read at once: the layout's size follows their number."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 import struct
 
 from rocketha.errors import RemoteProtocolError
+from rocketha.wire.limits import FRAME_BYTES_MAX
 
-FRAME_LIMIT = 16 * 1024 * 1024
+FRAME_LIMIT = FRAME_BYTES_MAX
 """Largest frame in bytes after the length word (``com.rocketmq.remoting.frameMaxLength``)."""
 
 _LENGTH = struct.Struct(">i")

@@ -18,6 +18,7 @@ import attrs
 import orjson
 
 from rocketha.errors import RemoteProtocolError
+from rocketha.wire.limits import TABLE_FILE_BYTES_MAX
 
 DEPTH_MAX = 32
 """Nesting beyond which a value is refused (RocketMQ's own bodies stay under 8)."""
@@ -33,7 +34,7 @@ class ObjectKeyed:
     entries: tuple[tuple[Any, Any], ...]
 
 
-FILE_BYTES_MAX = 256 * 1024 * 1024
+FILE_BYTES_MAX = TABLE_FILE_BYTES_MAX
 """The same for our own files at the start, where Java's integer keys are the rule and waiting does no harm."""
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketha.errors import RemoteProtocolError
+from rocketha.wire.limits import PROPERTIES_BYTES_MAX
 
 NAME_VALUE = "\x01"
 PAIR = "\x02"
-LENGTH_MAX = 32767
+LENGTH_MAX = PROPERTIES_BYTES_MAX
 """Largest properties block of a stored message, in bytes (the length is a signed short)."""
 
 KEYS = "KEYS"

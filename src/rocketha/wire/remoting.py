@@ -6,13 +6,15 @@ otherwise; numbers in ``extFields`` travel as strings.  This module is on the ho
 microseconds to read.
 
 What a bad frame gets: :class:`RemoteProtocolError`, so the connection is closed without an answer (Java's decoder
-does the same for a header longer than the frame, an unknown serialize type and an unreadable header).
+does the same for a header longer than the frame, an unknown serialize type and an unreadable header).  A header that is
+only too long is :class:`HeaderTooLong`: it is not parsed, but whoever sent it can be told.
 
 Java: ``RemotingCommand``, ``RocketMQSerializable``, ``LanguageCode``.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -22,12 +24,14 @@ import orjson
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec, json_dialect
+from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.framing import FRAME_LIMIT
+from rocketha.wire.limits import HEADER_BYTES_MAX, HEADER_FIELDS_MAX
 from rocketha.wire.spec import remoting as spec
 from rocketha.wire.spec.format import Format
 
-HEADER_LIMIT = 64 * 1024
-"""Largest header in bytes (security.md).  Java's only limit is the frame's."""
+HEADER_LIMIT = HEADER_BYTES_MAX
+"""Largest header in bytes that is read.  Java's only limit is the frame's."""
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
@@ -53,6 +57,16 @@ _NOTHING = bytes(8)  # the lengths of remark and fields
 _BARE_WORD = _HEADER_WORD.pack(spec.ROCKETMQ << 24 | _BINARY.size + len(_NOTHING))
 _BARE_STOP, _BARE_END = 4 + _BINARY.size, 4 + _BINARY.size + len(_NOTHING)
 _FOUR_INTS = struct.Struct(">iiii")
+
+_MESSAGES = frozenset(
+    {
+        RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
+    }
+)  # fmt: skip
+_TOKEN = re.compile(rb'("(?:[^"\\]++|\\.)*+")(?:[ \t\r\n]*:[ \t\r\n]*(-?[0-9]{1,10})(?![0-9.eE]))?|[{}\[\]]', re.DOTALL)
+_TOKENS_MAX = 512
+"""Texts and brackets of a header that is too long: what makes it so is one text among a few dozen."""
 
 
 @attrs.define(slots=True)
@@ -91,6 +105,19 @@ class Command:
         return Command(self.code, self.language, self.version, self.opaque, self.flag)
 
 
+class HeaderTooLong(RemoteProtocolError):
+    """A header over the limit, of which enough is known to answer it.
+
+    :ivar command: code, flag and number; no fields and no body.
+    :ivar answer_code: what it is answered: 13 for a message, whose properties are what makes it long.
+    """
+
+    def __init__(self, reason: str, code: int, opaque: int, flag: int) -> None:
+        super().__init__(reason)
+        self.command = Command(code, opaque=opaque, flag=flag)
+        self.answer_code = ResponseCode.MESSAGE_ILLEGAL if code in _MESSAGES else ResponseCode.SYSTEM_ERROR
+
+
 class Answer(NamedTuple):
     """What goes back for a request; ``fields`` None leaves ``extFields`` out (clients of SEND need it present)."""
 
@@ -103,6 +130,7 @@ class Answer(NamedTuple):
 def decode(frame: bytes | memoryview, header_limit: int = HEADER_LIMIT) -> Command:
     """The command of a frame (what follows the length word).
 
+    :raises HeaderTooLong: it can be answered.
     :raises RemoteProtocolError: the connection must be closed.
     """
     if frame[:4] == _BARE_WORD and frame[_BARE_STOP:_BARE_END] == _NOTHING:  # packed, no remark, no fields: 0.6 of it
@@ -117,7 +145,7 @@ def decode(frame: bytes | memoryview, header_limit: int = HEADER_LIMIT) -> Comma
     if length > size - 4:
         raise RemoteProtocolError(f"header of {length} bytes in a frame of {size}")
     if length > header_limit:
-        raise RemoteProtocolError(f"header of {length} bytes, at most {header_limit}")
+        raise _too_long(word >> 24, bytes(frame[4 : 4 + length]), header_limit)
     kind = word >> 24
     stop = 4 + length
     if kind == spec.JSON:
@@ -128,6 +156,40 @@ def decode(frame: bytes | memoryview, header_limit: int = HEADER_LIMIT) -> Comma
         raise RemoteProtocolError(f"unknown serialize type {kind}")
     command.body = bytes(frame[stop:])
     return command
+
+
+def _too_long(kind: int, header: bytes, limit: int) -> RemoteProtocolError:
+    """What to raise for a header over the limit: most cost nothing but their answer."""
+    reason = f"header of {len(header)} bytes, at most {limit}"
+    if kind == spec.ROCKETMQ:
+        code, _, _, opaque, flag = _unpack_bare(header)
+        return HeaderTooLong(reason, code, opaque, flag)
+    numbers = _top_numbers(header) if kind == spec.JSON else {}
+    code, opaque, flag = (numbers.get(name, 0) for name in (b'"code"', b'"opaque"', b'"flag"'))
+    try:
+        _FOUR_INTS.pack(code, opaque, flag, 0)
+    except struct.error:
+        return RemoteProtocolError(reason)
+    return HeaderTooLong(reason, code, opaque, flag) if b'"opaque"' in numbers else RemoteProtocolError(reason)
+
+
+def _top_numbers(text: bytes) -> dict[bytes, int]:
+    """The numbers among the members of a JSON object, without making anything of the rest.  Of texts in it, only
+    where they end matters.
+    """
+    numbers: dict[bytes, int] = {}
+    depth = 0
+    for count, token in enumerate(_TOKEN.finditer(text)):
+        first = text[token.start()]
+        if first in b"{[":
+            depth += 1
+        elif first in b"}]":
+            depth -= 1
+        elif depth == 1 and token[2] is not None:
+            numbers[token[1]] = int(token[2])
+        if count > _TOKENS_MAX:
+            return {}
+    return numbers
 
 
 def _from_json(text: bytes | memoryview) -> Command:
@@ -161,7 +223,13 @@ def _from_json(text: bytes | memoryview) -> Command:
         raise RemoteProtocolError(f"code, version, opaque, flag are not 32-bit integers ({kinds})") from None
     if type(language) is not str or language not in _LANGUAGE_CODES:
         language = None
+    if len(fields) > HEADER_FIELDS_MAX:
+        raise _too_many(fields, code, opaque, flag)
     return Command(int(code), language, int(version), int(opaque), int(flag), remark, fields)
+
+
+def _too_many(fields: Mapping[str, str], code: int, opaque: int, flag: int) -> HeaderTooLong:
+    return HeaderTooLong(f"{len(fields)} custom fields in a header, at most {HEADER_FIELDS_MAX}", code, opaque, flag)
 
 
 def _as_strings(fields: dict[str, Any]) -> dict[str, str]:
@@ -186,6 +254,9 @@ def _from_binary(data: bytes) -> Command:
     packed, at = _counted(data, at, "fields")
     if at != len(data):
         raise RemoteProtocolError(f"{len(data) - at} bytes after the binary header")
+    fields = _binary_fields(packed)
+    if len(fields) > HEADER_FIELDS_MAX:
+        raise _too_many(fields, code, opaque, flag)
     return Command(
         code,
         LANGUAGES[language] if language < len(LANGUAGES) else None,
@@ -193,7 +264,7 @@ def _from_binary(data: bytes) -> Command:
         opaque,
         flag,
         _text(remark_bytes, "remark") if remark_bytes else None,
-        _binary_fields(packed),
+        fields,
     )
 
 
@@ -287,7 +358,10 @@ def _binary_header(command: Command) -> bytes:
 
 
 def encode_answer(opaque: int, answer: Answer) -> bytes:
-    """The whole frame of a response, JSON header, keys in Java's order; hand-laid because every request ends here."""
+    """The whole frame of a response, JSON header, keys in Java's order; hand-laid because every request ends here.
+
+    An answer that no peer could read, as a table that has outgrown the frame, becomes one that says so.
+    """
     code, remark, fields, body = answer
     extra = b'"extFields":%b,' % orjson.dumps(fields) if fields is not None else b""
     text = b'"remark":%b,' % orjson.dumps(remark) if remark is not None else b""
@@ -295,7 +369,11 @@ def encode_answer(opaque: int, answer: Answer) -> bytes:
         b'{"code":%d,%b"flag":1,"language":"PYTHON","opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}'
         % (code, extra, opaque, text, VERSION)
     )
-    return _PREFIX.pack(4 + len(header) + len(body), len(header)) + header + body
+    total = 4 + len(header) + len(body)
+    if total > FRAME_LIMIT:
+        too_long = f"the answer would be a frame of {total} bytes, at most {FRAME_LIMIT}: ask for a part of it"
+        return encode_answer(opaque, Answer(ResponseCode.SYSTEM_ERROR, too_long))
+    return _PREFIX.pack(total, len(header)) + header + body
 
 
 def request(code: int, fields: Mapping[str, str] | None = None, body: bytes = b"", oneway: bool = False) -> Command:

@@ -680,7 +680,7 @@ class BoundTests(ForwardingCase):
         room = HEADER_LIMIT - 400
         self.producer.send(self.a, b"long", junk="x" * (room + 270))
         self.producer.send(self.a, b"fits", junk="x" * room)
-        packed = encode(Command(SEND, fields={"junk": "\x01" * 11_000}), binary=True)  # six times that in JSON
+        packed = encode(Command(SEND, fields={"junk": "\x01" * (HEADER_LIMIT // 6)}), binary=True)  # longer in JSON
         self.producer.reactor.callLater(
             0, lambda: self.producer.client.connect(self.a.address).addCallback(lambda found: found.write(packed))
         )
@@ -695,6 +695,7 @@ class BoundTests(ForwardingCase):
         lengths = range(HEADER_LIMIT - 260, HEADER_LIMIT - 125)
         for length in lengths:
             self.producer.send(self.a, b"%d" % length, junk="x" * length)
+            self.world.run(0.01)
         self.world.run(0.5)
         refused = [int(body) for body, code in self.codes().items() if code == BUSY.code]
         self.assertEqual(refused, list(lengths[-len(refused) :]))

@@ -62,6 +62,13 @@ class SendTests(BrokerCase):
         for key in (KEY, "k1", "k2", "T#TagA"):
             self.assertEqual(len(self.broker.store.query("T", key, 10, 0, 1 << 60)), 1, key)
 
+    def test_as_many_properties_as_there_may_be(self) -> None:
+        """Their separators are six characters each in a JSON header, which so is twice as long as they are."""
+        own = {f"p{number}": "v" for number in range(4000)}
+        answer = self.send(self.connect(), properties=properties.build_text({"UNIQ_KEY": KEY, **own}))
+        self.assertEqual(answer.code, ResponseCode.SUCCESS)
+        self.assertEqual(properties.parse(self.stored().properties).items() & own.items(), own.items())
+
     def test_only_blanks_part_keys(self) -> None:
         """A tab is part of a key, live as after a recovery (and as in Java): one rule serves both."""
         self.send(self.connect(), properties="KEYS\x01a\tb c\x02")
@@ -172,6 +179,7 @@ class RefusalTests(BrokerCase):
         self.assertEqual(self.refused(client, b"x" * ((4 << 20) + 1)), ResponseCode.MESSAGE_ILLEGAL)
         self.assertEqual(self.refused(client, properties="k\x01" + "v" * 32767), ResponseCode.MESSAGE_ILLEGAL)
         self.assertEqual(self.refused(client, properties="k\x01" + "v" * 32700 + "\x02"), ResponseCode.MESSAGE_ILLEGAL)
+        self.assertEqual(self.send(client, properties="k\x01" + "v" * 2_000_000).code, ResponseCode.MESSAGE_ILLEGAL)
         self.assertEqual(self.refused(client, b""), ResponseCode.SYSTEM_ERROR)
 
     def test_what_is_not_supported(self) -> None:

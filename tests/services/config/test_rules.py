@@ -15,11 +15,12 @@ from rocketha.errors import ConfigError
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config.loading import ControllerConfig, Loaded, load_broker, load_controller, load_namesrv
 from rocketha.services.config.replication import ReplicationConfig
-from rocketha.services.config.rules import FRAME_ROOM, RECORD_ROOM
+from rocketha.services.config.rules import RECORD_ROOM
 from rocketha.services.config.settings import INT_MAX, Key, Section
 from rocketha.services.config.views import limits, store_config
 from rocketha.store import expiry
 from rocketha.store.config import StoreConfig
+from rocketha.wire.limits import SEND_HEADER_BYTES_MAX
 
 HOME = {"HOME": "/home/op"}
 MODES = (
@@ -131,9 +132,9 @@ class OneKeyTests(unittest.TestCase):
         for text, longest in (
             ("mappedFileSizeCommitLog=4194304", (4 << 20) - RECORD_ROOM),
             ("mappedFileSizeCommitLog=65536", (64 << 10) - RECORD_ROOM),
-            ("maxMessageSize=104857600", (16 << 20) - FRAME_ROOM),
-            ("maxMessageSize=104857600\nframeMaxLength=268435456", (64 << 20) - FRAME_ROOM),
-            ("frameMaxLength=1048576", (1 << 20) - FRAME_ROOM),
+            ("maxMessageSize=104857600", (16 << 20) - SEND_HEADER_BYTES_MAX),
+            ("maxMessageSize=104857600\nframeMaxLength=268435456", (64 << 20) - RECORD_ROOM),
+            ("frameMaxLength=1048576", (1 << 20) - SEND_HEADER_BYTES_MAX),
         ):
             loaded = load(text)
             self.assertEqual(store_config(loaded.config, 0).message_bytes_max, longest)

@@ -13,12 +13,11 @@ from collections.abc import Collection
 from rocketha.errors import ConfigError
 from rocketha.services.config.keys import BrokerConfig, StoreSettings
 from rocketha.services.config.settings import INT_MAX
+from rocketha.wire.limits import SEND_HEADER_BYTES_MAX
 from rocketha.wire.record import RECORD_BYTES_MAX
 
 RECORD_ROOM = 40 << 10
 """Bytes that the longest topic and properties, the other fields of a record and the end of a file need at most."""
-FRAME_ROOM = 64 << 10
-"""Bytes of the longest header of a frame."""
 _RATIO_MIN, _RATIO_MAX = 10, 95
 _PERIOD_MIN_MS, _PERIOD_MAX_MS = 10_000, 60_000
 
@@ -56,8 +55,8 @@ def _fit_sizes(config: BrokerConfig, name: str, warnings: list[str]) -> None:
     file, frame = store.mapped_file_size_commit_log, config.remoting.frame_max_length
     for place, size, room in (
         (f"a file of mappedFileSizeCommitLog={file}", file, RECORD_ROOM),
-        (f"a frame of frameMaxLength={frame}", frame, FRAME_ROOM),
-        (f"a record of {RECORD_BYTES_MAX}", RECORD_BYTES_MAX, FRAME_ROOM),
+        (f"a frame of frameMaxLength={frame}", frame, SEND_HEADER_BYTES_MAX),
+        (f"a record of {RECORD_BYTES_MAX}", RECORD_BYTES_MAX, RECORD_ROOM),
     ):
         longest = max(size - room, 1)
         if store.max_message_size > longest:
