@@ -151,14 +151,52 @@ class RegistrationTests(unittest.TestCase):
         """Kept by default; deleted with deleteTopicWithBrokerRegistration, unless there are static topics."""
         mapping = {"S": {"topic": "S", "bname": "broker-a"}}
         for delete, mappings, wanted in (
-            (False, {}, ["T1", "T2", "T3"]), (True, {}, ["T2", "T3"]), (True, mapping, ["T1", "T2", "T3"]),
+            (False, {}, ["T1", "T2", "T3", "broker-a"]), (True, {}, ["T2", "T3", "broker-a"]),
+            (True, mapping, ["T1", "T2", "T3", "broker-a"]),
         ):  # fmt: skip
             with self.subTest(delete=delete, mappings=mappings):
                 routes = table(delete_topic_with_broker_registration=delete)
                 routes.register(registration(), 0)
-                content = RegisterBody(DataVersion(0, 5, 2), (Topic("T2"), Topic("T3")), mappings)
+                content = RegisterBody(DataVersion(0, 5, 2), (Topic("broker-a"), Topic("T2"), Topic("T3")), mappings)
                 routes.register(registration(content=content), 0)
                 self.assertEqual(sorted(routes.topics), wanted)
+
+    def test_vanished_topics_of_a_broker_that_registers_in_parts(self) -> None:
+        """What is in another part is not gone; what is in none of two rounds is; wherever the broker's own topic is."""
+        for own in range(3):
+            with self.subTest(own=own):
+                routes = table(delete_topic_with_broker_registration=True)
+                parts = [[Topic(f"T{part}{number}") for number in range(3)] for part in range(3)]
+                parts[own].append(Topic("broker-a"))
+
+                def register(version: int, parts: list[list[Topic]] = parts, routes: RouteTable = routes) -> None:
+                    for part in parts:
+                        content = RegisterBody(DataVersion(0, 5, version), tuple(part))
+                        routes.register(registration(content=content), 0)
+
+                register(1)
+                everything = sorted(topic.name for part in parts for topic in part)
+                for _ in range(4):
+                    register(1)
+                    self.assertEqual(sorted(routes.topics), everything)
+                first, last = parts[0].pop(0).name, parts[2].pop(1).name
+                routes.register(registration(content=RegisterBody(DataVersion(0, 5, 2), (Topic("T99"),))), 0)
+                parts[1].append(Topic("T99"))
+                for _ in range(4):
+                    register(2)
+                self.assertEqual(sorted(routes.topics), sorted({*everything, "T99"} - {first, last}))
+
+    def test_parts_of_one_version(self) -> None:
+        """Java 5.5.0 gives all parts one version: what changed in a later one is taken in all the same."""
+        routes = table()
+        for queues in (4, 8):
+            for part in ("broker-a", "T1"), ("T2", "T3"):
+                topics = tuple(Topic(name, queues, queues) for name in part)
+                routes.register(registration(content=RegisterBody(DataVersion(0, 5, queues), topics)), 0)
+        self.assertEqual({routes.topics[name][KEY].read_queues for name in ("T1", "T2", "T3")}, {8})
+        routes.wipe_write_perm("broker-a")  # an operator's word stands until the broker says something new
+        routes.register(registration(content=RegisterBody(DataVersion(0, 5, 8), (Topic("T2", 8, 8), Topic("x")))), 0)
+        self.assertEqual(routes.topics["T2"][KEY].perm, 4)
 
     def test_static_topic_mappings(self) -> None:
         """Kept by topic and broker name; gone with the topic."""

@@ -5,7 +5,13 @@ Knows no wire format, no clock and no connection beyond its number.  Theory of o
 addresses; a live record per address says when it was last heard of, over which connection, and with which data version.
 Topics map to queue data per broker.  A registration is checked whole before anything is changed.  Every method that
 changes something returns the effects it wants (:mod:`rocketha.namesrv.effects`).  Times are milliseconds of the
-caller's clock. Java class: ``RouteInfoManager``.
+caller's clock.
+
+A broker with very many topics registers in parts (``enableSplitRegistration``), and nothing in a part says that it is
+one.  Parts of Java 5.5.0 all carry one data version, so a topic is also taken in when what the broker says of it is new;
+and what is missing from a part is not gone: see :class:`Rounds`.
+
+Java class: ``RouteInfoManager``.
 """
 
 from __future__ import annotations
@@ -70,12 +76,52 @@ class Broker:
 
 @attrs.frozen(slots=True)
 class QueueData:
-    """The queues of one topic on one broker."""
+    """The queues of one topic on one broker.
+
+    :ivar told_perm: what the broker said; ``perm`` is another where an operator or the lack of a master changed it.
+    """
 
     read_queues: int
     write_queues: int
     perm: int
     sys_flag: int = 0
+    told_perm: int = attrs.field(default=attrs.Factory(lambda self: self.perm, takes_self=True), eq=False)
+
+    def says(self, topic: Topic) -> bool:
+        """Whether this is what the broker said last."""
+        here = self.read_queues, self.write_queues, self.told_perm, self.sys_flag
+        return here == (topic.read_queues, topic.write_queues, topic.perm, topic.sys_flag)
+
+
+@attrs.define(slots=True)
+class Rounds:
+    """Which topics a broker still has, seen from registrations that may be parts.
+
+    Every broker has a topic of its own name, in one part of each round.  A registration without it is a part; from then
+    on, what was not named between one such topic and the next, nor in the round before, is gone.  Two rounds, because a
+    topic that is deleted moves others from one part to another.
+    """
+
+    split: bool = False
+    _before: set[str] | None = None
+    _present: set[str] = attrs.Factory(set)
+
+    def kept(self, named: set[str], has_own: bool) -> set[str] | None:
+        """All topics of the broker, now that it named some; None: not known yet."""
+        if not has_own:
+            self.split = True
+            self._present |= named
+            return None
+        if not self.split:
+            return named
+        found = None if self._before is None else self._before | self._present | named
+        self._before, self._present = self._present, set(named)
+        return found
+
+    def add(self, name: str) -> None:
+        """A topic was registered by itself."""
+        if self.split:
+            self._present.add(name)
 
 
 @attrs.define(slots=True)
@@ -88,6 +134,7 @@ class Live:
     version: DataVersion
     connection: int
     ha_address: str
+    rounds: Rounds = attrs.Factory(Rounds)
 
 
 @attrs.frozen(slots=True)
@@ -173,8 +220,9 @@ class RouteTable:
         if here not in self.live:
             effects.append(BrokerAppeared(here, request.name, request.broker_id))
         self.live[here] = Live(
-            request.key, now_ms, request.timeout_ms, request.body.version, request.connection, request.ha_address
-        )
+            request.key, now_ms, request.timeout_ms, request.body.version, request.connection, request.ha_address,
+            Rounds() if known is None or here not in self.live else known.rounds,
+        )  # fmt: skip
         self._take_filter_servers(here, request.body.filter_servers)
         if request.broker_id < old_min and self._options.notify_min_broker_id_changed:
             effects.append(_notify_new_minimum(broker.addresses, request.ha_address))
@@ -225,18 +273,26 @@ class RouteTable:
         body = request.body
         known = self.live.get(Address(request.cluster, request.address))
         changed = first or known is None or known.version != body.version
-        # A body of one topic is an update, not the whole table: nothing is missing from it.
-        if self._options.delete_topic_with_broker_registration and not body.mappings and len(body.topics) != 1:
-            wanted = {topic.name for topic in body.topics}
-            for name in [n for n, queues in self.topics.items() if broker.key in queues and n not in wanted]:
-                self._drop_queue_data(name, broker.key)
+        if known is not None and self._options.delete_topic_with_broker_registration and not body.mappings:
+            self._drop_gone(known.rounds, body.topics, broker.key)
         for topic in body.topics:
             queues = self.topics.setdefault(topic.name, {})
-            if changed or broker.key not in queues:
+            present = queues.get(broker.key)
+            if changed or present is None or not present.says(topic):
                 queues[broker.key] = _queue_data(topic, is_prime_slave and broker.enable_acting_master)
         if changed:
             for name, mapping in body.mappings.items():
                 self.mappings.setdefault(name, {})[mapping["bname"]] = mapping
+
+    def _drop_gone(self, rounds: Rounds, topics: tuple[Topic, ...], key: BrokerKey) -> None:
+        if len(topics) == 1:  # an update, not the whole table: nothing is missing from it
+            rounds.add(topics[0].name)
+            return
+        named = {topic.name for topic in topics}
+        kept = rounds.kept(named, key.name in named)
+        if kept is not None:
+            for name in [n for n, queues in self.topics.items() if key in queues and n not in kept]:
+                self._drop_queue_data(name, key)
 
     def _take_filter_servers(self, here: Address, servers: tuple[str, ...] | None) -> None:
         if servers:
@@ -387,7 +443,7 @@ class RouteTable:
 
 def _queue_data(topic: Topic, read_only: bool) -> QueueData:
     perm = topic.perm & ~PERM_WRITE if read_only else topic.perm
-    return QueueData(topic.read_queues, topic.write_queues, perm, topic.sys_flag)
+    return QueueData(topic.read_queues, topic.write_queues, perm, topic.sys_flag, topic.perm)
 
 
 def _id_of(broker: Broker, address: str) -> int | None:
