@@ -17,7 +17,7 @@ from rocketha.broker import names
 from rocketha.broker.attributes import GROUP_ATTRIBUTES, alter
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.fields import refused
-from rocketha.broker.topics import page_of
+from rocketha.broker.topics import SortedNames
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import ResponseCode
@@ -148,6 +148,7 @@ class GroupTable:
         self.state_version = 0
         self.dirty = False
         self.changed: Callable[[], None] | None = None
+        self._names = SortedNames()
 
     def __contains__(self, group: object) -> bool:
         return group in self.table
@@ -224,7 +225,7 @@ class GroupTable:
         """One page of the table sorted by name; a reader whose version is not the present one starts again at 0."""
         if DataVersion.from_text(version_text) != self.data_version:
             first = 0
-        return {name: self.table[name] for name in page_of(sorted(self.table), first, count)}
+        return {name: self.table[name] for name in self._names.page(self.table, self.data_version, first, count)}
 
     def replace(
         self,

@@ -22,6 +22,9 @@ SEPARATOR = "@"
 VERSION_STEP = 500
 """Commits between two data versions (consumerOffsetUpdateVersionStep)."""
 
+_QUEUE_BYTES = 30
+"""Of an offset in JSON, at most."""
+
 _Table = dict[str, dict[int, int]]
 
 
@@ -149,6 +152,24 @@ class ConsumerOffsets:
         if self.pulled:
             value["pullOffsetTable"] = self.pulled
         return value
+
+    def page(self, after: str, bytes_max: int) -> tuple[dict[str, Any], str | None]:
+        """A part of the table: what is committed under the keys behind ``after``, about so many bytes of it.
+
+        :return: the body, and the last key in it where there are more.
+        """
+        part: _Table = {}
+        size = 0
+        more = None
+        for key in sorted(key for key in self.committed if key > after):
+            if size > bytes_max:
+                break
+            part[key] = queues = self.committed[key]
+            size += len(key) + _QUEUE_BYTES * (1 + len(queues))
+            more = key
+        else:
+            more = None
+        return {"dataVersion": self.data_version.as_json(), "offsetTable": part}, more
 
     def dump(self) -> bytes:
         """The text of config/consumerOffset.json.

@@ -148,14 +148,24 @@ def read_topics(value: Any) -> dict[str, TopicConfig]:
     return topics
 
 
-def page_of(names_sorted: list[str], first: int, count: int) -> list[str]:
-    """The names of one page of a table.
+class SortedNames:
+    """The names of a table as its pages show them; sorted once for all pages of one version."""
 
-    A Java slave stops when it has all entries but one (``seq >= total - 1``), so a page that would leave one over takes
-    that one too.
-    """
-    first, count = max(0, first), max(0, count)
-    return names_sorted[first:] if first + count == len(names_sorted) - 1 else names_sorted[first : first + count]
+    def __init__(self) -> None:
+        self._of: tuple[int, int, int, int] | None = None
+        self._names: list[str] = []
+
+    def page(self, table: Mapping[str, object], version: DataVersion, first: int, count: int) -> list[str]:
+        """The names of one page.
+
+        A Java slave stops when it has all entries but one (``seq >= total - 1``), so a page that would leave one over
+        takes that one too.
+        """
+        present = version.counter, version.state_version, version.timestamp_ms, len(table)
+        if self._of != present:
+            self._of, self._names = present, sorted(table)
+        names, first, count = self._names, max(0, first), max(0, count)
+        return names[first:] if first + count == len(names) - 1 else names[first : first + count]
 
 
 class TopicTable:
@@ -173,6 +183,7 @@ class TopicTable:
         self.unsaved = Unsaved()
         self.changed: Callable[[], None] | None = None
         self.system: set[str] = set(names.SYSTEM_TOPICS)
+        self._names = SortedNames()
 
     def __contains__(self, topic: object) -> bool:
         return topic in self.table
@@ -288,7 +299,7 @@ class TopicTable:
         """One page of the table sorted by name; a reader whose version is not the present one starts again at 0."""
         if DataVersion.from_text(version_text) != self.data_version:
             first = 0
-        return {name: self.table[name] for name in page_of(sorted(self.table), first, count)}
+        return {name: self.table[name] for name in self._names.page(self.table, self.data_version, first, count)}
 
     def replace(self, table: dict[str, TopicConfig], version: DataVersion) -> None:
         """The whole table is a master's from now on."""

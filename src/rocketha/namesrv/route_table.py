@@ -8,8 +8,8 @@ changes something returns the effects it wants (:mod:`rocketha.namesrv.effects`)
 caller's clock.
 
 A broker with very many topics registers in parts (``enableSplitRegistration``), and nothing in a part says that it is
-one.  Parts of Java 5.5.0 all carry one data version, so a topic is also taken in when what the broker says of it is new;
-and what is missing from a part is not gone: see :class:`Rounds`.
+one.  Parts of Java 5.5.0 all carry one data version, so a topic is also taken in when what the broker says of it is
+new; and what is missing from a part is not gone: see :class:`Rounds`.
 
 Java class: ``RouteInfoManager``.
 """

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import random
 from typing import Any
+from unittest import mock
 
 from twisted.logger import capturedLogs
 
+from rocketha.broker import progress_requests
 from rocketha.broker.metadata_waits import STRANGER_MS
 from rocketha.broker.state import BrokerRules
 from rocketha.broker.topics import TopicConfig
@@ -91,6 +93,20 @@ class OurMasterTests(FilledPairCase):
         self.assertLessEqual(self.master.asked.count(ALL_OFFSETS), 8)
         self.assertGreaterEqual(self.master.asked.count(ALL_OFFSETS), 5)
         self.world.run(6)
+        self.assertEqual(self.slave.state.offsets.committed, self.master.state.offsets.committed)
+
+    def test_offsets_that_no_frame_holds(self) -> None:
+        """They come in parts, whole; what was deleted at the master goes."""
+        for number in range(500):
+            self.master.state.offsets.commit(f"Group-{number:03d}", "T", number % 4, number, 1)
+        with mock.patch.object(progress_requests, "OFFSETS_PAGE_BYTES", 2000):
+            self.world.run(2)
+            self.assertEqual(self.slave.state.offsets.committed, self.master.state.offsets.committed)
+            self.assertGreater(self.master.asked.count(ALL_OFFSETS), 10)
+            for group in ("Group-000", "Group-250", "Group-499"):
+                self.master.state.offsets.remove_group(group)
+            self.world.run(2)
+        self.assertEqual(len(self.master.state.offsets.committed), 497 + 1)
         self.assertEqual(self.slave.state.offsets.committed, self.master.state.offsets.committed)
 
     def test_an_idle_cluster_is_quiet(self) -> None:

@@ -53,6 +53,7 @@ from rocketha.services.broker.registration import Registration
 from rocketha.services.broker.requests import RoleRequests
 from rocketha.services.broker.role import ClassicRole, RoleSource
 from rocketha.services.broker.upkeep import BrokerUpkeep
+from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.fatal import end_process
@@ -270,9 +271,8 @@ class BrokerService(service.MultiService):
         self._flush_clock.clock = self.reactor
         self._flush_clock.start(config.store.flush_interval_commit_log / 1000, now=False)
         addresses = tuple(filter(None, (item.strip() for item in config.namesrv_addr.split(";"))))
-        period_s, timeout_s = config.register_name_server_period / 1000, config.register_broker_timeout_mills / 1000
         self.registration = Registration(
-            self.reactor, addresses, self._registered_as, self.state.topics, period_s, timeout_s,
+            self.reactor, addresses, self._registered_as, self.state.topics, views.registration(config),
             self.role_source.learned,
         )  # fmt: skip
         self.role_source.begin()
@@ -422,7 +422,7 @@ class BrokerService(service.MultiService):
     def _topics_changed(self, topics: Sequence[str]) -> None:
         """Tell the nameservers, and let every pull of these topics run again: it may get another answer now."""
         if self.registration is not None:
-            self.registration.register()
+            self.registration.topics_changed(topics)
         self.wakeups.topics_changed(topics, self._now())
 
     def as_turn(self, work: Callable[[], None]) -> None:

@@ -298,6 +298,12 @@ class BrokerConfig(Section):
         unit="ms",
     )
     register_broker_timeout_mills: int = number(24_000, "How long a registration may take.", low=1, unit="ms")
+    enable_split_registration: bool = flag(
+        False,
+        "Register in parts of `splitRegistrationSize` topics. What would not fit into a frame is registered so in any "
+        "case, some 15,000 topics and more.",
+    )
+    split_registration_size: int = number(800, "Topics of one such part.", low=2, high=10_000)
     channel_expired_timeout: int = number(
         120_000,
         "A client silent for so long is forgotten.",

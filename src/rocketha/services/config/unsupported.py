@@ -142,8 +142,8 @@ IGNORED: dict[str, str] = {
         updateNameServerAddrPeriod configName authConfigPath""",
     ),
     **_because(
-        "a rocketha broker always registers with all name servers, in full, uncompressed",
-        """forceRegister compressedRegister enableSingleTopicRegister enableSplitRegistration splitRegistrationSize
+        "a rocketha broker registers with all name servers, uncompressed, in full as long as that fits into a frame",
+        """forceRegister compressedRegister enableSingleTopicRegister
         compatibleWithOldNameSrv""",
     ),
     **_because(

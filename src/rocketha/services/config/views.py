@@ -6,6 +6,7 @@ Knows both sides' names; decides nothing but their correspondence and units.
 from __future__ import annotations
 
 from rocketha.broker.delay_levels import parse_levels
+from rocketha.broker.register_parts import RegistrationRules
 from rocketha.protocols.limits import Limits
 from rocketha.services.config.keys import BrokerConfig, RemotingConfig
 from rocketha.services.process.local_time import local_utc_offset_ms
@@ -55,6 +56,16 @@ def limits(keys: RemotingConfig) -> Limits:
         connections=keys.connections_max,
         connections_per_address=keys.connections_per_address_max,
         queued_bytes=keys.unsent_bytes_max,
+    )
+
+
+def registration(config: BrokerConfig) -> RegistrationRules:
+    """How a broker registers with its nameservers."""
+    return RegistrationRules(
+        period_s=config.register_name_server_period / 1000,
+        timeout_s=config.register_broker_timeout_mills / 1000,
+        split=config.enable_split_registration,
+        part_topics=config.split_registration_size,
     )
 
 

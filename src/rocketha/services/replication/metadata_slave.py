@@ -49,6 +49,7 @@ from rocketha.broker.metadata_diff import difference, is_behind, loads_offsets
 from rocketha.broker.metadata_modes import read_modes
 from rocketha.broker.metadata_pages import GROUPS, TOPICS, Kind, Pages
 from rocketha.broker.offsets import read_offsets
+from rocketha.broker.progress_requests import OFFSETS_AFTER
 from rocketha.broker.state import BrokerState
 from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
@@ -392,15 +393,23 @@ class Following:
         self._taken.groups = pages.version
 
     def _offsets(self) -> Steps:
-        answer = _successful((yield self._ask(RequestCode.GET_ALL_CONSUMER_OFFSET)))
-        value = loads_offsets(answer.body)
-        table, version = read_offsets(value), DataVersion.from_json(value.get("dataVersion"))
+        table: dict[str, dict[int, int]] = {}
+        version, size, after = None, 0, ""
+        while version is None or after:
+            answer = _successful((yield self._ask(RequestCode.GET_ALL_CONSUMER_OFFSET, {OFFSETS_AFTER: after})))
+            value = loads_offsets(answer.body)
+            table |= read_offsets(value)
+            size += len(answer.body)
+            version = version or DataVersion.from_json(value.get("dataVersion"))
+            before, after = after, answer.fields.get(OFFSETS_AFTER, "")
+            if after and after <= before:
+                raise RemoteProtocolError(f"offsets behind {before[:300]!r} end at {after[:300]!r}")
         offsets = self._tables.state.offsets
         behind = is_behind(version, offsets.data_version)
         diff = difference(offsets.committed, table, (), not behind)
         if not diff.empty or (version != offsets.data_version and not behind):
             offsets.replace(diff.table, offsets.data_version if behind else version)
-        self._taken.offsets_at_s, self._taken.offsets_bytes = self._tables.clock.seconds(), len(answer.body)
+        self._taken.offsets_at_s, self._taken.offsets_bytes = self._tables.clock.seconds(), size
 
     def _delay_offsets(self) -> Steps:
         answer = _successful((yield self._ask(RequestCode.GET_ALL_DELAY_OFFSET)))
