@@ -65,10 +65,16 @@ class UpdateTests(unittest.TestCase):
         self.assertEqual(self.broker.state.topics.table, before)
 
     def test_a_slave_refuses(self) -> None:
-        """Tables are changed on the master."""
+        """Tables are changed on the master.  A deletion is agreed to: mqadmin tells slaves, too, and ends with the
+        first that refuses, so that neither the other brokers nor the nameservers hear of it (deleteSubGroup -c).
+        """
+        before = dict(self.broker.state.topics.table)
         self.broker.state.is_slave = True
-        for code in (UPDATE, DELETE):
-            self.assertEqual(self.broker.reply(code, topic_fields("T")).code, 1)
+        self.assertEqual(self.broker.reply(UPDATE, topic_fields("T")).code, 1)
+        for topic in (*before, "%RETRY%missing"):
+            if not self.broker.state.topics.is_system(topic):
+                self.assertEqual(self.broker.reply(DELETE, {"topic": topic}).code, 0)
+        self.assertEqual(self.broker.state.topics.table, before)
 
     def test_a_list_is_checked_before_it_is_used(self) -> None:
         """One bad name: nothing is made.  Java stops silently at the first topic that is there already; we go on."""

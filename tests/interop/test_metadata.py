@@ -13,6 +13,7 @@ from typing import Any
 
 from .harness import remoting
 from .harness.case import FULL, InteropCase
+from .harness.clients import mqadmin
 from .harness.pairs import ClassicPair
 from .harness.processes import wait_until
 from .harness.roles import _Broker
@@ -126,6 +127,11 @@ class Tables(InteropCase):
         found = self.await_same("deletions to come")
         self.assertNotIn("zMade00007", found["topics"])
         self.assertNotIn("zMade00007", found["groups"])
+        where = ("-c", "DefaultCluster", "-g", "zMade00008", "-r", "true")
+        said = mqadmin(self.pair.namesrv.address, "deleteSubGroup", *where)
+        self.assertIn("delete subscription group [zMade00008]", said)
+        self.assertNotIn("Exception", said)  # it deletes the group's topics at slaves, too
+        self.assertNotIn("zMade00008", self.await_same("a group to go")["groups"])
 
 
 class OurSlaveOfJava(Tables):

@@ -24,7 +24,8 @@ class MessageRules:
     short_polling_ms: int = 1000  # shortPollingTimeMills
     transfer_bytes_max: int = 256 * 1024  # maxTransferBytesOnMessageInMemory
     transfer_count_max: int = 32  # maxTransferCountOnMessageInMemory
-    query_max: int = 32  # defaultQueryMaxNum
+    query_max: int = 64  # maxMsgsNumBatch
+    unique_query_max: int = 32  # defaultQueryMaxNum
     offset_check_in_slave: bool = False  # offsetCheckInSlave
     slave_read_enable: bool = False  # slaveReadEnable
     recent_bytes: int = 0  # accessMessageInMemoryMaxRatio of the memory: the end of the log that counts as recent

@@ -14,11 +14,10 @@ from rocketha.broker.request import Responder
 from rocketha.errors import RequestRefused
 from rocketha.store.patient_reads import PatientReads
 from rocketha.wire.codes import RequestCode, ResponseCode
-from rocketha.wire.limits import PROPERTIES_BYTES_MAX
+from rocketha.wire.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX, PROPERTIES_BYTES_MAX
 from rocketha.wire.remoting import Answer, Command
 
 KEY_LENGTH_MAX = PROPERTIES_BYTES_MAX
-UNIQUE_QUERY_MAX = 32
 
 
 class Queries:
@@ -76,10 +75,10 @@ class Queries:
         if fields.get("indexType") == "T":
             key = "T#" + key
         count = read.integer(fields, "maxNum")
-        if fields.get("_UNIQUE_KEY_QUERY") == "true":
-            count = UNIQUE_QUERY_MAX
+        if read.flag(fields, "_UNIQUE_KEY_QUERY"):
+            count = self._rules.unique_query_max
         begin, end = read.long(fields, "beginTimestamp"), read.long(fields, "endTimestamp")
-        records = self._store.query(topic, key, max(0, min(count, self._rules.query_max)), begin, end)
+        records = _fitting(self._store.query(topic, key, max(0, min(count, self._rules.query_max)), begin, end))
         header = {
             "indexLastUpdatePhyoffset": str(self._store.index_last_offset),
             "indexLastUpdateTimestamp": str(self._store.index_last_time),
@@ -87,3 +86,13 @@ class Queries:
         if not records:
             return Answer(ResponseCode.QUERY_NOT_FOUND, "can not find message, maybe time range not correct", header)
         return Answer(fields=header, body=b"".join(records))
+
+
+def _fitting(records: list[bytes]) -> list[bytes]:
+    """The first ones, as many as a frame holds: a client asks for the older ones by time."""
+    room = FRAME_BYTES_MAX - HEADER_BYTES_MAX
+    for number, record in enumerate(records):
+        room -= len(record)
+        if room < 0 and number:
+            return records[:number]
+    return records

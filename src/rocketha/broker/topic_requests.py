@@ -101,11 +101,16 @@ class TopicRequests:
         no error.
 
         The POP retry topics of its groups, which a Java broker on the same store may have made, go with it.
+
+        A slave agrees and does nothing: mqadmin tells every member of a group, and ends with the first that refuses.
+        What it has goes when its master's does.
         """
-        refuse_on_slave(self._state)
         topic = names.check_topic(fields.text(command.fields, "topic"))
         self._refuse_system_topic(topic)
         state = self._state
+        if state.is_slave:
+            state.audit("deletion of a topic left to the master", connection.peer, topic=topic)
+            return OK
         doomed = [topic]
         for group in state.offsets.groups_of(topic):
             pop_topics = (f"{names.RETRY_PREFIX}{group}{separator}{topic}" for separator in ("+", "_"))

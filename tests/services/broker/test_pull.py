@@ -367,6 +367,19 @@ class QueryTests(BrokerCase):
         self.assertEqual([r.body for r in records(unique)], [b"it"])
         self.assertEqual(client.ask(12, {**fields, "key": "other"}).code, ResponseCode.QUERY_NOT_FOUND)
 
+    def test_how_much_a_query_gives(self) -> None:
+        """What it asks for, up to 64 (maxMsgsNumBatch), and no more than a frame holds."""
+        client = self.connect()
+        for _ in range(70):
+            self.send(client, b"it", properties="KEYS\x01many\x02")
+        fields = {"topic": "T", "key": "many", "beginTimestamp": "0", "endTimestamp": str(1 << 60)}
+        found = {number: len(records(client.ask(12, {**fields, "maxNum": str(number)}))) for number in (5, 40, 1000)}
+        self.assertEqual(found, {5: 5, 40: 40, 1000: 64})
+        for _ in range(6):
+            self.send(client, bytes(4 << 20), properties="KEYS\x01large\x02")
+        answer = client.ask(12, {**fields, "key": "large", "maxNum": "64"})
+        self.assertEqual(len(records(answer)), 3)
+
 
 class SendFieldsTests(BrokerCase):
     """A retry topic is sent to like any other."""

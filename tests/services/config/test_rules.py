@@ -15,7 +15,7 @@ from rocketha.errors import ConfigError
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config.loading import ControllerConfig, Loaded, load_broker, load_controller, load_namesrv
 from rocketha.services.config.replication import ReplicationConfig
-from rocketha.services.config.rules import RECORD_ROOM
+from rocketha.services.config.rules import RECORD_OVERHEAD, RECORD_ROOM
 from rocketha.services.config.settings import INT_MAX, Key, Section
 from rocketha.services.config.views import limits, store_config
 from rocketha.store import expiry
@@ -133,7 +133,7 @@ class OneKeyTests(unittest.TestCase):
             ("mappedFileSizeCommitLog=4194304", (4 << 20) - RECORD_ROOM),
             ("mappedFileSizeCommitLog=65536", (64 << 10) - RECORD_ROOM),
             ("maxMessageSize=104857600", (16 << 20) - SEND_HEADER_BYTES_MAX),
-            ("maxMessageSize=104857600\nframeMaxLength=268435456", (64 << 20) - RECORD_ROOM),
+            ("maxMessageSize=104857600\nframeMaxLength=268435456", (64 << 20) - RECORD_OVERHEAD),
             ("frameMaxLength=1048576", (1 << 20) - SEND_HEADER_BYTES_MAX),
         ):
             loaded = load(text)
@@ -183,7 +183,7 @@ class RatioTests(unittest.TestCase):
             now = 1000 * 24 * hour  # midnight, not deleteWhen
             for percent, wanted in expected.items():
                 times = [now - config.file_reserved_ms - 1, now - 1]
-                count = expiry.files_to_delete(times, now, percent / 100, config)
+                count = expiry.files_to_delete(times, now, percent / 100, config).files
                 full = " full" if expiry.is_full(percent / 100, config) else ""
                 self.assertEqual((("", "expired", "both")[count] + full).strip(), wanted, (text, percent))
 

@@ -148,8 +148,12 @@ class StoreSettings(Section):
         live=True,
     )
     default_query_max_num: int = number(
-        32, "Most messages one query by key may ask for.", low=1, high=10_000, live=True
+        32, "Most messages with one unique key that a query gives.", low=1, high=10_000, live=True
     )
+    max_msgs_num_batch: int = number(
+        64, "Most messages that any query by key gives; fewer, where more are not sure to fit into a frame.", low=1,
+        high=10_000, live=True,
+    )  # fmt: skip
     max_consume_queue_scan: int = number(
         20_000,
         "Most consume queue units read for one pull with a tag filter.",

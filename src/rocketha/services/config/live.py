@@ -79,4 +79,4 @@ def apply_config(
     own.short_polling_ms = config.short_polling_time_mills
     own.transfer_bytes_max = keys.max_transfer_bytes_on_message_in_memory
     own.transfer_count_max = keys.max_transfer_count_on_message_in_memory
-    own.query_max = keys.default_query_max_num
+    own.query_max, own.unique_query_max = keys.max_msgs_num_batch, keys.default_query_max_num

@@ -18,6 +18,8 @@ from rocketha.wire.record import RECORD_BYTES_MAX
 
 RECORD_ROOM = 40 << 10
 """Bytes that the longest topic and properties, the other fields of a record and the end of a file need at most."""
+RECORD_OVERHEAD = 64 << 10
+"""Bytes of a record beside its body, as the store bounds them."""
 _RATIO_MIN, _RATIO_MAX = 10, 95
 _PERIOD_MIN_MS, _PERIOD_MAX_MS = 10_000, 60_000
 
@@ -56,7 +58,7 @@ def _fit_sizes(config: BrokerConfig, name: str, warnings: list[str]) -> None:
     for place, size, room in (
         (f"a file of mappedFileSizeCommitLog={file}", file, RECORD_ROOM),
         (f"a frame of frameMaxLength={frame}", frame, SEND_HEADER_BYTES_MAX),
-        (f"a record of {RECORD_BYTES_MAX}", RECORD_BYTES_MAX, RECORD_ROOM),
+        (f"a record of {RECORD_BYTES_MAX}", RECORD_BYTES_MAX, RECORD_OVERHEAD),
     ):
         longest = max(size - room, 1)
         if store.max_message_size > longest:

@@ -163,7 +163,7 @@ IGNORED: dict[str, str] = {
         enableBroadcastOffsetStore broadcastOffsetExpireSecond broadcastOffsetExpireMaxSecond cleanOfflineBrokerInterval
         forwardTimeout useStaticSubscription subscriptionExpiredTimeout clearRetryTopicWhenDeleteTopic
         enableRegisterProducer enableCreateSysGroup maxRecoveryCommitlogFiles deleteCommitLogFilesInterval
-        deleteConsumeQueueFilesInterval maxMsgsNumBatch duplicationEnable maxBatchDeleteFilesNum
+        deleteConsumeQueueFilesInterval duplicationEnable maxBatchDeleteFilesNum
         recheckReputOffsetFromCq maxTopicLength autoMessageVersionOnTopicLen enableRunningFlagsInFlush
         enabledAppendPropCRC forceVerifyPropCRC correctLogicMinOffsetSleepInterval correctLogicMinOffsetForceInterval
         enableCleanExpiredOffset pullBatchMaxMessageCount replicasPerDiskPartition
