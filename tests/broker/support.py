@@ -18,6 +18,7 @@ from rocketha.store.deleted_topics import DeletedTopics, LastRecord
 from rocketha.wire import json_dialect
 from rocketha.wire.json_dialect import ObjectKeyed
 from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.store_files import QueueUnit
 
 DATA = pathlib.Path(__file__).parent / "data"
 NOW_MS = 1_700_000_000_000
@@ -35,6 +36,7 @@ class ListStore:
     flushed_offset: int = 0
     deleted: list[str] = attrs.field(factory=list)
     deleted_topics: DeletedTopics = attrs.field(factory=DeletedTopics)
+    asked_to_expire: list[bool] = attrs.field(factory=list)
 
     def put(self, topic: str, queue_id: int, store_ms: int) -> int:
         """Store a message; its offset in the queue."""
@@ -78,6 +80,19 @@ class ListStore:
     def message_at(self, physical_offset: int) -> bytes | None:
         known = {place for messages in self.queues.values() for place, _ in messages}
         return b"record at %d" % physical_offset if physical_offset in known else None
+
+    def entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[QueueUnit]:
+        found = self._messages(topic, queue_id)[offset : offset + count]
+        return [QueueUnit(place, RECORD_SIZE, place // RECORD_SIZE) for place, _ in found]
+
+    def topics(self) -> list[str]:
+        return sorted({topic for topic, _ in self.queues})
+
+    def queue_ids(self, topic: str) -> list[int]:
+        return sorted(queue_id for name, queue_id in self.queues if name == topic)
+
+    def expire_soon(self, log: bool) -> None:
+        self.asked_to_expire.append(log)
 
     def delete_topic(self, topic: str, below: int | None = None) -> None:
         self.deleted.append(topic)

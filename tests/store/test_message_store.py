@@ -17,6 +17,7 @@ from rocketha.store.expiry import ExpiredEarly, Filling
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import GetStatus
+from rocketha.store.upkeep import ASKED_ROUNDS
 from rocketha.store.verify import verify
 from rocketha.wire.record import decode
 from tests.store.support import (
@@ -494,6 +495,29 @@ class UpkeepTests(unittest.TestCase):
         self.assertEqual(verify(store), [])
         disk.crash()
         self.assertEqual(len(read_queue(open_store(disk))), len(kept))
+
+    def test_expiry_that_somebody_asked_for(self) -> None:
+        """The same whatever the hour, for some rounds; what is not expired stays."""
+        store = self.fill(memory_disk())
+        later = (NOW_MS // (24 * HOUR) + 5) * 24 * HOUR + 4 * HOUR - 2 * HOUR
+        upkeep(store, later)
+        self.assertEqual(store.min_physical_offset, 0)
+        store.upkeep.expire_soon(log=False)
+        upkeep(store, later)
+        self.assertEqual(store.min_physical_offset, 0)
+        store.upkeep.expire_soon(log=True)
+        upkeep(store, later)
+        kept = len(read_queue(store))
+        younger = sum(NOW_MS + number * HOUR + SMALL.file_reserved_ms > later for number in range(40))
+        self.assertLess(kept, 40)
+        self.assertLessEqual(younger, kept)
+        for _ in range(ASKED_ROUNDS):
+            later += SMALL.expire_interval_ms
+            upkeep(store, later)
+        begin = store.min_physical_offset
+        upkeep(store, later + HOUR)
+        self.assertEqual(store.min_physical_offset, begin)
+        self.assertEqual(verify(store), [])
 
     def test_the_last_file_never_goes(self) -> None:
         """However old, and however full the disk."""

@@ -1,7 +1,7 @@
 """Requests about how far groups have come: statistics for people, tables for slaves, and offsets moved by an
 administrator.
 
-Pure.  Codes 208, 303, 317, 43, 45, 402, 314, 222 (``AdminBrokerProcessor``, ``Broker2Client.resetOffset``).
+Pure.  Codes 208, 303, 317, 43, 45, 402, 308, 314, 222 (``AdminBrokerProcessor``, ``Broker2Client.resetOffset``).
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class ProgressRequests:
             RequestCode.GET_ALL_DELAY_OFFSET: self.all_delay_offsets,
             RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.all_request_modes,
             RequestCode.CLONE_GROUP_OFFSET: self.clone_offsets,
+            RequestCode.QUERY_CORRECTION_OFFSET: self.least_offsets,
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset_offset,
         }
 
@@ -202,6 +203,26 @@ class ProgressRequests:
             state.effects.append(SaveConfig("offsets"))
         state.audit("offsets cloned", connection.peer, source=source, target=target, topics=str(len(cloned)))
         return OK
+
+    def least_offsets(self, connection: Peer, command: Command, now_ms: int) -> Answer:
+        """QUERY_CORRECTION_OFFSET: of every queue of a topic the least offset that a group has committed.
+
+        A queue in which ``compareGroup`` is behind that has the greatest number, as in Java; unlike there, groups in
+        ``filterGroups`` are left out and not deleted.
+        """
+        header, offsets = command.fields, self._state.offsets
+        topic = fields.text(header, "topic")
+        left_out = (fields.optional_text(header, "filterGroups", _TOPIC_LIST_LENGTH_MAX) or "").split(",")
+        least: dict[int, int] = {}
+        for group in offsets.groups_of(topic):
+            if group not in left_out:
+                for queue_id, offset in offsets.queues_of(group, topic).items():
+                    if offset >= self._state.store.min_offset(topic, queue_id):
+                        least[queue_id] = min(offset, least.get(queue_id, fields.LONG_MAX))
+        for queue_id, offset in offsets.queues_of(fields.text(header, "compareGroup"), topic).items():
+            if least.get(queue_id, -1) > offset:
+                least[queue_id] = fields.LONG_MAX
+        return Answer(body=json_dialect.dumps({"correctionOffsets": least}))
 
     def reset_offset(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """INVOKE_BROKER_TO_RESET_OFFSET: send a group to a time or to an offset, in one queue or in all of a topic."""

@@ -13,6 +13,7 @@ from rocketha.broker.proxied_requests import ProxiedRequests
 from rocketha.broker.request import Responder
 from rocketha.broker.runtime_requests import RuntimeRequests
 from rocketha.broker.state import BrokerState
+from rocketha.broker.store_requests import StoreRequests
 from rocketha.broker.topic_requests import TopicRequests
 from rocketha.wire.codes import RequestCode
 
@@ -34,6 +35,7 @@ LOOK_UPS = (
     RequestCode.GET_CONSUME_STATS,
     RequestCode.GET_BROKER_CONSUME_STATS,
     RequestCode.QUERY_CONSUME_TIME_SPAN,
+    RequestCode.QUERY_CONSUME_QUEUE,
 )
 """The others that do: people and tools wait for them, and some are long.
 
@@ -51,6 +53,7 @@ def request_table(state: BrokerState) -> dict[int, Responder]:
         ProgressRequests(state),
         ProxiedRequests(state),
         RuntimeRequests(state),
+        StoreRequests(state),
     ):
         table.update(requests.table)
     return table

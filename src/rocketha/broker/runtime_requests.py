@@ -1,6 +1,6 @@
 """Requests about the broker itself: how it is, how it is configured, what it counted.
 
-Pure.  Codes 28, 25, 26, 315, 907, 60, 61 (``AdminBrokerProcessor``).
+Pure.  Codes 28, 25, 26, 315, 907, 60, 61, 905, 908 (``AdminBrokerProcessor``).
 """
 
 from __future__ import annotations
@@ -50,7 +50,15 @@ class RuntimeRequests:
             RequestCode.GET_BROKER_HA_STATUS: self.ha_status,
             RequestCode.GET_TIMER_CHECK_POINT: self.timer_checkpoint,
             RequestCode.GET_TIMER_METRICS: self.timer_metrics,
+            RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self.nothing_to_do,
+            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.nothing_to_do,
         }
+
+    def nothing_to_do(self, connection: Peer, command: Command, now_ms: int) -> Answer:
+        """NOTIFY_MIN_BROKER_ID_CHANGE concerns acting masters, and so does nothing in Java without that feature.
+        RESET_MASTER_FLUSH_OFFSET sets what a Java slave remembers of its master's disk; ours hears it over its link.
+        """
+        return OK
 
     def runtime_info(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """GET_BROKER_RUNTIME_INFO: a table of texts; ``mqadmin clusterList`` and ``brokerStatus`` show it."""

@@ -27,6 +27,7 @@ from rocketha.broker.topics import TopicConfig, TopicTable, system_topics
 from rocketha.broker.unsaved import NotSavedYet
 from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.wire.codes import RequestCode
+from rocketha.wire.store_files import QueueUnit
 
 
 class MessageStore(Protocol):
@@ -59,12 +60,24 @@ class MessageStore(Protocol):
     def message_at(self, physical_offset: int) -> bytes | None:
         """The record at an offset of the commit log."""
 
+    def entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[QueueUnit]:
+        """Entries of a queue, fewer where there are no more."""
+
+    def topics(self) -> list[str]:
+        """Topics that have queues, sorted."""
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """A topic's queues that were ever written to, sorted."""
+
     @property
     def deleted_topics(self) -> DeletedTopics:
         """Those that were deleted while the log has records of them."""
 
     def delete_topic(self, topic: str, below: int | None = None) -> None:
         """Forget the topic's queues, and void its records below a log offset; of all of them where not given."""
+
+    def expire_soon(self, log: bool) -> None:
+        """Look for what has expired with the next round; of the log, too, whatever the hour."""
 
     @property
     def max_physical_offset(self) -> int:

@@ -63,14 +63,17 @@ def is_delete_hour(now_ms: int, config: StoreConfig) -> bool:
     return (now_ms + config.utc_offset_ms) // HOUR % 24 in config.delete_hours
 
 
-def files_to_delete(last_times_ms: Sequence[int], now_ms: int, used_ratio: float, config: StoreConfig) -> Doomed:
+def files_to_delete(
+    last_times_ms: Sequence[int], now_ms: int, used_ratio: float, config: StoreConfig, asked: bool = False
+) -> Doomed:
     """Which of the oldest files go now.
 
+    :param asked: somebody wants what has expired gone whatever the hour.
     :param last_times_ms: for each file but the last, oldest first, the store time of its last message (or a later
         time).
     """
     forced = used_ratio >= force_ratio(config)
-    if not (forced or used_ratio >= config.disk_expire_ratio or is_delete_hour(now_ms, config)):
+    if not (forced or asked or used_ratio >= config.disk_expire_ratio or is_delete_hour(now_ms, config)):
         return Doomed(0, 0)
     expired = 0
     for last_ms in last_times_ms[: config.delete_files_max]:

@@ -29,7 +29,7 @@ from rocketha.store.reading import Reader
 from rocketha.store.recovery import Recovery
 from rocketha.store.segment import OpenFiles
 from rocketha.store.upkeep import Upkeep
-from rocketha.wire.store_files import CheckpointFields
+from rocketha.wire.store_files import CheckpointFields, QueueUnit
 
 ABORT_BYTES_MAX = 4096
 _REPLICA = b" replica"
@@ -423,6 +423,16 @@ class MessageStore:
         if queue is None or not queue.min_offset <= offset < queue.next_offset:
             return -1
         return self._reader.physical_offset(queue, offset, wait)
+
+    def entries(
+        self, topic: str, queue_id: int, offset: int, count: int, wait: Wait = Wait.ANYTHING
+    ) -> list[QueueUnit]:
+        """Entries of a queue from an index on, fewer where there are no more.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        queue = self.queues.get(topic, queue_id)
+        return [] if queue is None or offset < queue.min_offset else self._reader.entries(queue, offset, count, wait)
 
     def earliest_time(self, topic: str, queue_id: int, wait: Wait = Wait.ANYTHING) -> int:
         """Store time in ms of the queue's first readable message; -1 if it has none.

@@ -19,6 +19,7 @@ from typing import TypeVar
 from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.store.in_memory import Lack, NotInMemory, Wait
 from rocketha.store.message_store import MessageStore
+from rocketha.wire.store_files import QueueUnit
 
 T = TypeVar("T")
 
@@ -103,11 +104,23 @@ class PatientReads:
         """Whole records that have a key."""
         return self._read(lambda wait: self._store.query(topic, key, max_count, begin_ms, end_ms, wait), [])
 
+    def entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[QueueUnit]:
+        """Entries of a queue."""
+        return self._read(lambda wait: self._store.entries(topic, queue_id, offset, count, wait), [])
+
     # What is known without a look at a file
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Smallest index still readable."""
         return self._store.min_offset(topic, queue_id)
+
+    def topics(self) -> list[str]:
+        """Topics that have queues, sorted."""
+        return sorted(self._store.queues.queues)
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """A topic's queues, sorted."""
+        return sorted(self._store.queues.queues.get(topic, ()))
 
     @property
     def deleted_topics(self) -> DeletedTopics:
@@ -117,6 +130,10 @@ class PatientReads:
     def delete_topic(self, topic: str, below: int | None = None) -> None:
         """Forget a topic's queues, and void its records."""
         self._store.delete_topic(topic, below)
+
+    def expire_soon(self, log: bool) -> None:
+        """Look for what has expired with the next round of upkeep."""
+        self._store.upkeep.expire_soon(log)
 
     @property
     def index_last_offset(self) -> int:

@@ -23,7 +23,7 @@ from rocketha.store.messages import GetResult, GetStatus
 from rocketha.wire import properties as properties_wire
 from rocketha.wire.record import RECORD_BYTES_MAX, SYS_FLAG_AT, Buffer, Record, decode, take_intact
 from rocketha.wire.spec.commitlog import BORN_HOST_V6
-from rocketha.wire.store_files import QUEUE_UNIT
+from rocketha.wire.store_files import QUEUE_UNIT, QueueUnit
 
 SPAN_FACTOR = 4
 """Read records together while that reads at most this many times their bytes."""
@@ -88,6 +88,14 @@ class Reader:
         """
         data = self._entries(queue, offset, 1, wait)
         return _physical_offset(data, 0) if data else -1
+
+    def entries(self, queue: ConsumeQueue, offset: int, count: int, wait: Wait = Wait.ANYTHING) -> list[QueueUnit]:
+        """Entries of a queue from an index on.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        data = bytes(self._entries(queue, offset, count, wait))
+        return [QueueUnit(*found) for found in QUEUE_UNIT.layout.iter_unpack(data[: len(data) // UNIT * UNIT])]
 
     def get(
         self,

@@ -25,6 +25,9 @@ from rocketha.store.queue_table import QueueTable
 from rocketha.wire.record import Record
 from rocketha.wire.store_files import CheckpointFields
 
+ASKED_ROUNDS = 20
+"""Rounds in which expired files of the log go after somebody asked for it (Java's manualDeleteFileSeveralTimes)."""
+
 
 class Upkeep:
     """The jobs of one store.
@@ -74,6 +77,8 @@ class Upkeep:
         self._index_mark: tuple[int, int] | None = None  # store time, end of the log: synced in the index
         self._flushed_time_ms = 0
         self._next: dict[str, int] = {}
+        self._log_rounds = 0  # still to look for expired files of the log though it is not the hour
+        self._queues_asked = False
 
     def load(self) -> CheckpointFields:
         """Read the checkpoint."""
@@ -187,6 +192,17 @@ class Upkeep:
         jobs.append(self.checkpoint_job())
         return [job for job in jobs if job is not None]
 
+    def expire_soon(self, log: bool) -> None:
+        """Look for what has expired with the next upkeep.
+
+        :param log: files of the log, whatever the hour, in this and the next rounds, as each takes only some; else
+            only what lacks its messages already.
+        """
+        if log:
+            self._log_rounds = ASKED_ROUNDS
+        self._queues_asked = True
+        self._next["expire"] = 0
+
     def _interval_ms(self, kind: str) -> int:
         return {
             "queues": self._config.flush_queue_interval_ms,
@@ -274,8 +290,10 @@ class Upkeep:
         self.look_at_disk()
         self._look_at_marks(now_ms)
         last_times = self._last_times(now_ms)
-        doomed = expiry.files_to_delete(last_times, now_ms, self.space.used_ratio, self._config)
-        if not doomed.files:
+        asked, self._queues_asked = self._queues_asked, False
+        doomed = expiry.files_to_delete(last_times, now_ms, self.space.used_ratio, self._config, self._log_rounds > 0)
+        self._log_rounds = max(0, self._log_rounds - 1)
+        if not doomed.files and not asked:
             return None
         paths = [segments.detach_first() for _ in range(doomed.files)]
         for path, last_ms in list(zip(paths, last_times, strict=False))[doomed.files - doomed.early :]:
@@ -287,6 +305,8 @@ class Upkeep:
         self._deleted.expire(self._log.begin)
         if self._index is not None:
             paths += self._index.expired_paths(self._log.begin)
+        if not paths:
+            return None
         self._expiring = True
 
         def run() -> None:
