@@ -173,6 +173,15 @@ class RoundTripTests(unittest.TestCase):
         self.assertEqual(lines[:2], ["{", '\t"dataVersion":{'])
         self.assertEqual(json.loads(state.topics.dump()), state.topics.as_json())
 
+    def test_topics_are_laid_out_as_anything_else(self) -> None:
+        """Whatever a file of another broker's had in it."""
+        table = TopicTable()
+        self.assertEqual(table.dump(), json_dialect.dumps_pretty(table.as_json()))
+        for number, name in enumerate(("T", "quote\"d", "back\\slash", "ü\u2028\x01\n\U0001f680", "%RETRY%g")):
+            attributes = {"message.type": "FIFO", "odd\n": "\n\"}"} if number % 2 else {}
+            table.put(TopicConfig(name, number, 2 * number, 7, f"kind{name}", number, bool(number % 2), attributes), 1)
+        self.assertEqual(table.dump(), json_dialect.dumps_pretty(table.as_json()))
+
 
 class LargeFileTests(unittest.TestCase):
     """A broker with many groups has a large consumerOffset.json, with Java's unquoted keys."""

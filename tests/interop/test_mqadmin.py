@@ -118,6 +118,10 @@ class Scenario:
         self.say("brokerStatus", "brokerStatus", "-b", self.broker)
         self.say("getBrokerConfig", "getBrokerConfig", "-b", self.broker)
         self.say("getNamesrvConfig", "getNamesrvConfig")
+        self.say("queryCq", "queryCq", "-t", TOPIC, "-q", "0", "-i", "1", "-c", "2", "-b", self.broker)
+        self.say("queryCq unknown", "queryCq", "-t", "NoSuchTopic", "-q", "0", "-i", "0", "-b", self.broker)
+        for name in ("cleanExpiredCQ", "cleanUnusedTopic", "deleteExpiredCommitLog"):
+            self.say(name, name, "-b", self.broker)
 
     def deletion(self) -> None:
         self.say("deleteTopic", "deleteTopic", "-c", "DefaultCluster", "-t", TOPIC)
@@ -299,6 +303,12 @@ class Mqadmin(PairCase):
             ("broker-a", "ASYNC_MASTER", "16777216"),
         )
         self.assertIn("listenPort", self.out["getNamesrvConfig"])
+
+    def test_what_is_in_the_store(self) -> None:
+        """Entries of a queue as they are, and what an administrator wants gone."""
+        self.assertEqual(self.out["queryCq"].count("physicOffset"), 2, self.out["queryCq"])
+        self.assertIn("success", self.out["deleteExpiredCommitLog"])
+        self.check_as_java("queryCq", "cleanExpiredCQ", "cleanUnusedTopic", "deleteExpiredCommitLog")
 
     def test_delete(self) -> None:
         """A deleted topic is gone from broker and nameserver, a deleted group from the broker."""
