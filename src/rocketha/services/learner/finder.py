@@ -5,16 +5,19 @@ Java: ``BrokerOuterAPI.getBrokerClusterInfo``, ``SlaveSynchronize``.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from twisted.internet import defer
 
+from rocketha.broker.metadata_diff import loads_offsets
+from rocketha.broker.progress_requests import OFFSETS_AFTER
 from rocketha.errors import RemoteProtocolError
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.services.replication.ha_address import UNREACHED
 from rocketha.wire.codes import RequestCode
-from rocketha.wire.json_dialect import loads
+from rocketha.wire.json_dialect import dumps, loads
+from rocketha.wire.remoting import Command
 
 ASK_S = 3.0
 ANSWER_BYTES_MAX = 16 << 20
@@ -38,27 +41,50 @@ class MasterFinder:
     def look(self) -> Generator[Any, Any, str]:
         """The master's main port; empty where nobody knows one."""
         for namesrv in self._namesrvs:
-            body = yield self._ask(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
-            address = _master_of(body, self._broker_name) if body is not None else ""
+            answer = yield self._ask(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
+            address = _master_of(answer.body, self._broker_name) if answer is not None else ""
             if address:
                 self.address = address
                 return address
         return ""
 
-    def consumer_offsets(self) -> defer.Deferred[bytes | None]:
-        """What the master's ``consumerOffset.json`` has; None: it cannot be had now."""
+    @defer.inlineCallbacks
+    def consumer_offsets(self) -> Generator[Any, Any, bytes | None]:
+        """What the master's ``consumerOffset.json`` has; None: it cannot be had now.
+
+        The whole, or where no frame holds that, the parts that a master of ours gives, without what is derived.
+        """
         if not self.address:
-            return defer.succeed(None)
-        return self._ask(self.address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+            return None
+        answer = yield self._ask(self.address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        if answer is not None:
+            return bytes(answer.body)
+        table: dict[str, Any] = {}
+        version, after = None, ""
+        while version is None or after:
+            answer = yield self._ask(self.address, RequestCode.GET_ALL_CONSUMER_OFFSET, {OFFSETS_AFTER: after})
+            try:
+                value = {} if answer is None else loads_offsets(answer.body)
+                table |= value["offsetTable"]
+                version = version or value["dataVersion"]
+            except (RemoteProtocolError, KeyError, TypeError):
+                return None
+            before, after = after, answer.fields.get(OFFSETS_AFTER, "")
+            if after and after <= before:
+                return None
+        return dumps({"dataVersion": version, "offsetTable": table})
 
     @defer.inlineCallbacks
-    def _ask(self, address: str, code: RequestCode) -> Generator[Any, Any, bytes | None]:
+    def _ask(
+        self, address: str, code: RequestCode, fields: Mapping[str, str] | None = None
+    ) -> Generator[Any, Any, Command | None]:
+        """The answer, if it is a success."""
         try:
             connection = yield self._connections.connect(address, ASK_S)
-            answer = yield connection.request(code, timeout_s=ASK_S)
+            answer: Command = yield connection.request(code, fields, timeout_s=ASK_S)
         except UNREACHED:
             return None
-        return bytes(answer.body) if answer.code == 0 and len(answer.body) <= ANSWER_BYTES_MAX else None
+        return answer if answer.code == 0 and len(answer.body) <= ANSWER_BYTES_MAX else None
 
     def close(self) -> None:
         """For good."""
