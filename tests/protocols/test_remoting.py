@@ -458,6 +458,15 @@ class LongHeaderTests(RemotingCase):
             protocol.dataReceived(json_frame(head))
             self.assertEqual((protocol.closed, transport.value()), (True, b""))
 
+    def test_headers_made_to_cost(self) -> None:
+        """What is hard to look through is looked through once: 16 MiB of it take a fraction of a second."""
+        size = FRAME_LIMIT - 100
+        endless, blank = b'{"opaque":7,"a":"' + b'\\"' * (size // 2), b" " * size
+        for text in (endless, b'"a"' + blank, b'"a":' + blank, b"[" * size):
+            protocol, transport = self.connect()
+            protocol.dataReceived(struct.pack(">ii", 4 + len(text), len(text)) + text)
+            self.assertLessEqual(len(frames_of(transport.value())), 1)
+
     def test_an_answer_over_the_frame(self) -> None:
         """A table that has outgrown the frame is not sent: its reader would end the connection over it."""
         self.service.request = lambda connection, command: Answer(0, None, None, bytes(FRAME_LIMIT))  # type: ignore[method-assign]
