@@ -9,6 +9,7 @@ starts RocketMQ.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 VERSION = "5.5.0"
@@ -35,11 +37,16 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketha"
 
 
-def _locked(path: Path) -> int:
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time, of all that run on this machine."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    return handle
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 @functools.cache
@@ -58,8 +65,7 @@ def jars() -> Path:
     """The folder of RocketMQ's jars, fetched by Maven if it is not there yet; skips where that is impossible."""
     java()
     folder = cache() / f"java-{VERSION}"
-    handle = _locked(cache() / f"java-{VERSION}.lock")
-    try:
+    with locked(cache() / f"java-{VERSION}.lock"):
         if not (folder / f"rocketmq-broker-{VERSION}.jar").exists():
             maven = shutil.which("mvn")
             if maven is None:
@@ -83,8 +89,6 @@ def jars() -> Path:
                 raise unittest.SkipTest(
                     f"Maven could not fetch RocketMQ {VERSION}: {(done.stdout + done.stderr)[-800:]}"
                 )
-    finally:
-        os.close(handle)
     return folder
 
 
@@ -97,8 +101,7 @@ def classes(sources: Path = SOURCES) -> Path:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     folder = cache() / "classes" / digest.hexdigest()[:16]
     lib = jars()
-    handle = _locked(folder.with_suffix(".lock"))
-    try:
+    with locked(folder.with_suffix(".lock")):
         if not (folder / "done").exists():
             folder.mkdir(parents=True, exist_ok=True)
             javac = str(Path(java()).with_name("javac"))
@@ -116,8 +119,6 @@ def classes(sources: Path = SOURCES) -> Path:
                 if file.suffix == ".xml":
                     shutil.copy(file, folder / file.name)
             (folder / "done").touch()
-    finally:
-        os.close(handle)
     return folder
 
 
