@@ -85,11 +85,13 @@ format: $(VENV)/.stamp-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The real RocketMQ, by Maven, into a cache outside the tree. A machine without a JDK or Maven skips interop, and says so.
+# The real RocketMQ, by Maven, and the clients of other languages, into a cache outside the tree. A machine without a JDK or
+# Maven skips interop, one without Go or Node those clients, and says so.
 .PHONY: tests/interop/fetch_jars
 tests/interop/fetch_jars: $(VENV)/.stamp-test
 	@$(BIN)/python -W ignore::RuntimeWarning -m tests.interop.harness.jars >/dev/null || \
 		echo "the tests against the real RocketMQ will be skipped" >&2
+	@$(BIN)/python -m tests.interop.harness.foreign >/dev/null
 
 # ---- longer
 

@@ -5,6 +5,7 @@ processes  one child process: log, signals, /proc, never left behind
 ports      blocks of loopback ports
 roles      JavaNamesrv, JavaBroker, JavaController, OurNamesrv, OurBroker, OurCluster
 clients    JavaClient (producers and consumers), Admin, mqadmin(), records()
+foreign    clients of other languages, of Java's 4.x line, and with the binary header
 remoting   a bare request, independent of our wire code
 disk       an independent reader of store folders, for comparisons
 replica_files  what replicas' files must have in common: logs byte for byte, queues, epochs, acknowledged messages

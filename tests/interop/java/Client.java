@@ -311,6 +311,9 @@ public final class Client {
                     }
                     sent(q, i, m, null, 0);
                     break;
+                case "orderly":
+                    sent(q, i, m, p.send(m, (queues, x, order) -> queues.get((Integer) order % queues.size()), i % 3), 0);
+                    break;
                 case "batch": {
                     List<Message> ms = new ArrayList<>(n);
                     for (int k = 0; k < n; k++) {
@@ -415,7 +418,7 @@ public final class Client {
     static JSONObject consume(JSONObject q) throws Exception {
         String name = q.getString("name");
         String kind = q.getString("kind");
-        if (kind.equals("lite")) {
+        if (kind.equals("lite") || kind.equals("pull")) {
             return lite(q, name);
         }
         DefaultMQPushConsumer c = new DefaultMQPushConsumer(q.getString("group"));
