@@ -64,10 +64,10 @@ _MESSAGES = frozenset(
         RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
     }
 )  # fmt: skip
+# A text that does not end is one token, too: else each quote in it would be tried as a beginning.
 _TOKEN = re.compile(
     rb'("(?:[^"\\]++|\\.)*+"?+)(?:[ \t\r\n]*+:[ \t\r\n]*+(-?[0-9]{1,10}+)(?![.eE]))?|[{}\[\]]', re.DOTALL
 )
-# A text that does not end is one token, too: else each quote in it would be tried as a beginning.
 _TOKENS_MAX = 512
 """Texts and brackets of a header that is too long: what makes it so is one text among a few dozen."""
 
