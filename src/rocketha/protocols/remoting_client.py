@@ -119,6 +119,11 @@ class RemotingClient:
         """One request that gets no answer; fires when it was handed to the connection."""
         return self.connect(address).addCallback(lambda connection: connection.notify(code, fields, body))
 
+    def is_open(self, address: str) -> bool:
+        """Whether there is a connection to ``address``."""
+        known = self._connections.get(address)
+        return known is not None and not known.closed
+
     def unsent(self, address: str) -> int:
         """Bytes that wait for the server at ``address`` to read them."""
         known = self._connections.get(address)

@@ -37,6 +37,7 @@ class Client:
         self.clock, self.server = clock, server
         self.said: list[tuple[int, bytes]] = []
         self.broken: int | None = None
+        self.lost: set[str] = set()
 
     def request(
         self, address: str, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"", timeout_s: float = 3
@@ -52,6 +53,9 @@ class Client:
         except RequestRefused as refusal:
             answer = Answer(refusal.code, refusal.remark)
         return defer.succeed(Command(answer.code, flag=1, fields=dict(answer.fields or {}), body=answer.body))
+
+    def is_open(self, address: str) -> bool:
+        return address not in self.lost
 
     def give_up(self, address: str) -> None:
         """Nothing to end."""
@@ -160,6 +164,17 @@ class LargeTableTests(RegistrationCase):
         self.clock.advance(PERIOD_S)
         self.assertEqual(self.said(), [ASK, *[REGISTER] * 4])
         self.assertEqual(self.routes(), sorted(self.topics.table))
+
+    def test_a_connection_breaks(self) -> None:
+        """Its nameserver forgets the broker, and hears everything again at once; another one nothing."""
+        self.said()
+        self.registration.disconnected(None, "another one's")  # type: ignore[arg-type]
+        self.clock.advance(0)
+        self.assertEqual(self.said(), [])
+        self.client.lost.add("namesrv:9876")
+        self.registration.disconnected(None, "lost")  # type: ignore[arg-type]
+        self.clock.advance(0)
+        self.assertEqual(self.said(), [REGISTER] * 4)
 
     def test_a_round_breaks(self) -> None:
         """The whole round again; meanwhile the version that the nameserver has is no table's."""

@@ -276,6 +276,8 @@ class Registration:
         if self._stopped:
             return
         for nameserver in self._nameservers.values():
+            if self._client.is_open(nameserver.address):
+                continue
             nameserver.untold = ROUND_PERIODS
             if nameserver.registered and not nameserver.running:
                 self._reactor.callLater(0, self._register, nameserver)
