@@ -21,7 +21,8 @@ from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.store_files import QueueUnit
 
 DATA = pathlib.Path(__file__).parent / "data"
-NOW_MS = 1_700_000_000_000
+NOW_MS = 1_000_000
+WALL_MS = 1_700_000_000_000
 RECORD_SIZE = 200
 
 
@@ -121,14 +122,15 @@ class Broker:
 
     def __init__(self, rules: BrokerRules | None = None) -> None:
         self.store = ListStore()
+        self.now_ms, self.wall_ms = NOW_MS, WALL_MS
         self.state = BrokerState(
             BrokerIdentity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911"),
             self.store,
-            BrokerStats(NOW_MS),
+            BrokerStats(NOW_MS, lambda: self.wall_ms),
+            lambda: self.wall_ms,
             rules or BrokerRules(),
         )
         self.table = request_table(self.state)
-        self.now_ms = NOW_MS
         self.effects: list[Effect] = []
 
     def ask(

@@ -53,7 +53,7 @@ class AskedNextTests(unittest.TestCase):
         self.result = FOUND
         self.pulls = Pulls(self.broker.state, self, self.rules, self.held)  # type: ignore[arg-type]
         self.broker.state.topics.table["T"] = TopicConfig("T")
-        group = self.broker.state.find_group("G", NOW_MS)
+        group = self.broker.state.find_group("G")
         assert group is not None
         self.group = group
 

@@ -314,7 +314,7 @@ class OffsetTests(unittest.TestCase):
     def test_a_reset_wins_over_the_commit_of_a_pull(self) -> None:
         """A pull may carry a commit too, which no check stands before."""
         self.broker.state.offsets.order_reset("G", "T", 0, 2)
-        self.broker.state.offsets.commit("G", "T", 0, 9, self.broker.now_ms)
+        self.broker.state.offsets.commit("G", "T", 0, 9, lambda: self.broker.now_ms)
         self.assertEqual(self.query(), (0, "2"))
 
     def test_the_version_moves_every_500_commits(self) -> None:

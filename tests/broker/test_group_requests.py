@@ -80,7 +80,7 @@ class GroupRequestTests(unittest.TestCase):
     def test_delete_keeps_offsets_unless_asked(self) -> None:
         """cleanOffset."""
         self.broker.ask(UPDATE, {}, {"groupName": "G"})
-        self.broker.state.offsets.commit("G", "T", 0, 5, 1)
+        self.broker.state.offsets.commit("G", "T", 0, 5, lambda: 1)
         self.broker.ask(DELETE, {"groupName": "G"})
         self.assertNotIn("G", self.broker.state.groups)
         self.assertEqual(self.broker.state.offsets.query("G", "T", 0), 5)

@@ -56,7 +56,7 @@ def busy_broker() -> Broker:
     broker.ask(34, {}, heartbeat("c1", {"G": [subscription("T")]}, ("P",)))
     for queue_id in range(4):
         broker.store.put("T", queue_id, NOW_MS)
-    broker.state.offsets.commit("G", "T", 0, 1, NOW_MS)
+    broker.state.offsets.commit("G", "T", 0, 1, lambda: NOW_MS)
     return broker
 
 

@@ -86,7 +86,7 @@ class JavaFilesTests(unittest.TestCase):
     def test_a_reset_is_not_saved_as_an_order(self) -> None:
         """As in Java a reset that no consumer took yet survives a restart only as the committed offset."""
         offsets = ConsumerOffsets()
-        offsets.commit("G", "T", 0, 9, NOW_MS)
+        offsets.commit("G", "T", 0, 9, lambda: NOW_MS)
         offsets.order_reset("G", "T", 0, 4)
         again = ConsumerOffsets()
         again.load(offsets.dump())
@@ -151,7 +151,7 @@ class RoundTripTests(unittest.TestCase):
         """Any commits: the last one of a queue counts."""
         offsets, again = ConsumerOffsets(), ConsumerOffsets()
         for group, topic, queue_id, offset in commits:
-            offsets.commit(group, topic, queue_id, offset, NOW_MS)
+            offsets.commit(group, topic, queue_id, offset, lambda: NOW_MS)
         self.assertEqual(offsets.dump(), json_dialect.dumps_pretty(offsets.as_json()))
         for group, topic, queue_id, offset in commits[::2]:
             offsets.note_pull(group, topic + '"', queue_id, offset)

@@ -66,7 +66,7 @@ class LowerOffsetsTests(unittest.TestCase):
         """Regression A18: a group would pass over what is written between the end and its offset."""
         offsets = ConsumerOffsets()
         for queue_id, offset in ((0, 5), (1, 9), (2, 7)):
-            offsets.commit("G", "T", queue_id, offset, NOW_MS)
+            offsets.commit("G", "T", queue_id, offset, lambda: NOW_MS)
         offsets.dirty = False
         changes = offsets.changes
         done = lower_offsets(offsets, {"T": {0: QueueEnd(5, -1), 1: QueueEnd(4, -1)}})
@@ -78,7 +78,7 @@ class LowerOffsetsTests(unittest.TestCase):
     def test_nothing_to_do(self) -> None:
         """Changes nothing."""
         offsets = ConsumerOffsets()
-        offsets.commit("G", "T", 0, 5, NOW_MS)
+        offsets.commit("G", "T", 0, 5, lambda: NOW_MS)
         offsets.dirty = False
         self.assertEqual(lower_offsets(offsets, {"T": {0: QueueEnd(6, -1)}}), [])
         self.assertFalse(offsets.dirty)

@@ -7,20 +7,20 @@ import unittest
 from rocketha.broker.effects import NotifyClient, SaveConfig
 from rocketha.broker.state import BrokerRules
 from rocketha.wire import json_dialect
-from tests.broker.support import NOW_MS, Broker, Client, heartbeat, plain, subscription, topic_fields
+from tests.broker.support import WALL_MS, Broker, Client, heartbeat, plain, subscription, topic_fields
 
 CONSUME_STATS, BROKER_STATS, TIME_SPAN, CLONE, RESET = 208, 317, 303, 314, 222
 A, B = Client(1), Client(2)
 
 
 def prepared(rules: BrokerRules | None = None) -> Broker:
-    """Topic T with two queues, ten messages in the first at NOW_MS, NOW_MS + 1 ...; group G has consumed four."""
+    """Topic T with two queues, ten messages in the first at WALL_MS, WALL_MS + 1 ...; group G has consumed four."""
     broker = Broker(rules)
     broker.ask(17, topic_fields("T", 2))
     broker.ask(200, {}, {"groupName": "G"})
     for number in range(10):
-        broker.store.put("T", 0, NOW_MS + number)
-    broker.state.offsets.commit("G", "T", 0, 4, NOW_MS)
+        broker.store.put("T", 0, WALL_MS + number)
+    broker.state.offsets.commit("G", "T", 0, 4, lambda: WALL_MS)
     return broker
 
 
@@ -38,7 +38,7 @@ class StatisticsTests(unittest.TestCase):
         """Committed, given, the end, and when the last consumed message was stored."""
         self.broker.state.offsets.note_pull("G", "T", 0, 7)
         first, second = self.rows()
-        expected = {"brokerOffset": 10, "consumerOffset": 4, "lastTimestamp": NOW_MS + 3, "pullOffset": 7}
+        expected = {"brokerOffset": 10, "consumerOffset": 4, "lastTimestamp": WALL_MS + 3, "pullOffset": 7}
         self.assertEqual(first, expected)
         self.assertEqual(second, {"brokerOffset": 0, "consumerOffset": 0, "lastTimestamp": 0, "pullOffset": 0})
 
@@ -51,12 +51,12 @@ class StatisticsTests(unittest.TestCase):
 
     def test_a_topic_that_was_deleted_is_left_out(self) -> None:
         """Offsets may outlive a topic in an old file."""
-        self.broker.state.offsets.commit("G", "Gone", 0, 4, NOW_MS)
+        self.broker.state.offsets.commit("G", "Gone", 0, 4, lambda: WALL_MS)
         self.assertEqual(len(self.rows()), 2)
 
     def test_all_groups(self) -> None:
         """Sums over the groups; a negative difference counts as it is (as in Java)."""
-        self.broker.state.offsets.commit("G", "T", 1, 3, NOW_MS)
+        self.broker.state.offsets.commit("G", "T", 1, 3, lambda: WALL_MS)
         self.broker.state.offsets.note_pull("G", "T", 0, 6)
         value = self.broker.value(BROKER_STATS, {"isOrder": "false"})
         self.assertEqual((value["totalDiff"], value["totalInflightDiff"]), (10 - 4 - 3, 2))
@@ -65,7 +65,7 @@ class StatisticsTests(unittest.TestCase):
     def test_too_many_queues_of_all_groups(self) -> None:
         """One question must not keep everybody waiting: 65,536 queues took 1.8 s, as fuzzing showed."""
         self.broker.ask(17, topic_fields("Wide", 65_535))
-        self.broker.state.offsets.commit("G", "Wide", 0, 1, NOW_MS)
+        self.broker.state.offsets.commit("G", "Wide", 0, 1, lambda: WALL_MS)
         answer = self.broker.reply(BROKER_STATS, {"isOrder": "false"})
         self.assertEqual(answer.code, 1)
         self.assertIn("consumerProgress", answer.remark or "")
@@ -79,10 +79,10 @@ class StatisticsTests(unittest.TestCase):
 
     def test_time_span(self) -> None:
         """First, last, where the group is, and how long the next message has waited."""
-        self.broker.now_ms = NOW_MS + 1000
+        self.broker.wall_ms = WALL_MS + 1000
         queue, empty = self.broker.value(TIME_SPAN, {"topic": "T", "group": "G"})["consumeTimeSpanSet"]
-        self.assertEqual((queue["minTimeStamp"], queue["maxTimeStamp"]), (NOW_MS, NOW_MS + 9))
-        self.assertEqual((queue["consumeTimeStamp"], queue["delayTime"]), (NOW_MS + 3, 1000 - 4))
+        self.assertEqual((queue["minTimeStamp"], queue["maxTimeStamp"]), (WALL_MS, WALL_MS + 9))
+        self.assertEqual((queue["consumeTimeStamp"], queue["delayTime"]), (WALL_MS + 3, 1000 - 4))
         self.assertEqual((empty["minTimeStamp"], empty["maxTimeStamp"], empty["delayTime"]), (-1, -1, 0))
         self.assertEqual(self.broker.reply(TIME_SPAN, {"topic": "none", "group": "G"}).code, 17)
 
@@ -91,7 +91,7 @@ class ResetTests(unittest.TestCase):
     """INVOKE_BROKER_TO_RESET_OFFSET."""
 
     def reset(self, broker: Broker, **more: str) -> dict[int, int] | int:
-        fields = {"topic": "T", "group": "G", "timestamp": str(NOW_MS + 2), "isForce": "true", **more}
+        fields = {"topic": "T", "group": "G", "timestamp": str(WALL_MS + 2), "isForce": "true", **more}
         answer = broker.reply(RESET, fields)
         if answer.code:
             return answer.code
@@ -132,14 +132,14 @@ class ResetTests(unittest.TestCase):
         """useServerSideResetOffset=false: every member is told; without force nobody is sent forward."""
         broker = prepared(BrokerRules(server_side_reset_offset=False))
         self.assertEqual(self.reset(broker), 1)  # queue 1 was never consumed: Java says so of the group
-        broker.state.offsets.commit("G", "T", 1, 0, NOW_MS)
+        broker.state.offsets.commit("G", "T", 1, 0, lambda: WALL_MS)
         self.assertEqual(self.reset(broker), 206)
         for client, name in ((A, "a"), (B, "b")):
             broker.ask(34, {}, heartbeat(name, {"G": [subscription("T")]}), client=client)
         self.assertEqual(self.reset(broker), {0: 2, 1: 0})
         calls = [effect for effect in broker.effects if isinstance(effect, NotifyClient)]
         self.assertEqual([(call.connection_id, call.code) for call in calls], [(1, 220), (2, 220)])
-        self.assertEqual(calls[0].fields, {"topic": "T", "group": "G", "timestamp": str(NOW_MS + 2)})
+        self.assertEqual(calls[0].fields, {"topic": "T", "group": "G", "timestamp": str(WALL_MS + 2)})
         sent = json_dialect.loads(calls[0].body)["offsetTable"]
         self.assertEqual({key["queueId"]: offset for key, offset in sent.entries}, {0: 2, 1: 0})
         self.assertEqual(self.reset(broker, timestamp="-1", isForce="false"), {0: 4, 1: 0})
@@ -148,7 +148,7 @@ class ResetTests(unittest.TestCase):
     def test_c_clients_get_a_list(self) -> None:
         """`ResetOffsetBodyForC`: C++ has no maps keyed by objects."""
         broker = prepared(BrokerRules(server_side_reset_offset=False))
-        broker.state.offsets.commit("G", "T", 1, 0, NOW_MS)
+        broker.state.offsets.commit("G", "T", 1, 0, lambda: WALL_MS)
         broker.ask(34, {}, heartbeat("a", {"G": [subscription("T")]}))
         fields = {"topic": "T", "group": "G", "timestamp": "0", "isForce": "true"}
         broker.ask(RESET, fields, language="CPP")
@@ -164,13 +164,13 @@ class CloneTests(unittest.TestCase):
         """Without a topic every topic of the group (Java copies nothing then)."""
         broker = prepared()
         broker.ask(17, topic_fields("U"))
-        broker.state.offsets.commit("G", "U", 0, 8, NOW_MS)
+        broker.state.offsets.commit("G", "U", 0, 8, lambda: WALL_MS)
         broker.ask(CLONE, {"srcGroup": "G", "destGroup": "One", "topic": "U", "offline": "true"})
         broker.ask(CLONE, {"srcGroup": "G", "destGroup": "All", "offline": "true"})
         offsets = broker.state.offsets
         self.assertEqual((offsets.query("One", "T", 0), offsets.query("One", "U", 0)), (-1, 8))
         self.assertEqual((offsets.query("All", "T", 0), offsets.query("All", "U", 0)), (4, 8))
-        offsets.commit("G", "T", 0, 9, NOW_MS)
+        offsets.commit("G", "T", 0, 9, lambda: WALL_MS)
         self.assertEqual(offsets.query("All", "T", 0), 4)
 
     def test_a_topic_the_group_left(self) -> None:

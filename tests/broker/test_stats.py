@@ -7,14 +7,15 @@ from unittest import mock
 
 from rocketha.broker import stats
 from rocketha.broker.stats import DAY_MS, OTHERS, BrokerStats
-from tests.broker.support import NOW_MS
+from tests.broker.support import NOW_MS, WALL_MS
 
 
 class RateTests(unittest.TestCase):
     """Messages a second."""
 
     def setUp(self) -> None:
-        self.stats = BrokerStats(NOW_MS)
+        self.wall_ms = WALL_MS
+        self.stats = BrokerStats(NOW_MS, lambda: self.wall_ms)
 
     def run_seconds(self, first: int, last: int, each: int) -> None:
         for second in range(first, last):
@@ -54,18 +55,30 @@ class RateTests(unittest.TestCase):
         later = NOW_MS + DAY_MS + 2 * 3_600_000 + 3 * 60_000 + 4_999
         self.assertEqual(self.stats.runtime_info(later)["runtime"], "[ 1 days, 2 hours, 3 minutes, 4 seconds ]")
 
+    def test_a_clock_that_is_set(self) -> None:
+        """Begun in the year 2050, then set right: rates and runtime are those of before."""
+        self.wall_ms += 25 * 365 * DAY_MS
+        self.run_seconds(0, 5, 7)
+        self.wall_ms = WALL_MS
+        self.run_seconds(5, 10, 7)
+        info = self.stats.runtime_info(NOW_MS + 10_000)
+        self.assertEqual((info["putTps"], info["runtime"]), ("7.0  ", "[ 0 days, 0 hours, 0 minutes, 10 seconds ]"))
+
     def test_midnight(self) -> None:
         """What was counted before midnight is `this morning`, a day later `yesterday morning`; local time decides."""
         offset_ms = 3_600_000
-        local_midnight = (NOW_MS // DAY_MS + 1) * DAY_MS - offset_ms
-        counted = BrokerStats(NOW_MS, offset_ms)
+        local_midnight = (WALL_MS // DAY_MS + 1) * DAY_MS - offset_ms
+        counted = BrokerStats(NOW_MS, lambda: self.wall_ms, offset_ms)
         counted.put_messages, counted.get_messages = 5, 3
-        counted.sample(local_midnight - 1)
+        self.wall_ms = local_midnight - 1
+        counted.sample(NOW_MS)
         self.assertEqual(counted.runtime_info(NOW_MS)["msgPutTotalTodayMorning"], "0")
-        counted.sample(local_midnight)
+        self.wall_ms = local_midnight
+        counted.sample(NOW_MS)
         self.assertEqual(counted.runtime_info(NOW_MS)["msgPutTotalTodayMorning"], "5")
         counted.put_messages = 9
-        counted.sample(local_midnight + DAY_MS)
+        self.wall_ms = local_midnight + DAY_MS
+        counted.sample(NOW_MS)
         info = counted.runtime_info(NOW_MS)
         self.assertEqual((info["msgPutTotalYesterdayMorning"], info["msgPutTotalTodayMorning"]), ("5", "9"))
         self.assertEqual((info["msgGetTotalYesterdayMorning"], info["msgGetTotalTodayNow"]), ("3", "3"))
@@ -75,7 +88,7 @@ class CounterTests(unittest.TestCase):
     """Counts by topic and by group."""
 
     def setUp(self) -> None:
-        self.stats = BrokerStats(NOW_MS)
+        self.stats = BrokerStats(NOW_MS, lambda: WALL_MS)
 
     def test_a_minute_an_hour_a_day(self) -> None:
         """The minute forgets, hour and day do not; all are up to date between samples."""

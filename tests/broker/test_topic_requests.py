@@ -99,8 +99,8 @@ class DeleteTests(unittest.TestCase):
         self.broker = Broker()
         self.broker.ask(UPDATE, topic_fields("T"))
         self.broker.store.put("T", 0, 1)
-        self.broker.state.offsets.commit("G", "T", 0, 1, 1)
-        self.broker.state.offsets.commit("G", "U", 0, 1, 1)
+        self.broker.state.offsets.commit("G", "T", 0, 1, lambda: 1)
+        self.broker.state.offsets.commit("G", "U", 0, 1, lambda: 1)
 
     def test_queues_and_offsets_go_too(self) -> None:
         """Offsets in other topics stay; the nameservers get the whole table."""
@@ -147,8 +147,8 @@ class ShowTests(unittest.TestCase):
     def test_consumers_of_a_topic(self) -> None:
         """Connected groups and groups with offsets, once each."""
         self.broker.ask(34, {}, heartbeat("a", {"G": [subscription("T")]}))
-        self.broker.state.offsets.commit("G", "T", 0, 1, 1)
-        self.broker.state.offsets.commit("Old", "T", 0, 1, 1)
+        self.broker.state.offsets.commit("G", "T", 0, 1, lambda: 1)
+        self.broker.state.offsets.commit("Old", "T", 0, 1, lambda: 1)
         self.assertEqual(self.broker.value(WHO, {"topic": "T"}), {"groupList": ["G", "Old"]})
 
     def test_pages_are_bounded(self) -> None:

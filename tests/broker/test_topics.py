@@ -21,7 +21,7 @@ class AutoCreateTests(unittest.TestCase):
         self.state = self.broker.state
 
     def create(self, topic: str, default: str = "TBW102", queues: int = 4) -> TopicConfig | None:
-        return self.state.topic_for_send(topic, default, queues, 0, NOW_MS)
+        return self.state.topic_for_send(topic, default, queues, 0)
 
     def test_queues_are_the_smaller_number(self) -> None:
         """The producer's wish, at most the default topic's 8; without the inherit bit."""
@@ -50,7 +50,7 @@ class AutoCreateTests(unittest.TestCase):
         broker = Broker(BrokerRules(auto_create_topic=False))
         self.assertNotIn("TBW102", broker.state.topics)
         broker.state.topics.put(TopicConfig("TBW102", 8, 8, 7), NOW_MS)
-        self.assertIsNone(broker.state.topic_for_send("T", "TBW102", 4, 0, NOW_MS))
+        self.assertIsNone(broker.state.topic_for_send("T", "TBW102", 4, 0))
 
     def test_the_name_is_checked(self) -> None:
         """A bad name is refused before it is stored."""

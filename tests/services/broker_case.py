@@ -23,6 +23,9 @@ from rocketha.wire.framing import FrameBuffer
 from rocketha.wire.remoting import Command, decode, encode, request
 
 START_S = 1_795_256_860.0
+"""The time of day when a test begins."""
+STEADY_S = 5000.0
+"""What the reactor's clock shows then: whoever mixes them up is decades off."""
 CONFIG = """
 brokerName=broker-a
 storePathRootDir=/store
@@ -154,7 +157,8 @@ class BrokerCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.disk = MemoryDisk(random.Random(0))
         self.clock = MemoryReactorClock()
-        self.clock.rightNow = START_S
+        self.clock.rightNow = STEADY_S
+        self.set_by_s = 0.0  # by how much somebody has set the time of day
         self.works: list[HeldWork] = []
         self.broker = self.start()
 
@@ -166,7 +170,10 @@ class BrokerCase(SynchronousTestCase):
     def start(self) -> BrokerService:
         """A broker on the disk as it is."""
         loaded = load_broker((CONFIG + self.config).encode(), environment={"HOME": "/home"})
-        broker = BrokerService(loaded.config, self.disk, reactor=self.clock, chance=random.Random(1), work=self.work)
+        broker = BrokerService(
+            loaded.config, self.disk, reactor=self.clock, chance=random.Random(1), work=self.work,
+            wall=lambda: START_S - STEADY_S + self.clock.seconds() + self.set_by_s,
+        )  # fmt: skip
         broker.startService()
         self.successResultOf(broker.started)
         self._port = 40000

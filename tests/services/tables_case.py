@@ -91,7 +91,7 @@ class Node:
         self.address = f"{process.host.address}:{PORT}"
         self.store = TableStore()
         identity = BrokerIdentity("C", "broker-a", number, self.address)
-        self.state = BrokerState(identity, self.store, BrokerStats(self.now_ms()), rules)
+        self.state = BrokerState(identity, self.store, BrokerStats(self.now_ms(), self.wall_ms), self.wall_ms, rules)
         self.delays = DelayLevels(parse_levels("1s 5s 10s"))
         self.state.delay_offsets = self.delays.dump
         self.files = BrokerFiles(
@@ -144,7 +144,10 @@ class Node:
         self.asked_for_fitness += 1
 
     def now_ms(self) -> int:
-        return int((WALL_S + self.reactor.seconds()) * 1000)
+        return int(self.reactor.seconds() * 1000)
+
+    def wall_ms(self) -> int:
+        return WALL_S * 1000 + self.now_ms()
 
     def save(self, which: str) -> Saved:
         if self.disk_fails:
@@ -153,7 +156,7 @@ class Node:
 
     def saved(self, which: str) -> Any:
         """The table as a restart would find it."""
-        fresh = BrokerState(self.state.identity, ListStore(), BrokerStats(0))
+        fresh = BrokerState(self.state.identity, ListStore(), BrokerStats(0, self.wall_ms), self.wall_ms)
         table = {"topics": fresh.topics, "groups": fresh.groups, "offsets": fresh.offsets}[which]
         file = self.files[which]
         table.load(file._disk.read_all(file._path, 1 << 26))
@@ -246,7 +249,7 @@ def fill(node: Node) -> None:
     for _ in range(20):
         node.store.put("T", 0, now_ms)
         node.store.put("T", 1, now_ms)
-    node.state.offsets.commit("G", "T", 1, 17, now_ms)
+    node.state.offsets.commit("G", "T", 1, 17, lambda: now_ms)
     node.delays.advance(2, 5, now_ms)
     node.state.modes.replace({"T": {"G": {"mode": "POP"}}})
 

@@ -75,12 +75,12 @@ def flush(store: MessageStore) -> None:
 
 def upkeep(store: MessageStore, now_ms: int) -> None:
     """Run what is due."""
-    run_here(store.maintenance(now_ms), store.finished)
+    run_here(store.maintenance(now_ms, now_ms), store.finished)
 
 
 def try_upkeep(store: MessageStore, now_ms: int) -> None:
     """Run what is due, as a broker does: a failing job is told to the store and tried again later."""
-    for job in store.maintenance(now_ms):
+    for job in store.maintenance(now_ms, now_ms):
         try:
             job.run()
         except DiskFailure as error:

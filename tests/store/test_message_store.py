@@ -418,13 +418,13 @@ class UpkeepTests(unittest.TestCase):
                 disk = memory_disk()
                 store = open_store(disk, attrs.evolve(SMALL, **more))
                 store.append([[message(1, body=bytes(2200))]], NOW_MS)
-                jobs = [job for job in store.maintenance(NOW_MS) if job.kind == "segment"]
+                jobs = [job for job in store.maintenance(NOW_MS, NOW_MS) if job.kind == "segment"]
                 self.assertEqual(len(jobs), 1)
-                self.assertEqual([job for job in store.maintenance(NOW_MS) if job.kind == "segment"], [])
+                self.assertEqual([job for job in store.maintenance(NOW_MS, NOW_MS) if job.kind == "segment"], [])
                 jobs[0].run()
                 store.append([[message(2, body=bytes(2200))]], NOW_MS)  # could not wait
                 store.finished(jobs[0], None)
-                jobs = [job for job in store.maintenance(NOW_MS) if job.kind == "segment"]
+                jobs = [job for job in store.maintenance(NOW_MS, NOW_MS) if job.kind == "segment"]
                 jobs[0].run()
                 store.finished(jobs[0], None)
                 disk.trace = []
@@ -458,7 +458,9 @@ class UpkeepTests(unittest.TestCase):
         upkeep(store, NOW_MS)
         for number in range(21):
             store.append([[message(number)]], NOW_MS)
-        self.assertEqual({job.kind for job in store.maintenance(NOW_MS)} & {"queues", "index"}, {"queues", "index"})
+        self.assertEqual(
+            {job.kind for job in store.maintenance(NOW_MS, NOW_MS)} & {"queues", "index"}, {"queues", "index"}
+        )
         store = open_store(memory_disk(), config)
         for number in range(400):
             store.append([[message(number)]], NOW_MS)

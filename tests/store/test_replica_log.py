@@ -681,7 +681,7 @@ class PromotionTests(unittest.TestCase):
         replica.append_raw(replica.end, data[replica.end :])
         catch_up(replica)
         for second in range(5):
-            for job in replica.store.maintenance(NOW_MS + 100_000 + 1000 * second):
+            for job in replica.store.maintenance(NOW_MS + 100_000 + 1000 * second, NOW_MS + 100_000 + 1000 * second):
                 job.run()
                 replica.store.finished(job, None)
         self.assertEqual(checkpoint.load(disk, f"{ROOT}/checkpoint").confirm_offset, boundaries[14])

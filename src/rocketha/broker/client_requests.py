@@ -54,7 +54,7 @@ class ClientRequests:
                 connection.ignored(command, Ignored.NOT_ALLOWED, f"group {data.group} pulls, which is switched off")
                 continue
             changed = self._fingerprint_differs(beat, data) or changed
-            if not self._register_consumer(self._member(connection, command, beat, now_ms), data, beat, now_ms):
+            if not self._register_consumer(self._member(connection, command, beat, now_ms), data, beat):
                 connection.ignored(command, Ignored.NOT_ALLOWED, f"there is no group {data.group}, nor is it made")
         for group in beat.producer_groups:
             self._state.clients.register_producer(group, self._member(connection, command, beat, now_ms))
@@ -81,21 +81,21 @@ class ClientRequests:
             return True
         return group.fingerprint is not None and group.fingerprint != beat.fingerprint
 
-    def _register_consumer(self, member: Member, data: ConsumerData, beat: Heartbeat, now_ms: int) -> bool:
+    def _register_consumer(self, member: Member, data: ConsumerData, beat: Heartbeat) -> bool:
         """False where there is no such group, and none is made."""
         state = self._state
         with_sub = not (beat.without_sub and beat.fingerprint != 0)
         if state.is_slave:  # tables come from the master; the members still count here, for their pulls
             config = state.groups.get(data.group) or SubscriptionGroupConfig(data.group)
         else:
-            found = state.find_group(data.group, now_ms)
+            found = state.find_group(data.group)
             if found is None:
                 return False
             config = found
             ordered = any(map(state.topics.is_order, self._topics_of(data, with_sub)))
             unit_flag = UNIT_SUB_FLAG if data.unit_mode else 0
             retry_topic = names.retry_topic(data.group)
-            state.topic_for_group(retry_topic, config.retry_queue_nums, now_ms, order=ordered, sys_flag=unit_flag)
+            state.topic_for_group(retry_topic, config.retry_queue_nums, order=ordered, sys_flag=unit_flag)
         changed = state.clients.register_consumer(member, data, beat.fingerprint, with_sub)
         if changed and config.notify_consumer_ids_changed_enable:
             state.notify(state.clients.change(state.clients.consumers[data.group]))
@@ -186,7 +186,7 @@ class ClientRequests:
             return EMPTY_HEADER
         if state.rules.server_side_reset_offset and state.offsets.has_reset(group, topic, queue_id):
             return Answer(remark="Offset has been previously reset", fields={})
-        state.offsets.commit(group, topic, queue_id, offset, now_ms)
+        state.offsets.commit(group, topic, queue_id, offset, state.wall_ms)
         return EMPTY_HEADER
 
     def lock_queues(self, connection: Peer, command: Command, now_ms: int) -> Answer:

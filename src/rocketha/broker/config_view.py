@@ -24,7 +24,7 @@ class ConfigView(Protocol):
     def texts(self) -> Mapping[str, str]:
         """Every key with its present value."""
 
-    def change(self, changes: Mapping[str, str], now_ms: int) -> None:
+    def change(self, changes: Mapping[str, str], wall_ms: int) -> None:
         """Change live keys, all or none.
 
         :raises ConfigError: changes are switched off, a key is unknown, not live, or its value is refused.
@@ -42,6 +42,6 @@ class FixedConfig:
         """Every key with its present value."""
         return self.values
 
-    def change(self, changes: Mapping[str, str], now_ms: int) -> None:
+    def change(self, changes: Mapping[str, str], wall_ms: int) -> None:
         """:raises ConfigError: always."""
         raise ConfigError("this broker's configuration can not be changed while it runs")

@@ -21,10 +21,10 @@ class DataVersion:
     state_version: int = 0  # the master epoch under which the change was made; 0 without a controller
     timestamp_ms: int = 0
 
-    def next(self, now_ms: int, state_version: int = 0) -> None:
+    def next(self, wall_ms: int, state_version: int = 0) -> None:
         """Something changed."""
         self.counter += 1
-        self.timestamp_ms = now_ms
+        self.timestamp_ms = wall_ms
         self.state_version = state_version
 
     def as_json(self) -> dict[str, int]:

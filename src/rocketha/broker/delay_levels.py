@@ -69,12 +69,12 @@ class DelayLevels:
         """How long a message of ``level`` (from 1) waits."""
         return self._delays_ms[level - 1]
 
-    def advance(self, level: int, offset: int, now_ms: int) -> None:
+    def advance(self, level: int, offset: int, wall_ms: int) -> None:
         """Everything of the level below ``offset`` is delivered."""
         if self.offsets.get(level) != offset:
             self.offsets[level] = offset
             self.dirty = True
-            self.data_version.next(now_ms, 0)
+            self.data_version.next(wall_ms, 0)
 
     def as_json(self) -> dict[str, Any]:
         """The file's content and the body of GET_ALL_DELAY_OFFSET."""

@@ -44,8 +44,6 @@ UNSURE_BATCH = 16
 RETRY_MS = 1000
 UNCONFIRMED_MS = 100
 """Between two looks at what is stored and may not be read yet."""
-CLOCK_BACK_MS = 60_000
-"""By so much a new master's clock may be behind the former one's."""
 BATCH_BYTES = 4 * 1024 * 1024
 COPIES_MAX = 64
 """Records with the key of one message that are looked at."""
@@ -121,6 +119,7 @@ class DelayedDelivery:
     def start(self, now_ms: int) -> None:
         """After recovery, and when this broker becomes master."""
         self._begin_at = self._store.max_physical_offset
+        self._sends.times.begin(self._begin_at, now_ms, self._state.wall_ms())
         self._levels = {number: _Level(number) for number in range(1, self._delays.highest + 1)}
         self._due_ms = {number: now_ms for number, level in self._levels.items() if self._end(level)}
 
@@ -153,6 +152,9 @@ class DelayedDelivery:
     def _progress(self, level: _Level) -> int:
         return self._delays.offsets.get(level.number, self._low(level))
 
+    def _advance(self, level: _Level, offset: int) -> None:
+        self._delays.advance(level.number, offset, self._state.wall_ms())
+
     def _get(self, level: _Level, offset: int, count: int) -> GetResult:
         queue_id, wait = level.number - 1, self._wait(level)
         return self._store.get(names.SCHEDULE_TOPIC, queue_id, offset, count, BATCH_BYTES, None, wait)
@@ -162,21 +164,21 @@ class DelayedDelivery:
 
     # The beginning
 
-    def _begin(self, level: _Level, now_ms: int) -> None:
+    def _begin(self, level: _Level) -> None:
         """The log decides how far a level is."""
         low, end = self._low(level), self._end(level)
         present = self._progress(level)
-        corrected = self._stepped_back(level, low, min(max(present, low), end), now_ms)
+        corrected = self._stepped_back(level, low, min(max(present, low), end))
         if corrected != present:
-            self._delays.advance(level.number, corrected, now_ms)
+            self._advance(level, corrected)
         level.unsure = corrected < end
         level.begun = True
 
-    def _stepped_back(self, level: _Level, low: int, offset: int, now_ms: int) -> int:
+    def _stepped_back(self, level: _Level, low: int, offset: int) -> int:
         offset, lowest = level.stepping or (offset, max(low, offset - STEPS_BACK_MAX))
         while offset > lowest:
             message = self._message(level, offset - 1)
-            if message is None or self._was_delivered(level, message, now_ms) is not False:
+            if message is None or self._was_delivered(level, message) is not False:
                 break
             offset -= 1
             self.losses_avoided += 1
@@ -192,7 +194,7 @@ class DelayedDelivery:
         except RockethaError:
             return None
 
-    def _was_delivered(self, level: _Level, message: record.Record, now_ms: int) -> bool | None:
+    def _was_delivered(self, level: _Level, message: record.Record) -> bool | None:
         """Whether the log has this message's copy: behind it, and the same in all that a consumer sees.
 
         None: nobody can say, as the index does not have the message itself, or it has no key.
@@ -202,17 +204,15 @@ class DelayedDelivery:
             topic, queue_id, key = values["REAL_TOPIC"], int(values["REAL_QID"]), values["UNIQ_KEY"]
         except (RockethaError, KeyError, ValueError):
             return None
-        stored_ms, latest_ms = message.store_timestamp_ms, max(now_ms, message.store_timestamp_ms) + CLOCK_BACK_MS
-        wait = self._wait(level)
-        for found in self._store.query(topic, key, COPIES_MAX, stored_ms - CLOCK_BACK_MS, latest_ms, wait):
+        place, wait = message.physical_offset, self._wait(level)
+        for found in self._store.query_placed(topic, key, COPIES_MAX, place + 1, self._store.max_physical_offset, wait):
             copy = record.decode(found)
             same = (copy.topic, copy.queue_id, copy.reconsume_times) == (topic, queue_id, message.reconsume_times)
             delayed = "REAL_TOPIC" in parse(copy.properties)  # a copy keeps it, Java's too
-            if same and delayed and copy.physical_offset > message.physical_offset and copy.body == message.body:
+            if same and delayed and copy.body == message.body:
                 return True
-        itself = self._store.query(names.SCHEDULE_TOPIC, key, COPIES_MAX, stored_ms, stored_ms, wait)
-        known = any(record.decode(found).physical_offset == message.physical_offset for found in itself)
-        return False if known else None
+        itself = self._store.query_placed(names.SCHEDULE_TOPIC, key, COPIES_MAX, place, place + 1, wait)
+        return False if itself else None
 
     # Messages
 
@@ -247,7 +247,7 @@ class DelayedDelivery:
     def _deliver_if_in_memory(self, level: _Level, now_ms: int) -> None:
         try:
             if not level.begun:
-                self._begin(level, now_ms)
+                self._begin(level)
             self._deliver_level(level, now_ms)
         except NotInMemory as lacks:  # nothing of it was staged
             parts = lacks.parts
@@ -271,7 +271,7 @@ class DelayedDelivery:
             end = self._end(level)
             behind = min(max(found.next_offset, offset), end)
             if behind != offset:  # expired or corrupt units: go on behind them
-                self._delays.advance(number, behind, now_ms)
+                self._advance(level, behind)
             if behind < end:
                 self._due_ms[number] = now_ms + RETRY_MS
             else:
@@ -280,18 +280,18 @@ class DelayedDelivery:
             return
         if not level.unsure:
             level.came_further()
-        delay_ms = self._delays.delay_ms(number)
+        delay_ms, times = self._delays.delay_ms(number), self._sends.times
         step: _Step | None = None
         # a buffer holds any number of records: the store joins those that lie side by side in the log
         for _, message in chain.from_iterable(map(record.scan, found.buffers)):
-            due = message.store_timestamp_ms + delay_ms
-            if now_ms < due <= now_ms + delay_ms:  # beyond that the clock was set back: deliver now, as Java does
-                self._due_ms[number] = due
+            due_ms = times.due_ms(message.physical_offset, message.store_timestamp_ms, delay_ms)
+            if now_ms < due_ms:
+                self._due_ms[number] = due_ms
                 return
             if level.unsure:
-                if self._was_delivered(level, message, now_ms):
+                if self._was_delivered(level, message):
                     self.repeats_avoided += 1
-                    self._delays.advance(number, message.queue_offset + 1, now_ms)
+                    self._advance(level, message.queue_offset + 1)
                     level.came_further()
                     continue
                 level.unsure = False
@@ -322,7 +322,7 @@ class DelayedDelivery:
         except (RockethaError, KeyError, ValueError):
             if last is None:
                 self.skipped += 1
-                self._delays.advance(level.number, next_offset, now_ms)
+                self._advance(level, next_offset)
             else:
                 last.skipped += 1
                 last.end = next_offset
@@ -335,7 +335,7 @@ class DelayedDelivery:
                     self._due_ms[level.number] = now_ms + RETRY_MS
             elif self._progress(level) == step.begin:
                 self.skipped += step.skipped
-                self._delays.advance(level.number, step.end, now_ms)
+                self._advance(level, step.end)
 
         self._sends.stage(copy, done)
         return step

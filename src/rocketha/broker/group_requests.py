@@ -45,7 +45,7 @@ class GroupRequests:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: make a group or change one."""
         refuse_on_slave(self._state)
         wanted = read_body(_group_config, command.body)
-        config = self._state.groups.update(wanted, now_ms)
+        config = self._state.groups.update(wanted, self._state.wall_ms())
         self._state.effects.append(SaveConfig("groups"))
         self._state.audit("group updated", connection.peer, group=config.group_name)
         return OK
@@ -57,7 +57,7 @@ class GroupRequests:
         for row in rows:
             names.check_group(row.group_name)
         for row in rows:
-            self._state.groups.update(row, now_ms)
+            self._state.groups.update(row, self._state.wall_ms())
         self._state.effects.append(SaveConfig("groups"))
         self._state.audit("groups updated", connection.peer, count=str(len(rows)))
         return OK
@@ -79,7 +79,7 @@ class GroupRequests:
         """
         refuse_on_slave(self._state)
         state, group = self._state, fields.text(command.fields, "groupName")
-        state.groups.delete(group, now_ms)
+        state.groups.delete(group, state.wall_ms())
         state.effects.append(SaveConfig("groups"))
         if fields.flag(command.fields, "cleanOffset"):
             state.offsets.remove_group(group)
@@ -91,7 +91,7 @@ class GroupRequests:
     def group_config(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """GET_SUBSCRIPTIONGROUP_CONFIG: one group; as in Java asking for it may make it."""
         group = fields.text(command.fields, "group")
-        config = self._state.groups.get(group) if self._state.is_slave else self._state.find_group(group, now_ms)
+        config = self._state.groups.get(group) if self._state.is_slave else self._state.find_group(group)
         if config is None:
             raise refused("No group in this broker", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         return Answer(body=json_dialect.dumps(config.as_json()))
@@ -106,7 +106,7 @@ class GroupRequests:
             names.check_topic(topic)
             if group not in groups:
                 raise refused("No group in this broker", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-            groups.forbid(group, topic, permissions.READ, not readable, now_ms)
+            groups.forbid(group, topic, permissions.READ, not readable, self._state.wall_ms())
             self._state.effects.append(SaveConfig("groups"))
             self._state.audit("group forbidden", connection.peer, group=group, topic=topic, readable=str(readable))
         allowed = not groups.forbidden_bits(group, topic) & permissions.READ

@@ -157,7 +157,7 @@ class GroupTable:
         """The group's configuration."""
         return self.table.get(group)
 
-    def find(self, group: str, auto_create: bool, now_ms: int) -> SubscriptionGroupConfig | None:
+    def find(self, group: str, auto_create: bool, wall_ms: int) -> SubscriptionGroupConfig | None:
         """The group, made with the defaults when it is missing and may be made.
 
         :returns: ``None`` when groups are not created by use, the name is bad, or the table is full.
@@ -168,7 +168,7 @@ class GroupTable:
         config = self.would_be(group, auto_create)
         if config is not None:
             self.table[group] = config
-            self._changed(now_ms)
+            self._changed(wall_ms)
         return config
 
     def would_be(self, group: str, auto_create: bool) -> SubscriptionGroupConfig | None:
@@ -179,7 +179,7 @@ class GroupTable:
             return None
         return SubscriptionGroupConfig(group)
 
-    def update(self, wanted: SubscriptionGroupConfig, now_ms: int) -> SubscriptionGroupConfig:
+    def update(self, wanted: SubscriptionGroupConfig, wall_ms: int) -> SubscriptionGroupConfig:
         """An administrator's create or update; ``wanted.attributes`` are signed changes.
 
         :raises RequestRefused: 29 bad name, 1 bad attribute or table full.
@@ -192,15 +192,15 @@ class GroupTable:
         altered = alter(present is None, GROUP_ATTRIBUTES, current, wanted.attributes)
         config = attrs.evolve(wanted, attributes=altered)
         self.table[config.group_name] = config
-        self._changed(now_ms)
+        self._changed(wall_ms)
         return config
 
-    def delete(self, group: str, now_ms: int) -> bool:
+    def delete(self, group: str, wall_ms: int) -> bool:
         """Forget a group; whether it was there."""
         self.forbidden.pop(group, None)
         if self.table.pop(group, None) is None:
             return False
-        self._changed(now_ms)
+        self._changed(wall_ms)
         return True
 
     def forbidden_bits(self, group: str, topic: str) -> int:
@@ -208,7 +208,7 @@ class GroupTable:
         topics = self.forbidden.get(group)
         return topics.get(topic, 0) if topics else 0
 
-    def forbid(self, group: str, topic: str, bit: int, on: bool, now_ms: int) -> None:
+    def forbid(self, group: str, topic: str, bit: int, on: bool, wall_ms: int) -> None:
         """Take a permission bit away or give it back."""
         bits = self.forbidden_bits(group, topic)
         bits = bits | bit if on else bits & ~bit
@@ -219,7 +219,7 @@ class GroupTable:
             topics.pop(topic, None)
         if not topics:
             del self.forbidden[group]
-        self._changed(now_ms)
+        self._changed(wall_ms)
 
     def page(self, version_text: str | None, first: int, count: int) -> dict[str, SubscriptionGroupConfig]:
         """One page of the table sorted by name; a reader whose version is not the present one starts again at 0."""
@@ -238,10 +238,10 @@ class GroupTable:
         self.data_version.assign(version)
         self.dirty = True
 
-    def begin_term(self, epoch: int, now_ms: int) -> None:
+    def begin_term(self, epoch: int, wall_ms: int) -> None:
         """This broker is master of ``epoch``: a new version, so that slaves see whose table it is."""
         self.state_version = epoch
-        self._changed(now_ms)
+        self._changed(wall_ms)
 
     def as_json(self, groups: Mapping[str, SubscriptionGroupConfig] | None = None) -> dict[str, Any]:
         """The file's content and the body of GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
@@ -270,8 +270,8 @@ class GroupTable:
         self.forbidden.update(loaded.forbidden)
         self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
 
-    def _changed(self, now_ms: int) -> None:
-        self.data_version.next(now_ms, self.state_version)
+    def _changed(self, wall_ms: int) -> None:
+        self.data_version.next(wall_ms, self.state_version)
         self.dirty = True
         if self.changed is not None:
             self.changed()

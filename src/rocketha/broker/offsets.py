@@ -12,6 +12,7 @@ Java: ``ConsumerOffsetManager``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rocketha.broker.data_version import DataVersion
@@ -43,8 +44,11 @@ class ConsumerOffsets:
         self.dirty = False
         self.changes = 0
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> None:
-        """The group has consumed everything below ``offset`` of this queue."""
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, wall_ms: Callable[[], int]) -> None:
+        """The group has consumed everything below ``offset`` of this queue.
+
+        :param wall_ms: asked when the version moves on, which few commits bring about.
+        """
         key = topic + SEPARATOR + group
         queues = self.committed.get(key)
         if queues is None:
@@ -53,7 +57,7 @@ class ConsumerOffsets:
         self.dirty = True
         self.changes += 1
         if self.changes % VERSION_STEP == 0:
-            self.data_version.next(now_ms, self.state_version)
+            self.data_version.next(wall_ms(), self.state_version)
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group goes on: an ordered reset, else what it committed, else -1."""
@@ -204,10 +208,10 @@ class ConsumerOffsets:
         self.data_version.assign(version)
         self._changed()
 
-    def begin_term(self, epoch: int, now_ms: int) -> None:
+    def begin_term(self, epoch: int, wall_ms: int) -> None:
         """This broker is master of ``epoch``."""
         self.state_version = epoch
-        self.data_version.next(now_ms, epoch)
+        self.data_version.next(wall_ms, epoch)
         self._changed()
 
     def lower(self, key: str, queue_id: int, offset: int) -> None:

@@ -148,18 +148,19 @@ class ProgressRequests:
         store, config = self._state.store, self._state.topics.get(topic)
         if config is None:
             raise refused(f"topic[{topic[:255]}] not exist", ResponseCode.TOPIC_NOT_EXIST)
+        wall_ms = self._state.wall_ms()
         with store.together():
-            spans = [self._time_span(topic, group, queue_id, now_ms) for queue_id in range(config.write_queue_nums)]
+            spans = [self._time_span(topic, group, queue_id, wall_ms) for queue_id in range(config.write_queue_nums)]
         return Answer(body=json_dialect.dumps({"consumeTimeSpanSet": spans}))
 
-    def _time_span(self, topic: str, group: str, queue_id: int, now_ms: int) -> dict[str, Any]:
+    def _time_span(self, topic: str, group: str, queue_id: int, wall_ms: int) -> dict[str, Any]:
         store = self._state.store
         high, first_ms = store.max_offset(topic, queue_id), store.earliest_time(topic, queue_id)
         offset = self._state.offsets.query(group, topic, queue_id)
         delay_ms = 0
         if offset < high:
             next_ms = store.store_time_at(topic, queue_id, max(offset, store.min_offset(topic, queue_id)))
-            delay_ms = max(0, now_ms - next_ms) if next_ms > 0 else 0
+            delay_ms = max(0, wall_ms - next_ms) if next_ms > 0 else 0
         return {
             "consumeTimeStamp": store.store_time_at(topic, queue_id, offset - 1) if offset > 0 else first_ms,
             "delayTime": delay_ms,

@@ -114,7 +114,7 @@ class Pulls:
         state, rules = self._state, self._rules
         if not rules.readable:
             return _forbidden(BROKER_FORBIDDEN, f"the broker[{rules.broker_ip}] pulling message is forbidden")
-        group = state.groups.table.get(pull.group) or state.find_group(pull.group, now_ms)
+        group = state.groups.table.get(pull.group) or state.find_group(pull.group)
         if group is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{pull.group[:255]}] does not exist"
@@ -142,7 +142,7 @@ class Pulls:
             # a slave may be behind its master, and its offsets are no reason to send a consumer back
             found = found._replace(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=pull.offset)
         if first and pull.sys_flag & COMMIT_OFFSET:
-            self._commit(connection, command, pull, now_ms)
+            self._commit(connection, command, pull)
         state.offsets.note_pull(pull.group, pull.topic, pull.queue_id, found.next_offset)
         if found.code == ResponseCode.PULL_NOT_FOUND:
             state.stats.get_missed += 1
@@ -226,13 +226,13 @@ class Pulls:
             return group.which_broker_when_consume_slowly
         return MASTER_ID if self._state.is_slave else group.broker_id
 
-    def _commit(self, connection: Any, command: Command, pull: _Pull, now_ms: int) -> None:
+    def _commit(self, connection: Any, command: Command, pull: _Pull) -> None:
         """Store what the client says it has consumed, if that is an offset: a pull is no worse for what it says beside.
         One that has consumed nothing yet says -1."""
         text = command.fields.get("commitOffset", "")
         offset = int(text) if read.NUMBER.fullmatch(text) else read.LONG_MIN
         if 0 <= offset <= read.LONG_MAX:
-            self._state.offsets.commit(pull.group, pull.topic, pull.queue_id, offset, now_ms)
+            self._state.offsets.commit(pull.group, pull.topic, pull.queue_id, offset, self._state.wall_ms)
         elif offset != -1:
             connection.ignored(command, Ignored.BAD_VALUE, f"commitOffset is {text[:40]!r}")
 

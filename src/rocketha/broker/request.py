@@ -2,6 +2,10 @@
 
 Pure.  A handler is a method ``(connection, command, now_ms) -> Answer | None``: ``None`` means that the answer comes
 later, through an effect.  A refusal is raised as :class:`~rocketha.errors.RequestRefused`.
+
+Two clocks, which never meet.  ``now_ms`` is steady: it says how long something takes and when its time is over, and
+means nothing to anybody else.  ``wall_ms`` is the time of day, which may step by hours: it is written down, and
+compared with what was written.
 """
 
 from __future__ import annotations

@@ -110,13 +110,13 @@ class RuntimeRequests:
         changes = _parse_properties(command.body)
         shown = ",".join(sorted(changes))[:1024]
         try:
-            self._state.config.change(changes, now_ms)
+            self._state.config.change(changes, self._state.wall_ms())
         except ConfigError as problem:
             self._state.audit("configuration change refused", connection.peer, keys=shown, reason=str(problem))
             raise refused(str(problem), ResponseCode.NO_PERMISSION) from None
         self._state.audit("configuration changed", connection.peer, keys=shown)
         if "brokerPermission" in changes:
-            self._state.topics.data_version.next(now_ms, self._state.topics.state_version)
+            self._state.topics.data_version.next(self._state.wall_ms(), self._state.topics.state_version)
             self._state.effects.append(RegisterTopics(None))
         return OK
 

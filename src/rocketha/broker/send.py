@@ -24,6 +24,7 @@ from rocketha.broker.plain_send import PlainSends
 from rocketha.broker.send_answer import MAYBE_STORED, SendAnswers
 from rocketha.broker.send_header import SendHeader, parse
 from rocketha.broker.state import BrokerState
+from rocketha.broker.store_times import StoreTimes
 from rocketha.broker.stored_properties import StoredProperties, in_java_order
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused, WriteInDoubt
@@ -96,8 +97,9 @@ class Sends:
 
     :param state: topics, groups, offsets, locks, effects, configuration and store.
     :param store_host: the broker's address as in records, 8 or 20 bytes.
-    :param unique_id: makes a UNIQ_KEY for a message that has none, from the time in ms.
+    :param unique_id: makes a UNIQ_KEY for a message that has none, from the time of day in ms.
     :param chance: picks a queue where the producer leaves it to the broker.
+    :ivar times: when what it stored was stored.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class Sends:
         self._rules = rules
         self._delays = delays
         self._unique_id = unique_id
+        self.times = StoreTimes()
         self._chance = chance
         self._store_host = store_host
         self._store_flag = STORE_V6 if len(store_host) == 20 else 0
@@ -149,7 +152,7 @@ class Sends:
             or target.config is not self._state.topics.table.get(header.topic)
             or not self._rules.writeable  # which ordered topics heed
         ):
-            target = self._check_topic(header, now_ms)
+            target = self._check_topic(header)
         if header.queue_id >= target.queue_limit:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
@@ -170,7 +173,7 @@ class Sends:
             raise _not_supported("transaction messages are")
         messages: Group
         if header.batch:
-            messages, unique_key, wait = self._batch(connection, command, header, target, queue_id, now_ms)
+            messages, unique_key, wait = self._batch(connection, command, header, target, queue_id)
         else:
             message, unique_key, wait = self._single(connection, command, header, target, queue_id, now_ms)
             messages = (message,)
@@ -179,7 +182,7 @@ class Sends:
         self._staged.append(_Staged(connection, command, messages, queue_id, unique_key, wait, None))
         return None
 
-    def _check_topic(self, header: SendHeader, now_ms: int) -> _Target:
+    def _check_topic(self, header: SendHeader) -> _Target:
         state, topic = self._state, header.topic
         names.check_topic(topic)
         if topic in names.NO_SEND_TOPICS:
@@ -189,7 +192,7 @@ class Sends:
                 ResponseCode.NO_PERMISSION, f"the broker[{self._rules.broker_ip}] sending message is forbidden"
             )
         sys_flag = (2 if topic.startswith(names.RETRY_PREFIX) else 1) if header.unit_mode else 0
-        config = state.topic_for_send(topic, header.default_topic, header.default_queue_nums, sys_flag, now_ms)
+        config = state.topic_for_send(topic, header.default_topic, header.default_queue_nums, sys_flag)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
         state.need_saved(topic)
@@ -211,7 +214,7 @@ class Sends:
             topic, queue_id = self._retry(command, header, target, values, queue_id, now_ms)
         unique_key = values.get("UNIQ_KEY")
         if unique_key is None:
-            unique_key = values["UNIQ_KEY"] = self._unique_id(now_ms)
+            unique_key = values["UNIQ_KEY"] = self._unique_id(self._state.wall_ms())
         level = 0
         if header.sys_flag & (INNER_BATCH | NEED_UNWRAP) or not _SPECIAL.isdisjoint(values):
             values.pop("POP_CK", None)
@@ -249,7 +252,7 @@ class Sends:
         return message, unique_key, values.get("WAIT") != "false"
 
     def _batch(
-        self, connection: Connection, command: Command, header: SendHeader, target: _Target, queue_id: int, now_ms: int
+        self, connection: Connection, command: Command, header: SendHeader, target: _Target, queue_id: int
     ) -> tuple[PutBatch, str, bool]:
         if target.retry_group is not None:
             raise RequestRefused(
@@ -298,7 +301,7 @@ class Sends:
             return header.topic, queue_id
         values["DELAY"] = "-1"
         topic = names.dlq_topic(group)
-        state.topic_for_group(topic, DLQ_QUEUE_NUMS, now_ms)
+        state.topic_for_group(topic, DLQ_QUEUE_NUMS)
         state.need_saved(topic)
         return topic, self._chance.randrange(DLQ_QUEUE_NUMS)
 
@@ -410,7 +413,9 @@ class Sends:
         if not staged:
             return []
         try:
-            results = self._store.append([entry.messages for entry in staged], now_ms)
+            wall_ms = self._state.wall_ms()
+            self.times.stores_at(self._store.max_physical_offset, now_ms, wall_ms)
+            results = self._store.append([entry.messages for entry in staged], wall_ms)
         except DiskFailure as failure:
             self._fail(staged, failure)
             return []

@@ -60,7 +60,7 @@ class SendBacks:
         group_name = read.text(fields, "group", names.RETRY_TOPIC_LENGTH_MAX - len(names.RETRY_PREFIX))
         offset = read.long(fields, "offset")
         delay_level = read.integer(fields, "delayLevel")
-        group = state.find_group(group_name, now_ms)
+        group = state.find_group(group_name)
         if group is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}"
@@ -73,7 +73,7 @@ class SendBacks:
             return Answer()
         topic = names.retry_topic(group_name)
         sys_flag = 2 if read.flag(fields, "unitMode") else 0
-        config = state.topic_for_group(topic, group.retry_queue_nums, now_ms, sys_flag=sys_flag)
+        config = state.topic_for_group(topic, group.retry_queue_nums, sys_flag=sys_flag)
         if not config.writeable:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         if not self._store.writable(now_ms):
@@ -88,7 +88,7 @@ class SendBacks:
         queue_id = self._chance.randrange(group.retry_queue_nums)
         if origin.reconsume_times >= times_max or delay_level < 0:
             topic, queue_id, level = names.dlq_topic(group_name), self._chance.randrange(DLQ_QUEUE_NUMS), 0
-            state.topic_for_group(topic, DLQ_QUEUE_NUMS, now_ms)
+            state.topic_for_group(topic, DLQ_QUEUE_NUMS)
         else:
             level = delay_level or 3 + origin.reconsume_times
         state.need_saved(topic)

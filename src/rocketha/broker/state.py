@@ -137,6 +137,8 @@ class BrokerState:
     identity: BrokerIdentity
     store: MessageStore
     stats: BrokerStats
+    wall_ms: Callable[[], int]
+    """The time of day, for what is written down: versions of tables, ids; see :mod:`rocketha.broker.request`."""
     rules: BrokerRules = attrs.field(factory=BrokerRules)
     config: ConfigView = attrs.field(factory=FixedConfig)
     topics: TopicTable = attrs.field(factory=TopicTable)
@@ -173,7 +175,7 @@ class BrokerState:
         return taken
 
     def topic_for_send(
-        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, now_ms: int
+        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int
     ) -> TopicConfig | None:
         """The topic a producer sends to, made from its default topic when it is missing and may be made.
 
@@ -183,22 +185,22 @@ class BrokerState:
         if present is not None:
             return present
         if topic.startswith(names.RETRY_PREFIX):
-            return self.topic_for_group(topic, 1, now_ms, sys_flag=sys_flag)
+            return self.topic_for_group(topic, 1, sys_flag=sys_flag)
         rules = self.rules
         config = self.topics.create_from_default(
-            topic, default_topic, queue_nums, sys_flag, rules.auto_create_topic, now_ms
+            topic, default_topic, queue_nums, sys_flag, rules.auto_create_topic, self.wall_ms()
         )
         if config is not None:
             self.effects += [SaveConfig("topics"), RegisterTopics((topic,))]
         return config
 
     def topic_for_group(
-        self, topic: str, queue_nums: int, now_ms: int, *, order: bool = False, sys_flag: int = 0,
+        self, topic: str, queue_nums: int, *, order: bool = False, sys_flag: int = 0,
         perm: int = permissions.READ_WRITE,
     ) -> TopicConfig:
         """A group's retry or DLQ topic, made when it is missing."""
         config, changed = self.topics.create_for_group(
-            topic, queue_nums, now_ms, order=order, sys_flag=sys_flag, perm=perm
+            topic, queue_nums, self.wall_ms(), order=order, sys_flag=sys_flag, perm=perm
         )
         if changed:
             self.effects += [SaveConfig("topics"), RegisterTopics((topic,))]
@@ -212,7 +214,7 @@ class BrokerState:
         if topic in self.topics.unsaved:
             raise NotSavedYet(topic)
 
-    def find_group(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
+    def find_group(self, group: str) -> SubscriptionGroupConfig | None:
         """The group's configuration, made when groups come to be by use; ``None``: answer
         SUBSCRIPTION_GROUP_NOT_EXIST.
 
@@ -223,7 +225,7 @@ class BrokerState:
             return present
         if self.is_slave:
             return self.groups.would_be(group, self.rules.auto_create_group)
-        config = self.groups.find(group, self.rules.auto_create_group, now_ms)
+        config = self.groups.find(group, self.rules.auto_create_group, self.wall_ms())
         if config is not None:
             self.effects.append(SaveConfig("groups"))
         return config

@@ -4,7 +4,7 @@ Pure.  Theory of operation: the hot path only adds to plain integers (``stats.pu
 ``stats.topic(name).put_messages += 1``).  A clock calls :meth:`BrokerStats.sample` about once a second; samples are
 kept for ten minutes, rates are differences of two samples.  Counters by key are sampled as Java's ``StatsItem``:
 every 10 s for the last minute, every 10 minutes for the last hour, every hour for the last day.  Days begin at
-midnight of ``utc_offset_ms``.
+midnight of ``utc_offset_ms``, by the time of day, which nothing else here is measured in.
 
 Java: ``StoreStatsService``, ``BrokerStats``, ``BrokerStatsManager``, ``StatsItem``.
 """
@@ -12,7 +12,7 @@ Java: ``StoreStatsService``, ``BrokerStats``, ``BrokerStatsManager``, ``StatsIte
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import attrs
@@ -102,10 +102,15 @@ class BrokerStats:
     """All counters of a broker.
 
     ``put_messages`` and its neighbours are public plain integers: the send and pull paths add to them.
+
+    :param now_ms: when it begins.
+    :param wall_ms: the time of day.
+    :ivar boot_ms: time of day at which it began.
     """
 
-    def __init__(self, boot_ms: int, utc_offset_ms: int = 0) -> None:
-        self.boot_ms = boot_ms
+    def __init__(self, now_ms: int, wall_ms: Callable[[], int], utc_offset_ms: int = 0) -> None:
+        self.boot_ms = wall_ms()
+        self._wall_ms, self._began_ms = wall_ms, now_ms
         self.put_messages = 0
         self.put_bytes = 0
         self.put_failed = 0
@@ -117,10 +122,10 @@ class BrokerStats:
         self.topics: dict[str, TopicCounters] = {}
         self.groups: dict[str, GroupCounters] = {}  # by topic@group
         self._series: dict[tuple[str, str], _Series] = {}
-        self._samples: deque[_Sample] = deque([_Sample(boot_ms, 0, 0, 0, 0)], maxlen=RATE_WINDOWS_S[-1] + 1)
-        self._window_due_ms = [boot_ms + period for period, _ in _WINDOWS]
+        self._samples: deque[_Sample] = deque([_Sample(now_ms, 0, 0, 0, 0)], maxlen=RATE_WINDOWS_S[-1] + 1)
+        self._window_due_ms = [now_ms + period for period, _ in _WINDOWS]
         self._utc_offset_ms = utc_offset_ms
-        self._day = (boot_ms + utc_offset_ms) // DAY_MS
+        self._day = (self.boot_ms + utc_offset_ms) // DAY_MS
         self._yesterday_morning = (0, 0)
         self._today_morning = (0, 0)
 
@@ -164,7 +169,7 @@ class BrokerStats:
         """About once a second; less often only makes rates coarser."""
         if now_ms - self._samples[-1].time_ms >= SAMPLE_MS:
             self._samples.append(_Sample(now_ms, self.put_messages, self.get_found, self.get_missed, self.get_messages))
-        day = (now_ms + self._utc_offset_ms) // DAY_MS
+        day = (self._wall_ms() + self._utc_offset_ms) // DAY_MS
         if day != self._day:
             self._day = day
             self._yesterday_morning = self._today_morning
@@ -249,7 +254,7 @@ class BrokerStats:
 
     def runtime_info(self, now_ms: int) -> dict[str, str]:
         """The keys of GET_BROKER_RUNTIME_INFO that are about counting."""
-        elapsed_s = max(0, now_ms - self.boot_ms) // 1000
+        elapsed_s = (now_ms - self._began_ms) // 1000
         total = [
             sum(self._rate(seconds, field) or 0.0 for field in ("found", "missed")) for seconds in RATE_WINDOWS_S
         ]

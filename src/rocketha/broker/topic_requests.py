@@ -58,7 +58,7 @@ class TopicRequests:
         )
         changes = attributes.parse_changes(fields.optional_text(header, "attributes"))
         self._check_update(wanted, changes)
-        if self._update(wanted, changes, now_ms):
+        if self._update(wanted, changes):
             self._state.effects += [SaveConfig("topics"), RegisterTopics((wanted.topic_name,))]
             self._state.audit("topic updated", connection.peer, topic=wanted.topic_name)
         return OK
@@ -68,7 +68,7 @@ class TopicRequests:
         rows = read_body(_topic_list, command.body)
         for wanted in rows:
             self._check_update(wanted, wanted.attributes)
-        updated = [wanted.topic_name for wanted in rows if self._update(wanted, wanted.attributes, now_ms)]
+        updated = [wanted.topic_name for wanted in rows if self._update(wanted, wanted.attributes)]
         if updated:
             self._state.effects += [SaveConfig("topics"), RegisterTopics(tuple(updated))]
             self._state.audit("topics updated", connection.peer, count=str(len(updated)))
@@ -84,12 +84,12 @@ class TopicRequests:
         if changes.get("+message.type") == "MIXED":
             raise refused("MIXED message type is not supported.")
 
-    def _update(self, wanted: TopicConfig, changes: Any, now_ms: int) -> bool:
+    def _update(self, wanted: TopicConfig, changes: Any) -> bool:
         """Whether the table changed: the same again changes nothing, and so no version."""
         present = self._state.topics.get(wanted.topic_name)
         if present is not None and not changes and attrs.evolve(wanted, attributes=present.attributes) == present:
             return False
-        self._state.topics.update(wanted, changes, now_ms)
+        self._state.topics.update(wanted, changes, self._state.wall_ms())
         return True
 
     def _refuse_system_topic(self, topic: str) -> None:
@@ -116,8 +116,8 @@ class TopicRequests:
             pop_topics = (f"{names.RETRY_PREFIX}{group}{separator}{topic}" for separator in ("+", "_"))
             doomed += [name for name in pop_topics if name in state.topics]
         for name in doomed:
-            if not state.topics.delete(name, now_ms):
-                state.topics.touch(now_ms)  # a repeated deletion may be the first that is saved
+            if not state.topics.delete(name, state.wall_ms()):
+                state.topics.touch(state.wall_ms())  # a repeated deletion may be the first that is saved
             state.offsets.remove_topic(name)
             state.stats.forget_topic(name)
             state.store.delete_topic(name)

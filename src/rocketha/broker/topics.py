@@ -223,7 +223,7 @@ class TopicTable:
         config = self.table.get(topic)
         return config is not None and config.order
 
-    def put(self, config: TopicConfig, now_ms: int) -> None:
+    def put(self, config: TopicConfig, wall_ms: int) -> None:
         """Create or replace a topic.
 
         :raises RequestRefused: 1, the table is full.
@@ -232,18 +232,18 @@ class TopicTable:
             raise refused(f"this broker has {TOPICS_MAX} topics and takes no more", ResponseCode.SYSTEM_ERROR)
         self.table[config.topic_name] = config
         self.unsaved.add(config.topic_name)
-        self._changed(now_ms)
+        self._changed(wall_ms)
 
-    def update(self, wanted: TopicConfig, changes: Mapping[str, str], now_ms: int) -> TopicConfig:
+    def update(self, wanted: TopicConfig, changes: Mapping[str, str], wall_ms: int) -> TopicConfig:
         """An administrator's create or update: ``changes`` are signed attribute changes on top of the present ones."""
         present = self.table.get(wanted.topic_name)
         current = present.attributes if present is not None else {}
         config = attrs.evolve(wanted, attributes=alter(present is None, TOPIC_ATTRIBUTES, current, changes))
-        self.put(config, now_ms)
+        self.put(config, wall_ms)
         return config
 
     def create_from_default(
-        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, auto_create: bool, now_ms: int
+        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, auto_create: bool, wall_ms: int
     ) -> TopicConfig | None:
         """A topic that a producer sends to and nobody made: a copy of an inheritable one, with the producer's queue
         count at most.
@@ -271,14 +271,14 @@ class TopicTable:
             default.topic_filter_type,
             sys_flag,
         )
-        self.put(config, now_ms)
+        self.put(config, wall_ms)
         return config
 
     def create_for_group(
         self,
         topic: str,
         queue_nums: int,
-        now_ms: int,
+        wall_ms: int,
         *,
         order: bool = False,
         sys_flag: int = 0,
@@ -296,15 +296,15 @@ class TopicTable:
         else:
             names.check_topic(topic)
             config = TopicConfig(topic, queue_nums, queue_nums, perm, topic_sys_flag=sys_flag, order=order)
-        self.put(config, now_ms)
+        self.put(config, wall_ms)
         return config, True
 
-    def delete(self, topic: str, now_ms: int) -> bool:
+    def delete(self, topic: str, wall_ms: int) -> bool:
         """Forget a topic; whether it was there."""
         if self.table.pop(topic, None) is None:
             return False
         self.unsaved.discard(topic)
-        self._changed(now_ms)
+        self._changed(wall_ms)
         return True
 
     def touch(self, now_ms: int) -> None:
@@ -328,10 +328,10 @@ class TopicTable:
         self.data_version.assign(version)
         self.dirty = True
 
-    def begin_term(self, epoch: int, now_ms: int) -> None:
+    def begin_term(self, epoch: int, wall_ms: int) -> None:
         """This broker is master of ``epoch``: a new version, so that slaves and nameservers see whose table it is."""
         self.state_version = epoch
-        self._changed(now_ms)
+        self._changed(wall_ms)
 
     def as_json(self, topics: Mapping[str, TopicConfig] | None = None) -> dict[str, Any]:
         """The file's content and the body of GET_ALL_TOPIC_CONFIG (``TopicConfigSerializeWrapper``)."""
@@ -366,8 +366,8 @@ class TopicTable:
         self.table.update(loaded)
         self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
 
-    def _changed(self, now_ms: int) -> None:
-        self.data_version.next(now_ms, self.state_version)
+    def _changed(self, wall_ms: int) -> None:
+        self.data_version.next(wall_ms, self.state_version)
         self.dirty = True
         if self.changed is not None:
             self.changed()

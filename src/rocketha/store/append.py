@@ -58,9 +58,8 @@ class Appender:
         self._store_bit = STORE_HOST_V6 if len(store_host) == 20 else 0
         self._record_max = min(config.message_bytes_max + config.record_overhead_max, config.segment_size - BLANK_BYTES)
         self._topics: dict[str, tuple[int, bytes]] = {}
-        self.last_timestamp_ms = 0
 
-    def append(self, groups: Sequence[Group], now_ms: int) -> list[list[PutResult] | PlacedBatch]:
+    def append(self, groups: Sequence[Group], wall_ms: int) -> list[list[PutResult] | PlacedBatch]:
         """Store a turn; each group lies in one file.
 
         :raises WriteInDoubt: nothing is stored, but the next start may find it.
@@ -79,7 +78,7 @@ class Appender:
         try:
             for group in groups:
                 parts_mark, entries_mark = len(parts), len(entries)
-                after = self._encode(group, position, now_ms, parts, entries)
+                after = self._encode(group, position, wall_ms, parts, entries)
                 if after + BLANK_BYTES > segment_end:
                     _give_back(entries, entries_mark)
                     del parts[parts_mark:]
@@ -88,7 +87,7 @@ class Appender:
                     start = position = segment_end
                     segment_end += segment_size
                     parts = []
-                    after = self._encode(group, position, now_ms, parts, entries)
+                    after = self._encode(group, position, wall_ms, parts, entries)
                     if after + BLANK_BYTES > segment_end:
                         raise InvariantBroken(
                             f"a batch of {after - position} bytes does not fit a file of {segment_size}"
@@ -103,13 +102,12 @@ class Appender:
         except BaseException:
             _give_back(entries, 0)
             raise
-        self._dispatch(entries, now_ms)
-        self.last_timestamp_ms = now_ms
+        self._dispatch(entries, wall_ms)
         return results
 
-    def _encode(self, group: Group, position: int, now_ms: int, parts: list[bytes], entries: list[_Entry]) -> int:
+    def _encode(self, group: Group, position: int, wall_ms: int, parts: list[bytes], entries: list[_Entry]) -> int:
         if isinstance(group, PutBatch):
-            return self._encode_batch(group, position, now_ms, parts, entries)
+            return self._encode_batch(group, position, wall_ms, parts, entries)
         store_host, store_bit = self._store_host, self._store_bit
         queues, topics = self._queues.queues, self._topics
         crc32, layouts, add_part, add_entry = zlib.crc32, HEAD_LAYOUTS, parts.extend, entries.append
@@ -140,7 +138,7 @@ class Appender:
             if queued:
                 queue_offset = queue.next_offset
                 queue.next_offset = queue_offset + 1
-            code = message.tags_code if message.delay_level <= 0 else self._code(message, now_ms)
+            code = message.tags_code if message.delay_level <= 0 else self._code(message, wall_ms)
             add_entry((message, queue, queued, new(PutResult, (queue_offset, position, size)), code))
             add_part(
                 (
@@ -155,7 +153,7 @@ class Appender:
                         sys_flag,
                         message.born_timestamp_ms,
                         born_host,
-                        now_ms,
+                        wall_ms,
                         store_host,
                         message.reconsume_times,
                         message.prepared_offset,
@@ -171,7 +169,7 @@ class Appender:
         return position
 
     def _encode_batch(
-        self, batch: PutBatch, position: int, now_ms: int, parts: list[bytes], entries: list[_Entry]
+        self, batch: PutBatch, position: int, wall_ms: int, parts: list[bytes], entries: list[_Entry]
     ) -> int:
         """The same for a batch: what its messages share is looked up once."""
         topic, queue_id, born_host = batch.topic, batch.queue_id, batch.born_host
@@ -197,7 +195,7 @@ class Appender:
                 raise InvariantBroken(f"a record of {size} bytes with {properties_bytes} of properties")
             head = pack(
                 size, magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, position, sys_flag, born_ms,
-                born_host, now_ms, store_host, times, 0, body_bytes,
+                born_host, wall_ms, store_host, times, 0, body_bytes,
             )  # fmt: skip
             add_part((head, body, topic_bytes, properties_bytes.to_bytes(2, "big"), properties))
             offsets.append(position)
@@ -207,9 +205,9 @@ class Appender:
         entries.append((batch, queue, True, PlacedBatch(first, offsets, position), 0))
         return position
 
-    def _code(self, message: PutMessage, now_ms: int) -> int:
+    def _code(self, message: PutMessage, wall_ms: int) -> int:
         if message.topic == SCHEDULE_TOPIC:
-            return deliver_time_ms(message.delay_level, now_ms, self._config.delay_levels_ms)
+            return deliver_time_ms(message.delay_level, wall_ms, self._config.delay_levels_ms)
         return message.tags_code
 
     def _remember_topic(self, topic: str) -> tuple[int, bytes]:
@@ -218,7 +216,7 @@ class Appender:
         known = self._topics[topic] = topic_block(topic)
         return known
 
-    def _dispatch(self, entries: list[_Entry], now_ms: int) -> None:
+    def _dispatch(self, entries: list[_Entry], wall_ms: int) -> None:
         queues, pack = self._queues, pack_unit
         keyed: list[tuple[str, tuple[str, ...], int]] = []
         for message, queue, queued, place, code in entries:
@@ -234,7 +232,7 @@ class Appender:
             if queued and not queue.dirty:
                 queues.mark(queue)
         if keyed and self._index is not None:
-            self._index.defer(keyed, now_ms)
+            self._index.defer(keyed, wall_ms)
 
     def _dispatch_batch(
         self, batch: PutBatch, queue: ConsumeQueue, place: PlacedBatch, keyed: list[tuple[str, tuple[str, ...], int]]

@@ -58,13 +58,13 @@ class Filling:
     consequence: str
 
 
-def is_delete_hour(now_ms: int, config: StoreConfig) -> bool:
+def is_delete_hour(wall_ms: int, config: StoreConfig) -> bool:
     """``deleteWhen``: whether the local hour is one of those configured."""
-    return (now_ms + config.utc_offset_ms) // HOUR % 24 in config.delete_hours
+    return (wall_ms + config.utc_offset_ms) // HOUR % 24 in config.delete_hours
 
 
 def files_to_delete(
-    last_times_ms: Sequence[int], now_ms: int, used_ratio: float, config: StoreConfig, asked: bool = False
+    last_times_ms: Sequence[int], wall_ms: int, used_ratio: float, config: StoreConfig, asked: bool = False
 ) -> Doomed:
     """Which of the oldest files go now.
 
@@ -73,11 +73,11 @@ def files_to_delete(
         time).
     """
     forced = used_ratio >= force_ratio(config)
-    if not (forced or asked or used_ratio >= config.disk_expire_ratio or is_delete_hour(now_ms, config)):
+    if not (forced or asked or used_ratio >= config.disk_expire_ratio or is_delete_hour(wall_ms, config)):
         return Doomed(0, 0)
     expired = 0
     for last_ms in last_times_ms[: config.delete_files_max]:
-        if last_ms + config.file_reserved_ms > now_ms:
+        if last_ms + config.file_reserved_ms > wall_ms:
             break
         expired += 1
     count = len(last_times_ms[: config.delete_files_max]) if forced else expired

@@ -20,7 +20,7 @@ from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk
 from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.in_memory import NotInMemory, Wait
-from rocketha.store.index_file import Chain, IndexFile, Search, key_hash
+from rocketha.store.index_file import FALL_MS, Chain, IndexFile, Search, key_hash
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles
 from rocketha.wire.java_text import hashes_behind, string_hash
@@ -93,6 +93,15 @@ class KeyIndex:
         self._put([(records, store_timestamp_ms)])
 
     def _put(self, turns: Sequence[tuple[Sequence[Keyed], int]]) -> None:
+        """Index turns in one go, but where their times fall."""
+        first = 0
+        for at in range(1, len(turns)):
+            if turns[at][1] <= turns[at - 1][1] - FALL_MS:
+                self._put_rising(turns[first:at])
+                first = at
+        self._put_rising(turns[first:])
+
+    def _put_rising(self, turns: Sequence[tuple[Sequence[Keyed], int]]) -> None:
         texts: list[str] = []
         prefixes: list[int] = []  # of each text
         offsets: list[int] = []
@@ -113,7 +122,7 @@ class KeyIndex:
         file = self.files[-1] if self.files else self._begin_file(times[0])
         put = 0
         while put < len(hashes):
-            if file.unit_count >= file.unit_limit:
+            if not file.takes(times[put]):
                 file = self._begin_file(times[put])
             put += file.put(hashes[put:], offsets[put:], times[put:])
         self.end_offset = offsets[-1]
@@ -127,9 +136,9 @@ class KeyIndex:
             found = self._prefixes[topic] = string_hash(f"{topic}#")
         return found
 
-    def _begin_file(self, now_ms: int) -> IndexFile:
+    def _begin_file(self, store_timestamp_ms: int) -> IndexFile:
         former = self.files[-1] if self.files else None
-        local = _EPOCH + datetime.timedelta(milliseconds=now_ms + self._config.utc_offset_ms)
+        local = _EPOCH + datetime.timedelta(milliseconds=store_timestamp_ms + self._config.utc_offset_ms)
         name = int(local.strftime("%Y%m%d%H%M%S") + f"{local.microsecond // 1000:03d}")
         if former is not None:
             name = max(name, int(former.name) + 1)  # file names are the order
@@ -176,16 +185,27 @@ class KeyIndex:
 
         :raises NotInMemory: it would take more than ``wait``.
         """
+        return self._search(Search(_hash(topic, key), count_max, begin_ms, end_ms), wait)
+
+    def find_placed(
+        self, topic: str, key: str, count_max: int, first: int, end: int, wait: Wait = Wait.ANYTHING
+    ) -> list[int]:
+        """The same of records from ``first`` to before ``end`` in the log, whenever they were stored.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        return self._search(Search(_hash(topic, key), count_max, first=first, end=end), wait)
+
+    def _search(self, search: Search, wait: Wait) -> list[int]:
         self.settle()
-        search = Search(key_hash(string_hash(f"{topic}#{key}")), count_max, begin_ms, end_ms)
         found: list[int] = []
         lacks: list[Chain] = []
         for file in reversed(self.files):
-            if file.covers(begin_ms, end_ms):
+            if file.covers(search):  # an older file may have a later time: the clock was set back between
                 lacking = file.find(search, found, wait)
                 if lacking is not None:
                     lacks.append(lacking)
-            if file.begin_timestamp_ms < begin_ms or len(found) >= count_max:
+            if file.begin_offset < search.first or len(found) >= search.count_max:
                 break
         if lacks:
             raise NotInMemory(lacks)
@@ -282,3 +302,7 @@ class KeyIndex:
         self.settle()
         for file in self.files:
             yield from file.units()
+
+
+def _hash(topic: str, key: str) -> int:
+    return key_hash(string_hash(f"{topic}#{key}"))

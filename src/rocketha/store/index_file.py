@@ -1,8 +1,9 @@
 """One index file: slots, units, and what of them is not written yet.
 
 Pure.  Java: ``IndexFile`` and ``IndexHeader``.  Invariants: unit numbers run from 1; ``previous`` of a unit is
-smaller than its own number; log offsets never fall from unit to unit.  So the slots follow from the units, and units
-can be taken back from the newest on (:meth:`IndexFile.truncate`) by restoring each slot to the unit's ``previous``.
+smaller than its own number; neither log offsets nor times fall from unit to unit.  So the slots follow from the units,
+and units can be taken back from the newest on (:meth:`IndexFile.truncate`) by restoring each slot to the unit's
+``previous``.
 
 Order on disk: units, then the header that counts them, synced; then the slots, synced.  A file torn in between ends
 later than the checkpoint says, and both Java (removes it) and we (rebuild it from its units) then distrust it.
@@ -30,6 +31,9 @@ SLOT = 4
 PAGE_SLOTS = 1024
 """Slots written together: a page of the file cache."""
 SECONDS_MAX = 0x7FFFFFFF
+FALL_MS = 1000
+"""By up to this the store time may fall from unit to unit: by more, a new file begins."""
+ANYWHERE = 1 << 62
 CHAIN_MAX = 100_000
 """Units followed in one slot before a search gives up."""
 
@@ -108,12 +112,14 @@ class Snapshot:
 
 
 class Search(NamedTuple):
-    """What is looked for: a hash, how many log offsets, and of which time."""
+    """What is looked for: a hash, how many log offsets, of which time, and from where to before where in the log."""
 
     key_hash: int
     count_max: int
-    begin_ms: int
-    end_ms: int
+    begin_ms: int = -ANYWHERE
+    end_ms: int = ANYWHERE
+    first: int = 0
+    end: int = ANYWHERE
 
 
 @attrs.frozen
@@ -134,7 +140,7 @@ class Chain:
 
     def walk(self, number: int, unit_of: Callable[[int], IndexUnit | None], found: list[int]) -> int:
         """Follow it from a unit on; returns the number of the unit that ``unit_of`` does not have, 0 at the end."""
-        wanted, count_max, begin_ms, end_ms = self.search
+        wanted, count_max, begin_ms, end_ms, first, end = self.search
         for _ in range(CHAIN_MAX):
             if not 0 < number < self.unit_count or len(found) >= count_max:
                 break
@@ -142,14 +148,16 @@ class Chain:
             if unit is None:
                 return number
             hash_value, physical_offset, seconds, previous = unit
-            if seconds < 0:
+            if seconds < 0 or physical_offset < first:
                 break
-            time_ms = self.begin_timestamp_ms + seconds * 1000
-            # A unit knows its second only: Java compares the rounded time, and loses a message sent within the first
-            # second asked for; we let the record's own time decide (message_store.query).
-            if hash_value == wanted and begin_ms - 1000 < time_ms <= end_ms:
+            time_ms = self.begin_timestamp_ms
+            if number > 1:  # the first one's is measured against the former file
+                time_ms += seconds * 1000
+            # A unit knows its second only, and falls by up to FALL_MS.  Java compares the rounded time, and loses a
+            # message sent within the first second asked for; we let the record's own time decide.
+            if hash_value == wanted and begin_ms - FALL_MS < time_ms <= end_ms + FALL_MS and physical_offset < end:
                 found.append(physical_offset)
-            if previous >= number or time_ms + 1000 <= begin_ms:
+            if previous >= number or time_ms + FALL_MS <= begin_ms:
                 break
             number = previous
         return 0
@@ -253,6 +261,12 @@ class IndexFile:
     def _second(self, time_ms: int) -> int:
         return min(max(time_ms - self.begin_timestamp_ms, 0) // 1000, SECONDS_MAX)
 
+    def takes(self, store_timestamp_ms: int) -> bool:
+        """Whether there is room for a unit of this time: in a file whose times fall, searches would miss some."""
+        if self.unit_count <= 1:
+            return True
+        return self.unit_count < self.unit_limit and store_timestamp_ms > self.end_timestamp_ms - FALL_MS
+
     def snapshot(self) -> Snapshot:
         """Copy what is pending; :meth:`apply` or :meth:`restore` must follow."""
         slots = self._slots
@@ -301,8 +315,9 @@ class IndexFile:
 
     # Reading
 
-    def covers(self, begin_ms: int, end_ms: int) -> bool:
+    def covers(self, search: Search) -> bool:
         """``IndexFile.isTimeMatched``: whether the file's time and the wanted time overlap."""
+        begin_ms, end_ms = search.begin_ms - FALL_MS, search.end_ms + FALL_MS
         return self.unit_count > 1 and begin_ms <= self.end_timestamp_ms and end_ms >= self.begin_timestamp_ms
 
     def unit(self, number: int) -> IndexUnit:

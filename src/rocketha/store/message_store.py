@@ -221,10 +221,12 @@ class MessageStore:
 
     # Writing
 
-    def append(self, groups: Sequence[Group], now_ms: int) -> list[list[PutResult] | PlacedBatch]:
+    def append(self, groups: Sequence[Group], wall_ms: int) -> list[list[PutResult] | PlacedBatch]:
         """Store the messages of a turn; each group lies in one file (a client's batch).
 
         Readable at once; durable when :attr:`flushed_offset` has passed them.
+
+        :param wall_ms: the time of day, their store time.
 
         :raises WriteInDoubt: none of them is stored, and none is seen while this process lives; the next one may find
             some of them, the first ones, if this one dies before a later append is on the disk.
@@ -232,12 +234,12 @@ class MessageStore:
         :raises InvariantBroken: a message beyond the limits of the configuration, or a topic that is no directory name.
         """
         ensure(self._appendable, "append before load, after close, or to a replica")
-        results = self._appender.append(groups, now_ms)
+        results = self._appender.append(groups, wall_ms)
         last = results[-1] if results else None
         if isinstance(last, PlacedBatch):
-            self.upkeep.last_record = (last.physical_offsets[-1], now_ms)
+            self.upkeep.last_record = (last.physical_offsets[-1], wall_ms)
         elif last:
-            self.upkeep.last_record = (last[-1].physical_offset, now_ms)
+            self.upkeep.last_record = (last[-1].physical_offset, wall_ms)
         return results
 
     def unwritable_reason(self, now_ms: int) -> str | None:
@@ -276,9 +278,12 @@ class MessageStore:
             self._jobs_out += 1
         return job
 
-    def maintenance(self, now_ms: int) -> list[Job]:
-        """The upkeep that is due: call it about once a second, run each job in a thread, then :meth:`finished`."""
-        jobs = self.upkeep.maintenance(now_ms)
+    def maintenance(self, now_ms: int, wall_ms: int) -> list[Job]:
+        """The upkeep that is due: call it about once a second, run each job in a thread, then :meth:`finished`.
+
+        :param wall_ms: the time of day: store times tell how old a file is.
+        """
+        jobs = self.upkeep.maintenance(now_ms, wall_ms)
         self._jobs_out += len(jobs)
         return jobs
 
@@ -362,6 +367,15 @@ class MessageStore:
         :raises NotInMemory: it would take more than ``wait``.
         """
         return self._reader.query(topic, key, max_count, begin_ms, end_ms, wait)
+
+    def query_placed(
+        self, topic: str, key: str, max_count: int, first: int, end: int, wait: Wait = Wait.ANYTHING
+    ) -> list[bytes]:
+        """The same of records from ``first`` to before ``end`` in the log: their times may be of a clock that was set.
+
+        :raises NotInMemory: it would take more than ``wait``.
+        """
+        return self._reader.query_placed(topic, key, max_count, first, end, wait)
 
     def settle(self, least: int = 1) -> None:
         """Do what the appends left for later (their index units), if it is at least so many records: call it when the

@@ -249,9 +249,25 @@ class Reader:
         """See :meth:`rocketha.store.message_store.MessageStore.query`."""
         if self._index is None or max_count <= 0:
             return []
+        offsets = self._index.find(topic, key, 4 * max_count, begin_ms, end_ms, wait)
+        return self._with_key(
+            topic, key, offsets, max_count, lambda record: begin_ms <= record.store_timestamp_ms <= end_ms, wait
+        )
+
+    def query_placed(self, topic: str, key: str, max_count: int, first: int, end: int, wait: Wait) -> list[bytes]:
+        """See :meth:`rocketha.store.message_store.MessageStore.query_placed`."""
+        if self._index is None:
+            return []
+        offsets = self._index.find_placed(topic, key, 4 * max_count, first, end, wait)
+        return self._with_key(topic, key, offsets, max_count, lambda record: True, wait)
+
+    def _with_key(
+        self, topic: str, key: str, offsets: Sequence[int], max_count: int, wanted: Callable[[Record], bool], wait: Wait
+    ) -> list[bytes]:
+        """The records at offsets that do have the key: equal hashes are not equal keys."""
         found: list[bytes] = []
         lacks: list[Lack] = []
-        for offset in dict.fromkeys(self._index.find(topic, key, 4 * max_count, begin_ms, end_ms, wait)):
+        for offset in dict.fromkeys(offsets):
             if len(found) + len(lacks) >= max_count:  # no more than may be needed
                 break
             if self._deleted.is_void(topic, offset):
@@ -260,7 +276,7 @@ class Reader:
             if message is None:
                 continue
             data, record = message
-            if record.topic != topic or not begin_ms <= record.store_timestamp_ms <= end_ms:
+            if record.topic != topic or not wanted(record):
                 continue
             try:
                 keys = index_keys(properties_wire.parse(record.properties))

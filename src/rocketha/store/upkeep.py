@@ -163,7 +163,7 @@ class Upkeep:
 
         return Job(job.kind, job.run, apply, job.fail)
 
-    def maintenance(self, now_ms: int) -> list[Job]:
+    def maintenance(self, now_ms: int, wall_ms: int) -> list[Job]:
         """The upkeep that is due: call it about once a second, run each job in a thread, then :meth:`finished`."""
         self.promote()
         self._look_at_marks(now_ms)
@@ -187,7 +187,7 @@ class Upkeep:
         if self._log.end % segment_size > segment_size // 2:
             jobs.append(self._log.segment_job(self._config.preallocate, self._config.warm))
         if self._due("expire", now_ms):
-            jobs.append(self._expire_job(now_ms))
+            jobs.append(self._expire_job(now_ms, wall_ms))
             self._set_next("expire", now_ms)
         jobs.append(self.checkpoint_job())
         return [job for job in jobs if job is not None]
@@ -283,15 +283,15 @@ class Upkeep:
 
         return Job("checkpoint", lambda: checkpoint.save(self._disk, self._path, fields), apply, fail)
 
-    def _expire_job(self, now_ms: int) -> Job | None:
+    def _expire_job(self, now_ms: int, wall_ms: int) -> Job | None:
         segments = self._log.segments
         if self._expiring:
             return None
         self.look_at_disk()
         self._look_at_marks(now_ms)
-        last_times = self._last_times(now_ms)
+        last_times = self._last_times(wall_ms)
         asked, self._queues_asked = self._queues_asked, False
-        doomed = expiry.files_to_delete(last_times, now_ms, self.space.used_ratio, self._config, self._log_rounds > 0)
+        doomed = expiry.files_to_delete(last_times, wall_ms, self.space.used_ratio, self._config, self._log_rounds > 0)
         self._log_rounds = max(0, self._log_rounds - 1)
         if not doomed.files and not asked:
             return None
@@ -299,7 +299,7 @@ class Upkeep:
         for path, last_ms in list(zip(paths, last_times, strict=False))[doomed.files - doomed.early :]:
             self.expired_early += 1
             self._notices.append(
-                expiry.ExpiredEarly(path, now_ms - last_ms, self._config.file_reserved_ms, self.space.used_ratio)
+                expiry.ExpiredEarly(path, wall_ms - last_ms, self._config.file_reserved_ms, self.space.used_ratio)
             )
         paths += self._queues.expired_paths(self._log.begin)
         self._deleted.expire(self._log.begin)
@@ -321,7 +321,7 @@ class Upkeep:
 
         return Job("expire", run, done, done)
 
-    def _last_times(self, now_ms: int) -> list[int]:
+    def _last_times(self, wall_ms: int) -> list[int]:
         """For each file that may go, oldest first, when its last message was stored, or a later time."""
         segments = self._log.segments
         found: list[int | None] = []
@@ -333,7 +333,7 @@ class Upkeep:
                     break
                 record = record_at(segments, base)  # the next file's first record is younger than all of this one
                 found.append(record.store_timestamp_ms if record is not None else None)
-        times, later_ms = [], now_ms
+        times, later_ms = [], wall_ms
         for time_ms in reversed(found):  # one that begins with damage says nothing: what comes later does
             later_ms = later_ms if time_ms is None else time_ms
             times.append(later_ms)

@@ -263,6 +263,70 @@ class StepTests(BrokerCase):
         self.assertEqual(self.broker.delays.offsets, {1: 5})
 
 
+class ClockStepTests(BrokerCase):
+    """Somebody sets the clock while messages wait (rocketmq#9455, #6448, #9406): each is delivered when its
+    delay is over by a clock that does not step."""
+
+    def put(self, number: int, level: int) -> None:
+        self.send(self.connect(), b"%d" % number, properties=f"UNIQ_KEY\x01{key(number)}\x02DELAY\x01{level}\x02")
+
+    def delivered(self) -> list[bytes]:
+        found = self.broker.store.get("T", 0, 0, 100, 1 << 20)
+        return [message.body for stored in found.buffers for _, message in record.scan(stored)]
+
+    def test_a_step_while_it_waits(self) -> None:
+        """Back or on, by little or much: level 2 waits 5 s, and what comes after the step waits 5 s too."""
+        for number, step_s in enumerate((-3600, 3600, -3, 3, -86_400 * 9000, 86_400 * 9000)):
+            with self.subTest(step_s=step_s):
+                before = self.delivered()
+                self.put(2 * number, 2)
+                self.advance(2)
+                self.set_by_s += step_s
+                self.put(2 * number + 1, 2)
+                self.advance(2.8)
+                self.assertEqual(self.delivered(), before)
+                self.advance(0.4)
+                self.assertEqual(self.delivered(), [*before, b"%d" % (2 * number)])
+                self.advance(1.6)
+                self.assertEqual(len(self.delivered()), len(before) + 1)
+                self.advance(0.4)
+                self.assertEqual(len(self.delivered()), len(before) + 2)
+
+    def test_steps_all_the_time(self) -> None:
+        """A message a second, the clock set before each: each is delivered once, in order, a second later."""
+        for number in range(30):
+            self.set_by_s = 1800.0 * (number * 7 % 5 - 2)
+            self.put(number, 1)
+            self.advance(1.0)
+        self.advance(0.2)
+        self.assertEqual(self.delivered(), [b"%d" % number for number in range(30)])
+
+    def test_copies_are_found_behind_a_step(self) -> None:
+        """The log says that it was delivered, though the copy's time is an hour before the message's own."""
+        for step_s in (-3600, 3600):
+            self.put(step_s, 1)
+            self.set_by_s += step_s
+            self.advance(1.2)
+        before = self.delivered()
+        self.assertEqual(len(before), 2)
+        self.broker.delays.offsets.clear()
+        self.broker.delayed.start(self.broker._now())
+        self.advance(2)
+        self.assertEqual((self.delivered(), self.broker.delayed.repeats_avoided), (before, 2))
+
+    def test_a_start_after_the_clock_was_set_back(self) -> None:
+        """Nobody knows how long they waited: due at once, as in Java; a second later everything waits as it should."""
+        self.put(0, 2)
+        self.stop()
+        self.set_by_s -= 3600
+        self.broker = self.start()
+        self.advance(0.1, 0.05)
+        self.assertEqual(self.delivered(), [b"0"])
+        self.put(1, 1)
+        self.advance(1.1)
+        self.assertEqual(self.delivered(), [b"0", b"1"])
+
+
 class UnequalTests(BrokerCase):
     """What looks like a copy and is none."""
 

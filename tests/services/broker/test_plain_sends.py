@@ -80,7 +80,7 @@ class PlainSendTests(BrokerCase):
         """What a new broker says to a random producer, then what its log, queues and index hold."""
         self.setUp()
         chance = random.Random(seed)
-        self.broker.state.find_group("G", 0)
+        self.broker.state.find_group("G")
         clients, producers = [self.connect() for _ in range(2)], Producers(chance)
         said = []
         for _ in range(100):
@@ -114,7 +114,7 @@ class PlainSendTests(BrokerCase):
     def told(self, said: Sequence[tuple[str, str]], **header: str) -> list[bytes]:
         """What a new broker answers to sends, given as topic and properties, then what it holds."""
         self.setUp()
-        self.broker.state.find_group("G", 0)
+        self.broker.state.find_group("G")
         table = self.broker.state.topics.table
         table["compacted"] = TopicConfig("compacted", attributes={"cleanup.policy": "COMPACTION"})
         client, answers = self.connect(), []

@@ -338,7 +338,7 @@ class QueryTests(BrokerCase):
         client = self.connect()
         times = []
         for _ in range(3):
-            times.append(int(self.clock.seconds() * 1000))
+            times.append(self.broker.wall_ms())
             self.send(client)
             self.advance(1)
         queue = {"topic": "T", "queueId": "0"}

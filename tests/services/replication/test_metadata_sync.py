@@ -84,11 +84,11 @@ class OurMasterTests(FilledPairCase):
     def test_a_large_table_of_offsets_less_often(self) -> None:
         """400 kB every four seconds, not every one."""
         for number in range(9000):
-            self.master.state.offsets.commit(f"Group-{number:040d}", "T", 0, number, 1)
+            self.master.state.offsets.commit(f"Group-{number:040d}", "T", 0, number, lambda: 1)
         self.world.run(1)
         self.master.asked.clear()
         for _ in range(30):
-            self.master.state.offsets.commit("G", "T", 0, random.Random(1).randrange(9), 1)
+            self.master.state.offsets.commit("G", "T", 0, random.Random(1).randrange(9), lambda: 1)
             self.world.run(1)
         self.assertLessEqual(self.master.asked.count(ALL_OFFSETS), 8)
         self.assertGreaterEqual(self.master.asked.count(ALL_OFFSETS), 5)
@@ -226,7 +226,7 @@ class OurMasterTests(FilledPairCase):
             self.follow(self.slave, self.master, 0)
             self.slave.watch.unknown()
             self.master.answer_with[ALL_TOPICS] = lambda command, answer=answer: answer  # type: ignore[misc]
-            self.master.state.offsets.commit("G", "T", 0, answers.index(answer), 1)
+            self.master.state.offsets.commit("G", "T", 0, answers.index(answer), lambda: 1)
             self.follow(self.slave, self.master)
             self.world.run(0.5)
             self.assertEqual(self.slave.state.topics.table, before)
@@ -684,7 +684,7 @@ class NewMasterTests(TablesCase):
         node = self.node_a
         node.state.topics.put(TopicConfig("T"), self.now_ms)
         node.store.put("T", 0, self.now_ms)
-        node.state.offsets.commit("G", "T", 0, 44, self.now_ms)
+        node.state.offsets.commit("G", "T", 0, 44, lambda: self.now_ms)
         node.watch.own(4, frozenset({1}))
         self.assertEqual(node.state.offsets.query("G", "T", 0), 1)
 

@@ -132,8 +132,8 @@ class ControllerMode:
 
     def _loaded(self, identity: Identity) -> None:
         self.life = RoleLife(
-            self._place, identity, self._replication.last_epoch, self._timing, self._broker.chance, self._wall_ms,
-            self._keys.async_learner,
+            self._place, identity, self._replication.last_epoch, self._timing, self._broker.chance,
+            self._broker.wall_ms, self._keys.async_learner,
         )  # fmt: skip
         self._know_id(identity)
         self._beats.start(self._keys.broker_heartbeat_interval / 1000, now=False)
@@ -389,6 +389,3 @@ class ControllerMode:
 
     def _now_ms(self) -> int:
         return int(self._reactor.seconds() * 1000)
-
-    def _wall_ms(self) -> int:
-        return int(self._broker.wall() * 1000)

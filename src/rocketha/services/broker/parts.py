@@ -71,13 +71,14 @@ class BrokerParts:
 
 def make_parts(
     config: BrokerConfig, own_address: str, identity: BrokerIdentity, disk: Disk, file_work: BlockingWork, now_ms: int,
-    chance: random.Random, pid: int, runtime_facts: Callable[[int], Mapping[str, str]],
+    wall_ms: Callable[[], int], chance: random.Random, pid: int, runtime_facts: Callable[[int], Mapping[str, str]],
     memory_bytes: int,
 ) -> BrokerParts:  # fmt: skip
     """A broker's parts, new.
 
     :param own_address: its IP address, for records and ids.
     :param file_work: where tables are written.
+    :param wall_ms: the time of day.
     :param runtime_facts: see :class:`BrokerState`.
     :param memory_bytes: the machine's.
     """
@@ -86,7 +87,7 @@ def make_parts(
     store_host = host_bytes(own_address) + config.listen_port.to_bytes(4)
     store = MessageStore(disk, root, views.store_config(config), store_host)
     reads = PatientReads(store)
-    stats, rules = BrokerStats(now_ms, local_utc_offset_ms()), MessageRules()
+    stats, rules = BrokerStats(now_ms, wall_ms, local_utc_offset_ms()), MessageRules()
     held, waiting = HeldPulls(), Acknowledgements()
     delays = DelayLevels(parse_levels(keys.message_delay_level))
     obeyed = BrokerRules(
@@ -99,6 +100,7 @@ def make_parts(
         identity=identity,
         store=reads,
         stats=stats,
+        wall_ms=wall_ms,
         rules=obeyed,
         config=LiveConfig(config, lambda: apply_config(config, obeyed, rules, waiting, memory_bytes)),
         runtime_facts=runtime_facts,

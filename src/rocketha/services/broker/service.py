@@ -146,7 +146,8 @@ class BrokerService(service.MultiService):
         self._built = True
         self._log_work, self.file_work, self._upkeep_work, self._read_work, pull_work, query_work = self._works
         parts = make_parts(
-            self.config, own_address, self.identity, self.disk, self.file_work, self._now(), self.chance, self._pid(),
+            self.config, own_address, self.identity, self.disk, self.file_work, self._now(), self.wall_ms, self.chance,
+            self._pid(),
             lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
             self._memory(),
         )  # fmt: skip
@@ -474,15 +475,19 @@ class BrokerService(service.MultiService):
     # --- time
 
     def wall(self) -> float:
-        """Seconds since 1970."""
+        """Seconds since 1970: for what is written down."""
         return (self._wall or self.reactor.seconds)()
 
     def _steady_seconds(self) -> float:
         return float(self.reactor.seconds())
 
-    def _now(self) -> int:
+    def wall_ms(self) -> int:
         """ms since 1970."""
         return int(self.wall() * 1000)
+
+    def _now(self) -> int:
+        """ms of the reactor's clock, which does not step: for whatever waits."""
+        return int(self.reactor.seconds() * 1000)
 
     def _next_due_ms(self) -> int | None:
         waiting_ms, readers_ms = self.waiting.next_deadline_ms(), self.wakeups.next_due_ms()

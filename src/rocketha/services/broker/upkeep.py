@@ -66,7 +66,7 @@ class BrokerUpkeep:
             self._files["offsets"].begin()
             self._files["delays"].begin()
         if not self.paused:
-            for job in self._store.maintenance(now_ms):
+            for job in self._store.maintenance(now_ms, state.wall_ms()):
                 self._run(job)
             emit_disk_notices(self._log, self._store.upkeep)
 

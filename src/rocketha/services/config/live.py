@@ -30,7 +30,7 @@ class LiveConfig:
         """Every key with its present value."""
         return all_texts(self._config)
 
-    def change(self, changes: Mapping[str, str], now_ms: int) -> None:
+    def change(self, changes: Mapping[str, str], wall_ms: int) -> None:
         """Change live keys, all or none.
 
         :raises ConfigError: a key may not change, or its value is refused.
@@ -41,7 +41,7 @@ class LiveConfig:
         body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
         try:
             if update(self._config, body):
-                self.version.next(now_ms, 0)
+                self.version.next(wall_ms, 0)
                 self._changed()
         except RequestRefused as refusal:
             raise ConfigError(refusal.remark) from None

@@ -86,10 +86,10 @@ class StoreUpkeep:
         self._jobs = Underway()
         self._log = make_logger()
 
-    def second(self, now_ms: int) -> None:
+    def second(self, now_ms: int, wall_ms: int) -> None:
         """A second has passed."""
         if not self.paused:
-            for job in self._store.maintenance(now_ms):
+            for job in self._store.maintenance(now_ms, wall_ms):
                 self._jobs.add(self._work.run(job.run).addBoth(self._done, job))
             emit_disk_notices(self._log, self._store.upkeep)
 
@@ -211,7 +211,7 @@ class Learner(service.Service):
     # --- time
 
     def _second(self) -> None:
-        self._upkeep.second(self._now_ms())
+        self._upkeep.second(self._now_ms(), self._wall_ms())
         if not self._settings.master and not self._looking and self._seconds % LOOK_EVERY_S == 0:
             self._looking = True
             self._finder.look().addCallback(self._looked).addErrback(self._failed, "looking for the master")

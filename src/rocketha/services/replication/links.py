@@ -397,11 +397,10 @@ class SetLinks(SlaveLinks):
     # -- what follows
 
     def log_grew(self, now_ms: int) -> None:
-        """See the base; the time is the wall's and not looked at."""
+        """See the base."""
         sync = self.sync
         if sync is None:
             return
-        now_ms = self.now_ms()
         sync.log_grew(self._log.end, now_ms)
         sync.kept(self._log.ack_offset)
         self.factory.log_grew()

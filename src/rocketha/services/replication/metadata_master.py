@@ -191,7 +191,7 @@ class MasterTables:
 
     def _set_right(self) -> None:
         """See :mod:`rocketha.broker.metadata_recovery`; then the versions say whose tables these are."""
-        state, now_ms, epoch = self._state, self._now(), self._watch.epoch
+        state, wall_ms, epoch = self._state, self._state.wall_ms(), self._watch.epoch
         ends = self._ends()
         found = topics_of_log(state.topics, ends)
         for lowered in lower_offsets(state.offsets, ends):
@@ -200,10 +200,10 @@ class MasterTables:
                 **lowered._asdict(),
             )
         for config in found:
-            state.topics.put(config, now_ms)
+            state.topics.put(config, wall_ms)
         if epoch:
             for table in (state.topics, state.groups, state.offsets):
-                table.begin_term(epoch, now_ms)
+                table.begin_term(epoch, wall_ms)
         for which in ("topics", "groups", "offsets"):
             self._save(which)  # a failure is logged there, and tried again every second
         if found:

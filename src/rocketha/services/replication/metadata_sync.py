@@ -25,7 +25,7 @@ class MetadataSync:
     """The tables of one broker and its group.
 
     :param clock: keeps time and connects.
-    :param now_ms: ms since 1970.
+    :param now_ms: the steady clock.
     :param watch: who is master; watched from the start on, before whoever serves requests that waited for a master.
     :param store_busy: whether the store may not be touched now: its log is being cut.
     :param own_id: this broker's id in its group, as it is now.

@@ -33,7 +33,7 @@ class Fetches:
 
     :param work: the thread.
     :param clock: the reactor.
-    :param now_ms: since 1970.
+    :param now_ms: the steady clock.
     :param busy: nobody may look at the store.
     """
 
