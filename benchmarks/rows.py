@@ -23,8 +23,12 @@ LOADS: dict[str, list[str]] = {
     "sync64": ["--mode", "sync", "--threads", "64"],
     "async256": ["--mode", "async", "--threads", "1", "--inflight", "256"],
     "batch32": ["--mode", "batch", "--threads", "1", "--batch", "32"],
+    "batch100": ["--mode", "batch", "--threads", "1", "--batch", "100"],
 }
-ROWS = ("sync1", "sync16", "async256", "batch32", "push")
+KEYED = "+keys"
+"""Behind the name of a row: each message has two KEYS and three properties, as those of applications."""
+LOADS |= {f"{name}{KEYED}": [*LOADS[name], "--keyed"] for name in ("sync16", "async256", "batch32", "batch100")}
+ROWS = ("sync1", "sync16", "async256", "batch32", "batch100", *(name for name in LOADS if KEYED in name), "push")
 
 
 @attrs.frozen

@@ -307,9 +307,9 @@ class TopicTable:
         self._changed(wall_ms)
         return True
 
-    def touch(self, now_ms: int) -> None:
+    def touch(self, wall_ms: int) -> None:
         """Something that travels with the table changed."""
-        self._changed(now_ms)
+        self._changed(wall_ms)
 
     def page(self, version_text: str | None, first: int, count: int) -> dict[str, TopicConfig]:
         """One page of the table sorted by name; a reader whose version is not the present one starts again at 0."""
