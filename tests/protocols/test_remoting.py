@@ -570,14 +570,15 @@ class RequestTests(RemotingCase):
         self.assertEqual(self.flushLoggedErrors(), [])
 
     def test_an_answer_with_a_header_too_long(self) -> None:
-        """Fails its request alone: the connection and its other requests stay."""
+        """Ends the connection, so that its requests fail as whoever asks expects it."""
         protocol, transport = self.connect()
         one, two = protocol.request(40), protocol.request(41)
         opaque = frames_of(transport.value())[0].opaque
         protocol.dataReceived(json_frame({"code": 0, "flag": 1, "opaque": opaque, "remark": "x" * HEADER_LIMIT}))
-        self.failureResultOf(one, RemoteProtocolError)
-        self.assertNoResult(two)
-        self.assertFalse(protocol.closed)
+        self.clock.advance(0)
+        self.failureResultOf(one, error.ConnectionDone)
+        self.failureResultOf(two, error.ConnectionDone)
+        self.assertTrue(protocol.closed)
 
     def test_notify_is_oneway(self) -> None:
         """notify() sends flag 2 and waits for nothing."""

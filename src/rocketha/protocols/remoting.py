@@ -202,6 +202,9 @@ class RemotingProtocol(Protocol):
             try:
                 command = decode(frame, header_limit)
             except HeaderTooLong as problem:
+                if problem.command.is_response:  # of a server that we chose: nothing else that it says can be trusted
+                    self.end(Ended.BAD_FRAME, str(problem))
+                    return
                 self._decline(problem)
                 continue
             except RemoteProtocolError as problem:
@@ -235,11 +238,7 @@ class RemotingProtocol(Protocol):
         command = problem.command
         if not self.greeted:
             self.greeted, self.language = True, command.language
-        if not command.is_response:
-            self.answer(command, Answer(problem.answer_code, str(problem)))
-        elif entry := self._pending.pop(command.opaque, None):
-            entry.timeout.cancel()
-            entry.deferred.errback(Failure(problem))
+        self.answer(command, Answer(problem.answer_code, str(problem)))
 
     def _hold(self, held: int) -> None:
         factory = self.factory
