@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketha.broker.data_version import DataVersion
-from rocketha.broker.metadata_diff import difference, is_behind, loads_offsets
+from rocketha.broker.metadata_diff import difference, is_behind
 from rocketha.errors import RemoteProtocolError
+from rocketha.wire import json_dialect
 
 names = st.sampled_from([f"T{number}" for number in range(12)])
 tables = st.dictionaries(names, st.tuples(st.integers(0, 3), st.text("ab", max_size=2)))
@@ -82,18 +83,18 @@ class OffsetTextTests(unittest.TestCase):
         ]
         text = '{"dataVersion":{"counter":1},"offsetTable":{' + ",".join(rows) + "}}"
         wanted = {key: {str(queue): offset for queue, offset in queues.items()} for key, queues in table.items()}
-        self.assertEqual(loads_offsets(text.encode())["offsetTable"], wanted)
+        self.assertEqual(json_dialect.loads_large(text.encode())["offsetTable"], wanted)
 
     def test_a_text_that_looks_like_a_key(self) -> None:
         """Is left as it is."""
-        self.assertEqual(loads_offsets(b'{"a,1:b":{0:1}}'), {"a,1:b": {"0": 1}})
-        self.assertEqual(loads_offsets(b'{"a":"{7:","b":{0:1}}'), {"a": "{7:", "b": {"0": 1}})
+        self.assertEqual(json_dialect.loads_large(b'{"a,1:b":{0:1}}'), {"a,1:b": {"0": 1}})
+        self.assertEqual(json_dialect.loads_large(b'{"a":"{7:","b":{0:1}}'), {"a": "{7:", "b": {"0": 1}})
 
     @given(st.dictionaries(st.text("{},:1\"", max_size=6), st.text("{},:1\"", max_size=6), max_size=3))
     def test_json_stays_what_it_is(self, value: object) -> None:
         """Whatever stands in its texts."""
-        self.assertEqual(loads_offsets(json.dumps(value).encode()), value)
+        self.assertEqual(json_dialect.loads_large(json.dumps(value).encode()), value)
 
     def test_no_json(self) -> None:
         """Half an answer is none."""
-        self.assertRaises(RemoteProtocolError, loads_offsets, b'{"offsetTable":{"T@G":{0:9')
+        self.assertRaises(RemoteProtocolError, json_dialect.loads_large, b'{"offsetTable":{"T@G":{0:9')

@@ -107,6 +107,15 @@ class BodyTests(unittest.TestCase):
         queues = {str(number): number for number in range(register_body.QUEUES_MAX)}
         self.assertLessEqual(len(json_dialect.dumps({"currIdMap": queues})), register_body.TEXT_BYTES_MAX)
 
+    def test_a_frame_in_javas_dialect(self) -> None:
+        """Static topics have integer keys, which Java does not quote: one registration may have a frame of them."""
+        queues = b"{" + b",".join(b"%d:%d" % (number, number) for number in range(40_000)) + b"}"
+        mapping = b'{"bname":"broker-a","currIdMap":%b,"topic":"S%d"}'
+        infos = b",".join(b'"S%d":' % number + mapping % (queues, number) for number in range(12))
+        body = b'{"topicConfigSerializeWrapper":{"topicQueueMappingInfoMap":{%b}}}' % infos
+        self.assertGreater(len(body), json_dialect.TOLERANT_BYTES_MAX)
+        self.assertEqual(len(register_body.parse(body, False, 513).mappings), 12)
+
     def test_entries_of_the_controllers(self) -> None:
         """An entry of their log fits into a frame of Raft's, and a list of members into a request."""
         self.assertLess(controller_log.ENTRY_BYTES_MAX, raft_frames.FRAME_LIMIT)

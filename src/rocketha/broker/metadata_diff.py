@@ -17,15 +17,12 @@ master, which began its term with a new state version.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
 from rocketha.broker.data_version import DataVersion
-from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
 
 Entry = TypeVar("Entry")
 
@@ -85,21 +82,3 @@ def difference(
             table[name] = masters
             changed.append(name)
     return TableDiff(table, tuple(sorted(changed)), tuple(sorted(removed)))
-
-
-_BARE_KEY = re.compile(rb"([{,])(\d{1,10}):")
-
-
-def loads_offsets(body: bytes) -> Any:
-    """The value of a table of offsets as Java writes it, with integer keys: ``{"T@G":{0:9,1:8}}``.
-
-    Quoting the keys first lets the quick reader take it; a table of a million queues would hold up everything else for
-    seconds.  Where the pattern stands inside a text the result is no JSON, and the body is read as it came.
-
-    :raises RemoteProtocolError: it is not JSON in Java's dialect.
-    """
-    quoted = _BARE_KEY.sub(rb'\1"\2":', body)
-    try:
-        return json_dialect.loads(quoted, 0)
-    except RemoteProtocolError:
-        return json_dialect.loads(body)

@@ -79,10 +79,10 @@ def parse(body: bytes, compressed: bool, version: int) -> RegisterBody:
         return RegisterBody()
     try:
         if version < VERSION_WHOLE_BODY:
-            return attrs.evolve(_from_wrapper(json_members.json_object(body, "the body"), ()), filter_servers=None)
+            return attrs.evolve(_from_wrapper(_object(body), ()), filter_servers=None)
         if compressed:
             return _from_compressed(_inflate(body), version)
-        whole = json_members.json_object(body, "the body")
+        whole = _object(body)
         wrapper = json_members.table(whole, "topicConfigSerializeWrapper", MEMBERS_MAX)
         return _from_wrapper(wrapper, _filter_servers(whole))
     except RemoteProtocolError as error:
@@ -102,6 +102,11 @@ def check_name(name: Any, what: str) -> str:
     if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
         raise refused(f"{what} is not a name of 1 to {NAME_CHARACTERS_MAX} printable characters")
     return name
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    json_members.check_members(body, "the body")
+    return json_members.as_object(json_dialect.loads_large(body), "the body")
 
 
 def _from_wrapper(wrapper: dict[str, Any], filters: tuple[str, ...]) -> RegisterBody:

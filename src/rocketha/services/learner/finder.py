@@ -10,13 +10,12 @@ from typing import Any
 
 from twisted.internet import defer
 
-from rocketha.broker.metadata_diff import loads_offsets
 from rocketha.broker.progress_requests import OFFSETS_AFTER
 from rocketha.errors import RemoteProtocolError
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.services.replication.ha_address import UNREACHED
 from rocketha.wire.codes import RequestCode
-from rocketha.wire.json_dialect import dumps, loads
+from rocketha.wire.json_dialect import dumps, loads, loads_large
 from rocketha.wire.remoting import Command
 
 ASK_S = 3.0
@@ -64,7 +63,7 @@ class MasterFinder:
         while version is None or after:
             answer = yield self._ask(self.address, RequestCode.GET_ALL_CONSUMER_OFFSET, {OFFSETS_AFTER: after})
             try:
-                value = {} if answer is None else loads_offsets(answer.body)
+                value = {} if answer is None else loads_large(answer.body)
                 table |= value["offsetTable"]
                 version = version or value["dataVersion"]
             except (RemoteProtocolError, KeyError, TypeError):

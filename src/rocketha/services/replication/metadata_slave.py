@@ -45,7 +45,7 @@ from twisted.python.failure import Failure
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.delay_levels import DelayLevels, read_progress
 from rocketha.broker.groups import PREDEFINED_GROUPS
-from rocketha.broker.metadata_diff import difference, is_behind, loads_offsets
+from rocketha.broker.metadata_diff import difference, is_behind
 from rocketha.broker.metadata_modes import read_modes
 from rocketha.broker.metadata_pages import GROUPS, TOPICS, Kind, Pages
 from rocketha.broker.offsets import read_offsets
@@ -397,7 +397,7 @@ class Following:
         version, size, after = None, 0, ""
         while version is None or after:
             answer = _successful((yield self._ask(RequestCode.GET_ALL_CONSUMER_OFFSET, {OFFSETS_AFTER: after})))
-            value = loads_offsets(answer.body)
+            value = json_dialect.loads_large(answer.body)
             table |= read_offsets(value)
             size += len(answer.body)
             version = version or DataVersion.from_json(value.get("dataVersion"))
