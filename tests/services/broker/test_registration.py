@@ -137,6 +137,16 @@ class LargeTableTests(RegistrationCase):
         self.clock.advance(PERIOD_S)
         self.assertEqual(self.said(), [ASK])
 
+    def test_many_topics_are_made(self) -> None:
+        """As at a slave that has just taken its master's: parts, not a request for each."""
+        self.said()
+        names = [f"new{number}" for number in range(60)]
+        for name in names:
+            self.topics.put(TopicConfig(name), 2)
+        self.registration.topics_changed(names)
+        self.assertEqual(self.said(), [REGISTER] * 10)
+        self.assertEqual(self.routes(), sorted(self.topics.table))
+
     def test_a_topic_is_changed(self) -> None:
         """Java's nameserver takes it by its version, ours by what it says."""
         self.topics.put(TopicConfig("T3", 8, 8), 2)

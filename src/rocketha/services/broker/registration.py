@@ -167,6 +167,7 @@ class Registration:
     def _tell(self, nameserver: _Nameserver, identity: BrokerIdentity) -> Steps:
         """What the nameserver has to hear now; its last answer, None where that says nothing of a master."""
         due = not nameserver.registered or nameserver.told != identity or nameserver.untold >= ROUND_PERIODS
+        due |= len(nameserver.changed) > self._rules.part_topics  # more requests than a whole round has
         if not self._large:
             bodies: Iterable[bytes] = [register_parts.whole(self._topics)]
         elif due or (not nameserver.changed and (yield from self._is_due(nameserver, identity))):
