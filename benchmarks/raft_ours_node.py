@@ -61,20 +61,20 @@ class Registers:
 class Write:
     """A write under way."""
 
-    __slots__ = ("_connection", "_opaque")
+    __slots__ = ("_command", "_connection")
 
-    def __init__(self, connection: RemotingProtocol, opaque: int) -> None:
+    def __init__(self, connection: RemotingProtocol, command: Command) -> None:
         self._connection = connection
-        self._opaque = opaque
+        self._command = command.head()
 
     def callback(self, result: int) -> None:
         """It was applied: so many were."""
-        self._connection.answer(self._opaque, Answer(body=result.to_bytes(8, "big")))
+        self._connection.answer(self._command, Answer(body=result.to_bytes(8, "big")))
 
     def errback(self, fail: Failure | BaseException) -> None:
         """It was not, or nobody knows."""
         problem = fail.value if isinstance(fail, Failure) else fail
-        self._connection.answer(self._opaque, Answer(SYSTEM_ERROR, str(problem)))
+        self._connection.answer(self._command, Answer(SYSTEM_ERROR, str(problem)))
 
 
 class Requests:
@@ -90,7 +90,7 @@ class Requests:
         """Fine."""
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
-        self._propose_for(Write(connection, command.opaque), command.body)
+        self._propose_for(Write(connection, command), command.body)
         return None
 
     def turn_ended(self) -> None:

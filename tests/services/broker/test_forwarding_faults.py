@@ -221,7 +221,7 @@ class LineTests(ForwardingCase):
         self.master_is(self.b, self.a)
 
         def serve(connection: Any, command: Command) -> None:
-            self.b.reactor.callLater(HOLD_S + 0.3, connection.answer, command.opaque, BUSY)
+            self.b.reactor.callLater(HOLD_S + 0.3, connection.answer, command, BUSY)
 
         self.b.serve = serve  # type: ignore[assignment, method-assign]
         for epoch, next_one in enumerate((self.c, self.a), 2):

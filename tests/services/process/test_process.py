@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ import unittest
 import urllib.request
 from typing import IO
 
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.remoting import encode, request
 from tests.interop.harness import ports
 
 PATIENCE_S = 120
@@ -151,8 +154,15 @@ class ProcessTests(unittest.TestCase):
         for path, wanted in (("readyz", b"ok\n"), ("healthz", b"ok\n")):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=PATIENCE_S) as answer:
                 self.assertEqual(answer.read(), wanted)
+        for server in (cluster.broker, cluster.namesrv):
+            with socket.create_connection(("127.0.0.1", server), timeout=PATIENCE_S) as connection:
+                connection.sendall(encode(request(RequestCode.UPDATE_AND_CREATE_TOPIC)))
+                self.assertTrue(connection.recv(4096))
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
             text = answer.read().decode()
+        for role, reason in (("broker", "INVALID_PARAMETER"), ("namesrv", "REQUEST_CODE_NOT_SUPPORTED")):
+            labels = f'role="{role}",request="UPDATE_AND_CREATE_TOPIC",reason="{reason}"'
+            self.assertIn(f"\nrocketha_requests_refused_total{{{labels}}} 1\n", text)
         self.assertIn("\nrocketha_messages_in_total 0\n", text)
         self.assertIn("\nrocketha_namesrv_brokers 1\n", text)
         self.assertIn("\nprocess_resident_memory_bytes ", text)
