@@ -38,7 +38,6 @@ class Ignored(Enum):
     nameserver's with a :class:`~rocketha.namesrv.effects.RowIgnored`.  The values are labels of a metric: few, fixed.
     """
 
-    WRONG_TYPE = "wrong_type"
     NO_NAME = "no_name"
     BAD_VALUE = "bad_value"
     TOO_MANY = "too_many"

@@ -52,9 +52,9 @@ class RefusalTests(NameServerCase):
 
     def test_an_ignored_row(self) -> None:
         """An effect of a handler becomes a count and a line."""
-        body = b'{"queueDatas":{"a":1}}'
+        body = b'{"queueDatas":[]}'
         self.assertEqual(Peer(self).ask(request(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "T"}, body)).code, 0)
-        self.assertEqual(self.namesrv.refusals.rows, {("REGISTER_TOPIC_IN_NAMESRV", Ignored.WRONG_TYPE.value): 1})
+        self.assertEqual(self.namesrv.refusals.rows, {("REGISTER_TOPIC_IN_NAMESRV", Ignored.BAD_VALUE.value): 1})
         self.assertEqual([each["event"] for each in self.said], ["row.ignored"])
 
     def test_ends_of_connections(self) -> None:

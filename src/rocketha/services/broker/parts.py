@@ -69,6 +69,15 @@ class BrokerParts:
     look_ups: dict[int, Read]
 
 
+def _rules_of(config: BrokerConfig) -> BrokerRules:
+    return BrokerRules(
+        auto_create_topic=config.auto_create_topic_enable,
+        default_topic_queue_nums=config.default_topic_queue_nums,
+        cluster_topic=config.cluster_topic_enable,
+        broker_topic=config.broker_topic_enable,
+    )
+
+
 def make_parts(
     config: BrokerConfig, own_address: str, identity: BrokerIdentity, disk: Disk, file_work: BlockingWork, now_ms: int,
     wall_ms: Callable[[], int], chance: random.Random, pid: int, runtime_facts: Callable[[int], Mapping[str, str]],
@@ -90,12 +99,7 @@ def make_parts(
     stats, rules = BrokerStats(now_ms, wall_ms, local_utc_offset_ms()), MessageRules()
     held, waiting = HeldPulls(), Acknowledgements()
     delays = DelayLevels(parse_levels(keys.message_delay_level))
-    obeyed = BrokerRules(
-        auto_create_topic=config.auto_create_topic_enable,
-        default_topic_queue_nums=config.default_topic_queue_nums,
-        cluster_topic=config.cluster_topic_enable,
-        broker_topic=config.broker_topic_enable,
-    )
+    obeyed = _rules_of(config)
     state = BrokerState(
         identity=identity,
         store=reads,
