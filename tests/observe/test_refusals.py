@@ -156,7 +156,7 @@ class CountTests(RefusalsCase):
             self.refuse(code=code)
         self.refuse(code=17, answer=7777)
         self.refusals.ended_by_us(Peer(), Ended.BAD_FRAME, "a frame of 2 GB")
-        self.refusals.ignored(Peer(), Command(34), Ignored.WRONG_TYPE, "row 3")
+        self.refusals.ignored(Peer(), Command(34), Ignored.BAD_VALUE, "row 3")
         self.assertEqual(
             self.metrics(),
             {
@@ -164,7 +164,7 @@ class CountTests(RefusalsCase):
                 'rocketha_requests_refused_total{role="broker",request="unknown",reason="SYSTEM_ERROR"}': 2,
                 'rocketha_requests_refused_total{role="broker",request="UPDATE_AND_CREATE_TOPIC",reason="unknown"}': 1,
                 'rocketha_connections_ended_total{role="broker",reason="bad_frame"}': 1,
-                'rocketha_rows_ignored_total{role="broker",request="HEART_BEAT",reason="wrong_type"}': 1,
+                'rocketha_rows_ignored_total{role="broker",request="HEART_BEAT",reason="bad_value"}': 1,
             },
         )
         self.assertEqual({each["event"] for each in self.said}, {"request.refused", "connection.ended", "row.ignored"})
