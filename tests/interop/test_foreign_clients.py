@@ -3,7 +3,8 @@
 Our controller and nameserver; the master is ours, then Java's by an election, then ours again since Java's was killed.
 In each of these the same processes send in every way their client has, and the same consumers, who run through both
 switches, are given all of it; at the end new groups read everything from the first message on.
-``make test`` runs five clients, ROCKETHA_INTEROP_FULL=1 (``make interop-full``) all of them, under three controllers.
+``make test`` runs five clients, ROCKETHA_INTEROP_FULL=1 (``make interop-full``) all of them, under three controllers,
+and on what ``make run`` starts.
 docs/clients.rst names the versions and what each cannot do.
 """
 
@@ -14,16 +15,22 @@ import os
 import threading
 import unittest
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from .harness import FULL, InteropCase, remoting, wait_until
+from .harness import FULL, InteropCase, OurCluster, remoting, wait_until
 from .harness.clients import Event
-from .harness.controllers import CLUSTER, GROUP, Replica, ReplicaGroup
+from .harness.controllers import CLUSTER, GROUP, GroupState, Replica, ReplicaGroup, parse_state
 from .harness.foreign import EVERY, SAMPLE, Cpp, ForeignClient, Node, Rust
 from .harness.roles import READY_S
 
-ROUTE_OF_TOPIC, ELECT_MASTER = 105, 1002
+UPDATE_AND_CREATE_TOPIC, GET_BROKER_CLUSTER_INFO, ELECT_MASTER, GET_METADATA, GET_SYNC_STATE_DATA = (
+    17,
+    106,
+    1002,
+    1005,
+    1006,
+)
 ONLY = os.environ.get("ROCKETHA_INTEROP_CLIENTS", "").lower().split()  # some of them, for a closer look: "go cpp"
 CLIENTS = [kind for kind in (EVERY if FULL or ONLY else SAMPLE) if not ONLY or kind.__name__.lower() in ONLY]
 COUNT = 200 if FULL else 30
@@ -53,7 +60,8 @@ HASTY = (Rust,)
 class ForeignClients(InteropCase):
     """The tests run in the order of their names, on one group; each part is one run of all clients side by side."""
 
-    group: ReplicaGroup
+    parts: dict[str, Callable[[Any, type[ForeignClient]], None]] = {}
+    namesrv: str
     clients: dict[type[ForeignClient], ForeignClient]
     absent: dict[type[ForeignClient], str]
     sent: dict[type[ForeignClient], list[Event]]
@@ -67,77 +75,41 @@ class ForeignClients(InteropCase):
                 kind.install()
             except unittest.SkipTest as why:
                 cls.absent[kind] = str(why)
-        cls.group = ReplicaGroup(
-            "ours",
-            cls.folder,
-            embedded=True,
-            count=2,
-            kinds=("ours", "java"),
-            controllers=3 if FULL else 1,
-            extra={"totalReplicas": 2, "inSyncReplicas": 2, "messageDelayLevel": DELAYS},
-        )
-        cls._shared.extend(cls.group.processes)
-        cls.clients = {
-            kind: kind(cls.group.namesrv_addresses, cls.folder / kind.__name__)
-            for kind in CLIENTS
-            if kind not in cls.absent
-        }
-        cls.write_topics(cls.clients.values())
-        cls.group.start(first=True)
+        cls.namesrv = cls.make_group()
+        for kind in CLIENTS:
+            if kind not in cls.absent:
+                cls.clients[kind] = kind(cls.namesrv, cls.folder / kind.__name__)
+        names = [cls.topic(client) for client in cls.clients.values()]
+        # Those of the retries too, so that nobody waits for a client's next look.
+        names += [f"%RETRY%{c.group(name)}" for c in cls.clients.values() for name in (*CONSUMERS, "late")]
+        cls.start_group(names)
         for client in cls.clients.values():
             cls.share(client)
 
-    # ---- the group
+    @classmethod
+    def make_group(cls) -> str:
+        """The group, not yet started; the address of its nameserver."""
+        raise NotImplementedError
 
     @classmethod
-    def write_topics(cls, clients: Iterable[ForeignClient]) -> None:
-        """The topic of each client and those of its retries, so that nobody waits for a client's next look."""
-        names = [cls.topic(client) for client in clients]
-        names += [f"%RETRY%{client.group(name)}" for client in clients for name in (*CONSUMERS, "late")]
-        for broker in cls.group.brokers:
-            path = broker.root / "config" / "topics.json"
-            tables = json.loads(path.read_text())
-            (like,) = tables["topicConfigTable"].values()
-            tables["topicConfigTable"] = {name: {**like, "topicName": name} for name in names}
-            path.write_text(json.dumps(tables))
+    def start_group(cls, topics: list[str]) -> None:
+        """Start it with these topics."""
+        raise NotImplementedError
 
     @staticmethod
     def topic(client: ForeignClient) -> str:
         return f"Of-{client.name}"
 
     @classmethod
-    def await_master(cls, kind: str) -> None:
-        """Until the nameserver, too, calls the replica of that kind master."""
-        replica = cls.replica(kind)
-        cls.group.await_master(lambda state: state.master_address == replica.address)
-        namesrv = cls.group.namesrv_addresses.split(";")[0]
-
-        def named() -> bool:
-            reply = remoting.call(namesrv, ROUTE_OF_TOPIC, {"topic": cls.topic(next(iter(cls.clients.values())))})
-            brokers = remoting.loads(reply.body)["brokerDatas"] if reply.code == 0 else []
-            return any(broker["brokerAddrs"].get("0") == replica.address for broker in brokers)
-
-        wait_until(f"a route to the master of {kind}", named, READY_S)
+    def master(cls) -> str:
+        """The address that the nameserver gives clients; empty while it knows none."""
+        reply = remoting.call(cls.namesrv, GET_BROKER_CLUSTER_INFO)
+        addresses = remoting.loads(reply.body)["brokerAddrTable"].get(GROUP, {}).get("brokerAddrs", {})
+        return str(addresses.get("0", ""))
 
     @classmethod
-    def replica(cls, kind: str) -> Replica:
-        return next(broker for broker in cls.group.brokers if broker.implementation == kind)
-
-    @classmethod
-    def elect_java(cls) -> None:
-        """As mqadmin's electMaster does."""
-        heir = cls.replica("java")
-        fields = {"clusterName": CLUSTER, "brokerName": GROUP, "brokerId": str(heir.broker_id())}
-        cls.group.await_whole()
-        reply = cls.group.controllers.call(ELECT_MASTER, {**fields, "designateElect": "true"})
-        assert reply.code == 0, reply.remark
-        cls.await_master("java")
-        cls.group.await_whole()
-
-    @classmethod
-    def kill_java(cls) -> None:
-        cls.replica("java").kill()
-        cls.await_master("ours")
+    def await_master(cls, wanted: Callable[[str], bool]) -> None:
+        wait_until("the nameserver to know the master", lambda: wanted(cls.master()), READY_S)
 
     # ---- one part for all clients
 
@@ -146,6 +118,9 @@ class ForeignClients(InteropCase):
         if kind in self.absent:
             self.skipTest(self.absent[kind])
         if (name, kind) not in self.outcomes:
+            self.outcomes.update(
+                dict.fromkeys(((name, each) for each in self.clients), AssertionError("no such master"))
+            )
             before()
 
             def one(client: ForeignClient) -> None:
@@ -165,19 +140,6 @@ class ForeignClients(InteropCase):
         if error is not None:
             raise error
 
-    def with_ours(self, kind: type[ForeignClient]) -> None:
-        def run(client: ForeignClient) -> None:
-            self.consume(client)
-            self.exchange(client, "a")
-
-        self.part("ours", kind, lambda: self.await_master("ours"), run)
-
-    def with_javas(self, kind: type[ForeignClient]) -> None:
-        self.part("java", kind, self.elect_java, lambda client: self.exchange(client, "b"))
-
-    def with_ours_again(self, kind: type[ForeignClient]) -> None:
-        self.part("again", kind, self.kill_java, lambda client: self.exchange(client, "c"))
-
     def read_late(self, kind: type[ForeignClient]) -> None:
         """A new group, whose consumer never saw another master, is given what all masters stored."""
 
@@ -191,8 +153,12 @@ class ForeignClients(InteropCase):
 
     # ---- one part for one client
 
+    def begin(self, client: ForeignClient) -> None:
+        """The first part: its consumers too, for all parts."""
+        self.consume(client)
+        self.exchange(client, "a")
+
     def consume(self, client: ForeignClient) -> None:
-        """Its consumers, for all parts."""
         topic = self.topic(client)
         client.consume("push", "push", topic, fail_prefix="retry", fail_times=1, retry_level=1)
         client.consume("orderly", "orderly", topic)
@@ -207,14 +173,9 @@ class ForeignClients(InteropCase):
         topic, lacks = self.topic(client), LACKS.get(type(client), ())
         client.await_sends(topic, f"first.{part}", FOUND_S)
         sent: list[Event] = []
-        for mode, count, size in (
-            ("sync", COUNT, 100),
-            ("async", COUNT, 100),
-            ("oneway", COUNT, 100),
-            ("batch", COUNT, 100),
-        ):
+        for mode in ("sync", "async", "oneway", "batch"):
             if mode not in lacks:
-                sent += client.send(topic, mode, count, prefix=f"{mode}.{part}", size=size, tags=TAGS)
+                sent += client.send(topic, mode, COUNT, prefix=f"{mode}.{part}", tags=TAGS)
         sent += client.send(topic, "sync", 4, prefix=f"compressed.{part}", size=20_000, tags=TAGS)
         sent += client.send(topic, "orderly", COUNT, prefix=f"orderly.{part}", tags=TAGS)
         sent += client.send(topic, "sync", 3, prefix=f"retry.{part}", tags=TAGS)
@@ -283,22 +244,140 @@ class ForeignClients(InteropCase):
             self.assertEqual([number for number, _ in lane], sorted(number for number, _ in lane))
 
 
-def _tests() -> None:
-    """A test for each part and client."""
+class MixedGroup(ForeignClients):
+    """Our broker and Java's under our controllers: the master is ours, then Java's by an election, then that dies."""
+
+    group: ReplicaGroup
+
+    @classmethod
+    def make_group(cls) -> str:
+        cls.group = ReplicaGroup(
+            "ours",
+            cls.folder,
+            embedded=True,
+            count=2,
+            kinds=("ours", "java"),
+            controllers=3 if FULL else 1,
+            extra={"totalReplicas": 2, "inSyncReplicas": 2, "messageDelayLevel": DELAYS},
+        )
+        cls._shared.extend(cls.group.processes)
+        return cls.group.namesrv_addresses.split(";")[0]
+
+    @classmethod
+    def start_group(cls, topics: list[str]) -> None:
+        for broker in cls.group.brokers:
+            path = broker.root / "config" / "topics.json"
+            tables = json.loads(path.read_text())
+            (like,) = tables["topicConfigTable"].values()
+            tables["topicConfigTable"] = {topic: {**like, "topicName": topic} for topic in topics}
+            path.write_text(json.dumps(tables))
+        cls.group.start(first=True)
+
+    @classmethod
+    def replica(cls, kind: str) -> Replica:
+        return next(broker for broker in cls.group.brokers if broker.implementation == kind)
+
+    @classmethod
+    def await_master_of(cls, kind: str) -> None:
+        cls.await_master(lambda address: address == cls.replica(kind).address)
+
+    @classmethod
+    def elect_java(cls) -> None:
+        """As mqadmin's electMaster does."""
+        cls.group.await_whole()
+        heir = cls.replica("java").broker_id()
+        fields = {"clusterName": CLUSTER, "brokerName": GROUP, "brokerId": str(heir), "designateElect": "true"}
+        reply = cls.group.controllers.call(ELECT_MASTER, fields)
+        assert reply.code == 0, reply.remark
+        cls.await_master_of("java")
+        cls.group.await_whole()
+
+    @classmethod
+    def kill_java(cls) -> None:
+        cls.replica("java").kill()
+        cls.await_master_of("ours")
+
+    def with_ours(self, kind: type[ForeignClient]) -> None:
+        self.part("ours", kind, lambda: self.await_master_of("ours"), self.begin)
+
+    def with_javas(self, kind: type[ForeignClient]) -> None:
+        self.part("java", kind, self.elect_java, lambda client: self.exchange(client, "b"))
+
+    def with_ours_again(self, kind: type[ForeignClient]) -> None:
+        self.part("again", kind, self.kill_java, lambda client: self.exchange(client, "c"))
+
     parts = {
-        "test_1_our_master": ForeignClients.with_ours,
-        "test_2_javas_after_an_election": ForeignClients.with_javas,
-        "test_3_ours_after_a_kill": ForeignClients.with_ours_again,
+        "test_1_our_master": with_ours,
+        "test_2_javas_after_an_election": with_javas,
+        "test_3_ours_after_a_kill": with_ours_again,
         "test_4_new_groups": ForeignClients.read_late,
     }
-    for part, run in parts.items():
+
+
+class MakeRun(ForeignClients):
+    """What ``make run`` starts: three brokers and three controllers of ours, the master elected anew."""
+
+    cluster: OurCluster
+
+    @classmethod
+    def make_group(cls) -> str:
+        cls.cluster = OurCluster(cls.folder / "cluster", brokers=3, controllers=3)
+        return cls.cluster.namesrv_address
+
+    @classmethod
+    def start_group(cls, topics: list[str]) -> None:
+        cls.share(cls.cluster)
+        cls.await_master(bool)
+        for topic in topics:
+            queues = {"readQueueNums": "4", "writeQueueNums": "4", "perm": "6", "topicFilterType": "SINGLE_TAG"}
+            fields = {"topic": topic, "defaultTopic": "TBW102", "topicSysFlag": "0", "order": "false", **queues}
+            reply = remoting.call(cls.master(), UPDATE_AND_CREATE_TOPIC, fields)
+            assert reply.code == 0, reply.remark
+
+    @classmethod
+    def elect_another(cls) -> None:
+        old = cls.master()
+        lead = remoting.call(f"127.0.0.1:{cls.cluster.controller_port}", GET_METADATA).fields["controllerLeaderAddress"]
+
+        def whole() -> GroupState | None:
+            state = parse_state(remoting.call(lead, GET_SYNC_STATE_DATA, body=f'["{GROUP}"]'.encode()).body, GROUP)
+            return state if state is not None and len(state.in_sync) == 3 else None
+
+        state = wait_until("three replicas in the set", whole, READY_S)
+        assert isinstance(state, GroupState)
+        heir = next(number for number in state.in_sync if number != state.master_id)
+        fields = {"clusterName": CLUSTER, "brokerName": GROUP, "brokerId": str(heir), "designateElect": "true"}
+        reply = remoting.call(lead, ELECT_MASTER, fields)
+        assert reply.code == 0, reply.remark
+        cls.await_master(lambda address: address not in ("", old))
+
+    def before(self, kind: type[ForeignClient]) -> None:
+        self.part("before", kind, lambda: None, self.begin)
+
+    def after(self, kind: type[ForeignClient]) -> None:
+        self.part("after", kind, self.elect_another, lambda client: self.exchange(client, "b"))
+
+    parts = {
+        "test_1_before": before,
+        "test_2_after_an_election": after,
+        "test_3_new_groups": ForeignClients.read_late,
+    }
+
+
+def _tests(case: type[ForeignClients]) -> None:
+    """A test for each part and client."""
+    for part, run in case.parts.items():
         for kind in CLIENTS:
 
             def test(self: ForeignClients, run: Any = run, kind: type[ForeignClient] = kind) -> None:
                 run(self, kind)
 
-            test.__doc__ = f"{kind.title}: {run.__doc__ or 'sends and is given all of it.'}"
-            setattr(ForeignClients, f"{part}_{kind.__name__.lower()}", test)
+            test.__doc__ = f"{kind.title}: {run.__doc__ or 'sends in every way and is given all of it.'}"
+            setattr(case, f"{part}_{kind.__name__.lower()}", test)
 
 
-_tests()
+_tests(MixedGroup)
+if FULL:
+    _tests(MakeRun)
+else:
+    del MakeRun

@@ -344,13 +344,20 @@ class OurEmbeddedController(_EmbeddedController):
 
 
 class OurCluster(Role):
-    """``twistd rocketha-cluster``: our nameserver and broker in one process, data under `folder`/data."""
+    """``twistd rocketha-cluster``: our nameserver and broker in one process, or replicas and controllers with a process
+    each; data under `folder`/data. `port` is that of the first broker."""
 
     kind = "cluster"
 
-    def __init__(self, folder: Path, extra: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, folder: Path, extra: Mapping[str, object] | None = None, *, brokers: int = 1, controllers: int = 0
+    ) -> None:
         super().__init__("cluster", folder, extra)
+        self.brokers, self.controllers = brokers, controllers
+        if brokers > 1:
+            self.move(ports.block(brokers))
         self.namesrv_address = f"127.0.0.1:{ports.block()}"
+        self.controller_port = ports.block()
 
     def configuration(self) -> dict[str, object]:
         return {}
@@ -364,6 +371,12 @@ class OurCluster(Role):
             self.namesrv_address.rsplit(":", 1)[1],
             "--broker-port",
             str(self.port),
+            "--brokers",
+            str(self.brokers),
+            "--controllers",
+            str(self.controllers),
+            "--controller-port",
+            str(self.controller_port),
         )
 
     def environment(self) -> Mapping[str, str]:
@@ -371,9 +384,10 @@ class OurCluster(Role):
 
     def ready(self) -> object:
         reply = _answers(self.namesrv_address, GET_BROKER_CLUSTER_INFO)
+        addresses = [f'"127.0.0.1:{self.port + 10 * number}"'.encode() for number in range(self.brokers)]
         return (
             reply is not None
-            and f'"{self.address}"'.encode() in reply.body
+            and all(address in reply.body for address in addresses)
             and _answers(self.address, GET_BROKER_RUNTIME_INFO)
         )
 
