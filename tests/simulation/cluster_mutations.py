@@ -16,11 +16,13 @@ from twisted.internet import defer
 from twisted.logger import globalLogBeginner
 
 from rocketha.broker.send_answer import SendAnswers
+from rocketha.broker.store_times import StoreTimes
 from rocketha.broker.unsaved import Unsaved
 from rocketha.replication import autoswitch_slave
 from rocketha.replication.acks import NO_ACK
 from rocketha.replication.lease import Lease
 from rocketha.replication.sync_state import SyncState
+from rocketha.services.broker.service import BrokerService
 from rocketha.services.tables.broker_files import TableFile
 from rocketha.services.waiting.log_reads import LinkReader
 from rocketha.simulation.cluster_scenario import ClusterScenario
@@ -254,6 +256,16 @@ def topics_not_waited_for() -> None:
     from rocketha.services.replication.metadata_master import MasterTables
 
     patch(MasterTables, "acknowledged", lambda self, connection, command, answer, term: answer)
+
+
+@mutation(CONTROLLER, "delayed messages are measured by a clock that somebody sets (rocketmq#9455)", ("slow-link",))
+def clock_steps_forgotten() -> None:
+    patch(StoreTimes, "stores_at", lambda self, place, now_ms, wall_ms: None)
+
+
+@mutation(ALONE, "what waits goes by a clock that somebody sets (rocketmq#9455)", ("slow-link",))
+def waits_by_the_time_of_day() -> None:
+    patch(BrokerService, "_now", BrokerService.wall_ms)
 
 
 # -- running them

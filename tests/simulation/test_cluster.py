@@ -280,7 +280,7 @@ class MutationTests(SynchronousTestCase):
 
     def test_a_few_are_caught(self) -> None:
         """Within seconds, each in a process of its own."""
-        for name in ("log-not-synced", "queues-not-rebuilt", "stored-twice"):
+        for name in ("log-not-synced", "queues-not-rebuilt", "stored-twice", "clock-steps-forgotten"):
             with self.subTest(name):
                 caught, said = cluster_mutations.in_a_process(name)
                 self.assertTrue(caught, said)

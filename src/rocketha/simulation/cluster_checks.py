@@ -38,6 +38,7 @@ class ClusterChecks:
         self._oracle = scenario.oracle
         self._masters: dict[tuple[str, int], str] = {}
         self._confirmed: dict[str, tuple[Process, int]] = {}
+        self._timely: set[str] = set()  # delayed messages that were looked at when their time was over
         self._vouched: dict[str, int] = {}  # by host: the confirm offset that its checkpoint was last seen to have
 
     # -- what happens
@@ -105,6 +106,31 @@ class ClusterChecks:
             self._vouched[host.name] = service.store.upkeep.saved.confirm_offset
             if replication.role is Role.MASTER:
                 self._set(host.name, replication)
+
+    def delays(self, calm_s: float) -> None:
+        """Nothing goes wrong any more but the clocks: no delay level is more than a second behind its time."""
+        levels = {
+            self._scenario.places[host.name].group: service.delays.offsets
+            for host, service in self._serving()
+            if service.replication.role is Role.MASTER
+        }
+        for message in self._oracle.delayed.values():
+            late = (
+                message.sent_s >= calm_s and message.name not in self._timely and message.latest_s < self._findings.now
+            )
+            if not late or message.group not in levels:
+                continue
+            self._timely.add(message.name)
+            self._findings.count("delayed messages at their time")
+            if levels[message.group].get(message.level, 0) <= message.offset:
+                self._findings.violated("delay levels deliver at their time", f"{message} has not come")
+
+    @property
+    def deleted(self) -> frozenset[str]:
+        """Groups with a broker whose oldest files a full disk took."""
+        return frozenset(
+            self._scenario.places[host.name].group for host, service in self._serving() if service.store.log.begin
+        )
 
     def _set(self, name: str, replication: Replication) -> None:
         """A master's SyncStateSet against the members' own logs."""

@@ -1,7 +1,8 @@
 """Brokers as clients meet them: real :class:`BrokerService`, :class:`NameServerService` and :class:`ControllerService`
 nodes, simulated producers and consumers.
 
-Theory of operation: producers send to topics that are made while the run goes on, consumers read queues at their ends
+Theory of operation: producers send to topics that are made while the run goes on, with and without
+a delay, consumers read queues at their ends
 and whole ones from their beginning, sometimes a broker is stopped in order; faults hit all hosts.
 :class:`MessageOracle` compares what clients are told; :class:`ClusterChecks` compares the brokers' logs.  At the end
 nobody sends any more, every acknowledged message must be in the masters' queues and have reached the consumers, and
@@ -27,7 +28,7 @@ from rocketha.simulation.cluster_setup import (
 from rocketha.simulation.faults import Injector
 from rocketha.simulation.findings import Findings
 from rocketha.simulation.host import Host, Process
-from rocketha.simulation.message_clients import Consumer, Producer, TopicMaker
+from rocketha.simulation.message_clients import Consumer, DelayedProducer, Producer, TopicMaker
 from rocketha.simulation.message_oracle import MessageOracle
 from rocketha.simulation.world import World
 
@@ -36,10 +37,15 @@ QUIET_END_S = 6.0
 PROBE_S = 2.0
 """How often an operator looks at the brokers, as a readiness probe would."""
 STOP_MEAN_S = 15.0
+DELAYED_PER_S = 1.0
+"""Messages with a delay level, of each producer."""
 
 
 class ClusterScenario:
-    """See the module."""
+    """See the module.
+
+    :ivar whole_s: true time from which on nothing went wrong any more.
+    """
 
     def __init__(self, setup: ClusterSetup, world: World) -> None:
         self.setup = setup
@@ -51,6 +57,7 @@ class ClusterScenario:
         self.brokers: list[Host] = []
         self.controllers: list[Host] = []
         self._unwell: dict[str, Process] = {}
+        self.whole_s = float("inf")
         for number, name in enumerate((*setup.nodes, *setup.clients)):
             host = world.add_host(name, None, setup.rates[number], setup.errors_s[number], start=False)
             host.disk.tear_bytes = setup.tear_bytes
@@ -94,7 +101,8 @@ class ClusterScenario:
         until_s = setup.seconds - QUIET_END_S
         per_s = setup.sends_per_s / len(PRODUCERS)
         made: list[Any] = [
-            Producer(process, nameserver, setup.groups, setup.queues, per_s, setup.body_bytes_max, until_s, self.oracle)
+            kind(process, nameserver, setup.groups, setup.queues, rate, setup.body_bytes_max, until_s, self.oracle)
+            for kind, rate in ((Producer, per_s), (DelayedProducer, DELAYED_PER_S))
         ]
         if process.host.name == PRODUCERS[0]:
             every_s = (setup.heal_s - 5.0) / setup.topics / 2.0
@@ -152,6 +160,8 @@ class ClusterScenario:
     def look(self) -> None:
         """See :meth:`rocketha.simulation.run.Scenario.look`."""
         self.checks.look()
+        if self.world.now > self.whole_s:
+            self.checks.delays(self.whole_s)
 
     def recovered(self) -> str | None:
         """See :meth:`rocketha.simulation.run.Scenario.recovered`."""
@@ -163,6 +173,7 @@ class ClusterScenario:
         missing = self.checks.recovered()
         if missing is not None:
             return missing
+        self.whole_s = min(self.whole_s, self.world.now)
         if self.world.now < self.setup.seconds - QUIET_END_S / 2:
             return None
         return self._unread() or self.checks.unequal()
@@ -182,3 +193,4 @@ class ClusterScenario:
     def finish(self) -> None:
         """See :meth:`rocketha.simulation.run.Scenario.finish`."""
         self.checks.finish()
+        self.oracle.delays(self.whole_s, self.checks.deleted)

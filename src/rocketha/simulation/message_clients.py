@@ -35,6 +35,8 @@ SUSPEND_S = 3.0
 PAUSE_S = 0.3
 SUSPEND_FLAG, SUBSCRIPTION_FLAG = 0x2, 0x4
 PULL_MAX = 32
+DELAYS_S = {1: 1.0, 2: 5.0}
+"""Of the lowest delay levels."""
 SYSTEM_TOPIC = "TBW102"
 """Every master that makes topics by itself has it: its route says who the masters are."""
 
@@ -98,13 +100,15 @@ class Producer:
     :param until_s: true time; then it is silent.
     """
 
+    suffix = ""
+
     def __init__(
         self, process: Process, nameserver: str, groups: tuple[str, ...], queues: int, per_s: float, body_max: int,
         until_s: float, oracle: MessageOracle,
     ) -> None:  # fmt: skip
         self._reactor = process.reactor
-        self._chance: random.Random = process.host.random
-        self._name = f"{process.host.name}.{process.number}"
+        self._chance: random.Random = self._stream(process)
+        self._name = f"{process.host.name}.{process.number}{self.suffix}"
         self._routes = Routes(process, nameserver)
         self._groups = groups
         self._queues = queues
@@ -124,6 +128,12 @@ class Producer:
             topics = sorted({topic for made in self._oracle.topics.values() for topic in made})
             if topics:
                 yield self._send(chance.choice(topics), 1 if chance.random() < 0.9 else chance.randrange(2, 12))
+
+    def _stream(self, process: Process) -> random.Random:
+        return process.host.random
+
+    def _properties(self, name: str) -> dict[str, str]:
+        return {"UNIQ_KEY": name, "WAIT": "true", "KEYS": name}
 
     def _make(self, count: int) -> dict[str, bytes]:
         """Messages by their identities."""
@@ -181,7 +191,7 @@ class Producer:
         if len(messages) == 1:
             ((name, body),) = messages.items()
             code = RequestCode.SEND_MESSAGE_V2
-            fields["i"] = properties.build_text({"UNIQ_KEY": name, "WAIT": "true", "KEYS": name})
+            fields["i"] = properties.build_text(self._properties(name))
         else:
             code, fields["m"] = RequestCode.SEND_BATCH_MESSAGE, "true"
             parts = [
@@ -201,7 +211,7 @@ class Producer:
 
     def _answered(self, attempt: Attempt, answer: Command) -> bool:
         if answer.code == ResponseCode.SUCCESS:
-            self._oracle.acknowledged(attempt, int(answer.fields["queueOffset"]))
+            self._acknowledged(attempt, int(answer.fields["queueOffset"]))
         elif answer.code in OPEN:
             self._oracle.left_open(answer.code)
         elif answer.code == ResponseCode.SYSTEM_ERROR and (answer.remark or "").endswith(MAYBE_STORED):
@@ -211,6 +221,45 @@ class Producer:
             self._oracle.refused(attempt, answer.code)
             return False
         return True
+
+    def _acknowledged(self, attempt: Attempt, offset: int) -> None:
+        self._oracle.acknowledged(attempt, offset)
+
+
+class DelayedProducer(Producer):
+    """Sends messages with a delay level, one after the other, and tries none again.  Its chance is its own, so that it
+    changes nothing that its host draws.
+    """
+
+    suffix = "d"
+    _level, _sent_s = 1, 0.0
+
+    def _stream(self, process: Process) -> random.Random:
+        return random.Random(f"{process.name}.{process.number} delayed")
+
+    def _properties(self, name: str) -> dict[str, str]:
+        return {**super()._properties(name), "DELAY": str(self._level)}
+
+    @defer.inlineCallbacks
+    def _run(self) -> Generator[Any, Any, None]:
+        chance = self._chance
+        while True:
+            yield _pause(self._reactor, (0.2 + 1.6 * chance.random()) / self._per_s)
+            self._level, self._sent_s = chance.choice(sorted(DELAYS_S)), self._reactor.scheduler.now
+            if self._sent_s + SEND_S + 1.1 * DELAYS_S[self._level] > self._until_s:  # the end is to be quiet
+                continue
+            topics = sorted({topic for made in self._oracle.topics.values() for topic in made})
+            if not topics:
+                continue
+            topic = chance.choice(topics)
+            yield self._routes.look(topic)
+            group = self._next_group(topic, "")
+            if group is not None:
+                yield self._attempt(topic, group, self._make(1), SEND_S)
+
+    def _acknowledged(self, attempt: Attempt, offset: int) -> None:
+        """The offset is that of its delay level."""
+        self._oracle.acknowledged_delayed(attempt, self._level, offset, self._sent_s, DELAYS_S[self._level])
 
 
 class Consumer:

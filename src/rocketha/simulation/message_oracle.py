@@ -22,6 +22,10 @@ from rocketha.simulation.findings import Findings
 from rocketha.wire.record import Record
 
 SEPARATOR = b"|"
+LATE_S = 1.0
+"""A delayed message may come so much later."""
+SLOWEST = 0.95
+"""Of hosts' steady clocks: they are up to 5 % slow or fast."""
 
 
 class QueueName(NamedTuple):
@@ -59,6 +63,31 @@ class _Message:
     possible: int = 0
 
 
+class Delayed(NamedTuple):
+    """A message with a delay that was acknowledged, in seconds of true time.
+
+    :ivar offset: in its level's queue.
+    """
+
+    name: str
+    group: str
+    level: int
+    offset: int
+    sent_s: float
+    acknowledged_s: float
+    delay_s: float
+
+    @property
+    def earliest_s(self) -> float:
+        """When it may come."""
+        return self.sent_s + self.delay_s * SLOWEST
+
+    @property
+    def latest_s(self) -> float:
+        """When it must have come."""
+        return self.acknowledged_s + self.delay_s / SLOWEST + LATE_S
+
+
 @attrs.define(eq=False)
 class _Told:
     """What was told of a queue.
@@ -92,6 +121,9 @@ class MessageOracle:
         self.topics: dict[str, list[str]] = {}
         self.last_acknowledged_s: dict[str, float] = {}
         self._power_losses: Counter[str] = Counter()
+        self.delayed: dict[str, Delayed] = {}
+        self._read_s: dict[str, float] = {}
+        self._stored: set[str] = set()
 
     # -- producers
 
@@ -140,6 +172,13 @@ class MessageOracle:
                 )
         told.newest = max(told.newest, offset + len(attempt.messages) - 1)
 
+    def acknowledged_delayed(self, attempt: Attempt, level: int, offset: int, sent_s: float, delay_s: float) -> None:
+        """SEND_OK for a message that is to come to its queue later, with the offset in its level's queue."""
+        self._findings.count("messages acknowledged", len(attempt.messages))
+        for name in attempt.messages:
+            group = attempt.queue.group
+            self.delayed[name] = Delayed(name, group, level, offset, sent_s, self._findings.now, delay_s)
+
     # -- consumers
 
     def read(self, queue: QueueName, data: bytes, record: Record, who: str, power_losses: int = 0) -> None:
@@ -156,6 +195,7 @@ class MessageOracle:
             self._violated(
                 "read bytes never change (18)", f"{queue} {at} was {before[1]}, {who} reads {name} of other bytes"
             )
+        self._read_s.setdefault(name, self._findings.now)
         self._judge(queue, record, told, name, who)
 
     def beyond(self, queue: QueueName, offset: int, highest: int, who: str) -> None:
@@ -200,6 +240,7 @@ class MessageOracle:
                 return
             name = identity(record.body)
             counts[name] = counts.get(name, 0) + 1
+            self._stored.add(name)
             self._judge(queue, record, told, name, who)
             seen = told.seen.get(expected)
             if seen is not None and seen[1] != name:
@@ -215,12 +256,27 @@ class MessageOracle:
         if gone:
             self._violated("what was delivered stays (7)", f"{who}: {queue} ends at {expected}, {gone[:3]} were read")
         for name, count in counts.items():
-            if count > self._messages[name].possible:
+            if name in self.delayed and count > 1:  # what the index has lost may come again, as in Java
+                self._findings.count("delayed messages that came again")
+            elif count > self._messages[name].possible:
                 self._violated(
                     "no message is stored more often than it was sent",
                     f"{who}: {name} is {count} times in {queue}, sent {self._messages[name].possible} times",
                 )
         self._findings.count("records compared at the end", expected - first)
+
+    def delays(self, calm_s: float, deleted: frozenset[str]) -> None:
+        """At the end: whether delayed messages came, and those of the time after ``calm_s`` not before their time.
+
+        :param deleted: groups of which a full disk took the oldest files.
+        """
+        for message in self.delayed.values():
+            read_s = self._read_s.get(message.name)
+            if read_s is None and message.name not in self._stored and message.group not in deleted:
+                self._violated("delayed messages arrive (7)", str(message))
+            self._findings.count("delayed messages")
+            if read_s is not None and message.sent_s >= calm_s and read_s < message.earliest_s:
+                self._violated("delay levels deliver at their time", f"{message} came at {read_s:.2f} s")
 
     def _judge(self, queue: QueueName, record: Record, told: _Told, name: str, who: str) -> None:
         """A record against what its producer made and was told."""

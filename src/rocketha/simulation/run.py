@@ -18,6 +18,7 @@ from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogPublish
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from rocketha.simulation.clock_steps import ClockSteps
 from rocketha.simulation.faults import Injector
 from rocketha.simulation.findings import Findings, Violation
 from rocketha.simulation.scheduler import ProcessDied
@@ -109,6 +110,7 @@ def _run(build: Build, setup: Setup, trace: Trace, logs: _Logs) -> tuple[Finding
         "no exception reaches the reactor", f"{name}: {failure.getTraceback()}"
     )
     scenario.injector.schedule(setup.faults)
+    ClockSteps(world)
     _look_again(world, scenario)
     recovered_s = _play(world, scenario, setup)
     if not findings.violations:
