@@ -46,6 +46,7 @@ SEEDS: tuple[tuple[str, int, Sequence[str], str], ...] = (
     (ALONE, 34, ALL_KINDS, "after a failed sync and a restart the page cache was taken for the disk"),
     (ALONE, 8, ALL_KINDS, "a disk that stands still during a recovery held it up for minutes after it was well again"),
     (ALONE, 5001161, ALL_KINDS, "an answer with what was not synced was under way when the power went"),
+    (ALONE, 170, ALL_KINDS, "two torn queue entries seemed to have expired, and what was before them became padding"),
     (CLASSIC, 3, ALL_KINDS, "a slave whose flush failed asked for the next one for ever"),
     (CLASSIC, 14, ALL_KINDS, "a queue that began with padding seemed to begin within it once a power cut had torn it"),
     (CLASSIC, 15, ALL_KINDS, "a slave that had registered 18 ms before its master followed nobody for a whole period"),

@@ -26,6 +26,7 @@ read.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from rocketha.errors import ensure
@@ -50,6 +51,8 @@ QUEUE_BYTES_MAX = 16 << 20
 AGAIN_BYTES = 1 << 20
 """Of the log, written again at a time."""
 NOTES_MAX = 50
+EXPIRED_MIN = 8
+"""So many entries of deleted records, if a queue has them, show that nothing in it is live."""
 
 
 class Recovery:
@@ -183,14 +186,19 @@ class Recovery:
             last = queue.last()
             if last.physical_offset < limit and self._agrees(queue, queue.next_offset - 1, last):
                 return dropped
-            before = queue.unit(queue.next_offset - 2)
-            expired = before.physical_offset < last.physical_offset < self._log.begin
-            if expired or last == (0, PADDING_SIZE, 0):
+            if self._expired(queue) or last == (0, PADDING_SIZE, 0):
                 break
             dropped += queue.cut(queue.next_offset - 1)
         if queue.pad_dead(self._log.begin):
             self._queues.mark(queue)
         return dropped
+
+    def _expired(self, queue: ConsumeQueue) -> bool:
+        """Whether the queue's newest entries rise and end before the log begins.  Two torn ones may seem to, behind
+        entries that are live."""
+        first = max(queue.first_held(), queue.next_offset - EXPIRED_MIN)
+        places = [queue.unit(offset).physical_offset for offset in range(first, queue.next_offset)]
+        return places[-1] < self._log.begin and all(map(operator.lt, places, places[1:]))
 
     def _agrees(self, queue: ConsumeQueue, offset: int, unit: QueueUnit) -> bool:
         record = record_at(self._log.segments, unit.physical_offset)
