@@ -76,13 +76,13 @@ class Identity:
         return Step.NEXT_ID if self.application is None else Step.APPLY
 
 
-def check_code(address: str, now_ms: int, chance: random.Random) -> str:
+def check_code(address: str, wall_ms: int, chance: random.Random) -> str:
     """A code that no other application has.
 
     :param address: ``host:port`` told to the controllers.
-    :param now_ms: ms since 1970.
+    :param wall_ms: the time of day.
     """
-    return f"{address};{now_ms}.{chance.getrandbits(64):016x}"
+    return f"{address};{wall_ms}.{chance.getrandbits(64):016x}"
 
 
 class IdentityFiles:

@@ -483,18 +483,18 @@ class RoleLife:
 
     def _call(self, question: Question) -> Call | None:
         """What to ask; None: there is no point any more."""
-        place, standing, now_ms = self.place, self.standing, self._wall_ms()
+        place, standing, wall_ms = self.place, self.standing, self._wall_ms()
         if not self.registered:
-            return joining_call(question, place, self.identity, now_ms)
+            return joining_call(question, place, self.identity, wall_ms)
         if question is Question.INFO:
             return calls.get_replica_info(place.cluster, place.broker_name)
         if question is Question.ELECT and standing.told is None and not self._learner:
-            return calls.elect_master(place.cluster, place.broker_name, self.number, now_ms)
+            return calls.elect_master(place.cluster, place.broker_name, self.number, wall_ms)
         if question is Question.HAND_OVER and self.departure.stage is Leaving.HANDING_OVER:
             return calls.elect_master(
-                place.cluster, place.broker_name, self.departure.candidate, now_ms, designate=True
+                place.cluster, place.broker_name, self.departure.candidate, wall_ms, designate=True
             )
         if not standing.leads:
             return None
         ours = self.ours is not False
-        return master_call(question, place, self.number, standing.post.epoch, self._change, ours, now_ms)
+        return master_call(question, place, self.number, standing.post.epoch, self._change, ours, wall_ms)

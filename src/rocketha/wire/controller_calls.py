@@ -110,7 +110,7 @@ def _members(found: Mapping[str, Any]) -> tuple[int, ...]:
 
 def alter_sync_state_set(
     cluster: str, broker_name: str, master_id: int, master_epoch: int, members: Collection[int], set_epoch: int,
-    now_ms: int,
+    wall_ms: int,
 ) -> Call:  # fmt: skip
     """1001: the master reports another set; ``set_epoch`` is that of the present one, ``cluster`` a field of ours."""
     fields = {
@@ -118,32 +118,32 @@ def alter_sync_state_set(
         "brokerName": broker_name,
         "masterBrokerId": str(master_id),
         "masterEpoch": str(master_epoch),
-        "invokeTime": str(now_ms),
+        "invokeTime": str(wall_ms),
     }
     wanted = SyncSet(tuple(sorted(members)), set_epoch)
     return Call(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, fields, encode_set(wanted))
 
 
-def elect_master(cluster: str, broker_name: str, broker_id: int, now_ms: int, designate: bool = False) -> Call:
+def elect_master(cluster: str, broker_name: str, broker_id: int, wall_ms: int, designate: bool = False) -> Call:
     """1002: a broker that knows no master asks for one; ``designate``: this one is to lead."""
     fields = {
         "clusterName": cluster,
         "brokerName": broker_name,
         "brokerId": str(broker_id),
         "designateElect": "true" if designate else "false",
-        "invokeTime": str(now_ms),
+        "invokeTime": str(wall_ms),
     }
     return Call(RequestCode.CONTROLLER_ELECT_MASTER, fields)
 
 
-def register_broker(cluster: str, broker_name: str, broker_id: int, address: str, now_ms: int) -> Call:
+def register_broker(cluster: str, broker_name: str, broker_id: int, address: str, wall_ms: int) -> Call:
     """1003: an id's present address."""
     fields = {
         "clusterName": cluster,
         "brokerName": broker_name,
         "brokerId": str(broker_id),
         "brokerAddress": address,
-        "invokeTime": str(now_ms),
+        "invokeTime": str(wall_ms),
     }
     return Call(RequestCode.CONTROLLER_REGISTER_BROKER, fields)
 

@@ -11,9 +11,9 @@ def local_utc_offset_ms() -> int:
     return time.localtime().tm_gmtoff * 1000
 
 
-def month_start_ms(now_ms: int) -> int:
+def month_start_ms(wall_ms: int) -> int:
     """The start of the local month, from which ``MessageClientIDSetter`` counts."""
-    local = time.localtime(now_ms / 1000)
+    local = time.localtime(wall_ms / 1000)
     return _month_start_ms(local.tm_year, local.tm_mon)
 
 
