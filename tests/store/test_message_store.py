@@ -14,6 +14,7 @@ from rocketha.store.config import DELAY_LEVELS_MS, HOUR, MINUTE, StoreConfig
 from rocketha.store.disk import DiskSpace
 from rocketha.store.dispatch import SCHEDULE_TOPIC, index_keys, tags_code, topic_problem
 from rocketha.store.expiry import ExpiredEarly, Filling
+from rocketha.store.jobs import run_here
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import GetStatus
@@ -520,6 +521,16 @@ class UpkeepTests(unittest.TestCase):
         upkeep(store, later + HOUR)
         self.assertEqual(store.min_physical_offset, begin)
         self.assertEqual(verify(store), [])
+
+    def test_expiry_goes_on_when_the_clock_is_set(self) -> None:
+        """A year back: files are looked at again after the same interval, and go in the hour of deleteWhen."""
+        store = self.fill(memory_disk())
+        four = (NOW_MS // (24 * HOUR) + 5) * 24 * HOUR + 4 * HOUR
+        steady_ms = NOW_MS + 100 * HOUR
+        run_here(store.maintenance(steady_ms, four + 365 * 24 * HOUR + HOUR), store.finished)
+        self.assertEqual(store.min_physical_offset, 0)
+        run_here(store.maintenance(steady_ms + SMALL.expire_interval_ms, four), store.finished)
+        self.assertGreater(store.min_physical_offset, 0)
 
     def test_the_last_file_never_goes(self) -> None:
         """However old, and however full the disk."""
