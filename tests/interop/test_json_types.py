@@ -1,4 +1,4 @@
-"""Bodies are read as Java's server reads them: a table of types and values through the real fastjson and through ours."""
+"""Bodies are read as Java's server reads them: a table of types and values through fastjson and through ours."""
 
 from __future__ import annotations
 
@@ -36,4 +36,6 @@ class JsonTypeTests(InteropCase):
                 found.add(value)
                 self.assertIn(value, DIFFERENCES, f"{kind}: Java {java}, ours {ours}")
         self.assertEqual(found, set(DIFFERENCES))
-        sys.stderr.write(f"\n{len(pairs)} pairs of type and value, values that differ: {len(found)}, each with a reason\n")
+        sys.stderr.write(
+            f"\n{len(pairs)} pairs of type and value, values that differ: {len(found)}, each with a reason\n"
+        )

@@ -142,7 +142,7 @@ class Pulls:
             # a slave may be behind its master, and its offsets are no reason to send a consumer back
             found = found._replace(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=pull.offset)
         if first and pull.sys_flag & COMMIT_OFFSET:
-            self._commit(connection, command, pull)
+            self._commit(connection, command, pull, found.next_offset)
         state.offsets.note_pull(pull.group, pull.topic, pull.queue_id, found.next_offset)
         if found.code == ResponseCode.PULL_NOT_FOUND:
             state.stats.get_missed += 1
@@ -226,12 +226,15 @@ class Pulls:
             return group.which_broker_when_consume_slowly
         return MASTER_ID if self._state.is_slave else group.broker_id
 
-    def _commit(self, connection: Any, command: Command, pull: _Pull) -> None:
-        """Store what the client says it has consumed, if that is an offset: a pull is no worse for what it says beside.
-        One that has consumed nothing yet says -1."""
+    def _commit(self, connection: Any, command: Command, pull: _Pull, given: int) -> None:
+        """Store what the client says it has consumed, if it can have: a pull is no worse for what it says beside.  One
+        that has consumed nothing yet says -1.
+
+        :param given: the end of what this pull gives; a message behind it was given to nobody by this.
+        """
         text = command.fields.get("commitOffset", "")
         offset = int(text) if read.NUMBER.fullmatch(text) else read.LONG_MIN
-        if 0 <= offset <= read.LONG_MAX:
+        if 0 <= offset <= given:
             self._state.offsets.commit(pull.group, pull.topic, pull.queue_id, offset, self._state.wall_ms)
         elif offset != -1:
             connection.ignored(command, Ignored.BAD_VALUE, f"commitOffset is {text[:40]!r}")

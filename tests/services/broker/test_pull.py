@@ -99,7 +99,7 @@ class PullTests(BrokerCase):
         """A client that has consumed nothing says -1, another nothing or nonsense: each gets its messages."""
         client = self.connect()
         self.send(client)
-        for offset in ("-1", "", "x", str(2**63)):
+        for offset in ("-1", "", "x", "2", str(2**63)):
             self.assertEqual(self.pull(client, sysFlag="5", commitOffset=offset).code, 0)
             self.assertEqual(self.broker.state.offsets.query("G", "T", 0), -1)
         self.pull(client, sysFlag="5", commitOffset="1")

@@ -22,7 +22,7 @@ class ConsumerOffsetsTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.broker = Broker()
         for number in range(100):
-            self.broker.state.offsets.commit(f"G{number:02d}", "T", number % 3, number, NOW_MS)
+            self.broker.state.offsets.commit(f"G{number:02d}", "T", number % 3, number, lambda: NOW_MS)
         self.finder = MasterFinder(task.Clock(), ("10.0.0.1:9876",), "broker-a")
         connection: Any = mock.Mock(request=self.request)
         self.finder._connections = mock.Mock(connect=lambda address, timeout_s: defer.succeed(connection))

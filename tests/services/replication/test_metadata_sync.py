@@ -98,7 +98,7 @@ class OurMasterTests(FilledPairCase):
     def test_offsets_that_no_frame_holds(self) -> None:
         """They come in parts, whole; what was deleted at the master goes."""
         for number in range(500):
-            self.master.state.offsets.commit(f"Group-{number:03d}", "T", number % 4, number, 1)
+            self.master.state.offsets.commit(f"Group-{number:03d}", "T", number % 4, number, lambda: 1)
         with mock.patch.object(progress_requests, "OFFSETS_PAGE_BYTES", 2000):
             self.world.run(2)
             self.assertEqual(self.slave.state.offsets.committed, self.master.state.offsets.committed)
