@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.broker.java_map import iteration_order
-from rocketha.broker.stored_properties import StoredProperties, in_java_order
+from rocketha.broker.stored_properties import TEMPLATES_BYTES_MAX, StoredProperties, in_java_order
 from rocketha.wire.properties import parse_text
 
 # Printed by Java 17, a line each: names put into new HashMap<>(128) in this order | the map's keySet().
@@ -55,7 +56,15 @@ class StoredPropertiesTests(SynchronousTestCase):
         self.assertEqual(parse_text(block), {**own, "k": "v"})
 
     def test_hostile_name_sets_do_not_grow_the_cache(self) -> None:
-        """Every message with names of its own: the templates stay bounded."""
-        for index in range(10_000):
-            self.layout.text({f"name{index}": "v"})
-        self.assertLessEqual(len(self.layout._templates), 4096)
+        """Every message with names of its own, short or long, few or many: the memory of templates stays bounded."""
+        for length, count, messages in ((1, 1, 10_000), (1500, 1, 2_000), (10, 60, 100), (5, 40, 500), (30_000, 1, 100)):
+            with self.subTest(length=length, count=count):
+                layout = StoredProperties({"CLUSTER": "C"})
+                tracemalloc.start()
+                try:
+                    for index in range(messages):
+                        layout.text({f"{index:06}-{number:02}{'x' * length}": "v" for number in range(count)})
+                    used = tracemalloc.get_traced_memory()[0]
+                finally:
+                    tracemalloc.stop()
+                self.assertLess(used, TEMPLATES_BYTES_MAX * 3 // 2)

@@ -16,8 +16,10 @@ from typing import Any
 from rocketha.broker.java_map import iteration_order
 from rocketha.wire import properties
 
-_TEMPLATES_MAX = 4096
-_NAMES_MAX = 64
+TEMPLATES_BYTES_MAX = 4 << 20
+"""Of all templates together, about: the names come from clients, who may make up new ones without end."""
+_TEMPLATE_COST, _NAME_COST = 512, 128
+"""Bytes of memory that a template takes beside its texts, and each of its names."""
 
 
 class StoredProperties:
@@ -29,6 +31,7 @@ class StoredProperties:
     def __init__(self, own: Mapping[str, str]) -> None:
         self._own = dict(own)
         self._templates: dict[tuple[str, ...], tuple[str, Any]] = {}
+        self._templates_bytes = 0
 
     def text(self, values: dict[str, str]) -> str:
         """The block of a message that has these properties and the broker's own (which win)."""
@@ -55,10 +58,14 @@ class StoredProperties:
         elif free:
             getter = itemgetter(*free)
         result = (template if free else template.replace("%%", "%"), getter)
-        if len(names) <= _NAMES_MAX:
-            if len(self._templates) >= _TEMPLATES_MAX:
+        # each name stands in the key, in the template and, most of them, in the getter
+        size = _TEMPLATE_COST + len(names) * _NAME_COST + 8 * sum(map(len, names))
+        if size <= TEMPLATES_BYTES_MAX // 256:
+            if self._templates_bytes + size > TEMPLATES_BYTES_MAX:
                 self._templates.clear()  # hostile or strange clients; the usual ones are back at once
+                self._templates_bytes = 0
             self._templates[names] = result
+            self._templates_bytes += size
         return result
 
 
