@@ -59,7 +59,7 @@ class StoredProperties:
             getter = itemgetter(*free)
         result = (template if free else template.replace("%%", "%"), getter)
         # each name stands in the key, in the template and, most of them, in the getter
-        size = _TEMPLATE_COST + len(names) * _NAME_COST + 8 * sum(map(len, names))
+        size = _TEMPLATE_COST + len(names) * _NAME_COST + 3 * sum(map(len, names))
         if size <= TEMPLATES_BYTES_MAX // 256:
             if self._templates_bytes + size > TEMPLATES_BYTES_MAX:
                 self._templates.clear()  # hostile or strange clients; the usual ones are back at once
