@@ -155,8 +155,8 @@ class HeartbeatTests(unittest.TestCase):
         bad += [good | {"heartbeatFingerprint": "one"}]
         bad_rows: list[Any] = [{"a": 1}, [1], "G", [[]], [{"groupName": None}]]
         bad += [good | {"consumerDataSet": rows} for rows in bad_rows]
-        bad += [heartbeat("a", {str(number): [] for number in range(1025)}), heartbeat("a", {"G": [subscription("")]})]
-        bad += [heartbeat("a", {}, ("p" * 256,)), heartbeat("a", {"": []})]
+        bad += [heartbeat("a", {str(number): [] for number in range(1025)}), b"5"]
+        bad += [heartbeat("a", {}, ("p" * 256,))]
         bad += [heartbeat("a", {"G": [subscription("T")] * (SUBSCRIPTIONS_MAX + 1)}), b"[" * 100_000]
         for body in bad:
             with self.subTest(body=str(body)[:60]):
@@ -164,6 +164,16 @@ class HeartbeatTests(unittest.TestCase):
                 self.assertEqual(answer.code, 1)
                 self.assertTrue(answer.remark)
         self.assertEqual(self.broker.state.clients.consumers, {})
+
+    def test_rows_without_a_name(self) -> None:
+        """They are for nobody: left out, said, and the rest is served, as Java serves it."""
+        body = heartbeat("a", {"G": [subscription(""), subscription("T")], "": [subscription("T")]}, ("", "PG"))
+        client = Client()
+        self.assertEqual(self.broker.reply(HEART_BEAT, {}, body, client=client).code, 0)
+        clients = self.broker.state.clients
+        self.assertEqual((list(clients.consumers), list(clients.producers)), (["G"], ["PG"]))
+        self.assertIsNone(clients.subscription("G", ""))
+        self.assertEqual([each[:2] for each in client.left_out], [(HEART_BEAT, Ignored.NO_NAME)] * 3)
 
     def test_heartbeats_of_other_languages(self) -> None:
         """Go writes numbers as texts, C++ so a version, and enumerations as ordinals; neither writes every member."""

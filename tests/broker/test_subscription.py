@@ -67,7 +67,6 @@ class TagTests(unittest.TestCase):
         bad_rows: tuple[Any, ...] = (
             [],
             {},
-            {"topic": ""},
             {"topic": None},
             {"topic": "T" * 256},
             good | {"subString": "x" * (subscription.EXPRESSION_LENGTH_MAX + 1)},

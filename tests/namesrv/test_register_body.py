@@ -85,7 +85,7 @@ class JsonBodyTests(BodyTestCase):
         self.refused(json_body()[:-1], "Failed to decode")
         self.refused(b"[" * 100_000, "Failed to decode")
         self.refused(b'{"topicConfigSerializeWrapper":3}', "topicConfigSerializeWrapper: '3' where an object is wanted")
-        self.refused(b'{"filterServerList":true}', "filterServerList")
+        self.refused(b'{"filterServerList":[""]}', "a filter server")
 
     def test_values_out_of_range(self) -> None:
         """A client makes a queue object per queue that a route names: a broker may not ask for 2**31 of them."""

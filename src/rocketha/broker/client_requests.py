@@ -47,6 +47,8 @@ class ClientRequests:
     def heart_beat(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """HEART_BEAT: the connection's client is a member of these groups."""
         beat = read_body(self._read_heartbeat, command.body)
+        for what in beat.ignored:
+            connection.ignored(command, Ignored.NO_NAME, what)
         # the first version of heartbeats always says that it changed, as in Java
         changed = beat.fingerprint == 0
         for data in beat.consumers:

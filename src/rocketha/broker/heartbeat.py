@@ -55,7 +55,7 @@ class Heartbeat:
     """A client and its groups.
 
     ``fingerprint`` other than 0 is the second version of heartbeats: a hash of all subscriptions, which may then be
-    left out (``without_sub``) as long as it stays the same.
+    left out (``without_sub``) as long as it stays the same.  ``ignored`` are rows without a name, which are for nobody.
     """
 
     client_id: str
@@ -63,6 +63,7 @@ class Heartbeat:
     producer_groups: tuple[str, ...] = ()
     fingerprint: int = 0
     without_sub: bool = False
+    ignored: tuple[str, ...] = ()
 
 
 def parse_heartbeat(body: bytes) -> Heartbeat:
@@ -74,28 +75,36 @@ def parse_heartbeat(body: bytes) -> Heartbeat:
     client_id = json_members.text(value, "clientID", length_max=CLIENT_ID_LENGTH_MAX)
     if not client_id:
         raise RemoteProtocolError("clientID is empty")
-    consumers = tuple(map(_consumer, json_members.rows(value, "consumerDataSet", GROUPS_MAX)))
+    ignored: list[str] = []
+    found = [_consumer(row, ignored) for row in json_members.rows(value, "consumerDataSet", GROUPS_MAX)]
+    consumers = tuple(consumer for consumer in found if consumer.group)
+    if len(consumers) < len(found):
+        ignored.append("a consumer of no group")
     if sum(len(consumer.subscriptions) for consumer in consumers) > SUBSCRIPTIONS_MAX:
         raise RemoteProtocolError(f"a heartbeat has more than {SUBSCRIPTIONS_MAX} subscriptions")
-    producers = tuple(map(_name, json_members.rows(value, "producerDataSet", GROUPS_MAX)))
+    producers = [_name(row) for row in json_members.rows(value, "producerDataSet", GROUPS_MAX)]
+    if "" in producers:
+        ignored.append("a producer of no group")
     fingerprint = json_members.integer(value, "heartbeatFingerprint", 0)
-    return Heartbeat(client_id, consumers, producers, fingerprint, json_members.flag(value, "withoutSub"))
+    without_sub = json_members.flag(value, "withoutSub")
+    return Heartbeat(client_id, consumers, tuple(filter(None, producers)), fingerprint, without_sub, tuple(ignored))
 
 
 def _name(row: dict[str, Any]) -> str:
-    name = json_members.text(row, "groupName", length_max=NAME_LENGTH_MAX)
-    if not name:
-        raise RemoteProtocolError("groupName is empty")
-    return name
+    return json_members.text(row, "groupName", length_max=NAME_LENGTH_MAX)
 
 
-def _consumer(row: dict[str, Any]) -> ConsumerData:
-    subscriptions = json_members.rows(row, "subscriptionDataSet", SUBSCRIPTIONS_MAX)
+def _consumer(row: dict[str, Any], ignored: list[str]) -> ConsumerData:
+    group = _name(row)
+    found = map(SubscriptionData.from_json, json_members.rows(row, "subscriptionDataSet", SUBSCRIPTIONS_MAX))
+    subscriptions = list(found)
+    if not all(each.topic for each in subscriptions):
+        ignored.append(f"a subscription of group {group} to no topic")
     return ConsumerData(
-        _name(row),
+        group,
         json_members.word(row, "consumeType", CONSUME_TYPES, PASSIVELY),
         json_members.word(row, "messageModel", MESSAGE_MODELS, CLUSTERING),
         json_members.word(row, "consumeFromWhere", CONSUME_FROM, CONSUME_FROM[0]),
         json_members.flag(row, "unitMode"),
-        tuple(map(SubscriptionData.from_json, subscriptions)),
+        tuple(each for each in subscriptions if each.topic),
     )

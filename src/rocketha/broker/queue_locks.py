@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from rocketha.broker.fields import refused
-from rocketha.broker.names import CLIENT_ID_LENGTH_MAX, RETRY_TOPIC_LENGTH_MAX, check_group
+from rocketha.broker.names import CLIENT_ID_LENGTH_MAX, RETRY_TOPIC_LENGTH_MAX
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_members
 from rocketha.wire.codes import ResponseCode
@@ -59,21 +59,20 @@ def parse_lock_request(body: bytes) -> LockRequest:
     """The request of a body.
 
     :raises RemoteProtocolError: it is none.
-    :raises RequestRefused: the group's name is bad.
     """
     value = json_members.json_object(body, "a lock request")
-    group = json_members.text(value, "consumerGroup")
+    group = json_members.text(value, "consumerGroup", "", RETRY_TOPIC_LENGTH_MAX)
     client_id = json_members.text(value, "clientId", length_max=CLIENT_ID_LENGTH_MAX)
     if not client_id:
         raise RemoteProtocolError("clientId is empty")
-    return LockRequest(check_group(group), client_id, tuple(map(_queue, json_members.rows(value, "mqSet", QUEUES_MAX))))
+    return LockRequest(group, client_id, tuple(map(_queue, json_members.rows(value, "mqSet", QUEUES_MAX))))
 
 
 def _queue(row: dict[str, Any]) -> MessageQueue:
     return MessageQueue(
-        json_members.text(row, "brokerName", length_max=BROKER_NAME_LENGTH_MAX),
-        json_members.integer(row, "queueId", 0, 0),
-        json_members.text(row, "topic", length_max=RETRY_TOPIC_LENGTH_MAX),
+        json_members.text(row, "brokerName", "", BROKER_NAME_LENGTH_MAX),
+        json_members.integer(row, "queueId", 0),
+        json_members.text(row, "topic", "", RETRY_TOPIC_LENGTH_MAX),
     )
 
 

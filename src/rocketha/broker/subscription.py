@@ -16,7 +16,6 @@ import attrs
 
 from rocketha.broker.fields import refused
 from rocketha.broker.names import RETRY_TOPIC_LENGTH_MAX
-from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_members
 from rocketha.wire.java_text import string_hash
 from rocketha.wire.limits import TEXT_CHARACTERS_MAX
@@ -75,11 +74,8 @@ class SubscriptionData:
         :raises RemoteProtocolError: Java would not read it either, or there is more than the limits allow.
         """
         row = json_members.as_object(value, "a subscription")
-        topic = json_members.text(row, "topic", length_max=RETRY_TOPIC_LENGTH_MAX)
-        if not topic:
-            raise RemoteProtocolError("a subscription's topic is empty")
         return cls(
-            topic,
+            json_members.text(row, "topic", length_max=RETRY_TOPIC_LENGTH_MAX),
             json_members.text(row, "subString", ALL, EXPRESSION_LENGTH_MAX),
             tuple(json_members.texts(row, "tagsSet", TAGS_MAX)),
             frozenset(json_members.integers(row, "codeSet", TAGS_MAX)),

@@ -113,7 +113,7 @@ def _from_wrapper(wrapper: dict[str, Any], filters: tuple[str, ...]) -> Register
     table = json_members.table(wrapper, "topicConfigTable", TOPICS_MAX)
     mappings = json_members.table(wrapper, "topicQueueMappingInfoMap", TOPICS_MAX)
     return RegisterBody(
-        version=data_version.from_json(wrapper.get("dataVersion")),
+        version=data_version.from_json(json_members.table(wrapper, "dataVersion", MEMBERS_MAX)),
         topics=tuple(_topic(key, item) for key, item in table.items()),
         mappings=dict(_mapping(item) for item in mappings.values()),
         filter_servers=filters,
@@ -142,7 +142,7 @@ def _mapping(value: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 def _filter_servers(whole: Mapping[str, Any]) -> tuple[str, ...]:
-    found = json_members.texts(whole, "filterServerList", FILTER_SERVERS_MAX)
+    found = json_members.text_list(whole, "filterServerList", FILTER_SERVERS_MAX)
     return tuple(check_name(item, "a filter server") for item in found)
 
 

@@ -60,8 +60,10 @@ def _whole(value: Any, low: int, high: int, wanted: str) -> int | None:
         return _truncated(value, low, high)
     if kind is list and len(value) == 1:
         only = value[0]
-        if type(only) is float or (type(only) is int and low <= only <= high):
+        if type(only) is float:
             return _truncated(only, low, high)
+        if type(only) is int:  # Number.intValue: the low bits
+            return (only - low) % (high - low + 1) + low
         if type(only) is str:
             return _plain_digits(only, low, high, wanted)
     refuse(value, wanted)

@@ -58,7 +58,7 @@ def loads(data: bytes | bytearray | memoryview | str, tolerant_bytes_max: int = 
         if len(text) > tolerant_bytes_max:
             raise RemoteProtocolError(f"JSON: {problem}") from None
         return _Tolerant(text).document()
-    if _too_deep(value, DEPTH_MAX):
+    if too_deep(value, DEPTH_MAX):
         raise RemoteProtocolError(f"JSON nested deeper than {DEPTH_MAX}")
     return value
 
@@ -82,11 +82,12 @@ def loads_large(data: bytes) -> Any:
     return loads(data)
 
 
-def _too_deep(value: Any, left: int) -> bool:
+def too_deep(value: Any, left: int = DEPTH_MAX) -> bool:
+    """Whether a parsed value is nested deeper than this."""
     if isinstance(value, dict):
-        return left == 0 or any(_too_deep(item, left - 1) for item in value.values() if isinstance(item, dict | list))
+        return left == 0 or any(too_deep(item, left - 1) for item in value.values() if isinstance(item, dict | list))
     if isinstance(value, list):
-        return left == 0 or any(_too_deep(item, left - 1) for item in value if isinstance(item, dict | list))
+        return left == 0 or any(too_deep(item, left - 1) for item in value if isinstance(item, dict | list))
     return False
 
 

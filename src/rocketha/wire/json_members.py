@@ -21,7 +21,8 @@ from rocketha.wire.java_types import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 __all__ = [
     "INT_MAX", "INT_MIN", "LONG_MAX", "LONG_MIN", "MEMBERS_MAX", "as_object", "check_members", "flag", "header_number",
-    "integer", "integers", "json_object", "long", "longs", "rows", "table", "text", "text_table", "texts", "word",
+    "integer", "integers", "json_object", "long", "longs", "rows", "table", "text", "text_list", "text_table",
+    "texts", "word",
 ]  # fmt: skip
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
@@ -103,6 +104,11 @@ def word(found: Mapping[str, Any], name: str, names: Sequence[str], default: str
 def texts(found: Mapping[str, Any], name: str, count_max: int) -> list[str]:
     """The texts of a ``Set<String>``."""
     return _several(found, name, java_types.text_set, count_max)
+
+
+def text_list(found: Mapping[str, Any], name: str, count_max: int) -> list[str]:
+    """The texts of a ``List<String>``."""
+    return _several(found, name, java_types.text_list, count_max)
 
 
 def integers(found: Mapping[str, Any], name: str, count_max: int) -> list[int]:

@@ -23,7 +23,7 @@ import attrs
 import orjson
 
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire import codec, json_dialect
+from rocketha.wire import codec, java_types, json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.framing import FRAME_LIMIT
 from rocketha.wire.limits import HEADER_BYTES_MAX, HEADER_FIELDS_MAX
@@ -236,7 +236,7 @@ def _too_many(fields: Mapping[str, str], code: int, opaque: int, flag: int) -> H
 
 
 def _as_strings(fields: dict[str, Any]) -> dict[str, str]:
-    """fastjson's coercion: numbers and booleans become their text, null means absent; anything nested is refused."""
+    """fastjson's coercion: numbers and booleans become their text, as do lists and objects, null means absent."""
     result: dict[str, str] = {}
     for name, value in fields.items():
         if type(value) is str:
@@ -245,8 +245,10 @@ def _as_strings(fields: dict[str, Any]) -> dict[str, str]:
             result[name] = "true" if value else "false"
         elif type(value) in (int, float):
             result[name] = str(value)
-        elif value is not None:
-            raise RemoteProtocolError(f"extFields.{name[:40]} is not a string")
+        elif json_dialect.too_deep(value):
+            raise RemoteProtocolError(f"extFields.{name[:40]} is nested deeper than {json_dialect.DEPTH_MAX}")
+        elif (text := java_types.text(value)) is not None:
+            result[name] = text
     return result
 
 

@@ -92,7 +92,7 @@ class RequestTests(RefusalCase):
     def test_a_refused_heartbeat_of_a_go_client(self) -> None:
         """The line has all that one looks for: it was in neither log nor metrics, and no consumer ever joined."""
         client = self.connect()
-        body = b'{"clientID":"10.1.2.3@77","consumerDataSet":{"groupName":""},"producerDataSet":[]}'
+        body = b'{"clientID":"10.1.2.3@77","consumerDataSet":{"groupName":"G","consumeType":7},"producerDataSet":[]}'
         command = client.command(RequestCode.HEART_BEAT, {}, body)
         command.language, command.version = "GO", 317
         client.say(command)
