@@ -10,6 +10,7 @@ import attrs
 
 from rocketha.errors import Ignored
 from rocketha.namesrv.kv_config import KvConfig
+from rocketha.namesrv.own_port import OwnPort
 
 
 @attrs.frozen(slots=True)
@@ -25,6 +26,7 @@ class ProbePort:
     """Open a TCP connection to the broker's own port and report what came of it to ``Liveness.probed``."""
 
     broker: Address
+    port: OwnPort
     round: int  # hand it back: an answer to an older question is void
 
 

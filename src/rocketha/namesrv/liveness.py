@@ -3,9 +3,10 @@
 Knows no socket and no clock.  Theory of operation: a registration holds for the time the broker asked for (120 s
 otherwise); a scan removes what ran out.  **A broken connection is a suspicion, not a death** (regression B8: Java drops
 the routes at once and senders stand until the next periodic registration): the service is asked to probe the broker's
-own port.  Refused means dead, and the routes go now.  Otherwise they stay for a grace of ``broken_connection_grace``
-ms; at its end a port that answered is asked again, so a broker that only lost one connection keeps its routes until it
-registers again or its registration runs out; a port that kept silent is dead.
+own port, once, and only at the host that the connection came from (:mod:`rocketha.namesrv.own_port`).  Refused means
+dead, and the routes go now.  A port that is silent, or may not be asked, is dead after a grace of
+``broken_connection_grace`` ms.  One that answered only lost a connection: it keeps its routes for the longest time
+that a Java broker lets pass between two registrations, and then is gone if it has not registered anew.
 Java: ``RouteInfoManager.scanNotActiveBroker`` and ``onChannelDestroy``.
 """
 
@@ -16,6 +17,7 @@ from typing import Protocol
 import attrs
 
 from rocketha.namesrv.effects import Address, CloseConnection, Effect, ProbePort
+from rocketha.namesrv.own_port import own_port
 from rocketha.namesrv.route_table import RouteTable
 
 
@@ -28,9 +30,13 @@ class Options(Protocol):
     def un_register_broker_queue_capacity(self) -> int: ...
 
 
+REGISTERS_WITHIN_MS = 60_000
+"""Java's largest ``registerNameServerPeriod``."""
+
+
 @attrs.define(slots=True)
 class _Suspect:
-    """A broker whose connection broke.  ``answered``: its port accepted a connection in this round of the grace."""
+    """A broker whose connection broke.  ``answered``: its port accepted a connection."""
 
     connection: int
     deadline_ms: int
@@ -52,8 +58,8 @@ class Liveness:
         """How many brokers are in their grace."""
         return len(self._suspects)
 
-    def connection_lost(self, connection: int, now_ms: int) -> list[Effect]:
-        """A connection ended; the brokers that registered by it, and not anew by another one, are suspects."""
+    def connection_lost(self, connection: int, host: str, now_ms: int) -> list[Effect]:
+        """A connection from a host ended; brokers that registered by it, and not anew by another one, are suspects."""
         effects: list[Effect] = []
         for here in [here for here, live in self._table.live.items() if live.connection == connection]:
             grace_ms = self._options.broken_connection_grace
@@ -62,7 +68,9 @@ class Liveness:
                 continue
             self._round += 1
             self._suspects[here] = _Suspect(connection, now_ms + grace_ms, self._round)
-            effects.append(ProbePort(here, self._round))
+            port = own_port(here.address, host)
+            if port is not None:
+                effects.append(ProbePort(here, port, self._round))
         return effects
 
     def probed(self, probe: ProbePort, accepted: bool | None) -> list[Effect]:
@@ -72,10 +80,12 @@ class Liveness:
             return []
         if self._acquitted(probe.broker, suspect):
             return []
-        if accepted is False:
+        if accepted is False and probe.port.proves_death:
             del self._suspects[probe.broker]
             return self._table.remove([probe.broker], "its connection broke and its port refuses")
-        suspect.answered = bool(accepted)
+        if accepted:
+            suspect.answered = True
+            suspect.deadline_ms += REGISTERS_WITHIN_MS
         return []
 
     def tick(self, now_ms: int) -> list[Effect]:
@@ -86,14 +96,9 @@ class Liveness:
                 continue
             if now_ms < suspect.deadline_ms:
                 continue
-            if not suspect.answered:
-                del self._suspects[here]
-                effects.extend(self._table.remove([here], "its connection broke and its port is silent"))
-                continue
-            self._round += 1
-            suspect.round, suspect.answered = self._round, False
-            suspect.deadline_ms = now_ms + self._options.broken_connection_grace
-            effects.append(ProbePort(here, self._round))
+            del self._suspects[here]
+            why = "it has not registered anew" if suspect.answered else "its port is silent, or may not be asked"
+            effects.extend(self._table.remove([here], f"its connection broke and {why}"))
         return effects
 
     def scan(self, now_ms: int) -> list[Effect]:

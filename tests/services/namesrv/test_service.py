@@ -61,10 +61,10 @@ class NamedReactor(MemoryReactorClock):
 class Peer:
     """One connection to the name server."""
 
-    def __init__(self, case: NameServerCase) -> None:
+    def __init__(self, case: NameServerCase, host: str = "10.0.0.1") -> None:
         factory = case.reactor.tcpServers[-1][1]
-        self.protocol: RemotingProtocol = factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 40000))
-        self.transport = StringTransport(peerAddress=IPv4Address("TCP", "127.0.0.1", 40000))
+        self.protocol: RemotingProtocol = factory.buildProtocol(IPv4Address("TCP", host, 40000))
+        self.transport = StringTransport(peerAddress=IPv4Address("TCP", host, 40000))
         self.protocol.makeConnection(self.transport)
         self._buffer = FrameBuffer()
         self._opaque = 0
@@ -234,27 +234,54 @@ class ConnectionTests(NameServerCase):
         self.reactor.pump([0.25] * 2)
         self.assertFalse(self.knows_topic())
 
-    def test_b8_answering_port_is_asked_again(self) -> None:
-        """Routes live as long as the port answers, up to the registration's own time."""
+    def test_b8_answering_port_is_asked_once(self) -> None:
+        """Its routes live for the longest time between two registrations of a Java broker."""
         self.broker.lose()
-        for _ in range(5):
-            self.answer_probe(True)
-            self.reactor.pump([0.25] * 13)
-            self.assertTrue(self.knows_topic())
-        self.answer_probe(False)
+        self.answer_probe(True)
+        self.reactor.pump([0.25] * 4 * 60)
+        self.assertTrue(self.knows_topic())
+        self.assertEqual(self.probes(), [])
+        self.reactor.pump([0.25] * 4 * 4)
         self.assertFalse(self.knows_topic())
 
-    def test_host_names_are_probed_too(self) -> None:
-        """brokerIP1 may be a name: it is resolved."""
-        peer = Peer(self)
+    def test_nobody_makes_it_connect_to_where_he_likes(self) -> None:
+        """A stranger registers other hosts' ports and hangs up: no connection, and one to his own, once."""
+        for number in range(50):
+            peer = Peer(self, "10.6.6.6")
+            peer.ask(register_command("evil", f"192.0.2.{number + 1}:{22 + number}", cluster="E"))
+            peer.lose()
+        self.reactor.pump([0.25] * 20)
+        self.assertEqual(self.reactor.tcpClients, [])
+        peer = Peer(self, "10.6.6.6")
+        peer.ask(register_command("evil", "10.6.6.6:22", cluster="E"))
+        peer.lose()
+        self.answer_probe(True)
+        self.reactor.pump([0.25] * 4 * 130)
+        self.assertEqual(self.reactor.tcpClients, [])
+
+    def test_host_names_are_probed_where_they_came_from(self) -> None:
+        """brokerIP1 may be a name: it is not looked up; a refusal may be another host's."""
+        peer = Peer(self, "10.0.0.7")
         peer.ask(register_command("b", "broker.example:10911"))
         peer.lose()
-        self.assertEqual(self.reactor.nameResolver.asked, ["broker.example"])
-        self.assertEqual(self.reactor.tcpClients[-1][:2], ("192.0.2.7", 10911))
+        self.assertEqual(self.reactor.nameResolver.asked, [])
+        self.assertEqual(self.reactor.tcpClients[-1][:2], ("10.0.0.7", 10911))
+        self.answer_probe(False)
+        self.assertEqual(self.service.server.liveness.suspects, 1)
+
+    def test_a_broker_behind_another_address(self) -> None:
+        """It is not asked, and has the grace to register anew."""
+        peer = Peer(self, "10.0.0.99")
+        peer.ask(register_command("b", "10.0.0.7:10911"))
+        peer.lose()
+        self.assertEqual((self.reactor.tcpClients, self.service.server.liveness.suspects), ([], 1))
+        Peer(self, "10.0.0.98").ask(register_command("b", "10.0.0.7:10911"))
+        self.reactor.pump([0.25] * 20)
+        self.assertIn("b", [key.name for key in self.service.server.table.brokers])
 
     def test_ipv6(self) -> None:
         """Addresses in brackets."""
-        peer = Peer(self)
+        peer = Peer(self, "::1")
         peer.ask(register_command("b", "[::1]:10911"))
         peer.lose()
         self.assertEqual(self.reactor.tcpClients[-1][:2], ("::1", 10911))

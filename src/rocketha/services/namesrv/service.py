@@ -237,7 +237,7 @@ class NameServerService(service.MultiService):
     def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
         """A connection ended: its brokers are suspects."""
         if self._server is not None and self.running:
-            self._carry_out(self._server.liveness.connection_lost(connection.id, self._now_ms()))
+            self._carry_out(self._server.liveness.connection_lost(connection.id, connection.peer_host, self._now_ms()))
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         """Answer one request.
@@ -310,7 +310,7 @@ class NameServerService(service.MultiService):
     def _probe(self, probe: ProbePort) -> None:
         self.log.info("the connection of broker {address} broke: asking its port", address=probe.broker.address)
         timeout_s = min(PROBE_TIMEOUT_S, self.config.broken_connection_grace * 0.8 / 1000)
-        attempt = connectProtocol(client_endpoint(self._reactor, probe.broker.address, timeout_s), Protocol())
+        attempt = connectProtocol(client_endpoint(self._reactor, probe.port.address, timeout_s), Protocol())
         self._probes.add(attempt)
 
         def settled(result: Any) -> None:

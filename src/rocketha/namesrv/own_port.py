@@ -1,0 +1,47 @@
+"""Where a registered broker may be asked whether it lives.
+
+Whoever reaches the nameserver names an address; a nameserver that connected to each of them would be a stranger's
+scanner.  So it connects only to the host that the registration itself came from.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+
+class OwnPort(NamedTuple):
+    """A port to ask.
+
+    :ivar address: ``host:port``, the host being the one that the connection came from.
+    :ivar proves_death: whether a refusal is that of the registered address.
+    """
+
+    address: str
+    proves_death: bool
+
+
+def own_port(registered: str, host: str) -> OwnPort | None:
+    """The port of a broker that registered an address over a connection from a host.
+
+    None for an IP address that is not the host's: a proxy, or another network card.  Behind a name may be the host, and
+    whoever comes over loopback is on this machine, under whatever address: an answer proves life there, a refusal
+    proves nothing.
+    """
+    named, _, port = registered.rpartition(":")
+    named = named.removeprefix("[").removesuffix("]")
+    shown = f"[{host}]" if ":" in host else host
+    try:
+        source = _plain(host)
+    except ValueError:
+        return None
+    try:
+        same = _plain(named) == source
+    except ValueError:
+        return OwnPort(f"{shown}:{port}", False)
+    return OwnPort(f"{shown}:{port}", same) if same or source.is_loopback else None
+
+
+def _plain(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    return (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address
