@@ -155,8 +155,8 @@ MUTANTS = [
     Mutant(
         "elect does not raise set epoch",
         "controller/group.py",
-        "        self.in_sync = (change.winner,)\n        self.set_epoch += 1",
-        "        self.in_sync = (change.winner,)",
+        "adoptions * ADOPTED_SET_EPOCH) + 1",
+        "adoptions * ADOPTED_SET_EPOCH)",
     ),
     Mutant(
         "keyed by name only",

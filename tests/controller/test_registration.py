@@ -363,6 +363,21 @@ class AdoptTests(SynchronousTestCase):
         group = group_of(controller)
         self.assertEqual((str(group.master_epoch), str(group.set_epoch)), tuple(wanted.values()))
 
+    def test_a_second_adoption(self) -> None:
+        """The controllers lost their disks again: both epochs begin above those of the adoption before."""
+        epoch, set_epoch = 2, 0
+        for _ in range(5):
+            controller = Controller()
+            for broker_id in (1, 2):
+                self._register(controller, broker_id)
+            alive = tuple(replica._replace(epoch=epoch) for replica in knows(1, 2).alive)
+            controller.apply(ElectMaster(CLUSTER, NAME, 2, True, evidence=Evidence(alive=alive)))
+            group = group_of(controller)
+            self.assertGreater(group.master_epoch, epoch)
+            self.assertGreater(group.set_epoch, set_epoch + 1000)
+            self.assertLess(group.set_epoch, 2**31)
+            epoch, set_epoch = group.master_epoch, group.set_epoch
+
     def test_bounded(self) -> None:
         """A group has so many brokers, also of this kind."""
         self.patch(registration, "MEMBERS_MAX", 2)

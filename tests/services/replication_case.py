@@ -137,12 +137,13 @@ class ReplicationCase(SynchronousTestCase):
     # -- clients
 
     def asking(
-        self, host: Host, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"", timeout_s: float = 20.0
-    ) -> defer.Deferred[Command]:
+        self, host: Host, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"",
+        timeout_s: float = 20.0, port: int = PORT,
+    ) -> defer.Deferred[Command]:  # fmt: skip
         """A request that is under way."""
         assert self.client_host.process is not None
         client: RemotingClient = self.client_host.process.service
-        asked = client.request(f"{host.address}:{PORT}", code, dict(fields or {}), body, timeout_s)
+        asked = client.request(f"{host.address}:{port}", code, dict(fields or {}), body, timeout_s)
         self.world.scheduler.flush()  # else it would leave with the next event
         return asked
 

@@ -20,7 +20,10 @@ DECISIONS_MAX = 16
 """Decisions of the audit trail that are kept of one group."""
 
 ADOPTED_SET_EPOCH = 1 << 20
-"""Where the SyncStateSet's epoch of an adopted group begins: above whatever its brokers remember."""
+"""The SyncStateSet's epoch of an adopted group begins at a multiple of this, above whatever its brokers remember."""
+
+ADOPTED_ROUNDS_MAX = 2046
+"""The largest such multiple: set epochs are 32 bits on Java's wire, and there is to be room above."""
 
 EPOCH_MAX = 2**31 - 2**16
 """Epochs are 32 bits on Java's wire, in its brokers' files and in our log; no election goes beyond this one."""
@@ -226,7 +229,9 @@ class BrokerGroup:
         self.master = change.winner
         self.master_epoch = max(self.master_epoch, change.epoch_base) + 1
         self.in_sync = (change.winner,)
-        self.set_epoch += 1
+        # Its logs have the epochs of every adoption before, so that a second one begins above the first.
+        adoptions = min(change.epoch_base // ADOPTED_EPOCH_MARGIN, ADOPTED_ROUNDS_MAX)
+        self.set_epoch = max(self.set_epoch, adoptions * ADOPTED_SET_EPOCH) + 1
         self.never_elected = False
         self.unconfirmed = (
             Unconfirmed(change.winner, index, change.before, change.confirms) if change.unconfirmed else None

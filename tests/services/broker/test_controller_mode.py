@@ -15,7 +15,7 @@ from rocketha.store import atomic_file
 from rocketha.wire import controller_calls
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
-from tests.services.controlled_case import CLUSTER, NAME, ControlledCase
+from tests.services.controlled_case import CLUSTER, CONTROLLER_PORT, NAME, ControlledCase
 
 
 class FirstStartTests(ControlledCase):
@@ -487,3 +487,39 @@ class ForgedNoticeTests(ControlledCase):
         self.until("all are answered", lambda: len(answers) == 100)
         self.assertEqual(set(answers), {ResponseCode.SUCCESS})
         self.assertTrue(1 <= asked.count(RequestCode.CONTROLLER_GET_REPLICA_INFO) <= 8, asked)
+
+
+class EmptiedControllersTests(ControlledCase):
+    """All controllers lose their disks; the brokers keep theirs (``adoptUnknownBrokers``)."""
+
+    controller_keys = "adoptUnknownBrokers=true"
+
+    def test_twice(self) -> None:
+        """An operator elects, each time; everybody comes in sync, and nothing that was acknowledged is lost."""
+        master = self.start_group()
+        for _ in range(2):
+            self.whole()
+            self.assertEqual(self.acknowledged(master, 20), 20)
+            self.until("all have all", lambda: self.level(*self.brokers))
+            for host in self.controllers:
+                host.kill()
+            for host in self.controllers:
+                host.disk = SimulatedDisk(host.random)
+                host.disk.died = host.kill
+                host.start()
+            self.until("a leader", lambda: self.leader() is not None)
+            self.until("all are adopted", lambda: self.group() is not None and len(self.group().members) == 3)
+            self.run_for(2.0)
+            leader = self.leader()
+            assert leader is not None
+            fields = {
+                "clusterName": CLUSTER, "brokerName": NAME, "brokerId": str(self.number(master)),
+                "designateElect": "true",
+            }  # fmt: skip
+            answer = self.await_(self.asking(leader, RequestCode.CONTROLLER_ELECT_MASTER, fields, port=CONTROLLER_PORT))
+            self.assertEqual(answer.code, 0, answer.remark)
+            master = self.master()
+        self.whole()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.until("all have all", lambda: self.level(*self.brokers))
+        self.same_logs(*self.brokers)
