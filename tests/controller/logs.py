@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import attrs
+
 from rocketha.controller.events import (
     Alive,
     AlterSyncStateSet,
@@ -84,5 +86,8 @@ def _event(chance: Random, cluster: str, name: str, group: BrokerGroup | None, n
         near = chance.choice((0, 0, 0, 0, 1))
         return AlterSyncStateSet(cluster, name, master or somebody, epoch, set_epoch + near, ids, evidence)
     if kind == "clean":
-        return CleanBrokerData(cluster, name, (somebody,), chance.random() < 0.1, evidence)
+        living = chance.random() < 0.1
+        return CleanBrokerData(
+            cluster, name, (somebody,), living, attrs.evolve(evidence, alive=()) if living else evidence
+        )
     return ConfirmMaster(cluster, name, master or somebody, epoch, evidence)

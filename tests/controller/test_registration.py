@@ -278,9 +278,19 @@ class CleanTests(SynchronousTestCase):
         unclean = self.controller.apply(ElectMaster(CLUSTER, NAME, 3, evidence=knows(3, unclean=True))).answer
         self.assertEqual((unclean.fields or {})["masterBrokerId"], "3")
 
+    def test_a_living_group(self) -> None:
+        """Is not forgotten, whatever is asked; nothing changes."""
+        before = contents(self.controller.state)
+        for alive in ((1, 2, 3), (3,)):
+            for ids in ((), (3,), (1, 2, 3)):
+                answer = self._clean(*ids, living=True, alive=alive)
+                self.assertEqual(answer.code, Code.CONTROLLER_INVALID_CLEAN_BROKER_METADATA)
+                self.assertIn("stop it first", answer.remark or "")
+        self.assertEqual(contents(self.controller.state), before)
+
     def test_forgotten(self) -> None:
         """With living=true the ids are ignored; ids and epochs go on from where they were."""
-        self.assertEqual(self._clean(3, living=True, alive=(1, 2, 3)), Answer())
+        self.assertEqual(self._clean(3, living=True), Answer())
         self.assertIsNone(self.controller.state.group(CLUSTER, NAME))
         self.assertEqual(self.controller.ask(request(1004, {"brokerName": NAME})).code, 2008)
         self.assertEqual(self.controller.apply(apply_id(1)).answer.code, 2014)

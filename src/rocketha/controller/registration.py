@@ -119,20 +119,26 @@ def adopt(event: RegisterBroker) -> Joined:
 def clean(group: BrokerGroup | None, event: CleanBrokerData) -> Verdict:
     """Judge 1011.
 
+    A group is not forgotten while a member lives, also if ``living`` asks for that: what it acknowledged would be given
+    up, and whoever came next would be its first master.
+
     :param group: None also for one that is forgotten.
     """
     code = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
     name = event.broker_name
+    alive = [replica.broker_id for replica in event.evidence.alive]
     if not event.living:
         if not event.broker_ids and group is not None and group.master:
             return Verdict(answers.refusal(code, f"Broker {name} is still alive, clean up failure"))
-        alive = [replica.broker_id for replica in event.evidence.alive]
         for broker_id in event.broker_ids:
             if broker_id in alive:
                 return Verdict(answers.refusal(code, f"Broker [{name},  {broker_id}] is still alive, clean up failure"))
     if group is None:
         return Verdict(answers.refusal(code, f"Broker {name} is not existed,clean broker data failure."))
     if event.living or not event.broker_ids:
+        if alive:
+            ids = ", ".join(map(str, alive))
+            return Verdict(answers.refusal(code, f"Broker {name} is still alive (ids {ids}): stop it first"))
         return Verdict(Answer(), Forgotten())
     gone = tuple([broker_id for broker_id in event.broker_ids if broker_id in group.members])
     if len(gone) + len(group.retired) > RETIRED_MAX:
