@@ -142,7 +142,8 @@ class ControllerAdmin(SwitchingCase):
         after = self.group.state()
         assert after is not None
         self.assertEqual([n for n, _ in after.addresses], [state.master_id])
-        self.assertIn("clear broker", self.ask(*arguments, "-l"))
+        self.group.master().kill()
+        wait_until("the whole group to be cleaned", lambda: "clear broker" in self.ask(*arguments, "-l"), 60)
         wait_until("the group to be gone", lambda: self.group.state() is None, 60)
 
 

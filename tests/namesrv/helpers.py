@@ -9,6 +9,7 @@ import orjson
 
 from rocketha.errors import RequestRefused
 from rocketha.namesrv.data_version import DataVersion
+from rocketha.namesrv.effects import HolderToBeAsked
 from rocketha.namesrv.kv_config import KvConfig
 from rocketha.namesrv.register_body import RegisterBody, Topic
 from rocketha.namesrv.requests import NameServer
@@ -103,5 +104,7 @@ def ask(server: NameServer, request: Command, connection: int = 1, now_ms: int =
     """The answer as it goes on the wire: a refusal is an answer too."""
     try:
         return server.answer(request, connection, now_ms)
+    except HolderToBeAsked as claim:
+        return server.take_over(claim.request, now_ms)
     except RequestRefused as refusal:
         return Answer(refusal.code, refusal.remark)

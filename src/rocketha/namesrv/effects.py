@@ -6,6 +6,8 @@ second.
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from rocketha.errors import Ignored
@@ -28,6 +30,21 @@ class ProbePort:
     broker: Address
     port: OwnPort
     round: int  # hand it back: an answer to an older question is void
+
+
+class HolderToBeAsked(Exception):
+    """A registration takes the name and id of a broker that may live; raised instead of an answer.
+
+    :ivar holder: its address.
+    :ivar connection: by which it registered.
+    :ivar request: for ``NameServer.take_over`` if it does not serve any more.
+    """
+
+    def __init__(self, holder: Address, connection: int, request: Any) -> None:
+        super().__init__(holder)
+        self.holder = holder
+        self.connection = connection
+        self.request = request
 
 
 @attrs.frozen(slots=True)

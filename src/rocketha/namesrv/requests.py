@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.namesrv import answers, data_version, register_body
-from rocketha.namesrv.effects import ConfigChanged, Effect, RowIgnored, SaveKvConfig
+from rocketha.namesrv.effects import Address, ConfigChanged, Effect, HolderToBeAsked, RowIgnored, SaveKvConfig
 from rocketha.namesrv.kv_config import NAMESPACE_ORDER_TOPIC_CONFIG, KvConfig
 from rocketha.namesrv.liveness import Liveness
 from rocketha.namesrv.route_table import (
@@ -174,6 +174,17 @@ class NameServer:
             enable_acting_master=None if acting is None else acting.lower() == "true",
             zone=_optional_name(command, "__ZONE_NAME"),
         )
+        holder = self.table.holder(request)
+        if holder is not None:
+            address = self.table.brokers[request.key].addresses[request.broker_id]
+            raise HolderToBeAsked(Address(request.cluster, address), holder.connection, request)
+        return self.take_over(request, now_ms)
+
+    def take_over(self, request: Registration, now_ms: int) -> Answer:
+        """Take a registration in, whoever holds its name and id.
+
+        :raises RequestRefused: as :meth:`answer`.
+        """
         master_address, ha_address, effects = self.table.register(request, now_ms)
         self._effects.extend(effects)
         found = {"haServerAddr": ha_address, "masterAddr": master_address}

@@ -228,6 +228,16 @@ class RouteTable:
             effects.append(_notify_new_minimum(broker.addresses, request.ha_address))
         return Registered(*self._master_of(broker, request.broker_id), effects)
 
+    def holder(self, request: Registration) -> Live | None:
+        """Who has the name and id that another address claims, in the same epoch: the larger one wins by itself."""
+        broker = self.brokers.get(request.key)
+        held_by = broker.addresses.get(request.broker_id) if broker is not None else None
+        if held_by is None or held_by == request.address:
+            return None
+        held = self.live.get(Address(request.cluster, held_by))
+        same = held is not None and held.version.state_version == request.body.version.state_version
+        return held if same else None
+
     def _rejection(self, request: Registration, broker: Broker | None) -> BrokerRejected | None:
         held_by = broker.addresses.get(request.broker_id) if broker is not None else None
         if held_by is None or held_by == request.address:

@@ -26,10 +26,12 @@ from twisted.python import log
 from twisted.python.failure import Failure
 
 from rocketha.controller.codes import PrivateCode
+from rocketha.errors import RequestRefused
 from rocketha.namesrv.effects import (
     BrokerRejected,
     CloseConnection,
     Effect,
+    HolderToBeAsked,
     NameShared,
     NotifyMinBrokerId,
     ProbePort,
@@ -38,7 +40,9 @@ from rocketha.namesrv.effects import (
     StaleUnregister,
 )
 from rocketha.namesrv.kv_config import KvConfig
+from rocketha.namesrv.own_port import own_port
 from rocketha.namesrv.requests import NameServer
+from rocketha.namesrv.route_table import MASTER_ID, Registration
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.endpoints import client_endpoint
@@ -46,6 +50,7 @@ from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
+from rocketha.services.namesrv.holders import Holders
 from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.tables.kv_file import KvConfigFile
 from rocketha.services.waiting.blocking import BlockingWork, Worker
@@ -175,6 +180,7 @@ class NameServerService(service.MultiService):
             yield self._kv_file.idle()
             self._kv_work.stop()
             self._kv_work = None
+        self._holders.close()
         if self.factory is not None:
             self.factory.close_all()
         if self._client is not None:
@@ -201,6 +207,7 @@ class NameServerService(service.MultiService):
         )
         self._server = NameServer(self.config, _Settings(self.config), self._kv_file.load(), self._now_ms())
         self.factory = RemotingFactory(self, self._reactor, views.limits(self.config.remoting), refusals=self.refusals)
+        self._holders = Holders(self._reactor)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         for description in self._listen:
             port = strports.service(description, self.factory, self._reactor)
@@ -247,7 +254,10 @@ class NameServerService(service.MultiService):
         server = self.server
         if command.code == PrivateCode.CLIENTS:
             return self._clients.answer(connection, command)
-        answer = server.answer(command, connection.id, self._now_ms())
+        try:
+            answer = server.answer(command, connection.id, self._now_ms())
+        except HolderToBeAsked as claim:
+            return self._ask_holder(connection, command, claim)
         effects = server.take_effects()
         if len(effects) == 1 and isinstance(effects[0], SaveKvConfig):  # the only one of its request
             self._save_kv(effects[0].table, connection, command, answer)
@@ -257,6 +267,39 @@ class NameServerService(service.MultiService):
                 connection.ignored(command, effect.reason, effect.what)
             else:
                 self._carry_out((effect,))
+        return answer
+
+    def _ask_holder(self, connection: RemotingProtocol, command: Command, claim: HolderToBeAsked) -> Answer | None:
+        """Take the registration in unless the holder still serves; at once where it cannot be asked."""
+        held_by = self.factory.connections.get(claim.connection) if self.factory is not None else None
+        port = None if held_by is None else own_port(claim.holder.address, held_by.peer_host)
+        if port is None:
+            return self._take_over(claim.request)
+
+        def settle(serves: bool) -> None:
+            if self._server is None or connection.closed:
+                return
+            try:
+                if serves:
+                    raise RequestRefused(ResponseCode.SYSTEM_ERROR, self._held(claim))
+                answer = self._take_over(claim.request)
+            except RequestRefused as refusal:
+                answer = Answer(refusal.code, refusal.remark)
+            connection.answer(command, answer)
+
+        self._holders.serves(port.address, claim.request.broker_id == MASTER_ID, settle)
+        return None
+
+    def _held(self, claim: HolderToBeAsked) -> str:
+        wanted = claim.request
+        return (
+            f"register broker failed: id {wanted.broker_id} of {wanted.name} is that of {claim.holder.address}, which"
+            " answers as such"
+        )
+
+    def _take_over(self, request: Registration) -> Answer:
+        answer = self.server.take_over(request, self._now_ms())
+        self._carry_out(self.server.take_effects())
         return answer
 
     def turn_ended(self) -> None:

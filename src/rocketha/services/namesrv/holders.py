@@ -1,0 +1,79 @@
+"""Asks the live holder of a name and id whether it serves under them, before another address gets them.
+
+Decides nothing about routes.  One holder is asked once at a time and its answer holds for a second, however many claim
+its place; it is asked by 907 at its own port, at the host that its registration came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import defer
+
+from rocketha.protocols.peer_connections import PeerConnections
+from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.services.controller.probes import reading_of
+from rocketha.wire.codes import RequestCode
+from rocketha.wire.remoting import Command
+
+TIMEOUT_S = 0.5
+HOLDS_S = 1.0
+WAITING_MAX = 256
+"""Claims that wait for holders; of more the holder is taken to live."""
+
+
+class Holders:
+    """The questions of one nameserver."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._connections = PeerConnections(reactor, lambda address: None)
+        self._waiting: dict[tuple[str, bool], list[Callable[[bool], None]]] = {}
+        self._known: dict[tuple[str, bool], tuple[bool, float]] = {}  # what it said, and until when that holds
+        self.asked = 0
+
+    def serves(self, address: str, leads: bool, report: Callable[[bool], None]) -> None:
+        """Report whether a broker answers there, as a master where ``leads``; silence and refusal are a no."""
+        question = address, leads
+        said, until_s = self._known.get(question, (True, 0.0))
+        if self._reactor.seconds() < until_s or sum(map(len, self._waiting.values())) >= WAITING_MAX:
+            report(said)
+            return
+        waiting = self._waiting.setdefault(question, [])
+        waiting.append(report)
+        if len(waiting) == 1:
+            self._ask(question)
+
+    def _ask(self, question: tuple[str, bool]) -> None:
+        address, leads = question
+        self.asked += 1
+        attempt = self._connections.dial(address, TIMEOUT_S)
+        due = self._reactor.callLater(TIMEOUT_S, attempt.cancel)
+
+        def ask(connection: RemotingProtocol) -> defer.Deferred[Command]:
+            asking = connection.request(RequestCode.GET_BROKER_HA_STATUS, timeout_s=TIMEOUT_S)
+
+            def over(result: Any) -> Any:
+                connection.abort()
+                return result
+
+            return asking.addBoth(over)
+
+        def settled(result: Any) -> None:
+            if due.active():
+                due.cancel()
+            said = reading_of(result).leads if isinstance(result, Command) else None
+            serves = said is not None and (said or not leads)
+            now_s = self._reactor.seconds()
+            self._known = {each: told for each, told in self._known.items() if now_s < told[1]}
+            self._known[question] = serves, now_s + HOLDS_S
+            for report in self._waiting.pop(question, []):
+                report(serves)
+
+        attempt.addCallback(ask).addBoth(settled)
+
+    def close(self) -> None:
+        """Ask nobody any more; who waits is not told."""
+        self._waiting.clear()
+        self._connections.close()

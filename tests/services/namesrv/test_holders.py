@@ -1,0 +1,117 @@
+"""A registration that takes a live broker's name and id: the holder is asked first, on real sockets."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator
+from typing import Any
+
+from twisted.internet import defer, reactor
+from twisted.trial.unittest import TestCase
+
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.config.loading import NamesrvConfig
+from rocketha.services.namesrv.service import NameServerService
+from rocketha.store.memory_disk import MemoryDisk
+from rocketha.wire.codes import RequestCode as Code
+from rocketha.wire.remoting import Answer, Command
+from tests.namesrv.helpers import json_body, register_command
+
+STRANGER = "127.0.0.1:1"
+
+
+class _Broker:
+    """What answers at the holder's port."""
+
+    def __init__(self) -> None:
+        self.master = True
+        self.asked = 0
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """A connection is up."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """It ended."""
+
+    def turn_ended(self) -> None:
+        """Nothing is staged."""
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        assert command.code == Code.GET_BROKER_HA_STATUS
+        self.asked += 1
+        return Answer(body=b'{"master":true}' if self.master else b'{"master":false}')
+
+
+class HolderTests(TestCase):
+    """A nameserver, a master that has registered, and somebody else who says that he is it."""
+
+    def setUp(self) -> None:
+        self.service = NameServerService(
+            NamesrvConfig(kv_config_path="/kv"), MemoryDisk(random.Random(0)), ["tcp:0:interface=127.0.0.1"]
+        )
+        self.service.startService()
+        self.addCleanup(self.service.stopService)
+        (port,) = self.service._ports
+        self.namesrv = f"127.0.0.1:{port._waitingForPort.result.getHost().port}"
+        self.broker = _Broker()
+        self.port: Any = reactor.listenTCP(  # type: ignore[attr-defined]
+            0, RemotingFactory(self.broker, reactor), interface="127.0.0.1"
+        )
+        self.addCleanup(lambda: self.port.stopListening())
+        self.address = f"127.0.0.1:{self.port.getHost().port}"
+        self.client, self.other = RemotingClient(reactor), RemotingClient(reactor)
+        self.addCleanup(self.client.close)
+        self.addCleanup(self.other.close)
+
+    def register(
+        self, client: RemotingClient, address: str, epoch: int = 0, broker_id: int = 0
+    ) -> defer.Deferred[Command]:
+        wanted = register_command(address=address, broker_id=broker_id, content=json_body(state_version=epoch))
+        return client.request(self.namesrv, wanted.code, wanted.fields, wanted.body)
+
+    def route(self) -> dict[int, str]:
+        (broker,) = self.service.server.table.brokers.values()
+        return dict(broker.addresses)
+
+    @defer.inlineCallbacks
+    def test_a_living_master_keeps_its_name(self) -> Generator[Any, Any, None]:
+        """A hundred claims: all refused and counted, one question."""
+        yield self.register(self.client, self.address)
+        answers = yield defer.gatherResults([self.register(self.other, STRANGER) for _ in range(100)])
+        self.assertEqual({answer.code for answer in answers}, {1})
+        self.assertIn("answers as such", answers[0].remark)
+        self.assertEqual((self.route(), self.broker.asked), ({0: self.address}, 1))
+        self.assertEqual(self.service.refusals.requests["REGISTER_BROKER", "SYSTEM_ERROR"], 100)
+        yield self.register(self.client, self.address)
+
+    @defer.inlineCallbacks
+    def test_a_dead_one_is_replaced(self) -> Generator[Any, Any, None]:
+        """Its port refuses: at once."""
+        yield self.register(self.client, self.address)
+        yield self.port.stopListening()
+        answer = yield self.register(self.other, STRANGER)
+        self.assertEqual((answer.code, self.route()), (0, {0: STRANGER}))
+
+    @defer.inlineCallbacks
+    def test_one_that_is_master_no_more(self) -> Generator[Any, Any, None]:
+        """It says so: whoever comes is the master."""
+        yield self.register(self.client, self.address)
+        self.broker.master = False
+        answer = yield self.register(self.other, STRANGER)
+        self.assertEqual((answer.code, self.route()), (0, {0: STRANGER}))
+
+    @defer.inlineCallbacks
+    def test_a_newer_epoch_is_not_kept_waiting(self) -> Generator[Any, Any, None]:
+        """A switch under controllers: the old master may be frozen, and is not asked."""
+        yield self.register(self.client, self.address, 1)
+        answer = yield self.register(self.other, STRANGER, 2)
+        self.assertEqual((answer.code, self.route(), self.broker.asked), (0, {0: STRANGER}, 0))
+
+    @defer.inlineCallbacks
+    def test_the_id_of_a_slave(self) -> Generator[Any, Any, None]:
+        """It lives under it, master or not."""
+        yield self.register(self.client, self.address, broker_id=1)
+        self.broker.master = False
+        answer = yield self.register(self.other, STRANGER, broker_id=1)
+        self.assertEqual((answer.code, self.route()), (1, {1: self.address}))
