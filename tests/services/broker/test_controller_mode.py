@@ -523,3 +523,27 @@ class EmptiedControllersTests(ControlledCase):
         self.assertEqual(self.acknowledged(master, 20), 20)
         self.until("all have all", lambda: self.level(*self.brokers))
         self.same_logs(*self.brokers)
+
+
+class IdFloodTests(ControlledCase):
+    """A stranger applies for id after id."""
+
+    brokers_count = 1
+
+    def test_a_set_is_not_filled(self) -> None:
+        """He gets 16 at once; then he is told to come later, and a broker still joins."""
+        self.start_group()
+        leader = self.leader()
+        assert leader is not None
+        answers = []
+        for number in range(2, 42):
+            fields = {
+                "clusterName": CLUSTER, "brokerName": NAME, "appliedBrokerId": str(number),
+                "registerCheckCode": f"10.6.6.6:1;{number}",
+            }  # fmt: skip
+            asked = self.asking(leader, RequestCode.CONTROLLER_APPLY_BROKER_ID, fields, port=CONTROLLER_PORT)
+            answers.append(self.await_(asked))
+        self.assertEqual([answer.code for answer in answers], [0] * 16 + [1] * 24)
+        self.assertIn("too many ids", answers[-1].remark or "")
+        joined = self.add_broker()
+        self.until("it has an id", lambda: self.number(joined) == 18)

@@ -30,6 +30,7 @@ from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.controller import answers, heartbeats
 from rocketha.controller.codes import PrivateCode
 from rocketha.controller.group import GroupKey
+from rocketha.controller.rates import Rates
 from rocketha.controller.requests import Caller, Intent, Question, Requests
 from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import master_key
@@ -143,6 +144,7 @@ class ControllerService(service.MultiService):
         self._parts: list[service.IService] = []
         self.factory: SharedPort | None = None
         self._ticker: Ticker | None = None
+        self._ids = Rates()
         self._clusters: dict[int, str] = {}  # connection -> the cluster its broker named
         self._waiting = FairBudget(WAITING_MAX, WAITING_BYTES_MAX)
         self._led = False
@@ -368,6 +370,12 @@ class ControllerService(service.MultiService):
             return own(connection, command)
         if command.code in _NAMING and command.fields.get("clusterName"):
             self._clusters[connection.id] = command.fields["clusterName"]
+        if command.code == RequestCode.CONTROLLER_APPLY_BROKER_ID and self.leading:
+            group = command.fields.get("clusterName"), command.fields.get("brokerName")
+            if not self._ids.take((connection.peer_host, *group), self._watch.now_ms()):
+                raise RequestRefused(
+                    ResponseCode.SYSTEM_ERROR, f"{connection.peer_host} applied for too many ids of {group[1]}: later"
+                )
         doubt = self._doubt(connection, command)
         if doubt is None:
             return self._take(connection, command)

@@ -1,0 +1,27 @@
+"""How often one host may apply for broker ids."""
+
+from __future__ import annotations
+
+import unittest
+
+from rocketha.controller import rates
+from rocketha.controller.rates import AT_ONCE, EACH_MS, REMEMBERED_MAX, Rates
+
+
+class RatesTests(unittest.TestCase):
+    """Several at once, then one now and then."""
+
+    def test_one_host_fills_no_set(self) -> None:
+        """Ten a second for a minute: 16 and 5; another host is not kept out."""
+        limit = Rates()
+        taken = sum(limit.take("a", now_ms) for now_ms in range(0, 60_000, 100))
+        self.assertEqual(taken, AT_ONCE + 59_900 // EACH_MS)
+        self.assertTrue(limit.take("b", 60_000))
+        self.assertTrue(limit.take("a", 60_000 + EACH_MS))
+
+    def test_bounded(self) -> None:
+        """So many are remembered."""
+        limit = Rates()
+        for number in range(REMEMBERED_MAX + 10):
+            limit.take(number, 0)
+        self.assertEqual(len(limit._free_ms), rates.REMEMBERED_MAX)
