@@ -41,18 +41,18 @@ MUTANTS = [
     ),
     _life(
         "a notice is believed",
-        "        self._new_notices.append(notice)",
-        "        self._take(info)\n        self._new_notices.append(notice)",
+        "        self._doubt = info.master_epoch",
+        "        self._take(info)",
     ),
     _life(
         "the answer that was on its way when the notice came is waited for",
-        "self._questions.disregard(Question.INFO)",
-        "pass",
+        "        self._questions.disregard(Question.INFO)\n",
+        "",
     ),
     _life(
         "a notice is answered before the master is fenced",
-        "            self._make_way(now_ms)\n",
-        "            self._make_way(now_ms)\n            self._answer(self._notices)\n",
+        "            self._notices.append(notice)\n",
+        "            self._out.append(wanted.Noticed(notice))\n",
     ),
     _life(
         "replicas are waited for without end",
@@ -61,18 +61,13 @@ MUTANTS = [
     ),
     _life(
         "the controller's word is acted on while replicas are waited for",
+        "if self._heeds and self._doubt is None and self._retire_until is None:",
+        "if self._heeds and self._doubt is None:",
+    ),
+    _life(
+        "roles are taken while a notice is in doubt",
+        "if self._heeds and self._doubt is None and self._retire_until is None:",
         "if self._heeds and self._retire_until is None:",
-        "if self._heeds:",
-    ),
-    _life(
-        "each notice is asked about at once",
-        "max(now_ms, self._notice_asked_ms + GAP_MS)",
-        "now_ms",
-    ),
-    _life(
-        "a notice is taken for answered by an older question",
-        "            self._notices += self._new_notices\n            self._new_notices.clear()\n",
-        "",
     ),
     _life(
         "an answer of another epoch keeps the lease",

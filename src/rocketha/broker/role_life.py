@@ -15,11 +15,10 @@ and when its link breaks; where nobody is master it asks 1002, every second, unl
 know it and are asked 1004).  So an election that its winner could not take up may be taken back by our controllers, and
 one that it took up may not.  The same question, at a third of the lease, keeps the lease.
 
-*A notice* (1008) comes from whoever reaches the port, so it is a reason to ask our controllers (1004), and changes
-nothing by itself: forged ones cost a question each :data:`~rocketha.broker.role_questions.GAP_MS` and no send.  What
-keeps two masters apart is the lease, not the notice.  A master that the controllers' answer replaces takes no more
-sends, gives its replicas a moment to get what it has (their acks are still good, and whoever sent is answered), and is
-fenced, all before the notice is answered, since our controllers tell the new master after that.
+*A notice* (1008) comes from whoever reaches the port, so it is a reason to ask and not an answer.  But a master that is
+told of another one first stops: it takes no more sends, gives its replicas a moment to get what it has (their acks are
+still good, and whoever sent is answered), and is fenced, all before the notice is answered, since our controllers tell
+the new master after that.
 
 *Resigning.*  The epoch cannot be led (bytes that were sent may be missing after a crash), or the disk fails: the broker
 falls silent and hangs up.  The controllers find it gone, elect somebody, or the same broker in a new epoch when it
@@ -42,7 +41,7 @@ from rocketha.broker.controller_identity import Identity, Step, check_code
 from rocketha.broker.role import Role
 from rocketha.broker.role_departure import Departure
 from rocketha.broker.role_effects import Effect, Leaving, Question, RoleTiming, Setback
-from rocketha.broker.role_questions import GAP_MS, Place, Questions, joining_call, master_call
+from rocketha.broker.role_questions import Place, Questions, joining_call, master_call
 from rocketha.broker.role_standing import Standing
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.replication.sync_state import SetChange
@@ -55,7 +54,6 @@ from rocketha.wire.replica_list import replicas
 ID_MAX = (1 << 32) - 1
 """A replica tells its id to its master in four bytes."""
 
-_REPLACED = "another broker is the master"
 _MASTERS = (Question.ALTER, Question.CONFIRM, Question.REPLICAS)
 _JOINING = {Step.NEXT_ID: Question.NEXT_ID, Step.APPLY: Question.APPLY, Step.REGISTER: Question.REGISTER}
 _UNKNOWN = (Code.CONTROLLER_BROKER_METADATA_NOT_EXIST, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
@@ -94,10 +92,9 @@ class RoleLife:
         self._questions = Questions(self._timeout_ms)
         self._out: list[Effect] = []
         self._change: SetChange | None = None
+        self._doubt: int | None = None  # epoch of a notice
         self._retire_until: int | None = None
-        self._notices: list[int] = []  # the controllers are asked about them
-        self._new_notices: list[int] = []  # they are about to be: the question that is open is older than these
-        self._notice_asked_ms = -GAP_MS
+        self._notices: list[int] = []  # to be answered when fenced
         self._resign_until: int | None = None
         self._resign_ms = timing.resign
 
@@ -137,7 +134,7 @@ class RoleLife:
             self._resign_until = None
             self._questions.at(Question.REGISTER, now_ms)
         if self._retire_until is not None and now_ms >= self._retire_until:
-            self._fence(_REPLACED)
+            self._fence("another broker is said to be the master")
         if self.departure.waited_enough(now_ms):
             self._hand_over(now_ms)
         if self.departure.over(now_ms):
@@ -184,12 +181,18 @@ class RoleLife:
         if not heeds or info.master_epoch <= self.standing.epoch:
             self._out.append(wanted.Noticed(notice))
             return self._effects(now_ms)
-        if not self._new_notices:
-            if not self._notices:
-                self._questions.disregard(Question.INFO)  # asked before the notice, of somebody who may be gone
-            self._notice_asked_ms = max(now_ms, self._notice_asked_ms + GAP_MS)
-            self._questions.at(Question.INFO, self._notice_asked_ms)
-        self._new_notices.append(notice)
+        self._doubt = info.master_epoch
+        self._questions.disregard(Question.INFO)
+        self._questions.at(Question.INFO, now_ms)
+        if self.standing.leads and info.master_id != self.number:
+            self._notices.append(notice)
+            if self.standing.order is None:
+                self._retire_until = now_ms + self._timing.retire
+                self._out += self.standing.retire(f"broker {info.master_id} is said to be the master")
+            elif self._retire_until is None:  # it does not lead yet
+                self._fence("another broker is said to be the master")
+        else:
+            self._out.append(wanted.Noticed(notice))
         return self._effects(now_ms)
 
     def done(self, order: int, now_ms: int) -> list[Effect]:
@@ -197,7 +200,7 @@ class RoleLife:
         if order == self.standing.order:
             self.standing.order = None
             if self._retire_until is not None:
-                self._fence(_REPLACED)
+                self._fence("another broker is said to be the master")
             elif self.departure.stage is Leaving.RETIRING:
                 self._hand_over(now_ms)
             elif self.standing.post.role is not Role.FENCED:
@@ -299,28 +302,11 @@ class RoleLife:
         self._questions.by(Question.INFO, now_ms + self._timing.poll)
 
     def _informed(self, info: MasterInfo, now_ms: int) -> None:
-        led = self.standing.leads
+        if self._doubt is not None and info.master_epoch < self._doubt:
+            self._trouble(f"a notice told of epoch {self._doubt}, which the controllers do not know")
+        self._doubt = None
         self._believe(info, now_ms)
-        told = self.standing.told
-        if self._notices and led and told is not None and told.master_id != self.number:
-            self._make_way(now_ms)
-        elif self._retire_until is None:
-            self._answer(self._notices)
         self._questions.by(Question.INFO, now_ms + self._timing.poll)
-
-    def _make_way(self, now_ms: int) -> None:
-        """The controllers confirm a notice of another master."""
-        if not self.standing.leads or self._retire_until is not None:
-            return
-        if self.standing.order is None:
-            self._retire_until = now_ms + self._timing.retire
-            self._out += self.standing.retire(_REPLACED)
-        else:  # it does not lead yet
-            self._fence(_REPLACED)
-
-    def _answer(self, notices: list[int]) -> None:
-        self._out += [wanted.Noticed(each) for each in notices]
-        notices.clear()
 
     def _believe(self, info: MasterInfo, now_ms: int) -> None:
         """Who is master, or that nobody is."""
@@ -417,15 +403,15 @@ class RoleLife:
         for question in _MASTERS:
             self._questions.drop(question)
         self._retire_until = None
-        self._answer(self._notices)
-        self._answer(self._new_notices)
+        self._out += [wanted.Noticed(each) for each in self._notices]
+        self._notices.clear()
 
     def _resign(self, why: str, now_ms: int) -> None:
         self._trouble(why)
         self._fence(why)
         self._out.append(wanted.HangUp())
         self._questions.clear()
-        self.standing.told = None
+        self._doubt = self.standing.told = None
         self.registered = False
         self._resign_until = now_ms + self._resign_ms
         self._resign_ms = min(2 * self._resign_ms, self._timing.resign_max)
@@ -461,7 +447,7 @@ class RoleLife:
     def _effects(self, now_ms: int) -> list[Effect]:
         """What is to be done now: the last thing that every event does."""
         standing = self.standing
-        if self._heeds and self._retire_until is None:
+        if self._heeds and self._doubt is None and self._retire_until is None:
             self._steer(now_ms)
         if self._heeds:
             self._out += self._questions.ask(self._call, now_ms, self.registered)
@@ -501,8 +487,6 @@ class RoleLife:
         if not self.registered:
             return joining_call(question, place, self.identity, wall_ms)
         if question is Question.INFO:
-            self._notices += self._new_notices
-            self._new_notices.clear()
             return calls.get_replica_info(place.cluster, place.broker_name)
         if question is Question.ELECT and standing.told is None and not self._learner:
             return calls.elect_master(place.cluster, place.broker_name, self.number, wall_ms)

@@ -8,7 +8,6 @@ from twisted.internet import defer
 
 from rocketha.broker.controller_identity import IdentityFiles
 from rocketha.broker.role import Role
-from rocketha.services.broker.controller_client import Reply
 from rocketha.simulation.disk import SimulatedDisk
 from rocketha.simulation.host import Host
 from rocketha.store import atomic_file
@@ -454,41 +453,6 @@ class OperatorTests(ControlledCase):
         self.until("the one that was behind has all", lambda: self.level(first, behind))
 
 
-if __name__ == "__main__":
-    unittest.main()
-
-
-class ForgedNoticeTests(ControlledCase):
-    """Whoever reaches the port of a master says that there is another one."""
-
-    def test_a_hundred_in_a_second(self) -> None:
-        """Every send is acknowledged, and the controllers are asked a few times."""
-        master = self.start_group()
-        client = self.mode(master)._client
-        asked: list[int] = []
-        ask = client.ask
-
-        def counted(call: controller_calls.Call, timeout_s: float) -> defer.Deferred[Reply]:
-            asked.append(call.code)
-            return ask(call, timeout_s)
-
-        client.ask = counted  # type: ignore[method-assign]
-        answers: list[int] = []
-        for number in range(100):
-            fields = {
-                "masterBrokerId": "2", "masterAddress": "10.9.9.9:1", "masterEpoch": str(50 + number),
-                "syncStateSetEpoch": "9",
-            }  # fmt: skip
-            body = b'{"syncStateSet":[2],"syncStateSetEpoch":9}'
-            self.asking(master, RequestCode.NOTIFY_BROKER_ROLE_CHANGED, fields, body)
-            self.sending(master).addCallback(lambda answer: answers.append(answer.code))
-            self.run_for(0.01)
-            self.assertEqual(self.masters(), [master])
-        self.until("all are answered", lambda: len(answers) == 100)
-        self.assertEqual(set(answers), {ResponseCode.SUCCESS})
-        self.assertTrue(1 <= asked.count(RequestCode.CONTROLLER_GET_REPLICA_INFO) <= 8, asked)
-
-
 class EmptiedControllersTests(ControlledCase):
     """All controllers lose their disks; the brokers keep theirs (``adoptUnknownBrokers``)."""
 
@@ -547,3 +511,7 @@ class IdFloodTests(ControlledCase):
         self.assertIn("too many ids", answers[-1].remark or "")
         joined = self.add_broker()
         self.until("it has an id", lambda: self.number(joined) == 18)
+
+
+if __name__ == "__main__":
+    unittest.main()

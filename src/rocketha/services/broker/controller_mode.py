@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from rocketha.services.broker.service import BrokerService
 
 NOTICES_MAX = 64
-"""That wait for what the controllers say; beyond, the oldest is answered at once, and asked about all the same."""
+"""That wait until this broker is fenced; there is one to a connection of a controller."""
 
 AGAIN_MS = 500
 """After a turn that failed, as no turn should."""
@@ -217,15 +217,13 @@ class ControllerMode:
         self._client.beat(calls.heartbeat(beat))
 
     def _notice(self, connection: RemotingProtocol, command: Command, now_ms: int) -> Answer | None:
-        """1008: who sent it may be anybody, so the controllers are asked."""
+        """1008: who sent it may be anybody, so it is only a reason to ask."""
         try:
             info = calls.role_changed(command)
         except (RemoteProtocolError, RequestRefused) as problem:
             return Answer(ResponseCode.SYSTEM_ERROR, str(problem))
-        if self.life is None or self._left.called:
+        if self.life is None or self._left.called or len(self._notices) >= NOTICES_MAX:
             return Answer()
-        if len(self._notices) >= NOTICES_MAX:
-            self._answer_notice(next(iter(self._notices)))  # it is asked about all the same
         self._noticed += 1
         self._notices[self._noticed] = (connection, command)
         self._happened("noticed", self._noticed, info)
@@ -369,8 +367,8 @@ class ControllerMode:
     # --- others
 
     def _answer_notice(self, notice: int) -> None:
-        connection, command = self._notices.pop(notice, (None, None))
-        if connection is not None and command is not None and not connection.closed:
+        connection, command = self._notices.pop(notice)
+        if not connection.closed:
             connection.answer(command, Answer())
 
     def _tell(self, text: str) -> None:
