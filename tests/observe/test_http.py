@@ -12,8 +12,9 @@ from twisted.internet.testing import StringTransportWithDisconnection
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from twisted.web.client import Agent, readBody
 
-from rocketha.observe.http import CONNECTIONS_MAX, TIMEOUT_S, StatusFactory
+from rocketha.observe.http import CONNECTIONS_MAX, FIRST_REQUEST_S, TIMEOUT_S, StatusFactory
 from rocketha.observe.metrics import Registry
+from rocketha.observe.refusals import Refusals
 
 ADDRESS = IPv4Address("TCP", "127.0.0.1", 5)
 
@@ -28,7 +29,10 @@ class StatusTests(SynchronousTestCase):
         self.registry = Registry()
         self.registry.counter("sent_total", "Messages.").value = 3
         self.clock = Clock()
-        self.factory = StatusFactory(self.registry, lambda: self.health, lambda: self.readiness, self.clock)
+        self.refusals = Refusals("broker", self.clock.seconds)
+        self.factory = StatusFactory(
+            self.registry, lambda: self.health, lambda: self.readiness, self.clock, self.refusals
+        )
         self.factory.doStart()
         self.addCleanup(self.factory.doStop)
 
@@ -98,21 +102,42 @@ class StatusTests(SynchronousTestCase):
                 return
         self.fail("a megabyte of headers was read")
 
-    def test_silent_connections_are_closed(self) -> None:
-        """A client that says nothing, or half a request, is gone after ten seconds."""
-        protocol, transport = self.connect()
-        protocol.dataReceived(b"GET /met")
-        self.clock.advance(TIMEOUT_S - 1)
+    def test_silent_connections_keep_nobody_out(self) -> None:
+        """However many of them there are, whoever comes is served; they leave oldest first, and that is counted."""
+        silent = [self.connect() for _ in range(CONNECTIONS_MAX)]
+        self.assertEqual(self.get("/healthz")[0], 200)
+        self.assertEqual([transport.connected for _, transport in silent], [False] + [True] * (CONNECTIONS_MAX - 1))
+        self.assertEqual(self.refusals.ended, {"lost_place": 1})
+        self.assertLessEqual(len(self.factory.protocols), CONNECTIONS_MAX)
+
+    def test_the_last_request_decides(self) -> None:
+        """Who asked keeps his place longer than who came later and said nothing."""
+        scraper, transport = self.connect()
+        for _ in range(CONNECTIONS_MAX - 1):
+            self.connect()
+        scraper.dataReceived(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        for _ in range(CONNECTIONS_MAX - 1):
+            self.connect()
         self.assertTrue(transport.connected)
-        self.clock.advance(2)
+        self.connect()
         self.assertFalse(transport.connected)
 
-    def test_connections_are_bounded(self) -> None:
-        """One too many is closed at once; a place is free again when one ends."""
-        opened = [self.connect() for _ in range(CONNECTIONS_MAX)]
-        self.assertIsNone(self.factory.buildProtocol(ADDRESS))
-        opened[0][1].loseConnection()
-        self.assertIsNotNone(self.factory.buildProtocol(ADDRESS))
+    def test_a_first_request_has_less_time(self) -> None:
+        """However its bytes trickle; one that ends by itself, or asked, is not counted."""
+        _, gone = self.connect()
+        gone.loseConnection()
+        asked, served = self.connect()
+        asked.dataReceived(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        slow, transport = self.connect()
+        for _ in range(FIRST_REQUEST_S):
+            self.assertTrue(transport.connected)
+            slow.dataReceived(b"G")
+            self.clock.advance(1)
+        self.assertFalse(transport.connected)
+        self.assertTrue(served.connected)
+        self.clock.advance(TIMEOUT_S)
+        self.assertFalse(served.connected)
+        self.assertEqual(self.refusals.ended, {"no_request": 1})
 
     def test_byte_by_byte(self) -> None:
         """A client that writes a byte at a time is served."""

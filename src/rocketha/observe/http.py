@@ -3,8 +3,9 @@
 What it must not know: what makes a service healthy. It is given functions.
 
 Off unless asked for, on loopback unless told, read-only, and without secrets: it still tells a stranger topic names and
-volumes, so do not put it on a public address. Requests are bounded: no bodies (413), Twisted's 16 KiB of headers, ten
-seconds of silence, 16 connections.
+volumes, so do not put it on a public address. Requests are bounded: no bodies (413), Twisted's 16 KiB of headers, three
+seconds for the first request, ten of silence, 16 connections. One more ends the connection whose last request is the
+longest ago, so that nobody keeps a scraper out by holding them.
 
 - ``/healthz``: 200 while the process should be left alone; 503 with the reason when it should be restarted.
 - ``/readyz``: 200 while it can serve; 503 with the reason while it recovers, stops, or refuses writes.
@@ -12,17 +13,23 @@ seconds of silence, 16 connections.
 
 from __future__ import annotations
 
+import itertools
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-from twisted.internet.interfaces import IAddress
+from twisted.internet.interfaces import IAddress, IDelayedCall
+from twisted.internet.protocol import connectionDone
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
 from rocketha.observe.metrics import CONTENT_TYPE, Registry
+from rocketha.observe.refusals import Ended, Refusals, Refused
 
 CONNECTIONS_MAX = 16
+FIRST_REQUEST_S = 3
 TIMEOUT_S = 10
 
 _TEXT = b"text/plain; charset=utf-8"
@@ -49,6 +56,7 @@ class StatusRequest(Request):
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """Twisted: the request is whole."""
+        cast(StatusConnection, self.channel.transport).asked()
         if not self._refused:
             super().requestReceived(command, path, version)
 
@@ -93,17 +101,72 @@ def _checked(check: Check) -> Callable[[Request], bytes]:
     return render
 
 
+class StatusConnection(ProtocolWrapper):
+    """One connection; what :class:`~rocketha.observe.refusals.Peer` wants is told of it."""
+
+    factory: StatusFactory
+    language: str | None = None
+    version: int | None = None
+    refused: Refused | None = None
+
+    def __init__(self, factory: StatusFactory, wrapped: Any, number: int) -> None:
+        super().__init__(cast(Any, factory), wrapped)
+        self.id = number
+        self.peer = self.peer_host = ""
+        self._deadline: IDelayedCall | None = None
+
+    def connectionMade(self) -> None:
+        """Twisted: the transport is there."""
+        peer = self.getPeer()
+        self.peer_host = str(getattr(peer, "host", "unknown"))
+        self.peer = f"{self.peer_host}:{getattr(peer, 'port', 0)}"
+        why = f"no request within {FIRST_REQUEST_S} s"
+        self._deadline = self.factory.clock.callLater(FIRST_REQUEST_S, self.end, Ended.NO_REQUEST, why)
+        self.factory.opened(self)
+        super().connectionMade()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Twisted: it ended."""
+        self._wait_no_more()
+        self.factory.places.pop(self, None)
+        super().connectionLost(reason)
+
+    def asked(self) -> None:
+        """A request is whole."""
+        self._wait_no_more()
+        if self in self.factory.places:
+            self.factory.places.move_to_end(self)
+
+    def end(self, cause: Ended, why: str) -> None:
+        """End it because of what the peer did not do."""
+        self._wait_no_more()
+        self.factory.places.pop(self, None)
+        if self.factory.refusals is not None:
+            self.factory.refusals.ended_by_us(self, cause, why)
+        cast(Any, self.transport).abortConnection()
+
+    def _wait_no_more(self) -> None:
+        deadline, self._deadline = self._deadline, None
+        if deadline is not None and deadline.active():
+            deadline.cancel()
+
+
 class StatusFactory(WrappingFactory):
     """The status pages as a factory for ``strports.service``, with a bound on connections.
 
     :param metrics: shown at /metrics.
     :param healthy: asked at /healthz.
     :param ready: asked at /readyz.
+    :param refusals: told of the connections that are ended; a service that has none only ends them.
+    :ivar places: the connections, the one whose last request is the longest ago first.
     """
 
     noisy = False
 
-    def __init__(self, metrics: Registry, healthy: Check, ready: Check, clock: Any | None = None) -> None:
+    def __init__(
+        self, metrics: Registry, healthy: Check, ready: Check, clock: Any | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:  # fmt: skip
         root = _Page(_TEXT, lambda request: b"/metrics\n/healthz\n/readyz\n")
         exposition = CONTENT_TYPE.encode("ascii")
         root.putChild(b"metrics", _Page(exposition, lambda request: metrics.exposition().encode("utf-8")))
@@ -115,9 +178,18 @@ class StatusFactory(WrappingFactory):
         site.noisy = False
         site.log = lambda request: None  # type: ignore[method-assign]
         super().__init__(site)
+        self.clock: Any = site.reactor
+        self.refusals = refusals
+        self.places: OrderedDict[StatusConnection, None] = OrderedDict()
+        self._numbers = itertools.count(1)
 
     def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper:
-        """Twisted: a client connects; None closes the connection at once."""
-        if len(self.protocols) >= CONNECTIONS_MAX:
-            return None  # type: ignore[return-value]  # Factory allows it, WrappingFactory's annotation forgot
-        return super().buildProtocol(addr)
+        """Twisted: a client connects."""
+        return StatusConnection(self, self.wrappedFactory.buildProtocol(addr), next(self._numbers))
+
+    def opened(self, connection: StatusConnection) -> None:
+        """Give a place, that of another where all are taken."""
+        if len(self.places) >= CONNECTIONS_MAX:
+            why = f"{CONNECTIONS_MAX} connections are open, and on this one the last request is the longest ago"
+            next(iter(self.places)).end(Ended.LOST_PLACE, why)
+        self.places[connection] = None

@@ -59,6 +59,8 @@ def makeService(options: Options) -> service.IService:
     if options.status is not None:
         install_process_metrics(broker.metrics)
         refusals.install(broker.metrics, broker.refusals)
-        StatusService(options.status, broker.metrics, broker.healthy, broker.ready).setServiceParent(whole)
+        StatusService(
+            options.status, broker.metrics, broker.healthy, broker.ready, refusals=broker.refusals
+        ).setServiceParent(whole)
     broker.setServiceParent(whole)
     return whole

@@ -126,7 +126,7 @@ def make_group(options: Options, layout: Layout, namesrv: NameServerService) -> 
     install_process_metrics(metrics)
     namesrv_metrics.install(metrics, namesrv)
     refusals.install(metrics, namesrv.refusals)
-    status = StatusService(options.status, metrics, lambda: None, lambda: group.ready())
+    status = StatusService(options.status, metrics, lambda: None, lambda: group.ready(), refusals=namesrv.refusals)
     group = GroupService(namesrv, layout, status)
     return group
 
@@ -152,6 +152,7 @@ def makeService(options: Options) -> service.IService:
             broker.metrics,
             broker.healthy,
             lambda: broker.ready() or namesrv_metrics.ready(namesrv),
+            refusals=broker.refusals,
         )
     data, log = os.path.relpath(options["data"]), os.path.relpath(options["log-file"])
     ClusterService(namesrv, broker, data, log, status).setServiceParent(whole)

@@ -76,6 +76,8 @@ def makeService(options: Options) -> service.IService:
         install_process_metrics(metrics)
         controller_metrics.install(metrics, controller)
         refusals.install(metrics, controller.refusals)
-        StatusService(options.status, metrics, controller.healthy, controller.ready).setServiceParent(whole)
+        StatusService(
+            options.status, metrics, controller.healthy, controller.ready, refusals=controller.refusals
+        ).setServiceParent(whole)
     controller.setServiceParent(whole)
     return whole

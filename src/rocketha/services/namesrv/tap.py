@@ -92,7 +92,7 @@ def makeService(options: Options) -> service.IService:
     if options.status is not None:
         install_process_metrics(metrics)
         healthy, ready = lambda: None, lambda: next(filter(None, (check() for check in checks)), None)
-        StatusService(options.status, metrics, healthy, ready).setServiceParent(whole)
+        StatusService(options.status, metrics, healthy, ready, refusals=servers[0]).setServiceParent(whole)
     for each in inner:
         each.setServiceParent(whole)
     return whole

@@ -23,6 +23,7 @@ from rocketha.observe.events import StatusServerStarted
 from rocketha.observe.http import Check, StatusFactory
 from rocketha.observe.logging import LEVELS, emit, make_logger
 from rocketha.observe.metrics import Registry
+from rocketha.observe.refusals import Refusals
 from rocketha.protocols.endpoints import split_address
 from rocketha.services.process.secret_file import refuse_readable_key
 
@@ -75,13 +76,17 @@ class StatusService(service.MultiService):
     """Opens the status port when started.
 
     :param description: endpoint string.
+    :param refusals: told of the connections that the port ends.
     """
 
-    def __init__(self, description: str, metrics: Registry, healthy: Check, ready: Check, reactor: Any = None) -> None:
+    def __init__(
+        self, description: str, metrics: Registry, healthy: Check, ready: Check, reactor: Any = None,
+        refusals: Refusals | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.setName("status")
         self._description = description
-        self._factory = StatusFactory(metrics, healthy, ready)
+        self._factory = StatusFactory(metrics, healthy, ready, refusals=refusals)
         self._reactor = reactor
 
     def startService(self) -> None:
