@@ -18,6 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.refusals import Ended
+from rocketha.protocols import remoting
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
@@ -692,6 +693,82 @@ class UnsentTests(RemotingCase):
         loaded = load_broker(b"", environment={}, host_name="h")
         room = views.limits(loaded.config.remoting).queued_bytes
         self.assertGreaterEqual(room, 8 * (loaded.config.store.max_message_size + (64 << 10)))
+
+
+class Deaf(Transport):
+    """Of a peer that reads nothing, or nothing until it is told to; the bytes themselves are not kept."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port=port)
+        self.dataBuffer, self.offset = b"", 0
+        self._tempDataBuffer, self._tempDataLen = [b""], 0
+
+    def write(self, data: bytes) -> None:
+        before, self._tempDataLen = self._tempDataLen, self._tempDataLen + len(data)
+        if before <= 65536 < self._tempDataLen:
+            self.producer.pauseProducing()
+
+    def read_all(self) -> int:
+        """What the peer gets when it reads now."""
+        taken, self._tempDataLen = self._tempDataLen, 0
+        if taken > 65536:
+            self.producer.resumeProducing()
+        return taken
+
+
+class ManyDeafTests(RemotingCase):
+    """Two hundred connections ask for what they never read."""
+
+    ANSWER = Answer(0, None, None, b"x" * 262_144)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.service.request = lambda connection, command: self.ANSWER  # type: ignore[method-assign]
+
+    def ask(self, port: int, requests: int) -> tuple[RemotingProtocol, Deaf]:
+        protocol, transport = self.factory.buildProtocol(None), Deaf(port)
+        protocol.makeConnection(transport)
+        protocol.dataReceived(b"".join(frame(1, number) for number in range(requests)))
+        return protocol, transport
+
+    def test_they_cost_little(self) -> None:
+        """About one answer each; nobody is ended, and who reads is served to the last byte."""
+        deaf = [self.ask(port, 16) for port in range(200)]
+        self.advance(3)
+        waiting = sum(transport._tempDataLen for _, transport in deaf)
+        self.assertLess(waiting, 80 << 20)
+        self.assertEqual(waiting, self.factory.unsent)
+        self.assertFalse(any(transport.aborted for _, transport in deaf))
+        _, transport = self.ask(1000, 16)
+        read = 0
+        for _ in range(17):
+            read += transport.read_all()
+            self.clock.advance(0)
+        self.assertGreater(read, 16 * 262_144)
+
+    def test_what_is_made_later(self) -> None:
+        """Answers of held pulls and cold reads wait, too, while much is unsent, but not those of who reads."""
+        protocol, transport = self.ask(1, 1)
+        self.assertTrue(protocol.has_room(1 << 20))
+        deaf = [self.ask(port, 16) for port in range(2, 100)]
+        self.assertFalse(protocol.has_room(1 << 20))
+        transport.read_all()
+        self.assertTrue(protocol.has_room(1 << 20))
+        for each, _ in deaf:
+            each.connectionLost()
+        self.assertEqual(self.factory.unsent, 0)
+        protocol.dataReceived(frame(1))
+        self.assertTrue(protocol.has_room(1 << 20))
+
+    def test_a_little_that_waited(self) -> None:
+        """Is counted no longer than it waits: the transport tells of the end only where it was over its mark."""
+        protocol, _ = self.ask(1, 0)
+        self.service.request = lambda connection, command: Answer(0)  # type: ignore[method-assign]
+        protocol.dataReceived(frame(1))
+        self.assertGreater(self.factory.unsent, 0)
+        self.patch(remoting, "eager_write", lambda transport, data: True)
+        protocol.dataReceived(frame(1))
+        self.assertEqual(self.factory.unsent, 0)
 
 
 class EndedTests(RemotingCase):

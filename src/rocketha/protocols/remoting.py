@@ -48,6 +48,9 @@ OPAQUE_MAX = (1 << 31) - 1
 TURN_BYTES_MAX = 1024 * 1024
 """Bytes of answers to one connection in one turn, about: what one read of requests may cost in memory."""
 
+CROWDED_BYTES_MAX = 64 * 1024
+"""Likewise while a sixteenth of ``queued_bytes_all`` waits for peers that do not read."""
+
 
 class RequestService(Interface):
     """What answers requests: the nameserver's, the broker's or a client's side of a connection."""
@@ -193,9 +196,10 @@ class RemotingProtocol(Protocol):
                 self.transport.resumeProducing()
 
     def _frames(self, frames: list[bytes]) -> None:
-        service, decode, header_limit = self._service, self._headers.decode, self.factory.limits.header_bytes
+        factory, service, decode = self.factory, self._service, self._headers.decode
+        header_limit, turn_bytes_max = factory.limits.header_bytes, factory.turn_bytes_max
         for number, frame in enumerate(frames, 1):
-            if self._out_bytes > TURN_BYTES_MAX:
+            if self._out_bytes > turn_bytes_max:
                 # A read full of requests for large answers: the rest waits until these are taken.
                 self._backlog = frames[number - 1 :]
                 return
@@ -277,6 +281,8 @@ class RemotingProtocol(Protocol):
         self.factory.bytes_out += len(data)
         if not eager_write(self.transport, data):
             self._count_unsent(queued_bytes(self.transport))
+        elif self._unsent:
+            self._count_unsent(0)  # too little waited for the transport to tell of its end
 
     def _count_unsent(self, waiting: int) -> None:
         """What waits for a peer that reads slowly is bounded, for each and for all of them."""
@@ -284,6 +290,8 @@ class RemotingProtocol(Protocol):
         factory.unsent += waiting - self._unsent
         self._unsent = waiting
         limits = factory.limits
+        crowded = factory.unsent > limits.queued_bytes_all // 16
+        factory.turn_bytes_max = CROWDED_BYTES_MAX if crowded else TURN_BYTES_MAX
         if waiting > limits.queued_bytes or (waiting > 65536 and factory.unsent > limits.queued_bytes_all):
             why = f"it does not read its answers: {waiting} bytes wait, {factory.unsent} on this port"
             self.end(Ended.UNREAD_ANSWERS, why, at_once=True)
@@ -292,6 +300,12 @@ class RemotingProtocol(Protocol):
     def unsent(self) -> int:
         """Bytes written that the socket has not taken yet."""
         return self._out_bytes + queued_bytes(self.transport)
+
+    def has_room(self, unsent_max: int) -> bool:
+        """Whether one more answer may be made for it; while much waits on the whole port it may have less unsent."""
+        if self.factory.turn_bytes_max < TURN_BYTES_MAX:
+            unsent_max = min(unsent_max, CROWDED_BYTES_MAX)
+        return self.unsent <= unsent_max
 
     def answer(self, command: Command, answer: Answer) -> None:
         """The answer to a request, at once or to one that :meth:`RequestService.request` left open.
@@ -458,6 +472,7 @@ class RemotingFactory(ServerFactory):
         # Invariants: the sums over all connections of the bytes held in their unfinished frames, and of those that wait
         # to be sent as of each one's last write.
         self.unfinished = self.unsent = 0
+        self.turn_bytes_max = TURN_BYTES_MAX  # of answers to one connection in one turn; less while much is unsent
         self.admission = Admission(self.limits, self._evicted)
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self.numbers = itertools.count(1) if numbers is None else numbers

@@ -38,6 +38,9 @@ class Client:
     id = 1
     unsent = 0
 
+    def has_room(self, unsent_max: int) -> bool:
+        return self.unsent <= unsent_max
+
 
 def message(queue_id: int = 0, code: int = 0, level: int = 0) -> PutMessage:
     return PutMessage("T", queue_id, 0, 0, 0, bytes(8), 0, 0, b"", b"", code, (), level)

@@ -143,7 +143,7 @@ class ColdReads:
             row[0].tries,
             lambda now_ms: self._run(row, now_ms),
             lambda: self._rows.get(connection.id) is row and not connection.closed,
-            lambda: connection.unsent <= UNSENT_MAX,
+            lambda: bool(connection.has_room(UNSENT_MAX)),
         )
 
     def _run(self, row: deque[_Cold], now_ms: int) -> None:

@@ -150,4 +150,4 @@ class Wakeups:
 
 def _has_room(connection: Any) -> bool:
     """Whether one more answer may wait for this connection to take it."""
-    return bool(connection.unsent <= UNSENT_MAX)
+    return bool(connection.has_room(UNSENT_MAX))
