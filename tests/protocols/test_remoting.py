@@ -695,6 +695,63 @@ class UnsentTests(RemotingCase):
         self.assertGreaterEqual(room, 8 * (loaded.config.store.max_message_size + (64 << 10)))
 
 
+class IdlePlaceTests(RemotingCase):
+    """All places are taken by connections that have spoken."""
+
+    limits = Limits(connections=200)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.holding: set[int] = set()
+        self.factory = RemotingFactory(self.service, self.clock, self.limits, holding=lambda ids: self.holding)
+        self.factory.doStart()
+        self.addCleanup(self.factory.doStop)
+        self.taken = [self.speak(port) for port in range(200)]
+
+    def speak(self, port: int) -> tuple[RemotingProtocol, Transport]:
+        protocol, transport = self.connect(port=port)
+        protocol.dataReceived(frame(1))
+        return protocol, transport
+
+    def ended(self) -> list[int]:
+        return [number for number, (_, transport) in enumerate(self.taken) if transport.aborted]
+
+    def test_one_frame_each_keeps_nobody_out(self) -> None:
+        """The longest idle leave as others come; those that spoke lately, or hold something, stay."""
+        self.assertTrue(self.speak(1000)[1].aborted, "all spoke just now")
+        self.advance(1)
+        for protocol, _ in self.taken[:50]:
+            protocol.dataReceived(frame(1))
+        self.holding = {protocol.id for protocol, _ in self.taken[50:100]}
+        self.advance(remoting.IDLE_PLACE_S - 1)
+        self.assertFalse(any(self.speak(port)[1].aborted for port in range(1000, 1100)))
+        self.assertEqual(self.ended(), list(range(100, 200)))
+        self.assertTrue(self.speak(1100)[1].aborted, "nobody else was idle for long")
+        self.advance(1)
+        self.assertFalse(any(self.speak(port)[1].aborted for port in range(2000, 2050)))
+        self.assertEqual(self.ended(), [*range(50), *range(100, 200)])
+        self.assertEqual(self.factory.refusals.ended, {"no_place": 2, "lost_place": 150})
+
+    def test_what_is_under_way(self) -> None:
+        """A request of ours that waits, or a part of a frame that came, keeps the place."""
+        self.taken[0][0].request(1, timeout_s=100).addErrback(lambda _: None)
+        self.taken[1][0].dataReceived(frame(1)[:5])
+        self.advance(remoting.IDLE_PLACE_S)
+        for port in range(1000, 1198):
+            self.assertFalse(self.speak(port)[1].aborted, port)
+        self.assertTrue(self.speak(1198)[1].aborted)
+        self.assertEqual(self.ended(), list(range(2, 200)))
+
+    def test_who_spoke_meanwhile(self) -> None:
+        """Idle when it was looked up, once a second, and not when its turn comes."""
+        self.advance(remoting.IDLE_PLACE_S)
+        self.assertFalse(self.speak(1000)[1].aborted)
+        for protocol, _ in self.taken[1:]:
+            protocol.dataReceived(frame(1))
+        self.assertTrue(self.speak(1001)[1].aborted)
+        self.assertEqual(len(self.ended()), 1)
+
+
 class Deaf(Transport):
     """Of a peer that reads nothing, or nothing until it is told to; the bytes themselves are not kept."""
 

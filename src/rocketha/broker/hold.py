@@ -142,6 +142,10 @@ class HeldPulls:
         """When :meth:`due` has something next."""
         return self._deadlines[0][0] if self._deadlines else None
 
+    def waits_for(self, connection_id: int) -> bool:
+        """Whether a pull of this connection waits."""
+        return bool(self._connections.get(connection_id)) or connection_id in self._put_off
+
     def disconnected(self, connection_id: int) -> None:
         """A connection is gone: its pulls wait no more."""
         for pull in list(self._connections.get(connection_id, ())):

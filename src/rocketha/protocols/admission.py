@@ -5,9 +5,10 @@ Loopback has them all: there every client of this machine has the same address.
 Theory of operation.  Places cost whoever takes them nothing, so those who wait for one must not depend on those who
 hold one doing something.  A guest whose first valid frame has not come is a *stranger*.  When all places are taken the
 oldest stranger loses his to the newcomer: of the same address where it is that one's share that is taken, else of all.
-Only where everybody has spoken is the newcomer refused.  And while half of the places are strangers', each has but
+Where everybody has spoken, one who is idle and holds nothing leaves, the longest idle first (the port knows who that
+is), and the newcomer is refused only where there is none.  And while half of the places are strangers', each has but
 :data:`CROWDED_S` to speak.  So a flood of connections that say nothing keeps nobody out: who comes and speaks at once
-stays.  (One that speaks the protocol can: see docs/operations on networks.)
+stays.  (One that registers clients or goes on asking can: see docs/operations on networks.)
 
 Strangers who spoke are found out when their turn to leave comes, and once a second: nothing is done when a frame comes.
 
@@ -47,11 +48,15 @@ class Admission:
     """The places of one port.
 
     :param end: ends the connection of a guest who lost his place.
+    :param idlest: one who spoke and may lose his place; None where nobody may.
     """
 
-    def __init__(self, limits: Limits, end: Callable[[Guest], None]) -> None:
+    def __init__(
+        self, limits: Limits, end: Callable[[Guest], None], idlest: Callable[[], Guest | None] = lambda: None
+    ) -> None:
         self._limits = limits
         self._end = end
+        self._idlest = idlest
         self._guests: set[Guest] = set()
         self._strangers: OrderedDict[Guest, None] = OrderedDict()  # oldest first; some may have spoken
         self._hosts: dict[str, _Host] = {}
@@ -63,7 +68,7 @@ class Admission:
         if host is not None and host.guests >= limits.connections_per_address and not is_loopback(name):
             if not self._evict(host.strangers):
                 return f"{host.guests} connections of {name} are open"
-        elif len(self._guests) >= limits.connections and not self._evict(self._strangers):
+        elif len(self._guests) >= limits.connections and not (self._evict(self._strangers) or self._evict_idle()):
             return f"{limits.connections} connections are open"
         host = self._hosts.setdefault(name, _Host())  # anew: it may have lost its only guest
         host.guests += 1
@@ -105,6 +110,14 @@ class Admission:
                 self._end(oldest)
                 return True
         return False
+
+    def _evict_idle(self) -> bool:
+        guest = self._idlest()
+        if guest is None:
+            return False
+        self.leave(guest)
+        self._end(guest)
+        return True
 
     def _no_stranger(self, guest: Guest) -> None:
         self._strangers.pop(guest, None)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, cast
 from typing import Protocol as Interface
 
@@ -50,6 +50,14 @@ TURN_BYTES_MAX = 1024 * 1024
 
 CROWDED_BYTES_MAX = 64 * 1024
 """Likewise while a sixteenth of ``queued_bytes_all`` waits for peers that do not read."""
+
+
+IDLE_PLACE_S = 5
+"""After so long without a word a connection that holds nothing may lose its place; longer than any answer is waited
+for but that to a pull."""
+
+Holding = Callable[[Sequence[int]], Container[int]]
+"""Which of these connections, by id, hold something: a client, a broker, a pull that waits."""
 
 
 class RequestService(Interface):
@@ -405,6 +413,11 @@ class RemotingProtocol(Protocol):
         return self._closed
 
     @property
+    def at_rest(self) -> bool:
+        """Whether nothing is under way either way, as far as the protocol knows."""
+        return self.greeted and not (self._closed or self._pending or self._held or self._backlog or self.unsent)
+
+    @property
     def age_s(self) -> int:
         """How long it has been open."""
         return self.factory.tick - self._opened_tick
@@ -451,6 +464,8 @@ class RemotingFactory(ServerFactory):
     :param numbers: gives connections their ids; factories of one service share it, so that ids are unique there.
     :param turn: likewise shared, so that one turn's answers leave together whatever port they leave by.
     :param refusals: likewise shared; told of every answer with a code, and of every connection that is ended.
+    :param holding: asked when all places are taken by connections that have spoken; those that are idle and hold
+        nothing make room.  None: none of them does.
     """
 
     noisy = False
@@ -458,6 +473,7 @@ class RemotingFactory(ServerFactory):
     def __init__(
         self, service: RequestService, clock: IReactorTime, limits: Limits | None = None, server: bool = True,
         numbers: Iterator[int] | None = None, turn: Turn | None = None, refusals: Refusals | None = None,
+        holding: Holding | None = None,
     ) -> None:  # fmt: skip
         self.service, self.clock = service, clock
         self.limits = limits or Limits()
@@ -473,7 +489,10 @@ class RemotingFactory(ServerFactory):
         # to be sent as of each one's last write.
         self.unfinished = self.unsent = 0
         self.turn_bytes_max = TURN_BYTES_MAX  # of answers to one connection in one turn; less while much is unsent
-        self.admission = Admission(self.limits, self._evicted)
+        self.admission = Admission(self.limits, self._evicted, self._idlest)
+        self._holding = holding
+        self._idle: list[tuple[RemotingProtocol, int]] = []  # and since when; the longest idle last
+        self._idle_tick = -1  # when that was looked up: once a second at most, whatever comes
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self.numbers = itertools.count(1) if numbers is None else numbers
         self._sweeper: task.LoopingCall | None = None
@@ -513,8 +532,24 @@ class RemotingFactory(ServerFactory):
         return None
 
     def _evicted(self, guest: Guest) -> None:
-        why = "it said nothing, and no places are left"
+        said = "has long said nothing and holds nothing" if guest.greeted else "said nothing"
+        why = f"it {said}, and no places are left"
         cast(RemotingProtocol, guest).end(Ended.LOST_PLACE, why, at_once=True)
+
+    def _idlest(self) -> RemotingProtocol | None:
+        if self._holding is None:
+            return None
+        if self._idle_tick != self.tick:
+            self._idle_tick, last = self.tick, self.tick - IDLE_PLACE_S
+            idle = [each for each in self.connections.values() if each.active_tick <= last and each.at_rest]
+            holding = self._holding([each.id for each in idle])
+            self._idle = [(each, each.active_tick) for each in idle if each.id not in holding]
+            self._idle.sort(key=lambda row: (-row[1], -row[0].id))
+        while self._idle:
+            connection, since = self._idle.pop()
+            if connection.active_tick == since and connection.at_rest and connection.id in self.connections:
+                return connection
+        return None
 
     def forget(self, connection: RemotingProtocol) -> bool:
         """Count a connection out; False when it never was admitted."""

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.limits import Limits
-from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService
+from rocketha.protocols.remoting import Holding, RemotingFactory, RemotingProtocol, RequestService
 from rocketha.protocols.turn import Turn
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.spec.raft import MAGIC
@@ -140,8 +140,9 @@ class SharedPort(RemotingFactory):
         numbers: Iterator[int] | None = None,
         turn: Turn | None = None,
         refusals: Refusals | None = None,
+        holding: Holding | None = None,
     ) -> None:
-        super().__init__(service, clock, limits, numbers=numbers, turn=turn, refusals=refusals)
+        super().__init__(service, clock, limits, numbers=numbers, turn=turn, refusals=refusals, holding=holding)
         self.raft = raft
 
     def buildProtocol(self, addr: IAddress | None) -> SharedProtocol:  # type: ignore[override]

@@ -8,6 +8,8 @@ from typing import Any
 from rocketha.controller.codes import PrivateCode
 from rocketha.errors import Ignored
 from rocketha.observe.refusals import is_refusal
+from rocketha.protocols.limits import Limits
+from rocketha.protocols.remoting import IDLE_PLACE_S
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import request
@@ -69,6 +71,21 @@ class RefusalTests(NameServerCase):
                 broker.ask(request(RequestCode.GET_BROKER_CLUSTER_INFO))
         self.assertEqual(self.namesrv.refusals.ended, {"bad_frame": 1, "no_request": 1, "expired": 1})
         self.assertEqual({each["event"] for each in self.said}, {"connection.ended"})
+
+    def test_all_places_taken_by_who_spoke(self) -> None:
+        """A broker keeps its place, clients that ask now and then make room."""
+        assert self.namesrv.factory is not None
+        broker, client = Peer(self), Peer(self)
+        self.assertEqual(broker.ask(register_command()).code, 0)
+        client.ask(request(RequestCode.GET_BROKER_CLUSTER_INFO))
+        self.patch(self.namesrv.factory.admission, "_limits", Limits(connections=2))
+        for _ in range(IDLE_PLACE_S):
+            self.reactor.advance(1)
+        newcomer = Peer(self)
+        newcomer.ask(request(RequestCode.GET_BROKER_CLUSTER_INFO))
+        late = Peer(self)
+        closed = [each.protocol.closed for each in (broker, client, newcomer, late)]
+        self.assertEqual(closed, [False, True, False, True])
 
     def test_who_is_connected(self) -> None:
         """Brokers by the connections that they registered on."""

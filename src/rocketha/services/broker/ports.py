@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from twisted.application import service, strports
+from twisted.application import strports
 
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.remoting import RemotingFactory
@@ -30,7 +30,7 @@ class BrokerPorts:
         self, broker: Any, config: BrokerConfig, listen: Sequence[str], reactor: Any, turn: Turn,
         factories: list[RemotingFactory], refusals: Refusals,
     ) -> None:  # fmt: skip
-        self._broker: service.MultiService = broker
+        self._broker: Any = broker
         self._config = config
         self._listen = tuple(listen)
         self._reactor = reactor
@@ -49,7 +49,7 @@ class BrokerPorts:
             self._open(description, self._broker, "main")
         if config.fast_port_enable and not self._listen:
             below = self._endpoint(config.listen_port - fast_port.BELOW)
-            self._open(below, fast_port.FastPort(self._broker), "fast")  # type: ignore[arg-type]
+            self._open(below, fast_port.FastPort(self._broker), "fast")
         keys = config.replication
         if self._listen and not keys.enable_controller_mode and keys.broker_role == ASYNC_MASTER:
             return  # one whose main port is not where the file says, for a test or a quick look
@@ -65,7 +65,13 @@ class BrokerPorts:
         limits = views.limits(self._config.remoting)
         numbers = self._factories[0].numbers if self._factories else itertools.count(1)
         factory = RemotingFactory(
-            requests, self._reactor, limits, numbers=numbers, turn=self._turn, refusals=self._refusals
+            requests,
+            self._reactor,
+            limits,
+            numbers=numbers,
+            turn=self._turn,
+            refusals=self._refusals,
+            holding=self._broker.holding,
         )
         self._factories.append(factory)
         port = strports.service(description, factory, self._reactor)

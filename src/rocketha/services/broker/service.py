@@ -362,6 +362,11 @@ class BrokerService(service.MultiService):
                 self.replication.log.end_whole()
             self.store.close(self._now())
 
+    def holding(self, ids: Sequence[int]) -> set[int]:
+        """Connections of clients that sent a heartbeat, or for which a pull waits."""
+        clients, held = self.state.clients, self.held
+        return {each for each in ids if held.waits_for(each) or clients.client_id(each) is not None}
+
     def _purposes(self, ids: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
         return {number: self.state.clients.purpose(number) for number in ids}
 

@@ -254,7 +254,13 @@ class ControllerService(service.MultiService):
         )
         self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state)
         self.factory = SharedPort(
-            self, reactor_, raft.port, views.limits(config.remoting), turn=turn, refusals=self.refusals
+            self,
+            reactor_,
+            raft.port,
+            views.limits(config.remoting),
+            turn=turn,
+            refusals=self.refusals,
+            holding=lambda ids: self._clusters,
         )
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         self._parts = [raft, *(strports.service(each, self.factory, reactor_) for each in self._listen)]

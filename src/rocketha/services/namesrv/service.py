@@ -206,7 +206,9 @@ class NameServerService(service.MultiService):
             self._disk, self.config.kv_config_path, self._work, self._kv_saved, self._kv_not_saved
         )
         self._server = NameServer(self.config, _Settings(self.config), self._kv_file.load(), self._now_ms())
-        self.factory = RemotingFactory(self, self._reactor, views.limits(self.config.remoting), refusals=self.refusals)
+        self.factory = RemotingFactory(
+            self, self._reactor, views.limits(self.config.remoting), refusals=self.refusals, holding=self._purposes
+        )
         self._holders = Holders(self._reactor)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         for description in self._listen:
