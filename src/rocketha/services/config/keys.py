@@ -195,8 +195,9 @@ class RemotingConfig(Section):
     )
     connections_max: int = number(
         1024,
-        "Most connections at a time; of a controller 10000. A newcomer beyond that takes the place of the oldest on "
-        "which nothing was said yet, else of the longest idle that holds nothing.",
+        "Most connections at a time; without it, three quarters of the open files that the system allows. A newcomer "
+        "beyond that takes the place of the oldest on which nothing was said yet, else of the longest idle that "
+        "holds nothing.",
         low=1,
         high=1_000_000,
         ours=True,

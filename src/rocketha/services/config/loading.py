@@ -34,6 +34,7 @@ from rocketha.services.config.roles import complete_replication
 from rocketha.services.config.rules import fit_broker
 from rocketha.services.config.settings import Key, Section, Value, clip, show
 from rocketha.services.config.unsupported import IGNORED, REFUSED
+from rocketha.services.process.open_files import connections_allowed
 from rocketha.services.process.secret_file import refuse_readable
 
 __all__ = [
@@ -48,9 +49,6 @@ Config = BrokerConfig | NamesrvConfig | ControllerConfig
 CONTROLLER_ONLY = frozenset(ControllerConfig.declared()) - frozenset(NamesrvConfig.declared())
 """Keys that in a file for both are the controller's alone."""
 
-CONTROLLER_CONNECTIONS_MAX = 10_000
-"""Every broker of every cluster is connected to every controller."""
-
 _S = TypeVar("_S", BrokerConfig, NamesrvConfig, ControllerConfig)
 
 
@@ -60,6 +58,13 @@ class Loaded(Generic[_S]):
 
     config: _S
     warnings: tuple[str, ...]
+
+
+def _remoting(texts: Mapping[str, tuple[str, str]]) -> RemotingConfig:
+    remoting = RemotingConfig.from_texts(texts)
+    if "connectionsMax" not in texts:
+        remoting.connections_max = connections_allowed()
+    return remoting
 
 
 def load_broker(
@@ -90,7 +95,7 @@ def load_broker(
     )
     config = BrokerConfig.from_texts(texts)
     config.store = StoreSettings.from_texts(texts)
-    config.remoting = RemotingConfig.from_texts(texts)
+    config.remoting = _remoting(texts)
     config.replication = ReplicationConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
     _complete_broker(config, environment, host_name, warnings)
@@ -112,7 +117,7 @@ def load_namesrv(
     texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, ControllerConfig))
     config = NamesrvConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
-    config.remoting = RemotingConfig.from_texts(texts)
+    config.remoting = _remoting(texts)
     if config.enable_controller_in_namesrv:
         warnings = [each for each in warnings if not _is_about(each, name, CONTROLLER_ONLY)]
     home = os.path.join(environment.get("HOME") or os.path.expanduser("~"), "namesrv")
@@ -142,9 +147,7 @@ def load_controller(
         texts.pop("listenPort", None)
     config = ControllerConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
-    config.remoting = RemotingConfig.from_texts(texts)
-    if "connectionsMax" not in texts:
-        config.remoting.connections_max = CONTROLLER_CONNECTIONS_MAX
+    config.remoting = _remoting(texts)
     home = environment.get("HOME") or os.path.expanduser("~")
     config.controller_store_path = os.path.abspath(
         config.controller_store_path or os.path.join(home, "DLedgerController")

@@ -13,6 +13,7 @@ from rocketha.observe.logging import set_level
 from rocketha.services.process.frozen_heap import FrozenHeap
 from rocketha.services.process.lean_rounds import LeanRounds
 from rocketha.services.process.log_file import LogFileService
+from rocketha.services.process.open_files import raise_limit
 from rocketha.services.process.steady import SteadyClock
 
 
@@ -22,6 +23,7 @@ def server_process(options: Any) -> service.MultiService:
     :param options: the command's, for the level of the log, and its file.
     """
     set_level(options["log-level"])
+    raise_limit()
     whole = service.MultiService()
     if options["log-file"] is not None:
         LogFileService(options["log-file"]).setServiceParent(whole)
