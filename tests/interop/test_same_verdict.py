@@ -60,7 +60,8 @@ class SameVerdictTests(InteropCase):
                 return same_verdict.verdicts(broker, first) == [same_verdict.SERVED] * len(first)
 
             wait_until(f"{broker.name} serves what is not changed", ready, 30)
-        seed = random.SystemRandom().randrange(1 << 32)
+        # The sample finds what comes back, the full run what is new.
+        seed = random.SystemRandom().randrange(1 << 32) if FULL else 1
         chance = random.Random(seed)
         with self.subTest(seed=seed):
             cases = list(same_verdict.broker_cases(REQUESTS, chance, "b"))
