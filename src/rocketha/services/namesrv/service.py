@@ -310,8 +310,9 @@ class NameServerService(service.MultiService):
     def _purposes(self, ids: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
         """The brokers that registered by them."""
         found: dict[int, dict[str, list[str]]] = {}
+        wanted = frozenset(ids)
         for broker, live in self.server.table.live.items():
-            if live.connection in ids:
+            if live.connection in wanted:
                 row = found.setdefault(live.connection, {"brokers": []})
                 row["brokers"].append(f"{live.key.cluster}/{live.key.name} {broker.address}")
         return found
