@@ -41,18 +41,18 @@ MUTANTS = [
     ),
     _life(
         "a notice is believed",
-        "        self._doubt = info.master_epoch",
-        "        self._take(info)",
+        "        self._new_notices.append((notice, info.master_epoch))",
+        "        self._take(info)\n        self._new_notices.append((notice, info.master_epoch))",
     ),
     _life(
         "the answer that was on its way when the notice came is waited for",
-        "        self._questions.disregard(Question.INFO)\n",
-        "",
+        "self._questions.disregard(Question.INFO)",
+        "pass",
     ),
     _life(
         "a notice is answered before the master is fenced",
-        "            self._notices.append(notice)\n",
-        "            self._out.append(wanted.Noticed(notice))\n",
+        "            self._make_way(now_ms)\n",
+        "            self._make_way(now_ms)\n            self._answer(self._notices)\n",
     ),
     _life(
         "replicas are waited for without end",
@@ -61,18 +61,28 @@ MUTANTS = [
     ),
     _life(
         "the controller's word is acted on while replicas are waited for",
-        "if self._heeds and self._doubt is None and self._retire_until is None:",
-        "if self._heeds and self._doubt is None:",
-    ),
-    _life(
-        "roles are taken while a notice is in doubt",
-        "if self._heeds and self._doubt is None and self._retire_until is None:",
         "if self._heeds and self._retire_until is None:",
+        "if self._heeds:",
     ),
     _life(
-        "an answer of another epoch keeps the lease",
-        "if info.master_id == self.number and self.standing.leads_in(info.master_epoch):",
-        "if info.master_id == self.number:",
+        "each notice is asked about at once",
+        "max(now_ms, self._notice_asked_ms + NOTICE_GAP_MS)",
+        "now_ms",
+    ),
+    _life(
+        "a notice is taken for answered by an older question",
+        "            self._notices += self._new_notices\n            self._new_notices.clear()\n",
+        "",
+    ),
+    _life("a notice suspends nothing", "            self._out.append(wanted.Suspend())\n", ""),
+    _life("one that proves wrong suspends for ever", "            self._out.append(wanted.Resume())\n", ""),
+    _life("a newer notice is forgotten", "[wanted.Resume(), wanted.Suspend()]", "[wanted.Resume()]"),
+    _life("what waits waits for the last of them", "elif now_ms - asked_ms <= FRESH_MS:", "elif False:"),
+    _life("an old answer lets a request through", "elif now_ms - asked_ms <= FRESH_MS:", "else:"),
+    _life(
+        "an answer of another epoch keeps the lease, and resumes a master",
+        "return info.master_id == self.number and self.standing.leads_in(info.master_epoch)",
+        "return info.master_id == self.number",
     ),
     _life(
         "the lease counts from when the answer was read",

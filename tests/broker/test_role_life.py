@@ -208,69 +208,123 @@ class RoleTests(unittest.TestCase):
     def test_a_replica_is_elected(self) -> None:
         """Told by a notice, which is only a reason to ask."""
         life = following()
-        self.assertEqual(life.do("noticed", 7, MasterInfo(2, "h:1", 2, SyncSet((2,), 3))), ["Noticed 7", "ask INFO"])
-        self.assertEqual(life.hear(Question.INFO, master(2, 2, 3, 2)), ["Lead 2 2 (2,) 3 False"])
+        self.assertEqual(life.do("noticed", 7, MasterInfo(2, "h:1", 2, SyncSet((2,), 3))), ["ask INFO"])
+        self.assertEqual(life.hear(Question.INFO, master(2, 2, 3, 2)), ["Noticed 7 True", "Lead 2 2 (2,) 3 False"])
         self.assertEqual(life.do("done", 2), ["Beat", "ask CONFIRM", "ask REPLICAS"])
 
     def test_a_master_is_replaced(self) -> None:
-        """No sends at once; fenced when its replicas have all, before the notice is answered; it asks, and follows."""
+        """It asks; then no sends; fenced when its replicas have all, before the notice is answered; it follows."""
         life = leading()
-        notice = MasterInfo(1, "h:1", 2, SyncSet((1,), 2))
-        self.assertEqual(life.do("noticed", 7, notice), ["Retire 2 broker 1 is said to be the master", "ask INFO"])
-        fenced = ["Fence another broker is said to be the master", "Noticed 7"]
-        self.assertEqual(life.do("done", 2), fenced)
-        self.assertEqual(life.hear(Question.INFO, master(1, 2, 2, 1)), ["Follow 3 1 10.0.0.1:10911 2"])
+        texts = life.do("noticed", 7, MasterInfo(1, "h:1", 2, SyncSet((1,), 2)))
+        self.assertEqual(texts, ["Suspend", "ask INFO"])
+        self.assertEqual(life.hear(Question.INFO, master(1, 2, 2, 1)), ["Retire 2 another broker is the master True"])
+        after = ["Fence another broker is the master", "Noticed 7 True", "Follow 3 1 10.0.0.1:10911 2"]
+        self.assertEqual(life.do("done", 2), after)
 
     def test_replaced_before_it_led(self) -> None:
         """There is nobody to wait for."""
         life = registered(master(2, 1, 1, 1, 2, 3))
-        texts = life.do("noticed", 7, MasterInfo(1, "h:1", 2, SyncSet((1,), 2)))
-        self.assertEqual(texts, ["Fence another broker is said to be the master", "Noticed 7", "ask INFO"])
+        life.do("noticed", 7, MasterInfo(1, "h:1", 2, SyncSet((1,), 2)))
+        texts = life.hear(Question.INFO, master(1, 2, 2, 1))
+        after = ["Fence another broker is the master", "Noticed 7 True", "Follow 2 1 10.0.0.1:10911 2"]
+        self.assertEqual(texts, after)
         self.assertEqual(life.do("done", 1), [])
 
     def test_its_replicas_are_not_waited_for_long(self) -> None:
         """Two tenths of a second; what the controller says waits as well."""
         life = leading()
         life.do("noticed", 7, MasterInfo(1, "h:1", 2, SyncSet((1,), 2)))
+        life.hear(Question.INFO, master(1, 2, 2, 1))
         began = life.now
-        self.assertEqual(life.hear(Question.INFO, master(1, 2, 2, 1)), [])
-        texts = life.wait()
+        texts = life.wait("Fence")
         self.assertEqual(life.now - began, 200)
         self.assertEqual([text.split()[0] for text in texts], ["Fence", "Noticed", "Follow"])
 
     def test_a_notice_that_proves_wrong(self) -> None:
-        """It leads again, in the same epoch; an answer that is older than the notice proves nothing."""
+        """What waits goes on; an answer that is older than the notice proves nothing."""
         life = leading()
         life.do("doubted", Question.INFO)
         older = life.open[Question.INFO]
         life.do("noticed", 7, MasterInfo(1, "h:1", 9, SyncSet((1,), 9)))
         self.assertNotEqual(life.open[Question.INFO], older)
-        life.do("done", 2)
         self.assertEqual(life._told(life.life.answered(older, master(2, 1, 1, 1, 2, 3), 0, life.now)), [])
-        texts = life.hear(Question.INFO, master(2, 1, 1, 1, 2, 3))
-        self.assertEqual(texts[0], "Trouble a notice told of epoch 9, which the controllers do not know")
-        self.assertEqual(texts[1:], ["Lead 3 1 (1, 2, 3) 1 False"])
+        self.assertEqual(life.hear(Question.INFO, master(2, 1, 1, 1, 2, 3)), ["Noticed 7 False", "Resume"])
+        self.assertTrue(life.life.standing.leads_in(1))
+
+    def test_forged_notices_delay_a_request_by_one_answer(self) -> None:
+        """A thousand a second: a question each 10 ms, after each answer what waits goes on; a true one is heeded."""
+        life = leading()
+        texts: list[str] = []
+        for number in range(1100):
+            texts += life.do("noticed", number, MasterInfo(1, "h:1", 9 + number, SyncSet((1,), 9)))
+            life.now += 1
+            texts += life.do("tick")
+            if Question.INFO in life.open:
+                texts += life.hear(Question.INFO, master(2, 1, 1, 1, 2, 3), 0)
+        texts += life.wait("ask INFO")
+        texts += life.hear(Question.INFO, master(2, 1, 1, 1, 2, 3), 0)
+        self.assertLessEqual(texts.count("ask INFO"), 112)
+        self.assertGreaterEqual(texts.count("Resume"), 100)
+        self.assertEqual(texts.count("Resume"), texts.count("Suspend"))
+        self.assertEqual([text for text in texts if text in ("Suspend", "Resume")][-1], "Resume")
+        answered = [int(text.split()[1]) for text in texts if text.startswith("Noticed")]
+        self.assertEqual(answered, list(range(1100)))
+        self.assertEqual({text.split()[0] for text in texts}, {"ask", "Noticed", "Suspend", "Resume"})
+        life.do("noticed", 1100, MasterInfo(1, "h:1", 2, SyncSet((1,), 2)))
+        life.do("noticed", 1101, MasterInfo(1, "h:1", 99, SyncSet((1,), 2)))
+        if Question.INFO not in life.open:
+            life.wait("ask INFO")
+        self.assertEqual(life.hear(Question.INFO, master(1, 2, 2, 1)), ["Retire 2 another broker is the master True"])
+
+    def test_a_notice_behind_a_question_about_another(self) -> None:
+        """That answer may be older than it: what waits goes on, and it is asked about; not if the answer is old."""
+        for late_ms, after in ((5, ["Noticed 7 False", "Resume", "Suspend"]), (500, ["Noticed 7 False", "ask INFO"])):
+            life = leading()
+            life.do("noticed", 7, MasterInfo(1, "h:1", 9, SyncSet((1,), 9)))
+            self.assertEqual(life.do("noticed", 8, MasterInfo(1, "h:1", 2, SyncSet((1,), 2))), [])
+            self.assertEqual(life.hear(Question.INFO, master(2, 1, 1, 1, 2, 3), late_ms), after)
+            if Question.INFO not in life.open:
+                self.assertEqual(life.wait("ask INFO"), ["ask INFO"])
+            retires = "Retire 2 another broker is the master True"
+            self.assertEqual(life.hear(Question.INFO, master(1, 2, 2, 1)), [retires])
 
     def test_nobody_answers_whether_a_notice_is_right(self) -> None:
-        """Then it stays fenced."""
+        """Then it stays suspended, and asks on."""
         life = leading()
         life.do("noticed", 7, MasterInfo(1, "h:1", 2, SyncSet((1,), 2)))
-        life.do("done", 2)
         for _ in range(5):
             self.assertEqual(life.silence(Question.INFO), [])
             self.assertEqual(life.wait("ask INFO"), ["ask INFO"])
+
+    def test_controllers_that_lost_what_they_knew_resume_nothing(self) -> None:
+        """Their word of an older epoch is not believed, so it says nothing about the notice."""
+        life = leading()
+        life.do("noticed", 7, MasterInfo(1, "h:1", 9, SyncSet((1,), 9)))
+        heard = life.hear(Question.INFO, master(2, 0, 1, 2))
+        self.assertEqual([text.split()[0] for text in heard], ["Trouble", "Noticed"])
+        self.assertEqual(life.wait("ask INFO"), ["ask INFO"])
+        self.assertEqual(life.hear(Question.INFO, master(2, 1, 1, 1, 2, 3))[-1], "Resume")
+
+    def test_elected_again_while_suspended(self) -> None:
+        """The new epoch's lease is what it then needs; a notice of yet another one suspends it again."""
+        life = leading()
+        life.do("noticed", 7, MasterInfo(1, "h:1", 9, SyncSet((1,), 9)))
+        self.assertEqual(life.hear(Question.INFO, master(2, 2, 5, 2)), ["Noticed 7 False", "Lead 2 2 (2,) 5 True"])
+        life.do("done", 2)
+        self.assertEqual(life.do("noticed", 8, MasterInfo(1, "h:1", 9, SyncSet((1,), 9)))[0], "Suspend")
 
     def test_stale_notices(self) -> None:
         """Of this epoch or an older one: answered, and that is all."""
         for life in (leading(), following()):
             for epoch in (0, 1):
-                self.assertEqual(life.do("noticed", 9, MasterInfo(3, "h:1", epoch, SyncSet((3,), 9))), ["Noticed 9"])
+                stale = MasterInfo(3, "h:1", epoch, SyncSet((3,), 9))
+                self.assertEqual(life.do("noticed", 9, stale), ["Noticed 9 True"])
 
     def test_elected_again(self) -> None:
         """Its connections go on."""
         life = leading()
         life.do("noticed", 7, MasterInfo(2, "h:1", 2, SyncSet((2,), 5)))
-        self.assertEqual(life.hear(Question.INFO, master(2, 2, 5, 2)), ["Lead 2 2 (2,) 5 True"])
+        self.assertEqual(life.hear(Question.INFO, master(2, 2, 5, 2)), ["Noticed 7 True", "Lead 2 2 (2,) 5 True"])
         self.assertEqual(life.do("done", 2), ["Beat", "ask CONFIRM", "ask REPLICAS"])
 
     def test_elected_again_after_an_epoch_that_may_have_been_anothers(self) -> None:
@@ -578,7 +632,7 @@ class LeavingTests(unittest.TestCase):
     def test_a_master_hands_over(self) -> None:
         """No sends, replicas up to date, one elected and followed, gone when that one serves."""
         life = leading()
-        self.assertEqual(life.do("leave"), ["Retire 2 the broker stops"])
+        self.assertEqual(life.do("leave"), ["Retire 2 the broker stops False"])
         self.assertEqual(life.do("done", 2), ["ask HAND_OVER"])
         self.assertEqual(life.hear(Question.HAND_OVER, master(1, 2, 2, 1)), ["Follow 3 1 10.0.0.1:10911 2"])
         self.assertIs(life.life.departure.stage, Leaving.FOLLOWING)
@@ -587,7 +641,7 @@ class LeavingTests(unittest.TestCase):
         self.assertEqual(life.do("master_serves", 2), ["HangUp", "Left"])
         self.assertFalse(life.life.beating)
         self.assertIsNone(life.life.next_due_ms())
-        self.assertEqual(life.do("noticed", 1, MasterInfo(3, "h:1", 9, SyncSet((3,), 9))), ["Noticed 1"])
+        self.assertEqual(life.do("noticed", 1, MasterInfo(3, "h:1", 9, SyncSet((3,), 9))), ["Noticed 1 True"])
         self.assertEqual(life.do("leave"), [])
 
     def test_the_designated_broker(self) -> None:

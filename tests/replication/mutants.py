@@ -489,6 +489,20 @@ MUTANTS = [
     ),
     Rule(
         "lease",
+        "a suspended lease holds",
+        "lease",
+        " and not self.suspended",
+        "",
+    ),
+    Rule(
+        "lease",
+        "a new epoch is suspended",
+        "lease",
+        "        self.suspended = False\n        self.epoch = epoch",
+        "        self.epoch = epoch",
+    ),
+    Rule(
+        "lease",
         "an older question shortens the lease",
         "lease",
         "        if self._asked_ms is not None and asked_ms <= self._asked_ms:",

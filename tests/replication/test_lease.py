@@ -53,6 +53,20 @@ class LeaseTests(SynchronousTestCase):
         self.lease.end()
         self.assertEqual((self.lease.holds(200), self.lease.ask_at_ms(200)), (False, None))
 
+    def test_suspended(self) -> None:
+        """It does not hold, whatever is confirmed; undecided while it would; another epoch is not suspended."""
+        self.lease.begin(4)
+        self.lease.confirmed(4, 100)
+        self.lease.suspended = True
+        self.lease.confirmed(4, 200)
+        self.assertEqual([self.lease.holds(300), self.lease.undecided(300), self.lease.undecided(3200)],
+                         [False, True, False])  # fmt: skip
+        self.lease.suspended = False
+        self.assertEqual([self.lease.holds(300), self.lease.undecided(300)], [True, False])
+        self.lease.suspended = True
+        self.lease.begin(5)
+        self.assertFalse(self.lease.suspended)
+
     def test_asks_at_a_third(self) -> None:
         """Two answers may be lost."""
         self.lease.begin(4)

@@ -197,6 +197,25 @@ MUTANTS = (
         "        if elected.sync is None:",
     ),
     Mutant(
+        "a replaced master shows what it has",
+        ORDERS,
+        "(elected.lease.holds(elected.now_ms()) and not self._replaced)",
+        "elected.lease.holds(elected.now_ms())",
+    ),
+    Mutant("a suspended master acknowledges", "replication/lease.py", " and not self.suspended", ""),
+    Mutant(
+        "no request waits for a suspended master",
+        "replication/lease.py",
+        "return self.suspended and",
+        "return False and",
+    ),
+    Mutant(
+        "a held pull is told nothing new while that is undecided",
+        "services/broker/service.py",
+        "if not self._changes.busy and not self.replication.undecided:",
+        "if not self._changes.busy:",
+    ),
+    Mutant(
         "retire does not wait", ORDERS, "self.role is not Role.MASTER or self.confirm_offset >= self.log_end", "True"
     ),
     Mutant(

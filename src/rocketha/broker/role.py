@@ -39,6 +39,12 @@ LOOKS = (
     RequestCode.VIEW_MESSAGE_BY_ID,
 )
 """Requests that show stored messages to people."""
+BOUNDS = (
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+    RequestCode.GET_MAX_OFFSET,
+    RequestCode.GET_MIN_OFFSET,
+)
+"""Requests for offsets of a queue: served without a lease, but not while there may be another master."""
 
 BUSY = Answer(ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while")
 """Java's words to a request that a slave does not serve."""

@@ -124,11 +124,23 @@ class Fence(NamedTuple):
     why: str
 
 
+class Suspend(NamedTuple):
+    """No acknowledgement and no read before :class:`Resume`, or another order: there may be another master."""
+
+
+class Resume(NamedTuple):
+    """There is none."""
+
+
 class Retire(NamedTuple):
-    """No new sends; then ``done`` when every member has what the log has."""
+    """No new sends; then ``done`` when every member has what the log has.
+
+    :ivar replaced: no reads either, since there is another master; what was sent is still acknowledged.
+    """
 
     order: int
     why: str
+    replaced: bool
 
 
 class Lead(NamedTuple):
@@ -191,9 +203,13 @@ class Registered(NamedTuple):
 
 
 class Noticed(NamedTuple):
-    """The notice (1008) of this number may be answered."""
+    """The notice (1008) of this number may be answered.
+
+    :ivar confirmed: the controllers said nothing against it.
+    """
 
     notice: int
+    confirmed: bool
 
 
 class Trouble(NamedTuple):
@@ -207,6 +223,6 @@ class Left(NamedTuple):
 
 
 Effect = (
-    Ask | Beat | HangUp | Want | GiveUp | Keep | Fence | Retire | Lead | Follow | LeaseConfirmed | SetKnown | SetRefused
-    | SetUnanswered | Registered | Noticed | Trouble | Left
+    Ask | Beat | HangUp | Want | GiveUp | Keep | Fence | Suspend | Resume | Retire | Lead | Follow | LeaseConfirmed
+    | SetKnown | SetRefused | SetUnanswered | Registered | Noticed | Trouble | Left
 )  # fmt: skip

@@ -15,10 +15,14 @@ and when its link breaks; where nobody is master it asks 1002, every second, unl
 know it and are asked 1004).  So an election that its winner could not take up may be taken back by our controllers, and
 one that it took up may not.  The same question, at a third of the lease, keeps the lease.
 
-*A notice* (1008) comes from whoever reaches the port, so it is a reason to ask and not an answer.  But a master that is
-told of another one first stops: it takes no more sends, gives its replicas a moment to get what it has (their acks are
-still good, and whoever sent is answered), and is fenced, all before the notice is answered, since our controllers tell
-the new master after that.
+*A notice* (1008) comes from whoever reaches the port, so it is a reason to ask our controllers (1004) and changes no
+role.  But it may be true, and then the other master may have acknowledged and shown more than we know of.  So a master
+is *suspended* until they answer: sends and reads wait, and so do acknowledgements.  One question is open at a time, and
+covers all notices that came before it was asked; if more came meanwhile, what waits is let through once and the next
+question is asked, so that forged notices, however many, delay a request by about one answer.  A master that the answer
+replaces takes no more sends, gives its replicas a moment to get what it has (their acks are still good, and whoever
+sent is answered), and is fenced, all before the notice is answered, since our controllers tell the new master after
+that.
 
 *Resigning.*  The epoch cannot be led (bytes that were sent may be missing after a crash), or the disk fails: the broker
 falls silent and hangs up.  The controllers find it gone, elect somebody, or the same broker in a new epoch when it
@@ -54,6 +58,15 @@ from rocketha.wire.replica_list import replicas
 ID_MAX = (1 << 32) - 1
 """A replica tells its id to its master in four bytes."""
 
+NOTICE_GAP_MS = 10
+"""Between questions that notices bring about."""
+
+FRESH_MS = 200
+"""An answer that is no older lets a suspended master through once, though another notice has come since: it was asked
+for after whatever waits had come, and a master that is heard is not replaced within so short a time without its
+answer."""
+
+_REPLACED = "another broker is the master"
 _MASTERS = (Question.ALTER, Question.CONFIRM, Question.REPLICAS)
 _JOINING = {Step.NEXT_ID: Question.NEXT_ID, Step.APPLY: Question.APPLY, Step.REGISTER: Question.REGISTER}
 _UNKNOWN = (Code.CONTROLLER_BROKER_METADATA_NOT_EXIST, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
@@ -92,9 +105,11 @@ class RoleLife:
         self._questions = Questions(self._timeout_ms)
         self._out: list[Effect] = []
         self._change: SetChange | None = None
-        self._doubt: int | None = None  # epoch of a notice
         self._retire_until: int | None = None
-        self._notices: list[int] = []  # to be answered when fenced
+        self._notices: list[tuple[int, int]] = []  # number and epoch; the controllers are asked about them
+        self._new_notices: list[tuple[int, int]] = []  # the question that is open is older than these
+        self._notice_asked_ms = -NOTICE_GAP_MS
+        self._suspended = False
         self._resign_until: int | None = None
         self._resign_ms = timing.resign
 
@@ -134,7 +149,7 @@ class RoleLife:
             self._resign_until = None
             self._questions.at(Question.REGISTER, now_ms)
         if self._retire_until is not None and now_ms >= self._retire_until:
-            self._fence("another broker is said to be the master")
+            self._fence(_REPLACED)
         if self.departure.waited_enough(now_ms):
             self._hand_over(now_ms)
         if self.departure.over(now_ms):
@@ -179,20 +194,17 @@ class RoleLife:
         """Somebody says that there is another master (1008)."""
         heeds = self.registered and self._heeds and self.departure.stage is Leaving.NO
         if not heeds or info.master_epoch <= self.standing.epoch:
-            self._out.append(wanted.Noticed(notice))
+            self._out.append(wanted.Noticed(notice, True))
             return self._effects(now_ms)
-        self._doubt = info.master_epoch
-        self._questions.disregard(Question.INFO)
-        self._questions.at(Question.INFO, now_ms)
-        if self.standing.leads and info.master_id != self.number:
-            self._notices.append(notice)
-            if self.standing.order is None:
-                self._retire_until = now_ms + self._timing.retire
-                self._out += self.standing.retire(f"broker {info.master_id} is said to be the master")
-            elif self._retire_until is None:  # it does not lead yet
-                self._fence("another broker is said to be the master")
-        else:
-            self._out.append(wanted.Noticed(notice))
+        if self.standing.leads and info.master_id != self.number and not self._suspended:
+            self._suspended = True
+            self._out.append(wanted.Suspend())
+        if not self._new_notices:
+            if not self._notices:
+                self._questions.disregard(Question.INFO)  # asked before the notice, of somebody who may be gone
+            self._notice_asked_ms = max(now_ms, self._notice_asked_ms + NOTICE_GAP_MS)
+            self._questions.at(Question.INFO, self._notice_asked_ms)
+        self._new_notices.append((notice, info.master_epoch))
         return self._effects(now_ms)
 
     def done(self, order: int, now_ms: int) -> list[Effect]:
@@ -200,7 +212,7 @@ class RoleLife:
         if order == self.standing.order:
             self.standing.order = None
             if self._retire_until is not None:
-                self._fence("another broker is said to be the master")
+                self._fence(_REPLACED)
             elif self.departure.stage is Leaving.RETIRING:
                 self._hand_over(now_ms)
             elif self.standing.post.role is not Role.FENCED:
@@ -276,7 +288,7 @@ class RoleLife:
         elif question is Question.ELECT:
             self._take(calls.elected(answer))
         elif question is Question.INFO:
-            self._informed(calls.replica_info(answer), now_ms)
+            self._informed(calls.replica_info(answer), asked_ms, now_ms)
         elif question is Question.CONFIRM:
             self._confirmed(answer, asked_ms, now_ms)
         elif question is Question.ALTER:
@@ -301,12 +313,41 @@ class RoleLife:
             self._questions.at(Question.INFO, now_ms)
         self._questions.by(Question.INFO, now_ms + self._timing.poll)
 
-    def _informed(self, info: MasterInfo, now_ms: int) -> None:
-        if self._doubt is not None and info.master_epoch < self._doubt:
-            self._trouble(f"a notice told of epoch {self._doubt}, which the controllers do not know")
-        self._doubt = None
+    def _informed(self, info: MasterInfo, asked_ms: int, now_ms: int) -> None:
+        led = self.standing.leads
         self._believe(info, now_ms)
-        self._questions.by(Question.INFO, now_ms + self._timing.poll)
+        told = self.standing.told
+        if self._notices and led and told is not None and told.master_id != self.number:
+            self._make_way(now_ms)
+        elif self._retire_until is None:
+            self._answer(self._notices, confirmed=False)
+            if self._names_us(info):
+                self._go_on(asked_ms, now_ms)
+        self._questions.by(Question.INFO, now_ms + (self._timing.retry if self._suspended else self._timing.poll))
+
+    def _go_on(self, asked_ms: int, now_ms: int) -> None:
+        """The controllers say that this broker still is the master."""
+        if not self._suspended:
+            return
+        if not self._new_notices:
+            self._suspended = False
+            self._out.append(wanted.Resume())
+        elif now_ms - asked_ms <= FRESH_MS:
+            self._out += [wanted.Resume(), wanted.Suspend()]
+
+    def _make_way(self, now_ms: int) -> None:
+        """The controllers confirm a notice of another master."""
+        if not self.standing.leads or self._retire_until is not None:
+            return
+        if self.standing.order is None:
+            self._retire_until = now_ms + self._timing.retire
+            self._out += self.standing.retire(_REPLACED, replaced=True)
+        else:  # it does not lead yet
+            self._fence(_REPLACED)
+
+    def _answer(self, notices: list[tuple[int, int]], confirmed: bool = True) -> None:
+        self._out += [wanted.Noticed(notice, confirmed or epoch <= self.standing.epoch) for notice, epoch in notices]
+        notices.clear()
 
     def _believe(self, info: MasterInfo, now_ms: int) -> None:
         """Who is master, or that nobody is."""
@@ -320,6 +361,10 @@ class RoleLife:
         if self.standing.leads:
             self._fence(f"the controllers know no master in epoch {info.master_epoch}")
         self._questions.by(Question.ELECT, now_ms)
+
+    def _names_us(self, info: MasterInfo) -> bool:
+        """Whether this broker is said to be the master that it is."""
+        return info.master_id == self.number and self.standing.leads_in(info.master_epoch)
 
     def _take(self, info: MasterInfo) -> None:
         problem = self.standing.take(info)
@@ -335,7 +380,7 @@ class RoleLife:
             info = calls.confirmed(answer)
             self.ours = True
         self._believe(info, now_ms)
-        if info.master_id == self.number and self.standing.leads_in(info.master_epoch):
+        if self._names_us(info):
             self._out += self.standing.know_set(info.in_sync)  # first: the lease confirms for whoever joined, too
             self._out.append(wanted.LeaseConfirmed(info.master_epoch, asked_ms))
             self._questions.at(Question.CONFIRM, max(now_ms + 1, asked_ms + self._timing.lease // 3))
@@ -403,15 +448,16 @@ class RoleLife:
         for question in _MASTERS:
             self._questions.drop(question)
         self._retire_until = None
-        self._out += [wanted.Noticed(each) for each in self._notices]
-        self._notices.clear()
+        self._suspended = False
+        self._answer(self._notices)
+        self._answer(self._new_notices)
 
     def _resign(self, why: str, now_ms: int) -> None:
         self._trouble(why)
         self._fence(why)
         self._out.append(wanted.HangUp())
         self._questions.clear()
-        self._doubt = self.standing.told = None
+        self.standing.told = None
         self.registered = False
         self._resign_until = now_ms + self._resign_ms
         self._resign_ms = min(2 * self._resign_ms, self._timing.resign_max)
@@ -447,7 +493,7 @@ class RoleLife:
     def _effects(self, now_ms: int) -> list[Effect]:
         """What is to be done now: the last thing that every event does."""
         standing = self.standing
-        if self._heeds and self._doubt is None and self._retire_until is None:
+        if self._heeds and self._retire_until is None:
             self._steer(now_ms)
         if self._heeds:
             self._out += self._questions.ask(self._call, now_ms, self.registered)
@@ -464,7 +510,7 @@ class RoleLife:
         before = self.standing.post
         self._out += self.standing.steer()
         if self.standing.post != before:
-            self._change = None
+            self._change, self._suspended = None, False
             for question in _MASTERS:
                 self._questions.drop(question)
 
@@ -487,6 +533,8 @@ class RoleLife:
         if not self.registered:
             return joining_call(question, place, self.identity, wall_ms)
         if question is Question.INFO:
+            self._notices += self._new_notices
+            self._new_notices.clear()
             return calls.get_replica_info(place.cluster, place.broker_name)
         if question is Question.ELECT and standing.told is None and not self._learner:
             return calls.elect_master(place.cluster, place.broker_name, self.number, wall_ms)

@@ -138,10 +138,13 @@ class Standing:
         self.order = None
         return [Fence(why)]
 
-    def retire(self, why: str) -> list[Effect]:
-        """A master takes no more sends."""
+    def retire(self, why: str, replaced: bool = False) -> list[Effect]:
+        """A master takes no more sends.
+
+        :param replaced: there is another one.
+        """
         self._retired = True
-        return [Retire(self._next_order(), why)]
+        return [Retire(self._next_order(), why, replaced)]
 
     def _be(self, post: Post) -> None:
         self.post, self.in_sync, self._retired = post, NO_SET, False

@@ -5,7 +5,8 @@ Must not know the controller: who asks it says when it asked.
 Theory of operation.  The controller's word that this broker is master of an epoch holds for ``lease_ms`` from when it
 was *asked*, not from when the answer was read: a process that was frozen in between, or whose answer lay in a socket,
 must not believe it for longer (regressions A5, A21).  Once it ran out, nothing is acknowledged and nothing read until a
-question that was asked later has been answered; bytes already written wait.
+question that was asked later has been answered; bytes already written wait.  It is also *suspended* while somebody
+says that there is another master and the controller has not been asked about that.
 
 ``now_ms`` is of a clock that also runs while the process, or the machine, stands still.
 
@@ -22,17 +23,20 @@ class Lease:
 
     :param lease_ms: shorter than the controller takes to elect another while this broker may still be alive.
     :ivar epoch: of which it is master, NO_EPOCH if of none.
+    :ivar suspended: see the module.
     """
 
-    __slots__ = ("_asked_ms", "epoch", "lease_ms")
+    __slots__ = ("_asked_ms", "epoch", "lease_ms", "suspended")
 
     def __init__(self, lease_ms: int) -> None:
         self.lease_ms = lease_ms
         self.epoch = NO_EPOCH
+        self.suspended = False
         self._asked_ms: int | None = None
 
     def begin(self, epoch: int) -> None:
         """The broker was told that it is master of an epoch; it has to confirm that first."""
+        self.suspended = False
         self.epoch = epoch
         self._asked_ms = None
 
@@ -54,7 +58,11 @@ class Lease:
 
     def holds(self, now_ms: int) -> bool:
         """Whether this broker may act as master: acknowledge, move the confirm offset, let consumers read."""
-        return self._asked_ms is not None and now_ms < self._asked_ms + self.lease_ms
+        return self._asked_ms is not None and now_ms < self._asked_ms + self.lease_ms and not self.suspended
+
+    def undecided(self, now_ms: int) -> bool:
+        """Whether it would hold, but for being suspended."""
+        return self.suspended and self._asked_ms is not None and now_ms - self._asked_ms < self.lease_ms
 
     def ask_at_ms(self, now_ms: int) -> int | None:
         """When to ask the controller: at a third of the lease, so that two answers may be lost; None if no master."""

@@ -8,12 +8,14 @@ from twisted.internet import defer
 
 from rocketha.broker.controller_identity import IdentityFiles
 from rocketha.broker.role import Role
+from rocketha.services.broker.controller_client import Reply
 from rocketha.simulation.disk import SimulatedDisk
 from rocketha.simulation.host import Host
 from rocketha.store import atomic_file
 from rocketha.wire import controller_calls
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
+from tests.services.broker_case import pull_fields
 from tests.services.controlled_case import CLUSTER, CONTROLLER_PORT, NAME, ControlledCase
 
 
@@ -451,6 +453,101 @@ class OperatorTests(ControlledCase):
         self.restart(first)
         self.assertIs(self.master(), first)
         self.until("the one that was behind has all", lambda: self.level(first, behind))
+
+
+class ForgedNoticeTests(ControlledCase):
+    """Whoever reaches the port of a master says that there is another one."""
+
+    def forge(self, master: Host, epoch: int) -> defer.Deferred[Command]:
+        fields = {
+            "masterBrokerId": "2", "masterAddress": "10.9.9.9:1", "masterEpoch": str(epoch), "syncStateSetEpoch": "9",
+        }  # fmt: skip
+        body = b'{"syncStateSet":[2],"syncStateSetEpoch":9}'
+        return self.asking(master, RequestCode.NOTIFY_BROKER_ROLE_CHANGED, fields, body)
+
+    def flood(self, a_second: int) -> None:
+        """A second of it: each send is acknowledged and each read answered soon, at a question each 10 ms."""
+        master = self.start_group()
+        client, ask = self.mode(master)._client, self.mode(master)._client.ask
+        asked: list[int] = []
+
+        def counted(call: controller_calls.Call, timeout_s: float) -> defer.Deferred[Reply]:
+            asked.append(call.code)
+            return ask(call, timeout_s)
+
+        client.ask = counted  # type: ignore[method-assign]
+        took: list[float] = []
+        codes: list[int] = []
+
+        def answered(answer: Command, began: float) -> None:
+            took.append(self.world.now - began)
+            codes.append(answer.code)
+
+        for number in range(100):
+            for each in range(a_second // 100):
+                self.forge(master, 50 + number * 100 + each)
+            self.sending(master).addCallback(answered, self.world.now)
+            reading = self.asking(master, RequestCode.PULL_MESSAGE, pull_fields(offset=0))
+            reading.addCallback(answered, self.world.now)
+            self.run_for(0.01)
+            self.assertEqual(self.role(master), Role.MASTER)
+        self.until("all are answered", lambda: len(codes) == 200)
+        self.assertEqual(set(codes) - {ResponseCode.PULL_NOT_FOUND}, {ResponseCode.SUCCESS})
+        self.assertLess(max(took), 0.1)
+        self.assertTrue(50 <= asked.count(RequestCode.CONTROLLER_GET_REPLICA_INFO) <= 120, len(asked))
+
+    def test_a_hundred_in_a_second(self) -> None:
+        """Now and then, as a script would."""
+        self.flood(100)
+
+    def test_two_thousand_in_a_second(self) -> None:
+        """There is always one that the controllers were not asked about."""
+        self.flood(2000)
+
+    def test_while_the_controllers_do_not_answer(self) -> None:
+        """Nothing is acknowledged, read or changed, and nothing refused; all of it when they do, but the notice."""
+        master = self.start_group()
+        self.assertEqual(self.send(master), ResponseCode.SUCCESS)
+        for host in self.controllers:
+            host.freeze(whole=False)
+        notice = self.forge(master, 50)
+        self.run_for(0.05)
+        topic = {"topic": "New", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6",
+                 "topicFilterType": "SINGLE_TAG"}  # fmt: skip
+        waiting = [
+            self.sending(master),
+            self.asking(master, RequestCode.PULL_MESSAGE, pull_fields(offset=0)),
+            self.asking(master, RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}),
+            self.asking(master, RequestCode.UPDATE_AND_CREATE_TOPIC, topic),
+        ]
+        codes: list[int] = []
+        for each in (*waiting, notice):
+            each.addCallback(lambda answer: codes.append(answer.code))
+        self.run_for(1)
+        self.assertEqual((codes, self.role(master)), ([], Role.MASTER))
+        for host in self.controllers:
+            host.thaw()
+        self.until("all are answered", lambda: len(codes) == 5)
+        self.assertEqual(sorted(codes), [*[ResponseCode.SUCCESS] * 4, ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH])
+
+    def test_a_held_pull_whose_time_is_up_meanwhile(self) -> None:
+        """It is answered when the master knows."""
+        master = self.start_group()
+        self.assertEqual(self.send(master), ResponseCode.SUCCESS)
+        fields = pull_fields(offset=1, sysFlag="6", suspendTimeoutMillis="1000")
+        codes: list[int] = []
+        pull = self.asking(master, RequestCode.PULL_MESSAGE, fields)
+        pull.addCallback(lambda answer: codes.append(answer.code))
+        self.run_for(0.5)
+        for host in self.controllers:
+            host.freeze(whole=False)
+        self.forge(master, 50)
+        self.run_for(1)
+        self.assertEqual(codes, [])
+        for host in self.controllers:
+            host.thaw()
+        self.until("it is answered", lambda: codes)
+        self.assertEqual(codes, [ResponseCode.PULL_NOT_FOUND])
 
 
 class EmptiedControllersTests(ControlledCase):

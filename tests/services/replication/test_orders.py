@@ -417,6 +417,28 @@ class OrderTests(Case):
         self.assertEqual(self.await_(waiting).code, 0)
         self.assertEqual(self.pull(one).code, 0)
 
+    def test_retire_for_another_one(self) -> None:
+        """What was sent is still acknowledged; reads wait, and are told by one that is master no more."""
+        one, two = self.replica(1), self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        self.assertEqual(self.send(one), 0)
+        replication = self.replication(1)
+        two.freeze(whole=True)
+        waiting = self.sending(one)
+        self.until("stored", lambda: self.log(one).end > self.log(two).end)
+        replication.suspend()
+        pulling = self.asking(one, RequestCode.PULL_MESSAGE, pull_fields())
+        two.thaw()
+        self.until("copied", lambda: self.log(one).end == self.log(two).end)
+        self.run_for(0.1)
+        self.assertFalse(self.answered(waiting) or self.answered(pulling))
+        self.await_(replication.retire("to be replaced", replaced=True))
+        self.assertEqual(self.await_(waiting).code, 0)
+        self.assertFalse(self.answered(pulling))
+        replication.follow(2, f"{two.address}:10912", 9)
+        self.assertNotEqual(self.await_(pulling).code, 0)
+
 
 class SetTests(Case):
     """Members, acknowledgements, what consumers see."""

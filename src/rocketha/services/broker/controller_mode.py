@@ -40,12 +40,14 @@ from rocketha.broker.role_effects import (
     Noticed,
     Question,
     Registered,
+    Resume,
     Retire,
     RoleTiming,
     Setback,
     SetKnown,
     SetRefused,
     SetUnanswered,
+    Suspend,
     Trouble,
     Want,
 )
@@ -68,7 +70,10 @@ if TYPE_CHECKING:
     from rocketha.services.broker.service import BrokerService
 
 NOTICES_MAX = 64
-"""That wait until this broker is fenced; there is one to a connection of a controller."""
+"""That wait for what the controllers say; beyond, the oldest is answered at once, and asked about all the same."""
+
+NO_SUCH_ELECTION = Answer(ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH, "the controllers know of no such election")
+"""To a notice that they do not confirm: ours tries again, should it know better."""
 
 AGAIN_MS = 500
 """After a turn that failed, as no turn should."""
@@ -217,13 +222,15 @@ class ControllerMode:
         self._client.beat(calls.heartbeat(beat))
 
     def _notice(self, connection: RemotingProtocol, command: Command, now_ms: int) -> Answer | None:
-        """1008: who sent it may be anybody, so it is only a reason to ask."""
+        """1008: who sent it may be anybody, so the controllers are asked."""
         try:
             info = calls.role_changed(command)
         except (RemoteProtocolError, RequestRefused) as problem:
             return Answer(ResponseCode.SYSTEM_ERROR, str(problem))
-        if self.life is None or self._left.called or len(self._notices) >= NOTICES_MAX:
+        if self.life is None or self._left.called:
             return Answer()
+        if len(self._notices) >= NOTICES_MAX:
+            self._answer_notice(next(iter(self._notices)), True)  # it is asked about all the same
         self._noticed += 1
         self._notices[self._noticed] = (connection, command)
         self._happened("noticed", self._noticed, info)
@@ -256,6 +263,10 @@ class ControllerMode:
                 self._save(effect)
             case Fence() | Retire() | Lead() | Follow():
                 self._order(effect)
+            case Suspend():
+                replication.suspend()
+            case Resume():
+                replication.resume()
             case LeaseConfirmed(epoch, asked_ms):
                 replication.lease_confirmed(epoch, asked_ms)
             case SetKnown(members, set_epoch):
@@ -268,8 +279,8 @@ class ControllerMode:
             case Registered(replicas):
                 self._registered = replicas
                 replication.registered(replicas)
-            case Noticed(notice):
-                self._answer_notice(notice)
+            case Noticed(notice, confirmed):
+                self._answer_notice(notice, confirmed)
             case Trouble(text):
                 self._tell(text)
             case Left():
@@ -319,9 +330,9 @@ class ControllerMode:
                 self._log.info("fenced: {why}", why=why)
                 watch.unknown()
                 replication.fence(why).addErrback(self._bug)
-            case Retire(number, why):
+            case Retire(number, why, replaced):
                 watch.unknown()
-                self._follow_up(replication.retire(why), number)
+                self._follow_up(replication.retire(why, replaced), number)
             case Lead(number, epoch, members, set_epoch, again):
                 self._lead(number, epoch, members, set_epoch, again)
             case Follow(number, master_id, address, epoch):
@@ -366,10 +377,10 @@ class ControllerMode:
 
     # --- others
 
-    def _answer_notice(self, notice: int) -> None:
-        connection, command = self._notices.pop(notice)
-        if not connection.closed:
-            connection.answer(command, Answer())
+    def _answer_notice(self, notice: int, confirmed: bool) -> None:
+        connection, command = self._notices.pop(notice, (None, None))
+        if connection is not None and command is not None and not connection.closed:
+            connection.answer(command, Answer() if confirmed else NO_SUCH_ELECTION)
 
     def _tell(self, text: str) -> None:
         if text:

@@ -2,8 +2,9 @@
 
 Theory of operation.  There is one table from request code to responder; a change of the role makes another.  A master
 that is one for good pays nothing for this.  Under controllers its sends and reads ask first whether it still may
-(:attr:`Replication.refusal`).  In the other roles what is not served goes to a refusal, or on to the master where
-somebody passes it on.  While the log is being cut, requests are parked, and served when it is over.
+(:attr:`Replication.refusal`); while that is undecided, they are parked.  In the other roles what is not served goes to
+a refusal, or on to the master where somebody passes it on.  While the log is being cut, requests are parked, and served
+when it is over.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from rocketha.broker.metadata_waits import CHANGES
-from rocketha.broker.role import BUSY, LOOKS, NOT_AVAILABLE, NOT_ENOUGH, READS, SENDS, Role, refusals
+from rocketha.broker.role import BOUNDS, BUSY, LOOKS, NOT_AVAILABLE, NOT_ENOUGH, READS, SENDS, Role, refusals
 from rocketha.services.broker.parts import Responder
 from rocketha.services.replication.service import Replication
 from rocketha.services.waiting.parked_requests import ParkedRequests
@@ -65,6 +66,7 @@ class RoleRequests:
             if self._replication.controlled:
                 table |= {code: self._send_if_it_may(self._served[code]) for code in SENDS}
                 table |= {code: self._read_if_it_may(self._served[code]) for code in READS + LOOKS}
+                table |= {code: self._answer_if_decided(self._served[code]) for code in BOUNDS}
                 table |= {code: self._change_if_it_may(self._served[code]) for code in CHANGES if code in self._served}
         else:
             if self._replication.controlled:  # an election away from being undone, so never a success
@@ -108,6 +110,8 @@ class RoleRequests:
                 if elsewhere is not None and elsewhere.waiting:
                     elsewhere.go_on()
                 return respond(connection, command, now_ms)
+            if replication.undecided:
+                return self._parked.park(connection, command)
             if refusal is NOT_ENOUGH:  # no other broker has more
                 return refusal
             return self._refuse(connection, command, refusal)
@@ -118,15 +122,27 @@ class RoleRequests:
         replication = self._replication
 
         def read(connection: Any, command: Command, now_ms: int) -> Answer | None:
-            return respond(connection, command, now_ms) if replication.refusal is None else BUSY
+            if replication.refusal is None:
+                return respond(connection, command, now_ms)
+            return self._parked.park(connection, command) if replication.undecided else BUSY
 
         return read
+
+    def _answer_if_decided(self, respond: Responder) -> Responder:
+        replication, park = self._replication, self._parked.park
+
+        def answer(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            return park(connection, command) if replication.undecided else respond(connection, command, now_ms)
+
+        return answer
 
     def _change_if_it_may(self, respond: Responder) -> Responder:
         """Topics and groups: whoever is no master any more would change tables that nobody takes over."""
         replication = self._replication
 
         def change(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            if replication.undecided:
+                return self._parked.park(connection, command)
             lost = replication.refusal is not None or replication.retiring
             return NOT_AVAILABLE if lost else respond(connection, command, now_ms)
 

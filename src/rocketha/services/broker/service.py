@@ -254,7 +254,7 @@ class BrokerService(service.MultiService):
         )
         if replication.elected is not None:
             replication.elected.fit = self.group.metadata.is_fit
-            replication.elected.resumed = self.group.forwarding.go_on
+            replication.elected.resumed = self._resumed
         clients = ConnectedClients(self.factories, self.refusals, self._purposes)
         always = {
             **self.replication_status.requests, **self.role_source.requests, PrivateCode.CLIENTS: clients.answer
@@ -461,12 +461,19 @@ class BrokerService(service.MultiService):
             self.sends.refuse(NOT_AVAILABLE)
             self.delayed.stop()
             self.new_topics.role_lost()
+            self.new_topics.go_on()
             self.as_turn(lambda: self.wakeups.role_lost(now_ms))
         if role is not Role.FENCED and replication.controlled:
             number = 0 if role is Role.MASTER else replication.own_id
             self.identity = self.state.identity = attrs.evolve(self.identity, broker_id=number)
         if self.registration is not None:
             self.registration.register()
+
+    def _resumed(self) -> None:
+        """A master may serve again: what waited for that goes on, in the order in which it came."""
+        if self.group is not None:
+            self.group.forwarding.go_on()
+        self.new_topics.go_on()
 
     def _registered_as(self) -> BrokerIdentity | None:
         return None if self.replication.role is Role.FENCED else self.identity
@@ -501,7 +508,7 @@ class BrokerService(service.MultiService):
     def _due(self) -> None:
         now_ms = self._now()
         self.waiting.expired(now_ms)
-        if not self._changes.busy:
+        if not self._changes.busy and not self.replication.undecided:
             self.wakeups.due(now_ms)
 
     def _second(self) -> None:

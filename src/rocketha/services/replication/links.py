@@ -285,6 +285,19 @@ class SetLinks(SlaveLinks):
             if not held and self.lease.holds(now_ms):
                 self.resumed()
 
+    def suspend(self) -> None:
+        """There may be another master: nothing moves before :meth:`resume`, or another role."""
+        self.lease.suspended = True
+
+    def resume(self) -> None:
+        """There is none, or what was sent here holds all the same."""
+        if self.lease.suspended:
+            self.lease.suspended = False
+            now_ms = self.now_ms()
+            self.progress(now_ms)
+            if self.lease.holds(now_ms):
+                self.resumed()
+
     def take_set(self, members: Iterable[int], set_epoch: int) -> None:
         """Its set, however it came to be known."""
         sync, now_ms = self.sync, self.now_ms()

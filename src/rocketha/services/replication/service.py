@@ -72,6 +72,7 @@ class Replication:
         self.master_id: int | None = None
         self.master_address = ""
         self.retiring = ""
+        self._replaced = False
         self.controlled = keys.enable_controller_mode
         self._reactor = reactor
         self._jobs = changes
@@ -318,7 +319,7 @@ class Replication:
 
     def _stop_role(self, why: str) -> None:
         """What the present role allowed ends now."""
-        self.master_id, self.master_address, self.retiring = None, "", ""
+        self.master_id, self.master_address, self.retiring, self._replaced = None, "", "", False
         if self.role is not Role.MASTER:
             return
         self.links.stop(why)
@@ -373,15 +374,26 @@ class Replication:
         """All replicas that the controller knows."""
         self._set.registered(ids)
 
-    def retire(self, why: str) -> defer.Deferred[None]:
+    def suspend(self) -> None:
+        """There may be another master: this one neither acknowledges nor shows anything until it knows."""
+        self._set.suspend()
+
+    def resume(self) -> None:
+        """There is none."""
+        self._set.resume()
+
+    def retire(self, why: str, replaced: bool = False) -> defer.Deferred[None]:
         """A master that will be replaced takes no new messages; all else goes on.
 
+        :param replaced: it is replaced already, so it shows nothing either.
         :returns: fires when every replica that counts has all of the log, or the role ends.
         """
         done: defer.Deferred[None] = defer.Deferred()
         self._retired.append(done)
         if self.role is Role.MASTER:
-            self.retiring = why
+            self.retiring, self._replaced = why, replaced
+            if replaced:
+                self._set.resume()  # what its replicas have, the new master has
         self._moved()
         return done
 
@@ -418,9 +430,15 @@ class Replication:
     def refusal(self) -> Answer | None:
         """Why a master stores and shows nothing at this moment; None: it does."""
         elected = self.elected
-        if elected is None or elected.lease.holds(elected.now_ms()):
+        if elected is None or (elected.lease.holds(elected.now_ms()) and not self._replaced):
             return None
         return NOT_AVAILABLE
+
+    @property
+    def undecided(self) -> bool:
+        """Whether :attr:`refusal` is over before long, one way or the other: a request may wait for that."""
+        elected = self.elected
+        return elected is not None and (self._replaced or elected.lease.undecided(elected.now_ms()))
 
     @property
     def send_refusal(self) -> Answer | None:
