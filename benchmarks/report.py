@@ -58,8 +58,8 @@ def _compare_keyed(entries: list[dict[str, Any]]) -> None:
     """What keys and properties cost our broker: beside the row without, where that was measured too."""
     plain = {(entry["row"], entry["body_bytes"]): entry for entry in entries}
     for entry in entries:
-        other = plain.get((entry["row"].removesuffix(KEYED), entry["body_bytes"]))
-        if entry["row"].endswith(KEYED) and other is not None and "ours" in entry and "ours" in other:
+        other = plain.get((entry["row"].replace(KEYED, ""), entry["body_bytes"]))
+        if KEYED in entry["row"] and other is not None and "ours" in entry and "ours" in other:
             without = other["ours"]["broker_cpu_s_per_million"]
             entry["keyed_ratio"] = entry["ours"]["broker_cpu_s_per_million"] / without if without else None
 
@@ -71,7 +71,7 @@ def _ms(value: float | None) -> str:
 def table(entries: list[dict[str, Any]]) -> str:
     """For people. A ratio that misses its target is marked with !"""
     lines = [
-        f"{'row':13} {'body':>5}  {'side':4} {'messages/s':>10} {'(least - most)':>17}  "
+        f"{'row':19} {'body':>5}  {'side':4} {'messages/s':>10} {'(least - most)':>17}  "
         f"{'p50':>7} {'p99':>7} {'p99.9':>7} ms"
         f"  {'CPU s/million':>13} {'RSS MiB':>8} {'client':>7} {'others':>7} {'errors':>6}"
     ]
@@ -81,7 +81,7 @@ def table(entries: list[dict[str, Any]]) -> str:
                 continue
             m = entry[side]
             lines.append(
-                f"{entry['row']:13} {entry['body_bytes']:>5}  {side:4} {m['messages_per_s']:>10,.0f} "
+                f"{entry['row']:19} {entry['body_bytes']:>5}  {side:4} {m['messages_per_s']:>10,.0f} "
                 f"{m['spread'][0]:>8,.0f} -{m['spread'][1]:>7,.0f}  "
                 f"{_ms(m['p50_ms']):>7} {_ms(m['p99_ms']):>7} {_ms(m['p999_ms']):>7}   "
                 f" {m['broker_cpu_s_per_million']:>13.1f} {m['rss_bytes'] / 2**20:>8.0f} "
@@ -91,7 +91,7 @@ def table(entries: list[dict[str, Any]]) -> str:
             least, most = THROUGHPUT_MIN.get(entry["row"], 1.0), CPU_MAX.get(entry["row"])
             throughput, cpu = entry["throughput_ratio"], entry["cpu_ratio"]
             mark = " " if throughput >= least else "!"
-            line = f"{'':13} {'':5}  ours/Java: messages/s {throughput:.2f}{mark} (at least {least:.1f})"
+            line = f"{'':19} {'':5}  ours/Java: messages/s {throughput:.2f}{mark} (at least {least:.1f})"
             if cpu is not None:
                 line += f", CPU a message {cpu:.2f}" + (
                     "" if most is None else f"{' ' if cpu <= most else '!'} (at most {most:.2g})"
@@ -101,7 +101,7 @@ def table(entries: list[dict[str, Any]]) -> str:
             ratio = entry["keyed_ratio"]
             mark = " " if ratio <= KEYED_CPU_MAX else "!"
             lines.append(
-                f"{'':20}  ours: CPU a message {ratio:.2f}{mark} times that without keys (at most {KEYED_CPU_MAX})"
+                f"{'':26} ours: CPU a message {ratio:.2f}{mark} times that without keys (at most {KEYED_CPU_MAX})"
             )
     return "\n".join(lines)
 

@@ -1,21 +1,26 @@
-"""The rows of the comparison, and one measurement of one row: the Java load client against a running broker."""
+"""The rows of the comparison, and one measurement of one row: a load client against a running broker.
+
+The load client is Java's of today, or the one that the row's name ends with: ``sync16@go``.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import time
-from collections.abc import Sequence
+import unittest
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
-from tests.interop.harness import jars
+from tests.interop.harness import foreign, jars
 from tests.interop.harness.roles import Role
 
 from .machine import Sampler
 
-JAVA = Path(__file__).parent / "java"
+HERE = Path(__file__).parent
+JAVA = HERE / "java"
 # threads, requests in flight and batch sizes; sync64 is no row of issue 3's table
 LOADS: dict[str, list[str]] = {
     "sync1": ["--mode", "sync", "--threads", "1"],
@@ -27,8 +32,60 @@ LOADS: dict[str, list[str]] = {
 }
 KEYED = "+keys"
 """Behind the name of a row: each message has two KEYS and three properties, as those of applications."""
-LOADS |= {f"{name}{KEYED}": [*LOADS[name], "--keyed"] for name in ("sync16", "async256", "batch32", "batch100")}
-ROWS = ("sync1", "sync16", "async256", "batch32", "batch100", *(name for name in LOADS if KEYED in name), "push")
+COMMON = ("sync16", "async256", "batch32")
+LOADS |= {f"{name}{KEYED}": [*LOADS[name], "--keyed"] for name in (*COMMON, "batch100")}
+BY = "@"
+"""Between a row and the client that sends it."""
+
+
+def _java(main: str, home: Path) -> list[str]:
+    return jars.java_command(main, heap_mb=512, home=home, sources=JAVA)
+
+
+def _java_4(main: str, home: Path) -> list[str]:
+    return jars.java_command(main, heap_mb=512, home=home, sources=JAVA, lib=foreign.Java4.install() / "lib")
+
+
+def _go(main: str, home: Path) -> list[str]:
+    assert main == "LoadProducer"  # it only sends
+    go = foreign.tool("go")
+    files = [HERE / "go" / "load.go", *(jars.HERE / "go" / name for name in ("go.mod", "go.sum"))]
+    return [
+        str(foreign.installed("go-load", [go, "mod", "download"], [go, "build", "-o", "load", "."], files) / "load")
+    ]
+
+
+CLIENTS: dict[str, Callable[[str, Path], list[str]]] = {"": _java, "4.9.8": _java_4, "go": _go}
+"""The command line that runs a load program of a client; SkipTest where there is none. Java's of today has no name."""
+EVERY = ("push", *(load + (client and BY + client) for client in CLIENTS for load in LOADS))
+ROWS = (
+    *(load for load in LOADS if load != "sync64"),
+    *(f"{load}{more}{BY}{client}" for client in CLIENTS if client for load in COMMON for more in ("", KEYED)),
+    "push",
+)
+"""Those of EVERY that are measured unless others are asked for."""
+
+
+def possible(wanted: Iterable[str], home: Path) -> list[str]:
+    """Those whose client this machine has or can fetch; of the others it is said why they are left out.
+
+    :param home: where a client may leave what it unpacks.
+    """
+    absent: dict[str, str] = {}
+    found = []
+    for row in wanted:
+        client = row.partition(BY)[2]
+        if client not in absent:
+            try:
+                CLIENTS[client]("LoadProducer", home)
+                absent[client] = ""
+            except unittest.SkipTest as why:
+                absent[client] = str(why)
+        if absent[client]:
+            print(f"{row} is left out: {absent[client]}", flush=True)
+        else:
+            found.append(row)
+    return found
 
 
 @attrs.frozen
@@ -58,21 +115,27 @@ class LoadFailed(RuntimeError):
 
 
 def _run(
-    side: str, broker: Role, arguments: list[str], home: Path, timeout_s: float, beside: Sequence[Role] = ()
+    side: str,
+    broker: Role,
+    client: str,
+    arguments: list[str],
+    home: Path,
+    timeout_s: float,
+    beside: Sequence[Role] = (),
 ) -> tuple[dict[str, Any], Sampler, float, float]:
-    command = jars.java_command(arguments[0], heap_mb=512, home=home, sources=JAVA)
+    command = CLIENTS[client](arguments[0], home)
     began = time.time()
     complaints = home / "client.log"
     with (
         open(complaints, "wb") as log,
-        subprocess.Popen([*command, *arguments[1:]], stdout=subprocess.PIPE, stderr=log, text=True, cwd=home) as client,
+        subprocess.Popen([*command, *arguments[1:]], stdout=subprocess.PIPE, stderr=log, text=True, cwd=home) as load,
     ):
-        sampler = Sampler(broker.pid, client.pid, [role.pid for role in beside])
+        sampler = Sampler(broker.pid, load.pid, [role.pid for role in beside])
         try:
-            out, _ = client.communicate(timeout=timeout_s)
+            out, _ = load.communicate(timeout=timeout_s)
         finally:
-            if client.poll() is None:
-                client.kill()
+            if load.poll() is None:
+                load.kill()
             sampler.stop()
     lines = [line for line in out.splitlines() if line.startswith("{")]
     if not lines:
@@ -92,9 +155,10 @@ def produce(
     beside: Sequence[Role] = (),
 ) -> Result:
     """Send for `seconds` after `warmup` (the client's own compiler needs some)."""
-    arguments = ["LoadProducer", "--namesrv", namesrv, "--topic", f"Load{size}", "--size", str(size), *LOADS[row]]
+    load, _, client = row.partition(BY)
+    arguments = ["LoadProducer", "--namesrv", namesrv, "--topic", f"Load{size}", "--size", str(size), *LOADS[load]]
     arguments += ["--warmup", str(warmup), "--duration", str(seconds)]
-    got, sampler, _, _ = _run(side, broker, arguments, home, seconds + warmup + 120, beside)
+    got, sampler, _, _ = _run(side, broker, client, arguments, home, seconds + warmup + 120, beside)
     begin = got["start_ms"] / 1000
     cost = sampler.cost(begin, begin + got["seconds"])
     if not got["msgs"]:
@@ -113,7 +177,7 @@ def fill(side: str, broker: Role, namesrv: str, size: int, count: int, home: Pat
     """Give the push row something to read: `count` messages in a topic of their own."""
     arguments = ["LoadProducer", "--namesrv", namesrv, "--topic", f"Read{size}", "--size", str(size), "--prime", "0"]
     arguments += [*LOADS["batch32"], "--warmup", "0", "--duration", "600", "--count", str(count)]
-    got, *_ = _run(side, broker, arguments, home, 700)
+    got, *_ = _run(side, broker, "", arguments, home, 700)
     if got["acked_all"] < count:
         raise LoadFailed(f"{side}: only {got['acked_all']} of {count} were stored: {got['errors_by']}")
 
@@ -138,7 +202,7 @@ def push(side: str, broker: Role, namesrv: str, size: int, count: int, home: Pat
         "20",
     ]
     for _ in range(STILL_MAX):
-        got, sampler, began, ended = _run(side, broker, arguments, home, 400)
+        got, sampler, began, ended = _run(side, broker, "", arguments, home, 400)
         if got["distinct"]:
             break
         # Java's client skips a heartbeat while another is under way, and Java's broker then refuses its pulls for 30 s.

@@ -31,6 +31,7 @@ class FullDiskTests(unittest.TestCase):
         with (
             mock.patch.object(os, "statvfs", lambda _: statvfs(**disk)),
             mock.patch.object(program.jars, "classes", lambda _: begun.append("classes")),
+            mock.patch.object(program.rows, "possible", lambda wanted, _: wanted),
             mock.patch.object(program.signal, "signal", lambda *_: None),
             mock.patch.object(program, "scratch", lambda _: self.folder),
             mock.patch.object(program, "compare", lambda *_: begun.append("compare")),

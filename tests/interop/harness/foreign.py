@@ -40,12 +40,14 @@ def _run(command: Sequence[str], folder: Path, timeout_s: float) -> subprocess.C
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
-def installed(name: str, fetch: Sequence[str], build: Sequence[str] = ()) -> Path:
-    """A copy of tests/interop/`name` in the cache, in which `fetch` and then `build` were run.
+def installed(name: str, fetch: Sequence[str], build: Sequence[str] = (), files: Sequence[Path] | None = None) -> Path:
+    """A copy of `files` (if not given: of those in tests/interop/`name`) in the cache, in which `fetch` and then
+    `build` were run.
 
     A `fetch` that fails skips the test (no registry), a `build` that fails is an error.
     """
-    files = sorted(file for file in (jars.HERE / name).iterdir() if file.is_file())
+    if files is None:
+        files = sorted(file for file in (jars.HERE / name).iterdir() if file.is_file())
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")

@@ -93,14 +93,17 @@ def jars() -> Path:
 
 
 @functools.cache
-def classes(sources: Path = SOURCES) -> Path:
-    """The folder of the compiled programs of `sources`, named by a hash over them, so that an edit compiles anew."""
+def classes(sources: Path = SOURCES, lib: Path | None = None) -> Path:
+    """The folder of the compiled programs of `sources`, named by a hash over them, so that an edit compiles anew.
+
+    :param lib: the jars they are compiled against, those of RocketMQ 5.5.0 if it is not given.
+    """
     files = sorted(sources.glob("*.java")) + sorted(sources.glob("*.xml"))
-    digest = hashlib.sha256(VERSION.encode())
+    digest = hashlib.sha256((VERSION if lib is None else str(lib)).encode())
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     folder = cache() / "classes" / digest.hexdigest()[:16]
-    lib = jars()
+    lib = lib or jars()
     with locked(folder.with_suffix(".lock")):
         if not (folder / "done").exists():
             folder.mkdir(parents=True, exist_ok=True)
@@ -130,11 +133,15 @@ def java_command(
     quick: bool = False,
     flags: tuple[str, ...] = (),
     sources: Path | None = None,
+    lib: Path | None = None,
 ) -> list[str]:
-    """The command line that runs class `main`. `quick` asks for the fast compiler only: right for short-lived
-    programs. What it unpacks goes to `home`, which is made if it is not there."""
+    """The command line that runs class `main`, of `sources` if they are given, with the jars of `lib` or those of
+    RocketMQ 5.5.0. `quick` asks for the fast compiler only: right for short-lived programs. What it unpacks goes to
+    `home`, which is made if it is not there."""
     home.mkdir(parents=True, exist_ok=True)
-    path = f"{jars()}/*" if sources is None else f"{classes(sources)}:{jars()}/*"
+    path = f"{lib or jars()}/*"
+    if sources is not None:
+        path = f"{classes(sources, lib)}:{path}"
     tuning = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if quick else []
     limits = [f"-Xms{min(heap_mb, 128)}m", f"-Xmx{heap_mb}m", "-XX:MaxDirectMemorySize=512m"]
     places = [f"-Duser.home={home}", f"-Djava.io.tmpdir={home}"]
