@@ -164,7 +164,7 @@ class WriterTests(Case):
         exporter = Exporter(found(ReadingDisk(), str(root)), PosixDisk(), str(self.out), lambda: 1)
         for progress in exporter.run(Identity("c", "b", 1), "r"):
             if progress.pause_ms:
-                time.sleep(progress.pause_ms / 1000)  # as the command does
+                time.sleep(progress.pause_ms / 1000)  # as the command does: until the writer is further
         return decode((self.out / NAME).read_bytes()[:FILE_BYTES_MAX], NAME)
 
     def records(self, manifest: Manifest, begin: int) -> Iterator[Any]:

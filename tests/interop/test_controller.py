@@ -55,7 +55,7 @@ class Switching(SwitchingCase):
     def test_3_frozen_master(self) -> None:
         """SIGSTOP of the master: another takes over. Lost is only what the thawed one acknowledged by itself (A21)."""
         if self.embedded and not FULL:
-            self.skipTest("alone only, unless ROCKETHA_INTEROP_FULL=1")
+            self.skipTest("inside a nameserver with ROCKETHA_INTEROP_FULL=1 only: the same controllers stand it alone")
         storm = self.storm([Faults.freeze_master] * (12 if FULL else 1), patience_s=30)
         self.say(storm.text())
         self.assertNoneLost(storm)
@@ -64,7 +64,7 @@ class Switching(SwitchingCase):
     def test_4_two_die_together(self) -> None:
         """The master and a slave 50 ms apart: whoever leads then, nothing is lost (A23)."""
         if not FULL:
-            self.skipTest("with ROCKETHA_INTEROP_FULL=1 only")
+            self.skipTest("with ROCKETHA_INTEROP_FULL=1 only: four rounds in which the dead may have to come back")
         acting: list[Faults] = []
 
         def both(faults: Faults) -> None:
@@ -78,7 +78,7 @@ class Switching(SwitchingCase):
     def test_5_resets(self) -> None:
         """Every connection between the healthy master and the controllers reset: no switch, nothing lost (A24)."""
         if self.embedded and not FULL:
-            self.skipTest("alone only, unless ROCKETHA_INTEROP_FULL=1")
+            self.skipTest("inside a nameserver with ROCKETHA_INTEROP_FULL=1 only: the same controllers stand it alone")
         if why_no_resets():
             self.skipTest(why_no_resets())
         count = 20 if FULL else 3
@@ -99,7 +99,7 @@ class Switching(SwitchingCase):
     def test_6_other_address(self) -> None:
         """A slave, then the master, comes back on another port: the same ids, and what was sent is there."""
         if self.embedded and not FULL:
-            self.skipTest("alone only, unless ROCKETHA_INTEROP_FULL=1")
+            self.skipTest("inside a nameserver with ROCKETHA_INTEROP_FULL=1 only: the same controllers stand it alone")
         moves: list[Fault] = [lambda acting: acting.move(self.group.slaves()[0])]
         if FULL:
             moves.append(lambda acting: acting.move(self.group.master()))

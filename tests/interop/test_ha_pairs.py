@@ -136,7 +136,7 @@ class Pair(InteropCase):
         if self.kinds[1] == "java":
             wait_until("the slave to go on", lambda: (state := log_state(slave)) is not None and state.end > end, 60)
             return
-        time.sleep(IDLE_S)
+        time.sleep(IDLE_S)  # meanwhile nothing may come, however often the slave tries
         state = log_state(slave)
         assert state is not None
         self.assertEqual((state.end, LogFiles(slave.root).end), (end, end))

@@ -189,7 +189,7 @@ def pull(c: Command) -> Callable[[], None]:
             if result.pullStatus in (_CPullStatus.FOUND, _CPullStatus.NO_MATCHED_MSG, _CPullStatus.OFFSET_ILLEGAL):
                 offsets[n] = result.nextBeginOffset
             else:
-                time.sleep(0.05)
+                time.sleep(0.05)  # an empty queue is answered at once, and nothing tells of the next message
             dll.ReleasePullResult(result)
 
     for topic, tags in c["topics"].items():

@@ -256,7 +256,7 @@ func read(p rocketmq.PullConsumer, name string, queue primitive.MessageQueue, do
 		mq := queue
 		result, err := p.PullFrom(context.Background(), &mq, offset, 32)
 		if err != nil {
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // no master just now, and nothing tells of the next one
 			continue
 		}
 		if result.Status == primitive.PullFound {

@@ -253,7 +253,7 @@ class Faults:
 
     def stay(self, seconds: float) -> None:
         """Let the load run on: not a wait for an event, but the time in which something must not happen."""
-        time.sleep(seconds)
+        time.sleep(seconds)  # see above
 
     def back(self, broker: Replica) -> None:
         """Start a replica that was killed; returns when the set is full, keeps how long it took to count in it."""

@@ -54,4 +54,4 @@ class LinkWatch:
 
     def stay(self, seconds: float) -> None:
         """Watch for so long: not a wait for an event, but the time in which none may come."""
-        time.sleep(seconds)
+        time.sleep(seconds)  # see above

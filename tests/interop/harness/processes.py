@@ -42,7 +42,7 @@ def wait_until(
             raise NotReady(f"died while we waited for: {what}")
         if time.monotonic() > end:
             raise NotReady(f"not within {timeout_s:g} s: {what}")
-        time.sleep(pause)
+        time.sleep(pause)  # see above
         pause = min(pause * 1.5, 0.05)
 
 

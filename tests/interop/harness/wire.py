@@ -84,7 +84,7 @@ class Cable:
         while os.readlink(f"/proc/{pid}/ns/net") == mine:
             if time.monotonic() > end:
                 raise OSError("unshare -n made no network namespace")
-            time.sleep(0.002)
+            time.sleep(0.002)  # a new namespace sends no event
 
     def command(self, q: dict[str, Any]) -> dict[str, Any]:
         op = q["op"]

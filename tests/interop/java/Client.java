@@ -269,7 +269,7 @@ public final class Client {
                         int before = errors.get();
                         one(p, q, mode, first + at, Math.min(batch, count - at), inflight, errors, done);
                         if (pause > 0 && errors.get() > before) {
-                            Thread.sleep(pause);
+                            Thread.sleep(pause);    // no master just now, and nothing tells of the next one
                         }
                     }
                 } catch (Exception e) {

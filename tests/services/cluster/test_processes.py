@@ -64,7 +64,7 @@ class Group:
                 return found
             over = time.monotonic() > deadline or self.process.poll() is not None
             self.test.assertFalse(over, f"{pattern}\n{self.out.read_text()}\n{self.errors.read_text()}")
-            time.sleep(0.02)
+            time.sleep(0.02)  # a line in a file sends no event
 
     def words(self) -> str:
         """All up to the last line of its words."""
@@ -82,7 +82,7 @@ class Group:
         deadline = time.monotonic() + PATIENCE_S
         while any(map(alive, self.pids())):
             self.test.assertLess(time.monotonic(), deadline, f"{[pid for pid in self.pids() if alive(pid)]} are there")
-            time.sleep(0.05)
+            time.sleep(0.05)  # these are not our children: their end sends us no event
 
     def rocketha(self, *arguments: str) -> str:
         """What our command prints."""

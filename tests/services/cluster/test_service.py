@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import pathlib
 import random
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer, reactor, task
@@ -105,6 +106,13 @@ class ClusterTestCase(TestCase):
         self.addCleanup(lambda: defer.Deferred.fromCoroutine(consumer.stop()))
         return consumer, inbox
 
+    async def until(self, what: str, holds: Callable[[], bool]) -> None:
+        """For what tells nobody."""
+        end = reactor.seconds() + PATIENCE_S
+        while not holds():
+            self.assertLess(reactor.seconds(), end, f"{what} did not come about")
+            await task.deferLater(reactor, 0.01)
+
 
 class ConversationTests(ClusterTestCase):
     """Messages through the cluster."""
@@ -130,11 +138,12 @@ class ConversationTests(ClusterTestCase):
 
     async def test_a_waiting_consumer_is_woken(self) -> None:
         """Long polling: a message sent later arrives well before the 15 s of a poll, filtered by its tag."""
-        await self.start_cluster()
+        cluster = await self.start_cluster()
         producer = Producer(self.client())
         await producer.send(Message("T", b"before"))
-        _consumer, inbox = await self.consume(Subscription("T", tags=("B",), start="last"))
-        await task.deferLater(reactor, 0.2)
+        consumer, inbox = await self.consume(Subscription("T", tags=("B",), start="last"))
+        held = cluster.broker.held
+        await self.until("a pull of each queue", lambda: 0 < len(consumer._readers) == held.count)
         for tag in ("A", "B"):
             await producer.send(Message("T", tag.encode(), {"TAGS": tag}))
         began = reactor.seconds()
@@ -151,29 +160,20 @@ class ConversationTests(ClusterTestCase):
         first, inbox = await self.consume(wanted)
         await inbox.wait_for(1)
         second, other = await self.consume(wanted)
-        for _ in range(100):
-            if len(first._readers) and len(second._readers) and not set(first._readers) & set(second._readers):
-                break
-            await task.deferLater(reactor, 0.05)
-        mine, theirs = set(first._readers), set(second._readers)
-        self.assertEqual((mine & theirs, len(mine | theirs)), (set(), 5))
+
+        def are_shared() -> bool:
+            mine, theirs = set(first._readers), set(second._readers)
+            return bool(mine and theirs) and not mine & theirs and len(mine | theirs) == 5
+
+        await self.until("the queues are shared", are_shared)
         for number in range(1, 41):
             await producer.send(Message("T", str(number).encode()))
-        for _ in range(200):
-            if len(inbox.messages) + len(other.messages) >= 41:
-                break
-            await task.deferLater(reactor, 0.05)
+        await self.until("all have come", lambda: len(inbox.messages) + len(other.messages) >= 41)
         self.assertTrue(other.messages)
         await second.stop()
-        for _ in range(100):
-            if len(first._readers) == 5:
-                break
-            await task.deferLater(reactor, 0.05)
+        await self.until("the first has all queues", lambda: len(first._readers) == 5)
         await producer.send(Message("T", b"41"))
-        for _ in range(200):
-            if b"41" in inbox.bodies:
-                break
-            await task.deferLater(reactor, 0.05)
+        await self.until("the last has come", lambda: b"41" in inbox.bodies)
         self.assertEqual(sorted(map(int, inbox.bodies + other.bodies)), list(range(42)))
         await first.stop()
         _third, third = await self.consume(wanted)
@@ -195,10 +195,7 @@ class ConversationTests(ClusterTestCase):
 
         consumer = Consumer(self.client(), Subscription("T", "G", start="first"), deliver)
         await consumer.start()
-        for _ in range(100):
-            if taken:
-                break
-            await task.deferLater(reactor, 0.05)
+        await self.until("one was taken", lambda: bool(taken))
         await consumer.stop()
         _second, inbox = await self.consume(Subscription("T", "G", start="first"))
         await inbox.wait_for(1)
