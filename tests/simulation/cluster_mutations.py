@@ -15,6 +15,7 @@ import attrs
 from twisted.internet import defer
 from twisted.logger import globalLogBeginner
 
+from rocketha.broker.delayed_delivery import DelayedDelivery
 from rocketha.broker.send_answer import SendAnswers
 from rocketha.broker.store_times import StoreTimes
 from rocketha.broker.unsaved import Unsaved
@@ -266,6 +267,23 @@ def clock_steps_forgotten() -> None:
 @mutation(ALONE, "what waits goes by a clock that somebody sets (rocketmq#9455)", ("slow-link",))
 def waits_by_the_time_of_day() -> None:
     patch(BrokerService, "_now", BrokerService.wall_ms)
+
+
+@mutation(ALONE, "a delayed message is delivered twice", ())
+def delivered_twice() -> None:
+    stage, count = DelayedDelivery._stage, itertools.count(1)
+
+    def twice(self: DelayedDelivery, level: Any, message: Any, last: Any, now_ms: int) -> Any:
+        if next(count) % EVERY == 0:
+            stage(self, level, message, last, now_ms)
+        return stage(self, level, message, last, now_ms)
+
+    patch(DelayedDelivery, "_stage", twice)
+
+
+@mutation(CONTROLLER, "who takes over delivers what its progress does not say, without a look at the log", ("kill",))
+def progress_believed() -> None:
+    patch(DelayedDelivery, "_was_delivered", lambda self, level, message: None)
 
 
 # -- running them

@@ -24,6 +24,8 @@ from tests.simulation import cluster_mutations
 from tests.simulation.test_seeds import Simulated
 
 SECONDS = 60.0
+QUICK = ("log-not-synced", "queues-not-rebuilt", "stored-twice", "progress-believed", "clock-steps-forgotten")
+"""Mutations that are caught by the first seeds."""
 BUDGET_S = 25.0
 """Of processor time: on a slow machine fewer seeds are tried, at least one."""
 
@@ -226,6 +228,15 @@ class OracleTests(SynchronousTestCase):
         self.whole(self.record("a", 0), self.record("a", 1))
         self.assertEqual(self.rules(), ["no message is stored more often than it was sent"])
 
+    def test_delayed_and_delivered_twice(self) -> None:
+        """No crash and no new master is an excuse: the copies in the log say what was delivered."""
+        self.oracle.acknowledged_delayed(self.oracle.sending(QUEUE, ["a"]), 1, 0, 0.0, 1.0)
+        self.oracle.power_lost("g0")
+        self.whole(self.record("a", 0))
+        self.assertEqual(self.rules(), [])
+        self.whole(self.record("a", 0), self.record("a", 1))
+        self.assertEqual(self.rules(), ["no message is stored more often than it was sent"])
+
     def test_refused_and_seen(self) -> None:
         """A refusal says that it was not stored."""
         self.oracle.refused(self.oracle.sending(QUEUE, ["a"]), 14)
@@ -281,7 +292,7 @@ class MutationTests(SynchronousTestCase):
 
     def test_a_few_are_caught(self) -> None:
         """Within seconds, each in a process of its own."""
-        for name in ("log-not-synced", "queues-not-rebuilt", "stored-twice", "clock-steps-forgotten"):
+        for name in QUICK:
             with self.subTest(name):
                 caught, said = cluster_mutations.in_a_process(name)
                 self.assertTrue(caught, said)
