@@ -12,7 +12,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
-from rocketha.protocols.ha_master import HA_LIMITS, MasterHaFactory, MasterHaProtocol, OpenLink
+from rocketha.observe.refusals import Refusals
+from rocketha.protocols.ha_master import HA_LIMITS, MasterHaFactory, MasterHaProtocol, NoLink, OpenLink
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
 from rocketha.protocols.limits import Limits
 from rocketha.replication.autoswitch_master import AutoswitchMaster
@@ -166,7 +167,7 @@ class Owner:
         self.confirm = ConfirmOffset(0, log.end)
         self.timing = LinkTiming()
         self.batch = 1 << 20
-        self.refusal = ""
+        self.refusal: NoLink | None = None
         self.read_fails: DiskFailure | CorruptStore | None = None
         self.refuses_hello = self.refuses_ack = ""
         self.open_readers = 0
@@ -174,8 +175,8 @@ class Owner:
         self.events: list[Any] = []
         self.on_ack: Callable[[], None] = lambda: None
 
-    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | str:
-        if self.refusal:
+    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | NoLink:
+        if self.refusal is not None:
             return self.refusal
         machine: ClassicMaster | AutoswitchMaster
         if self.epochs is None:
@@ -297,6 +298,7 @@ class HaCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = task.Clock()
         self.wires: list[Wire] = []
+        self.dialed = Refusals("slave", self.clock.seconds)
 
     def listen(self, owner: Owner) -> MasterHaFactory:
         """The port of a master."""
@@ -314,7 +316,7 @@ class HaCase(SynchronousTestCase):
 
     def dial(self, replica: Replica) -> tuple[SlaveHaProtocol, Transport]:
         """A slave connects to a master that is the test."""
-        protocol = SlaveHaFactory(replica, self.clock).buildProtocol(None)
+        protocol = SlaveHaFactory(replica, self.clock, self.dialed).buildProtocol(None)
         transport = Transport()
         transport.protocol = protocol
         protocol.makeConnection(transport)  # type: ignore[arg-type]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketha.protocols.ha_master import NOTES_MAX
+from rocketha.observe.refusals import Ended
+from rocketha.protocols.ha_master import NOTES_MAX, NoLink
 from rocketha.protocols.limits import Limits
 from rocketha.replication.link import Cause
 from rocketha.wire.ha_frames import (
@@ -79,7 +80,7 @@ class PlaceTests(HaCase):
         self.assertEqual(self.accept("10.0.0.9")[0].over, "4 connections are open")
 
     def test_flood_of_refusals_does_not_fill_the_log(self) -> None:
-        """At most so many lines a second."""
+        """At most so many lines a second of those that went, and one a minute of a host that was refused."""
         lines: list[str] = []
         self.port.log.info = lambda text, **values: lines.append(text)
         for _ in range(500):
@@ -89,6 +90,38 @@ class PlaceTests(HaCase):
         self.clock.advance(1)
         self.accept()[1].lose()
         self.assertEqual(len(lines), NOTES_MAX + 1)
+        said: list[str] = []
+        log = type("Log", (), {"warn": lambda _, text, **values: said.append(text.format(**values))})
+        self.port.refusals.log = log()
+        for _ in range(4):
+            self.accept()[0].dataReceived(HELLO + encode_report(10))
+        for _ in range(500):
+            self.accept()
+        self.assertEqual(len(said), 1)
+        self.assertIn("127.0.0.1:40000", said[0])
+        self.assertEqual(self.port.refusals.ended, {"no_place": 500})
+
+    def test_each_end_is_counted(self) -> None:
+        """By a reason of its own, whatever the port, or a slave, ends a connection for."""
+        for _ in range(5):
+            self.accept()
+        self.accept()[0].dataReceived(b"GET / HTTP/1.1\r\n\r\n" * 4)
+        self.accept()[0].dataReceived(HELLO + encode_report(1000))
+        self.owner.refusal = NoLink(Ended.NOT_ALLOWED, "not named")
+        self.accept()
+        self.wait(30)
+        self.assertEqual(
+            self.port.refusals.ended,
+            {"lost_place": 4, "bad_frame": 1, "logs_differ": 1, "not_allowed": 1, "idle": 1},
+        )
+        silent, _ = self.dial(Replica(Log()))
+        self.wait(30)
+        deaf, _ = self.dial(Replica(Log()))
+        deaf.pauseProducing()
+        mad, _ = self.dial(Replica(Log(), ()))
+        mad.dataReceived(b"\xff" * 64)
+        self.assertTrue(silent.over and deaf.over and mad.over)
+        self.assertEqual(self.dialed.ended, {"idle": 1, "unread_answers": 1, "bad_frame": 1})
 
 
 FROM_SLAVES = (

@@ -7,8 +7,9 @@ import errno
 from twisted.internet.defer import Deferred
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
+from rocketha.observe.refusals import Ended
 from rocketha.protocols.ha_connection import CLOSE_S
-from rocketha.protocols.ha_master import TURN_BYTES, UNREAD_BYTES_MAX
+from rocketha.protocols.ha_master import TURN_BYTES, UNREAD_BYTES_MAX, NoLink
 from rocketha.replication.link import Cause
 from rocketha.wire.ha_frames import (
     MasterHello,
@@ -354,7 +355,7 @@ class BackpressureTests(HaCase):
         protocol, transport = self.dial(replica)
         for at in range(MARK // 8 + 1):
             protocol.dataReceived(encode_classic_head(at, 1) + b"x")
-        self.assertEqual((protocol.over, replica.of("closed")[0][2]), ("the master does not read", Cause.BREACH))
+        self.assertEqual((protocol.over, replica.of("closed")[0][2]), ("the master does not read", Cause.UNREAD))
         self.assertLessEqual(transport.most, MARK + 8)
 
     def test_slave_that_does_not_read_heartbeats(self) -> None:
@@ -568,9 +569,10 @@ class EndTests(HaCase):
     def test_not_served(self) -> None:
         """A broker that is no master, a follower that does not want the connection any more: reset, without a word."""
         self.listen(Owner(Log(text(60))))
-        self.owner.refusal = "not the master"
+        self.owner.refusal = NoLink(Ended.NOT_SERVED, "not the master")
         protocol, transport = self.accept()
         self.assertEqual((transport.aborted, protocol.over, self.owner.events), (True, "not the master", []))
+        self.assertEqual(self.port.refusals.ended, {"not_served": 1})
         replica = Replica(Log())
         replica.refusal = "fenced"
         _, transport = self.dial(replica)

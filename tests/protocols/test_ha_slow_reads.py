@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from rocketha.errors import DiskFailure
-from rocketha.protocols.ha_master import OpenLink
+from rocketha.protocols.ha_master import NoLink, OpenLink
 from rocketha.wire.ha_frames import encode_classic_head, encode_classic_report
 from tests.protocols.ha_case import MARK, HaCase, MasterHaProtocol, Owner, Reader, Replica
 from tests.replication.links import Log, entries, text
@@ -33,7 +33,7 @@ class SlowOwner(Owner):
 
     slow = True
 
-    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | str:
+    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | NoLink:
         self.reads: list[tuple[bytes, Deferred[bytes]]] = getattr(self, "reads", [])
         opened = super().open_link(connection, now_ms)
         return opened if isinstance(opened, str) else opened._replace(reader=SlowReader(self))

@@ -10,11 +10,12 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import ConfigError
+from rocketha.observe.refusals import QUIET_S, Refusals
 from rocketha.protocols import raft_peers
 from rocketha.protocols.endpoints import client_endpoint, is_loopback, literal_host, parse_peers
 from rocketha.protocols.raft import RaftLimits, RaftProtocol
 from rocketha.protocols.raft_peers import RaftPeers
-from rocketha.protocols.raft_port import COMPLAIN_AGAIN_S, SHARED_S, RaftPort
+from rocketha.protocols.raft_port import SHARED_S, RaftPort
 from rocketha.wire import raft_frames as frames
 from rocketha.wire.raft_frames import Hello, MessageWriter, Ping, Refusal, RefusalCode
 from rocketha.wire.raft_values import Entry, Kind, Members, Message, SnapshotMeta
@@ -44,7 +45,7 @@ class PortCase(SynchronousTestCase):
         self.said: list[str] = []
         log = type("Log", (), {})()
         log.warn = log.error = log.info = lambda text, **values: self.said.append(text.format(**values))
-        self.port._log = log
+        self.port.refusals.log = log
 
     def connect(self, host: str = "127.0.0.1") -> tuple[RaftProtocol, Transport]:
         protocol = self.port.buildProtocol(None)
@@ -179,11 +180,46 @@ class RefusalTests(PortCase):
             protocol.dataReceived(hello(group="other"))
             protocol.connectionLost(Failure(error.ConnectionDone()))
         self.assertEqual(len(self.said), 1)
-        for _ in range(COMPLAIN_AGAIN_S):
+        for _ in range(int(QUIET_S)):
             self.port.sweep()
-        protocol, _ = self.connect()
-        protocol.dataReceived(hello(group="other"))
+        self.port.refusals.settle()
         self.assertEqual(len(self.said), 2)
+        self.assertIn("and 18 more like it", self.said[1])
+        self.assertEqual(self.port.refusals.ended, {"other_group": 20})
+
+    def test_each_end_is_counted(self) -> None:
+        """By a reason of its own, whatever the port ends a connection for; the log has the address."""
+        self.group.ready = False
+        self.connect()
+        self.group.ready = True
+        for bad in (
+            b"GET / HTTP/1.1", hello(group="other"), hello(receiver="n2"), hello(sender="n0"), hello(sender="n9"),
+            spec.MAGIC + frames.seal(struct.pack(">BHQ", spec.HELLO, 9, 1) + b"news"),
+        ):  # fmt: skip
+            self.connect("127.0.0.7")[0].dataReceived(bad)
+        self.connect("10.0.0.5")[0].dataReceived(hello())
+        for incarnation in (1, 2, 1):
+            self.connect()[0].dataReceived(hello(incarnation=incarnation))
+        protocol, _ = self.greeted(sender="n2")
+        protocol.dataReceived(bytes_of(MESSAGES[0])[:9])
+        self.connect("10.0.0.6")
+        for _ in range(self.limits.whole_frame_s + 2):
+            protocol._heard_tick = self.port.tick
+            self.port.sweep()
+        self.greeted(sender="n2")
+        for _ in range(self.limits.silence_s + 2):
+            self.port.sweep()
+        for _ in range(self.limits.strangers + 1):
+            self.connect("10.0.0.8")
+        expected = [
+            "bad_frame", "idle", "lost_place", "no_request", "not_served", "other_group", "other_member", "own_id",
+            "shared_id", "slow_frame", "unknown_member", "version", "wrong_address",
+        ]  # fmt: skip
+        counted = self.port.refusals.ended
+        self.assertEqual(sorted(counted), expected)
+        for cause in expected:
+            line = next(each for each in self.said if f"is ended, {cause}:" in each)
+            self.assertRegex(line, r"connection of (127|10)\.0\.0\.[0-9]+:[0-9]+ ")
 
 
 class HostileTests(PortCase):
@@ -527,9 +563,11 @@ class SecretTests(SynchronousTestCase):
     def meet(self, dialer_secret: bytes, port_secret: bytes) -> tuple[RaftProtocol, RaftProtocol, list[bytes]]:
         """Both ends, and all that was said, a byte at a time."""
         self.accepting, self.dialing = Heard(), Heard()
-        port = RaftPort(attrs.evolve(IDENTITY, id="n1", secret=port_secret), self.accepting)
-        reactor = Reactor()
-        peers = RaftPeers(reactor, attrs.evolve(IDENTITY, secret=dialer_secret), self.dialing, chance())
+        self.refusals = Refusals("both", float)
+        identity = attrs.evolve(IDENTITY, id="n1", secret=port_secret)
+        port = RaftPort(identity, self.accepting, refusals=self.refusals)
+        reactor, identity = Reactor(), attrs.evolve(IDENTITY, secret=dialer_secret)
+        peers = RaftPeers(reactor, identity, self.dialing, chance(), refusals=self.refusals)
         self.addCleanup(peers.stop)
         peers.set_addresses({"n1": "127.0.0.1:1001"})
         dialer = reactor.tcpClients[-1][2].buildProtocol(None)
@@ -561,6 +599,7 @@ class SecretTests(SynchronousTestCase):
             dialer, acceptor, said = self.meet(ours, theirs)
             self.assertFalse(dialer.ready)
             self.assertFalse(self.dialing.events or self.dialing.histories)
+            self.assertEqual(self.refusals.ended, {"wrong_secret": 1}, "whichever end it was that refused")
             if theirs:
                 self.assertFalse(acceptor.ready)
                 self.assertEqual(self.accepting.events, [])

@@ -13,7 +13,6 @@ longest ago, so that nobody keeps a scraper out by holding them.
 
 from __future__ import annotations
 
-import itertools
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, cast
@@ -105,13 +104,13 @@ class StatusConnection(ProtocolWrapper):
     """One connection; what :class:`~rocketha.observe.refusals.Peer` wants is told of it."""
 
     factory: StatusFactory
+    id = 0
     language: str | None = None
     version: int | None = None
     refused: Refused | None = None
 
-    def __init__(self, factory: StatusFactory, wrapped: Any, number: int) -> None:
+    def __init__(self, factory: StatusFactory, wrapped: Any) -> None:
         super().__init__(cast(Any, factory), wrapped)
-        self.id = number
         self.peer = self.peer_host = ""
         self._deadline: IDelayedCall | None = None
 
@@ -181,11 +180,10 @@ class StatusFactory(WrappingFactory):
         self.clock: Any = site.reactor
         self.refusals = refusals
         self.places: OrderedDict[StatusConnection, None] = OrderedDict()
-        self._numbers = itertools.count(1)
 
     def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper:
         """Twisted: a client connects."""
-        return StatusConnection(self, self.wrappedFactory.buildProtocol(addr), next(self._numbers))
+        return StatusConnection(self, self.wrappedFactory.buildProtocol(addr))
 
     def opened(self, connection: StatusConnection) -> None:
         """Give a place, that of another where all are taken."""

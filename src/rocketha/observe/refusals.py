@@ -2,7 +2,8 @@
 
 Knows no socket and no clock of its own.  One :class:`Refusals` belongs to one server; its ports give it what they
 refuse (:meth:`~rocketha.protocols.remoting.RemotingProtocol.answer` where answers leave, ``end`` where connections
-end, ``ignored`` for a handler that leaves something out), and it decides what of that is a refusal at all.
+end, ``ignored`` for a handler that leaves something out), and it decides what of that is a refusal at all.  So do HA
+links and Raft connections, those that a server dialed too; they have no requests, only ends.
 
 Theory of operation.  Everything is counted, by names from fixed lists, so that no peer makes new series.  Refusals of
 one *kind*, the same request refused for the same reason to the same host, are logged once, then not for
@@ -21,6 +22,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
+
+import attrs
 
 from rocketha.controller.codes import PrivateCode
 from rocketha.errors import Ignored
@@ -90,6 +93,18 @@ class Ended(Enum):
     NO_PLACE = "no_place"
     LOST_PLACE = "lost_place"
     EXPIRED = "expired"
+    NOT_ALLOWED = "not_allowed"
+    NOT_SERVED = "not_served"
+    OLD_EPOCH = "old_epoch"
+    LOGS_DIFFER = "logs_differ"
+    VERSION = "version"
+    OTHER_GROUP = "other_group"
+    OTHER_MEMBER = "other_member"
+    UNKNOWN_MEMBER = "unknown_member"
+    OWN_ID = "own_id"
+    SHARED_ID = "shared_id"
+    WRONG_ADDRESS = "wrong_address"
+    WRONG_SECRET = "wrong_secret"
 
 
 _REQUEST_NAMES: dict[int, str] = {int(code): code.name for code in (*PrivateCode, *RequestCode)}
@@ -157,7 +172,10 @@ class Refused:
 
 
 class Peer(Protocol):
-    """What is told of a connection."""
+    """What is told of a connection.
+
+    :ivar id: by which the server knows a client's connection; 0 of one that is no client's.
+    """
 
     id: int
     peer: str
@@ -165,6 +183,18 @@ class Peer(Protocol):
     language: str | None
     version: int | None
     refused: Refused | None
+
+
+@attrs.define
+class Other:
+    """The :class:`Peer` of a connection that is no client's: an HA link, one of a Raft group."""
+
+    peer: str
+    peer_host: str
+    id: int = 0
+    language: str | None = None
+    version: int | None = None
+    refused: Refused | None = None
 
 
 class Kind:

@@ -19,7 +19,7 @@ Java: ``HAConnection``, ``HAClient``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -29,10 +29,19 @@ from twisted.python import log
 from twisted.python.failure import Failure
 
 from rocketha.errors import RemoteProtocolError
+from rocketha.observe.refusals import Ended, Other, Refusals
 from rocketha.replication.link import Cause, Effect, Link, LinkRefused
 
 CLOSE_S = 5
 """Seconds that a peer has to take what was written before the connection ended."""
+
+ENDED: Mapping[Cause, Ended] = {
+    Cause.BREACH: Ended.BAD_FRAME,
+    Cause.SILENT: Ended.IDLE,
+    Cause.UNREAD: Ended.UNREAD_ANSWERS,
+    Cause.OLD_EPOCH: Ended.OLD_EPOCH,
+}
+"""What the metric calls them; all others say that two logs do not go together."""
 
 Machine = TypeVar("Machine", bound=Link)
 Event = Callable[[int], list[Effect]]
@@ -48,6 +57,7 @@ class HaConnection(Protocol, Generic[Machine]):
     """See the module.
 
     :param clock: one that never goes back (:mod:`rocketha.services.process.steady`).
+    :param refusals: told where this end gave the link up for what the peer did, or has.
     :ivar peer: ``host:port`` of the other end.
     :ivar over: why the link has ended; empty: it has not.
     :ivar opened_ms: when it began.
@@ -55,11 +65,12 @@ class HaConnection(Protocol, Generic[Machine]):
 
     transport: Any
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, clock: IReactorTime, refusals: Refusals) -> None:
         self.peer = self.peer_host = ""
         self.over = ""
         self.opened_ms = 0
         self._clock = clock
+        self._refusals = refusals
         self._machine: Machine | None = None
         self._events: deque[Event] = deque()
         self._effects: deque[Effect] = deque()  # of the event that is being told, not yet carried out
@@ -147,7 +158,12 @@ class HaConnection(Protocol, Generic[Machine]):
             self.transport.unregisterProducer()
             self.transport.loseConnection()
             self._timer = self._clock.callLater(CLOSE_S, self._cut)
+        if cause is not None:
+            self._ended(ENDED.get(cause, Ended.LOGS_DIFFER), self.over)
         self._closed(self.over, cause)
+
+    def _ended(self, cause: Ended, why: str) -> None:
+        self._refusals.ended_by_us(Other(self.peer, self.peer_host), cause, why)
 
     def _cut(self) -> None:
         """The peer does not take our last words."""

@@ -33,6 +33,7 @@ from zope.interface import implementer
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
 from rocketha.observe.logging import make_logger
+from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.admission import Admission, Guest
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.ha_connection import HaConnection
@@ -76,10 +77,17 @@ class OpenLink(NamedTuple):
     reader: BlockReader
 
 
+class NoLink(NamedTuple):
+    """Why a connection is not served; the text is for a person."""
+
+    cause: Ended
+    why: str
+
+
 class LinkOwner(Interface):
     """Whose links they are: the broker that is master."""
 
-    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | str:
+    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | NoLink:
         """Somebody connected: what he is served with, or why he is not; then he is told nothing and not heard of again.
 
         It is not yet known who it is.
@@ -119,7 +127,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
     factory: MasterHaFactory
 
     def __init__(self, factory: MasterHaFactory, number: int) -> None:
-        super().__init__(factory.clock)
+        super().__init__(factory.clock, factory.refusals)
         self.id = number
         self.greeted = False
         self.bytes_sent = 0
@@ -135,15 +143,15 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
 
     def _open(self, now_ms: int) -> ClassicMaster | AutoswitchMaster | str:
         factory = self.factory
-        refusal = factory.admission.admit(self)
+        cause, refusal = Ended.NO_PLACE, factory.admission.admit(self)
         if refusal is None:
             opened = factory.owner.open_link(self, now_ms)
-            if not isinstance(opened, str):
+            if isinstance(opened, OpenLink):
                 self._reader = opened.reader
                 factory.connections[self.id] = self
                 return opened.machine
-            refusal = opened
-        factory.note("no link for the slave {peer}: {reason}", peer=self.peer, reason=refusal)
+            cause, refusal = opened
+        self._ended(cause, refusal)
         return refusal
 
     def _closed(self, reason: str, cause: Cause | None) -> None:
@@ -256,7 +264,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
         if self._paused:
             self._unread += len(data)
             if self._unread > UNREAD_BYTES_MAX:
-                self._end("the slave does not read", Cause.BREACH)
+                self._end("the slave does not read", Cause.UNREAD)
                 return
         eager_write(self.transport, data)
 
@@ -283,15 +291,19 @@ class MasterHaFactory(ServerFactory):
     :param owner: see there.
     :param clock: one that never goes back.
     :param limits: ``connections`` and ``connections_per_address`` of it.
+    :param refusals: told of connections that get no link, and of links that this end gave up.
     :ivar connections: those that have a link, by id, oldest first.
     """
 
     noisy = False
 
-    def __init__(self, owner: LinkOwner, clock: IReactorTime, limits: Limits = HA_LIMITS) -> None:
+    def __init__(
+        self, owner: LinkOwner, clock: IReactorTime, limits: Limits = HA_LIMITS, refusals: Refusals | None = None
+    ) -> None:
         self.owner = owner
         self.clock = clock
         self.log = make_logger()
+        self.refusals = refusals or Refusals("master", clock.seconds)
         self.connections: dict[int, MasterHaProtocol] = {}
         self.admission = Admission(limits, self._evicted)
         self._numbers = itertools.count(1)
@@ -324,7 +336,10 @@ class MasterHaFactory(ServerFactory):
             connection.abort(reason)
 
     def _evicted(self, guest: Guest) -> None:
-        cast(MasterHaProtocol, guest).abort("it said nothing, and others wait for its place")
+        why = "it said nothing, and others wait for its place"
+        connection = cast(MasterHaProtocol, guest)
+        connection._ended(Ended.LOST_PLACE, why)
+        connection.abort(why)
 
     def note(self, text: str, **values: Any) -> None:
         """Log what became of a slave; at most so often a second, so that nobody fills the disk with our log."""

@@ -27,6 +27,7 @@ from zope.interface import implementer
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
 from rocketha.observe.logging import make_logger
+from rocketha.observe.refusals import Refusals
 from rocketha.protocols.eager import eager_write
 from rocketha.protocols.ha_connection import Event, HaConnection
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
@@ -107,8 +108,8 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
     :ivar bytes_received: frames and bodies.
     """
 
-    def __init__(self, follower: Follower, clock: IReactorTime) -> None:
-        super().__init__(clock)
+    def __init__(self, follower: Follower, clock: IReactorTime, refusals: Refusals) -> None:
+        super().__init__(clock, refusals)
         self.bytes_received = 0
         self._follower = follower
         self._log = make_logger()
@@ -203,7 +204,7 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
 
     def pauseProducing(self) -> None:
         """Twisted: the master does not read our reports, a buffer full of them."""
-        self._end("the master does not read", Cause.BREACH)
+        self._end("the master does not read", Cause.UNREAD)
 
     def resumeProducing(self) -> None:
         """Twisted: it does; the link is over."""
@@ -216,14 +217,16 @@ class SlaveHaFactory(Factory):
     """Makes the connection of an attempt: ``endpoint.connect(SlaveHaFactory(...))``.
 
     :param clock: one that never goes back.
+    :param refusals: told of links that this end gave up.
     """
 
     noisy = False
 
-    def __init__(self, follower: Follower, clock: IReactorTime) -> None:
+    def __init__(self, follower: Follower, clock: IReactorTime, refusals: Refusals | None = None) -> None:
         self._follower = follower
         self._clock = clock
+        self._refusals = refusals or Refusals("slave", clock.seconds)
 
     def buildProtocol(self, addr: IAddress | None) -> SlaveHaProtocol:
         """Twisted: the connection is there."""
-        return SlaveHaProtocol(self._follower, self._clock)
+        return SlaveHaProtocol(self._follower, self._clock, self._refusals)

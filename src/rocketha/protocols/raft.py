@@ -17,6 +17,7 @@ What it must not know: rules of Raft.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 from typing import Protocol as Interface
 
@@ -27,6 +28,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rocketha.errors import RemoteProtocolError
+from rocketha.observe.refusals import Ended
 from rocketha.protocols.eager import eager_write, queued_bytes
 from rocketha.protocols.raft_secret import ACCEPT, DIAL, proof, proves
 from rocketha.wire import raft_frames as frames
@@ -34,6 +36,19 @@ from rocketha.wire.framing import FrameBuffer
 from rocketha.wire.raft_frames import Hello, Ping, Proof, Refusal, RefusalCode, UnknownVersion
 from rocketha.wire.raft_values import MEMBERS_BYTES_MAX, Message
 from rocketha.wire.spec import raft as spec
+
+ENDED: Mapping[int, Ended] = {
+    RefusalCode.VERSION: Ended.VERSION,
+    RefusalCode.GROUP: Ended.OTHER_GROUP,
+    RefusalCode.RECEIVER: Ended.OTHER_MEMBER,
+    RefusalCode.UNKNOWN_MEMBER: Ended.UNKNOWN_MEMBER,
+    RefusalCode.OWN_ID: Ended.OWN_ID,
+    RefusalCode.SHARED_ID: Ended.SHARED_ID,
+    RefusalCode.ADDRESS: Ended.WRONG_ADDRESS,
+    RefusalCode.BAD_FRAME: Ended.BAD_FRAME,
+    RefusalCode.SECRET: Ended.WRONG_SECRET,
+}
+"""What the metric calls our refusals."""
 
 _CONTROL = spec.HELLO  # the first kind that is no message of the algorithm
 
@@ -344,15 +359,15 @@ class RaftProtocol(Protocol):
 
     # --- time
 
-    def overdue(self) -> str | None:
+    def overdue(self) -> tuple[Ended, str] | None:
         """The deadline that was missed, if any."""
         tick, limits = self.side.tick, self.side.limits
         if not self.peer and tick - self.opened_tick > limits.first_frame_s:
-            return f"no greeting within {limits.first_frame_s} s"
+            return Ended.NO_REQUEST, f"no greeting within {limits.first_frame_s} s"
         if self._frame_tick is not None and tick - self._frame_tick > limits.whole_frame_s:
-            return f"a frame not whole within {limits.whole_frame_s} s"
+            return Ended.SLOW_FRAME, f"a frame not whole within {limits.whole_frame_s} s"
         if self.peer and tick - self._heard_tick > limits.silence_s:
-            return f"silent for {limits.silence_s} s"
+            return Ended.IDLE, f"silent for {limits.silence_s} s"
         return None
 
     def ping(self) -> None:

@@ -23,8 +23,9 @@ from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.observe.logging import make_logger
+from rocketha.observe.refusals import Ended, Other, Refusals
 from rocketha.protocols.endpoints import client_endpoint
-from rocketha.protocols.raft import Identity, RaftLimits, RaftProtocol
+from rocketha.protocols.raft import ENDED, Identity, RaftLimits, RaftProtocol
 from rocketha.wire.raft_frames import Hello, MessageWriter, Refusal, RefusalCode
 from rocketha.wire.raft_values import Members, Message
 
@@ -183,8 +184,10 @@ class _Peer:
 
     def refused(self, connection: RaftProtocol, refusal: Refusal, by_peer: bool) -> None:
         """Somebody has to look at this, unless the other end only lags behind a membership change."""
-        who = f"{self.id} refuses us" if by_peer else "we refuse it"
-        self.owner.complain(self.id, f"{who}: {refusal.text}")
+        if by_peer:
+            self.owner.complain(self.id, f"{self.id} refuses us: {refusal.text}")
+        else:
+            self.owner.ended(connection, ENDED[refusal.code], refusal.text)
         self._delay_s = RETRY_MAX_S if refusal.code == RefusalCode.UNKNOWN_MEMBER else REFUSED_BY_RULE_S
 
     def received(self, messages: list[Any]) -> None:
@@ -211,6 +214,7 @@ class RaftPeers:
     """The connections to all other members.
 
     :param chance: jitters the attempts.
+    :param refusals: told of connections that we end for what the other end did or is.
     """
 
     def __init__(
@@ -220,6 +224,7 @@ class RaftPeers:
         group: Group,
         chance: random.Random,
         limits: RaftLimits | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self.reactor = reactor
         self.identity = identity
@@ -227,6 +232,7 @@ class RaftPeers:
         self.chance = chance
         self.limits = limits or RaftLimits()
         self.tick = 0
+        self._refusals = refusals or Refusals("raft", lambda: float(self.tick))
         self._writer = MessageWriter()
         self._peers: dict[str, _Peer] = {}
         self._speakers: list[RaftProtocol] = []
@@ -287,6 +293,10 @@ class RaftPeers:
             self._complained[member] = (text, self.tick)
             self._log.warn("raft peer {peer}: {text}", peer=member, text=text)
 
+    def ended(self, connection: RaftProtocol, cause: Ended, why: str) -> None:
+        """A connection that we dialed is ended for what the other end did."""
+        self._refusals.ended_by_us(Other(connection.address, connection.host), cause, f"{connection.wanted}: {why}")
+
     def sweep(self) -> None:
         """Once a second: ping, and end what is silent."""
         self.tick += 1
@@ -294,9 +304,9 @@ class RaftPeers:
             connection = self._peers[name].connection
             if connection is None or connection.closed:
                 continue
-            reason = connection.overdue()
-            if reason is not None:
-                self._log.info("closing raft connection to {peer}: {reason}", peer=name, reason=reason)
+            missed = connection.overdue()
+            if missed is not None:
+                self.ended(connection, *missed)
                 connection.abort()
             else:
                 connection.ping()

@@ -4,7 +4,7 @@ Theory of operation.  A HELLO is accepted when its group and receiver are ours a
 speaking from where that member lives (as far as its address is an IP address: behind a name anything may be).  The
 newest connection of a member replaces the one before.  Two processes that run under one id take turns in doing so:
 when an incarnation comes back after another one spoke, both are refused for a while and it is said who they are.
-Refusals are answered, logged with who and why, and counted; the same one is logged once a minute.
+Refusals are answered, and counted and logged as all of this server's are (:mod:`rocketha.observe.refusals`).
 
 Who has not greeted is a stranger and may take little: some seconds, and one of so many places.  When all are taken the
 next one still comes in, because it may be a member, and the host that holds most of the places loses its oldest; where
@@ -17,23 +17,19 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from typing import Any
 from typing import Protocol as Interface
 
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import ServerFactory
 
-from rocketha.observe.logging import make_logger
+from rocketha.observe.refusals import Ended, Other, Refusals
 from rocketha.protocols.endpoints import literal_host
-from rocketha.protocols.raft import Identity, RaftLimits, RaftProtocol
+from rocketha.protocols.raft import ENDED, Identity, RaftLimits, RaftProtocol
 from rocketha.wire.raft_frames import Hello, Refusal, RefusalCode
 from rocketha.wire.raft_values import Message
 
 SHARED_S = 10
 """How long an id is refused that two processes use."""
-
-COMPLAIN_AGAIN_S = 60
-COMPLAINTS_MAX = 1000
 
 MEMBER_STRANGERS = 8
 """Ungreeted connections of a host from which a member spoke that are ended after those of all other hosts."""
@@ -66,29 +62,29 @@ class RaftPort(ServerFactory):
     """Accepts the connections of the other members.
 
     :param check_addresses: whether a member must speak from its own IP address, where that is known.
+    :param refusals: told of connections that are ended for what the other end did or is.
     :ivar refused_count: connections refused since the start.
     """
 
     noisy = False
 
     def __init__(
-        self, identity: Identity, group: Group, limits: RaftLimits | None = None, check_addresses: bool = True
-    ) -> None:
+        self, identity: Identity, group: Group, limits: RaftLimits | None = None, check_addresses: bool = True,
+        refusals: Refusals | None = None,
+    ) -> None:  # fmt: skip
         self.identity = identity
         self.limits = limits or RaftLimits()
         self.tick = 0
         self.refused_count = 0
         self._group = group
         self._check_addresses = check_addresses
-        self._log = make_logger()
+        self.refusals = refusals or Refusals("raft", lambda: float(self.tick))
         self._open: dict[RaftProtocol, None] = {}  # all, greeted or not, ending or not
         self._strangers: dict[RaftProtocol, None] = {}  # those that have not greeted, oldest first
         self._hosts: dict[str, str] = {}  # member -> where it last spoke from
         self._peers: dict[str, RaftProtocol] = {}
         self._incarnations: dict[str, tuple[int, int]] = {}  # member -> (present, the one before)
         self._shared_until: dict[str, int] = {}
-        self._evictions_quiet_until = 0
-        self._complained: dict[tuple[str, int], int] = {}
         self._closing: dict[RaftProtocol, int] = {}
 
     def buildProtocol(self, addr: IAddress | None) -> RaftProtocol:
@@ -100,7 +96,9 @@ class RaftPort(ServerFactory):
     def opened(self, connection: RaftProtocol) -> str | None:
         """See :class:`~rocketha.protocols.raft.Side`."""
         if not self._group.ready:
-            return "this member is not started"
+            why = "this member is not started"
+            self._ended(connection, Ended.NOT_SERVED, why)
+            return why
         if len(self._strangers) >= self.limits.strangers:
             self._evict()
         self._open[connection] = None
@@ -133,7 +131,7 @@ class RaftPort(ServerFactory):
         """Count it and say it."""
         self.refused_count += 1
         self._closing[connection] = self.tick
-        self._complain(connection, refusal)
+        self._ended(connection, ENDED[refusal.code], refusal.text)
 
     def received(self, messages: list[Message]) -> None:
         """See :class:`~rocketha.protocols.raft.Side`."""
@@ -168,12 +166,7 @@ class RaftPort(ServerFactory):
         chosen = max(self._strangers, key=burden)  # the oldest of those that weigh most
         del self._strangers[chosen]
         self.refused_count += 1
-        if self.tick >= self._evictions_quiet_until:
-            self._evictions_quiet_until = self.tick + COMPLAIN_AGAIN_S
-            self._log.warn(
-                "too many raft connections do not say who they are; ending that of {peer} and others",
-                peer=chosen.address,
-            )
+        self._ended(chosen, Ended.LOST_PLACE, "too many raft connections do not say who they are")
         chosen.abort()
 
     # --- judgment
@@ -213,16 +206,8 @@ class RaftPort(ServerFactory):
             text += f", one at {other.address}"
         return Refusal(RefusalCode.SHARED_ID, text)
 
-    def _complain(self, connection: RaftProtocol, refusal: Refusal) -> None:
-        key = (connection.host, refusal.code)
-        since = self._complained.get(key)
-        if since is not None and self.tick - since < COMPLAIN_AGAIN_S:
-            return
-        if len(self._complained) >= COMPLAINTS_MAX:
-            self._complained.clear()
-        self._complained[key] = self.tick
-        say: Any = self._log.error if refusal.code == RefusalCode.SHARED_ID else self._log.warn
-        say("raft connection of {peer} refused: {reason}", peer=connection.address, reason=refusal.text)
+    def _ended(self, connection: RaftProtocol, cause: Ended, why: str) -> None:
+        self.refusals.ended_by_us(Other(connection.address, connection.host), cause, why)
 
     # --- time
 
@@ -232,9 +217,9 @@ class RaftPort(ServerFactory):
         for connection in list(self._open):
             if connection.closed:
                 continue
-            reason = connection.overdue()
-            if reason is not None:
-                self._log.info("closing raft connection of {peer}: {reason}", peer=connection.address, reason=reason)
+            missed = connection.overdue()
+            if missed is not None:
+                self._ended(connection, *missed)
                 connection.abort()
         for connection, since in list(self._closing.items()):
             if self.tick - since > self.limits.silence_s:

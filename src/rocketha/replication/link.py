@@ -100,7 +100,9 @@ class Confirm(NamedTuple):
 class Cause(Enum):
     """Why a link closed, for whoever has to decide what to do about it; its text is for a person."""
 
-    BREACH = "the peer said what it may not say, or nothing"
+    BREACH = "the peer said what it may not say"
+    SILENT = "the peer said nothing, or too late"
+    UNREAD = "the peer does not read"
     OLD_EPOCH = "the master has not heard of the epoch that the controller named"
     NOTHING_IN_COMMON = "nothing says where both logs are equal"
     SLAVE_IS_ELSEWHERE = "the slave's log ends outside of this master's"
@@ -109,6 +111,10 @@ class Cause(Enum):
     PART_IS_GONE = "the master no longer has the part of its log that follows"
     BELOW_CONFIRM = "to follow this master, bytes would be cut that were confirmed"
     OTHER_LOG = "before the end of this log the master's has other bytes"
+
+
+PASSING = frozenset((Cause.BREACH, Cause.SILENT, Cause.UNREAD))
+"""Those about one connection: the next one may do better."""
 
 
 class LinkRefused(RemoteProtocolError):
@@ -190,9 +196,9 @@ class Link:
             self._met_by_ms = max(self._met_by_ms, now_ms + self._timing.heartbeat_ms)
         silent_ms = now_ms - self._read_ms
         if self._listens() and silent_ms >= self._timing.silence_ms_max:
-            self._close(f"nothing was heard for {silent_ms} ms")
+            self._close(f"nothing was heard for {silent_ms} ms", Cause.SILENT)
         elif self._met_by_ms is not None and now_ms >= self._met_by_ms:
-            self._close(f"no handshake in {self._timing.handshake_ms} ms, though something was heard")
+            self._close(f"no handshake in {self._timing.handshake_ms} ms, though something was heard", Cause.SILENT)
         else:
             self._due(now_ms)
         return self._taken()

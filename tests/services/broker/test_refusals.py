@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionDone
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+
 from rocketha.controller.codes import PrivateCode
 from rocketha.errors import DiskFailure, Ignored
 from rocketha.observe.refusals import is_refusal
@@ -146,6 +151,19 @@ class ConnectionTests(RefusalCase):
         for _ in range(12):
             self.clock.advance(1)
         self.assertEqual(self.ended(), {"no_request": 1})
+
+    def test_the_port_for_replicas(self) -> None:
+        """What comes by it counts with the rest, and is no client's."""
+        self.connect().ask(34, body=heartbeat("c", "G", "T"))
+        protocol = self.broker.replication.links.factory.buildProtocol(None)
+        transport = StringTransport(peerAddress=IPv4Address("TCP", "10.0.0.7", 5))
+        transport.abortConnection = transport.loseConnection  # type: ignore[method-assign]
+        protocol.makeConnection(transport)
+        protocol.dataReceived(b"\xff" * 64)
+        self.assertTrue(transport.disconnecting)
+        self.assertEqual(self.ended(), {"bad_frame": 1})
+        self.assertEqual([(line["peer"], line["client_id"]) for line in self.said], [("10.0.0.7:5", "unknown")])
+        protocol.connectionLost(Failure(ConnectionDone()))
 
     def test_a_service_that_stops_refuses_nobody(self) -> None:
         """Its connections end, and that is no refusal."""

@@ -6,12 +6,14 @@ from collections import Counter
 from typing import Any
 
 from twisted.internet import defer, reactor
+from twisted.internet.protocol import Factory, Protocol
 
 from rocketha.controller.codes import PrivateCode
 from rocketha.observe.refusals import is_refusal
+from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import json_dialect
-from tests.services.controller_case import CLUSTER, NAME, ControllerCase
+from tests.services.controller_case import CLUSTER, NAME, ControllerCase, until
 from tests.services.refusals_case import CODES, GARBAGE, kept_log, seen_at, series, told
 
 
@@ -44,6 +46,16 @@ class RefusalTests(ControllerCase):
             now_s[0] += 1
             server.settle()
         self.assertEqual(told(said), expected)
+
+    @defer.inlineCallbacks
+    def test_raft_connections(self) -> Any:
+        """What comes by the same port for Raft counts with the rest."""
+        leader = self.leader()
+        endpoint = client_endpoint(reactor, leader.config.self_address, 3.0)
+        protocol = yield endpoint.connect(Factory.forProtocol(Protocol))
+        protocol.transport.write(b"RHX and no more")
+        yield until("it is counted", lambda: leader.refusals.ended == {"bad_frame": 1})
+        protocol.transport.abortConnection()
 
     @defer.inlineCallbacks
     def test_who_is_connected(self) -> Any:

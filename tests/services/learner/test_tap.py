@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 
 from twisted.application import service
+from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionDone
+from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python import usage
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.observe.metrics import Registry
 from rocketha.services.learner import tap
 from rocketha.services.learner.finder import _master_of
 from rocketha.services.learner.service import Learner
 from rocketha.services.process.status import StatusService
+from rocketha.store.memory_disk import MemoryDisk
+from tests.services.broker_case import HeldWork
 
 GOOD = ("--namesrv", "10.0.0.1:9876", "--name", "broker-a", "--data", "/srv/store", "--export", "/srv/export")
 
@@ -77,6 +85,29 @@ class LearnerTapTests(SynchronousTestCase):
         kinds = [type(each) for each in made if isinstance(made, service.MultiService)]
         self.assertIn(Learner, kinds)
         self.assertIn(StatusService, kinds)
+
+
+class RefusalTests(SynchronousTestCase):
+    """What a learner gives up shows in its metrics."""
+
+    def test_a_master_that_breaks_the_rules(self) -> None:
+        options = tap.Options()
+        options.parseOptions([*GOOD, "--set", "mappedFileSizeCommitLog=65536"])
+        assert options.loaded is not None and options.settings is not None
+        clock = MemoryReactorClock()
+        learner = Learner(
+            options.loaded.config, options.settings, MemoryDisk(random.Random(0)), reactor=clock, work=HeldWork
+        )
+        learner.startService()
+        assert learner.following is not None
+        connection = learner.following._factory.buildProtocol(IPv4Address("TCP", "10.0.0.7", 10912))
+        connection.makeConnection(StringTransport(peerAddress=IPv4Address("TCP", "10.0.0.7", 10912)))
+        connection.dataReceived(b"\xff" * 64)
+        metrics = Registry()
+        learner.install(metrics)
+        ended = 'rocketha_connections_ended_total{role="learner",reason="bad_frame"} 1'
+        self.assertIn(ended, metrics.exposition().splitlines())
+        connection.connectionLost(Failure(ConnectionDone()))
 
 
 class AnswerTests(SynchronousTestCase):

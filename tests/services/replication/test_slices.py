@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.observe.refusals import Refusals
 from rocketha.replication.link import LinkTiming
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.replication.jobs import LogChanges
@@ -67,6 +68,7 @@ class SliceTests(SynchronousTestCase):
         self.following = Following(
             cast(ReplicaLog, self.log), cast(LogChanges, SimpleNamespace(busy=False)), lambda: None,
             ReplicationConfig(), LinkTiming(), self.reactor, random.Random(1), None, lambda: None,
+            Refusals("broker", float),
         )  # fmt: skip
 
     def turn(self, size: int) -> int:

@@ -232,7 +232,7 @@ class BrokerService(service.MultiService):
         keys = self.config.replication
         self.replication = Replication(
             log, keys, self.reactor, self.chance, self._changes, self.flusher, self.waiting, self.wakeups,
-            self.as_turn, self._now, LogReads(self._read_work), report.clean,
+            self.as_turn, self._now, LogReads(self._read_work), self.refusals, report.clean,
         )  # fmt: skip
         self.replication_status = ReplicationStatus(self.replication, self.state, self.waiting, self.reactor, self.wall)
         if self._role_source is not None:

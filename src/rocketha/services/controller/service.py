@@ -297,6 +297,7 @@ class ControllerService(service.MultiService):
             join=config.raft_join_existing,
             secret=config.raft_secret,
             seconds=self._seconds,
+            refusals=self.refusals,
         )
 
     def _recovered(self) -> None:

@@ -32,8 +32,10 @@ from rocketha.errors import RockethaError
 from rocketha.export.exporter import Exporter
 from rocketha.export.manifest import Manifest
 from rocketha.export.source import Identity, found
+from rocketha.observe import refusals
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.metrics import Registry
+from rocketha.observe.refusals import Refusals
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import NO_EPOCH
 from rocketha.replication.link import LinkTiming
@@ -109,6 +111,7 @@ class Learner(service.Service):
 
     :ivar manifest: of the export, as it was saved last; None before.
     :ivar problem: why the last export failed; empty: it did not.
+    :ivar refusals: connections that it gave up, and those that its status port ended.
     """
 
     def __init__(
@@ -132,6 +135,7 @@ class Learner(service.Service):
         self._exported_s = float("-inf")
         self._looking = False
         self._seconds = 0
+        self.refusals = Refusals("learner", lambda: float(self._reactor.seconds()))
         self.following: Following | None = None
         self.log: ReplicaLog | None = None
         self.manifest: Manifest | None = None
@@ -180,7 +184,7 @@ class Learner(service.Service):
         following = Following(
             log, self._changes, self._flusher.kick, keys,
             LinkTiming(keys.ha_send_heartbeat_interval, keys.ha_housekeeping_interval), self._reactor, self._chance,
-            confirm, lambda: None,
+            confirm, lambda: None, self.refusals,
         )  # fmt: skip
         following.own_id = self._settings.learner_id
         following.counts = confirm is not None  # in controller mode the master knows
@@ -212,6 +216,7 @@ class Learner(service.Service):
 
     def _second(self) -> None:
         self._upkeep.second(self._now_ms(), self._wall_ms())
+        self.refusals.settle()
         if not self._settings.master and not self._looking and self._seconds % LOOK_EVERY_S == 0:
             self._looking = True
             self._finder.look().addCallback(self._looked).addErrback(self._failed, "looking for the master")
@@ -305,6 +310,7 @@ class Learner(service.Service):
 
     def install(self, metrics: Registry) -> None:
         """Register the metrics."""
+        refusals.install(metrics, self.refusals)
         for name, text, ask in (
             ("log_end", "Where the copied log ends, bytes.", lambda: 0 if self.log is None else self.log.end),
             ("exported", "Up to where it is exported, bytes.", lambda: self.exported),
@@ -329,6 +335,7 @@ class Learner(service.Service):
         following = self.following
         if following is not None:
             following.stop("the learner ends")
+        self.refusals.close()
         if self._exporting is not None:
             yield self._exporting
         if self.log is not None:

@@ -96,6 +96,8 @@ def makeService(options: Options) -> service.IService:
         metrics = Registry()
         install_process_metrics(metrics)
         learner.install(metrics)
-        StatusService(options.status, metrics, learner.healthy, learner.ready).setServiceParent(whole)
+        StatusService(
+            options.status, metrics, learner.healthy, learner.ready, refusals=learner.refusals
+        ).setServiceParent(whole)
     learner.setServiceParent(whole)
     return whole

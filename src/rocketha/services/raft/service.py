@@ -31,6 +31,7 @@ from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
 from rocketha.observe.logging import make_logger
+from rocketha.observe.refusals import Refusals
 from rocketha.protocols.raft import Identity, RaftLimits
 from rocketha.protocols.raft_peers import RaftPeers
 from rocketha.protocols.raft_port import RaftPort
@@ -73,6 +74,7 @@ class RaftService(service.Service):
     :param join: this member is added to a group that runs: it does not count itself a voter before it is told.
     :param secret: of the group: members without it are refused.
     :param seconds: a clock that never goes back; the reactor's where not given.
+    :param refusals: of the server that this is a part of: told of connections that are given up.
     :ivar port: makes the protocols of incoming connections: for ``SharedPort``, or a port of its own.
     :ivar started: fires when the log is recovered and the member takes part.
     """
@@ -96,6 +98,7 @@ class RaftService(service.Service):
         join: bool = False,
         secret: bytes = b"",
         seconds: Callable[[], float] | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         if node_id not in members:
             raise ConfigError(f"{node_id!r} is not among the peers {', '.join(members)}")
@@ -111,7 +114,7 @@ class RaftService(service.Service):
         self._turn_of_answers = turn or Turn()
         self._on_fatal = on_fatal
         self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63), secret)
-        self.port = RaftPort(self.identity, self, limits, self.options.check_addresses)
+        self.port = RaftPort(self.identity, self, limits, self.options.check_addresses, refusals)
         opt = self.options
         self._proposals = Proposals(
             opt.queued_proposals_max, opt.queued_bytes_max, opt.proposal_bytes_max, opt.propose_ticks
@@ -177,7 +180,7 @@ class RaftService(service.Service):
         )  # fmt: skip
         snapshots.restore()
         node = RaftNode(self.config, log, self._chance)
-        self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits)
+        self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits, self.port.refusals)
         newcomer = Newcomer(self._disk, self._directory, log, self.config.cautious)
         self._driver = RaftDriver(
             self, node, log, self._peers, self._proposals, self._barriers, newcomer, options, self._sync_work,

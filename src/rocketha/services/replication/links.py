@@ -19,7 +19,8 @@ from typing import Any
 from rocketha.broker.acknowledgements import Acknowledgements, Replicas
 from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.observe.logging import lasting, make_logger
-from rocketha.protocols.ha_master import MasterHaFactory, MasterHaProtocol, OpenLink
+from rocketha.observe.refusals import Ended, Refusals
+from rocketha.protocols.ha_master import MasterHaFactory, MasterHaProtocol, NoLink, OpenLink
 from rocketha.replication.acks import ALL, NO_ACK, ReplicaAcks
 from rocketha.replication.autoswitch_master import AutoswitchMaster
 from rocketha.replication.classic_master import ClassicMaster
@@ -49,7 +50,7 @@ class SlaveLinks:
 
     def __init__(
         self, log: ReplicaLog, keys: ReplicationConfig, timing: LinkTiming, waiting: Acknowledgements, as_turn: AsTurn,
-        reactor: Any, reads: LogReads,
+        reactor: Any, reads: LogReads, refusals: Refusals,
     ) -> None:  # fmt: skip
         self._log = log
         self._keys = keys
@@ -58,7 +59,7 @@ class SlaveLinks:
         self._as_turn = as_turn
         self._reactor = reactor
         self._reads = reads
-        self.factory = MasterHaFactory(self, reactor)
+        self.factory = MasterHaFactory(self, reactor, refusals=refusals)
         self.serving = False
         self._logger = make_logger()
 
@@ -95,12 +96,12 @@ class SlaveLinks:
 
     # -- the owner
 
-    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | str:
+    def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | NoLink:
         """See :class:`LinkOwner`."""
         if not self.serving:
-            return "this broker is not the master"
+            return NoLink(Ended.NOT_SERVED, "this broker is not the master")
         if not self._keys.may_replicate(connection.peer_host):
-            return "haAllowedAddresses does not name it"
+            return NoLink(Ended.NOT_ALLOWED, "haAllowedAddresses does not name it")
         return OpenLink(self._machine(now_ms), LinkReader(self._log.reader(), self._reads))
 
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
@@ -124,9 +125,9 @@ class ClassicLinks(SlaveLinks):
 
     def __init__(
         self, log: ReplicaLog, keys: ReplicationConfig, timing: LinkTiming, waiting: Acknowledgements, as_turn: AsTurn,
-        reactor: Any, reads: LogReads,
+        reactor: Any, reads: LogReads, refusals: Refusals,
     ) -> None:  # fmt: skip
-        super().__init__(log, keys, timing, waiting, as_turn, reactor, reads)
+        super().__init__(log, keys, timing, waiting, as_turn, reactor, reads, refusals)
         self._acks = ReplicaAcks()
         self._need = keys.in_sync_replicas if keys.broker_role == SYNC_MASTER else 1
 
@@ -207,9 +208,9 @@ class SetLinks(SlaveLinks):
 
     def __init__(
         self, log: ReplicaLog, keys: ReplicationConfig, timing: LinkTiming, waiting: Acknowledgements, as_turn: AsTurn,
-        reactor: Any, reads: LogReads, confirm: ConfirmOffset, confirmed: Callable[[int], None],
+        reactor: Any, reads: LogReads, refusals: Refusals, confirm: ConfirmOffset, confirmed: Callable[[int], None],
     ) -> None:  # fmt: skip
-        super().__init__(log, keys, timing, waiting, as_turn, reactor, reads)
+        super().__init__(log, keys, timing, waiting, as_turn, reactor, reads, refusals)
         self._confirm = confirm
         self._confirmed = confirmed
         self._need = ALL if keys.all_ack_in_sync_state_set else keys.in_sync_replicas

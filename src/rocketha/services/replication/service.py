@@ -31,6 +31,7 @@ from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.role import NOT_AVAILABLE, NOT_ENOUGH, Role
 from rocketha.errors import RemoteProtocolError, ensure
 from rocketha.observe.logging import make_logger
+from rocketha.observe.refusals import Refusals
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded, EpochCache
 from rocketha.replication.link import Cause, LinkTiming
@@ -49,6 +50,7 @@ from rocketha.wire.remoting import Answer
 class Replication:
     """See the module.
 
+    :param refusals: told of connections to and from other replicas that are given up.
     :param intact: nothing that was ever in the log can be missing at its end: the last stop was clean.
     :ivar role: what this broker is now.
     :ivar role_changed: called with the new role after each change, in order.
@@ -62,7 +64,7 @@ class Replication:
     def __init__(
         self, log: ReplicaLog, keys: ReplicationConfig, reactor: Any, chance: random.Random, changes: LogChanges,
         flusher: Flusher, waiting: Acknowledgements, wakeups: Wakeups, as_turn: AsTurn, now_ms: Callable[[], int],
-        reads: LogReads, intact: bool = True,
+        reads: LogReads, refusals: Refusals, intact: bool = True,
     ) -> None:  # fmt: skip
         self.log = log
         self.keys = keys
@@ -91,13 +93,15 @@ class Replication:
         self.confirm = ConfirmOffset(store.confirm_offset, log.end) if self.controlled else None
         self.classic = self.elected = None
         if self.confirm is None:
-            self.classic = ClassicLinks(log, keys, timing, waiting, as_turn, reactor, reads)
+            self.classic = ClassicLinks(log, keys, timing, waiting, as_turn, reactor, reads, refusals)
         else:
             self.elected = SetLinks(
-                log, keys, timing, waiting, as_turn, reactor, reads, self.confirm, self._confirmed
+                log, keys, timing, waiting, as_turn, reactor, reads, refusals, self.confirm, self._confirmed
             )  # fmt: skip
             self.elected.moved = self._moved
-        self.following = Following(log, changes, flusher.kick, keys, timing, reactor, chance, self.confirm, self._grown)
+        self.following = Following(
+            log, changes, flusher.kick, keys, timing, reactor, chance, self.confirm, self._grown, refusals
+        )  # fmt: skip
         flusher.synced, flusher.failed = self._synced, self.following.sync_failed
 
     # --- given by who decides about roles

@@ -29,13 +29,14 @@ from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
 from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe.refusals import Refusals
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import NO_EPOCH, EpochEntry
-from rocketha.replication.link import Cause, LinkRefused, LinkTiming
+from rocketha.replication.link import PASSING, Cause, LinkRefused, LinkTiming
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.replication.jobs import LogChanges
 from rocketha.store.log_overlap import first_difference, overlap_begin
@@ -59,6 +60,7 @@ class Following:
 
     :param confirm: None in classic mode.
     :param grown: queues were made longer, or the confirm offset rose.
+    :param refusals: told of links that this end gave up.
     :ivar trouble: told when a link ended that can not go on.
     :ivar own_id: this broker's, of controller mode.
     :ivar counts: the master may count on this copy: it is told how far it is.
@@ -68,7 +70,7 @@ class Following:
     def __init__(
         self, log: ReplicaLog, changes: LogChanges, flush: Callable[[], None], keys: ReplicationConfig,
         timing: LinkTiming, reactor: Any, chance: random.Random, confirm: ConfirmOffset | None,
-        grown: Callable[[], None],
+        grown: Callable[[], None], refusals: Refusals,
     ) -> None:  # fmt: skip
         self._log = log
         self._changes = changes
@@ -79,7 +81,7 @@ class Following:
         self._chance = chance
         self._confirm = confirm
         self._grown = grown
-        self._factory = SlaveHaFactory(self, reactor)
+        self._factory = SlaveHaFactory(self, reactor, refusals)
         self._attempt: Any = None
         self._pause: Any = None
         self._reach = lasting(lambda: self._try(), "an attempt to reach the master")
@@ -334,7 +336,7 @@ class Following:
         self._complain(f"the link to the master at {self.address} ended: {reason}")
         if cause is Cause.OTHER_LOG:
             self._pause_s = OTHER_LOG_PAUSE_S
-        if cause is not None and cause is not Cause.BREACH:
+        if cause is not None and cause not in PASSING:
             self.trouble(cause, reason)
         if not self.active:
             return
