@@ -95,21 +95,33 @@ class MeterTests(unittest.TestCase):
 
     def test_everything_is_put_back(self) -> None:
         """Signal handler, address space limit and tracing are as before, also after an error."""
+        traced = []
+
+        def interrupted(data: bytes) -> Any:
+            traced.append(tracemalloc.is_tracing())
+            raise KeyboardInterrupt
+
         before = signal.getsignal(signal.SIGPROF), resource.getrlimit(resource.RLIMIT_AS), tracemalloc.is_tracing()
-        with self.assertRaises(ZeroDivisionError), Meter():
-            self.assertTrue(tracemalloc.is_tracing())
-            raise ZeroDivisionError
+        with self.assertRaises(KeyboardInterrupt), Meter() as meter:
+            meter.judge(note_format(interrupted, None), Case("note", 1, 0, VALID, "by hand", b"\x00"))
         after = signal.getsignal(signal.SIGPROF), resource.getrlimit(resource.RLIMIT_AS), tracemalloc.is_tracing()
-        self.assertEqual(before, after)
+        self.assertEqual((before, traced), (after, [True]))
 
     def test_nested(self) -> None:
-        """A second meter inside the first neither stops its tracing nor widens its limit."""
+        """A second meter inside the first does not widen its limit."""
         with Meter():
             limit = resource.getrlimit(resource.RLIMIT_AS)
             with Meter():
                 self.assertLessEqual(resource.getrlimit(resource.RLIMIT_AS)[0], limit[0])
-            self.assertTrue(tracemalloc.is_tracing())
             self.assertEqual(resource.getrlimit(resource.RLIMIT_AS), limit)
+
+    def test_anothers_tracing(self) -> None:
+        """Who traces already goes on."""
+        tracemalloc.start(1)
+        self.addCleanup(tracemalloc.stop)
+        with Meter() as meter:
+            meter.judge(note_format(), Generator(note_format(), 1).case(0))
+        self.assertTrue(tracemalloc.is_tracing())
 
 
 @attrs.frozen
