@@ -124,7 +124,8 @@ class OracleTests(SynchronousTestCase):
     """Each rule of the oracle, broken once."""
 
     def setUp(self) -> None:
-        self.findings = Findings(World(1))
+        self.world = World(1)
+        self.findings = Findings(self.world)
         self.oracle = MessageOracle(self.findings)
         for name in ("a", "b", "c"):
             self.oracle.made(name, name.encode() + b"|body")
@@ -236,6 +237,16 @@ class OracleTests(SynchronousTestCase):
         self.assertEqual(self.rules(), [])
         self.whole(self.record("a", 0), self.record("a", 1))
         self.assertEqual(self.rules(), ["no message is stored more often than it was sent"])
+
+    def test_delayed_and_early(self) -> None:
+        """A clock may be 5 % fast, and the time of day is set by less than 50 ms unnoticed."""
+        for name, sent_s in (("a", 0.0), ("b", 0.02)):
+            self.oracle.acknowledged_delayed(self.oracle.sending(QUEUE, [name]), 1, 0, sent_s, 1.0)
+        self.world.run(0.91)
+        self.read(self.record("a", 0), self.record("b", 1))
+        self.oracle.delays(0.0, frozenset())
+        self.assertEqual(self.rules(), ["delay levels deliver at their time"])
+        self.assertIn("'b'", self.findings.violations[0].what)
 
     def test_refused_and_seen(self) -> None:
         """A refusal says that it was not stored."""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import attrs
 
+from rocketha.broker.store_times import STEP_MS
 from rocketha.simulation.findings import Findings
 from rocketha.wire.record import Record
 
@@ -79,8 +80,8 @@ class Delayed(NamedTuple):
 
     @property
     def earliest_s(self) -> float:
-        """When it may come."""
-        return self.sent_s + self.delay_s * SLOWEST
+        """When it may come: a step of the time of day that is too small for one is not reckoned with."""
+        return self.sent_s + self.delay_s * SLOWEST - STEP_MS / 1000
 
     @property
     def latest_s(self) -> float:
