@@ -6,17 +6,21 @@ from __future__ import annotations
 import random
 import zlib
 from typing import Any, cast
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionRefusedError
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, parse_route
+from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, Route, parse_route
 from rocketha.admin.consumer import Consumer, _Reader
 from rocketha.admin.received import BODY_BYTES_MAX, uncompressed
 from rocketha.admin.subscription import Subscription, share
 from rocketha.errors import RemoteProtocolError
+from rocketha.wire.codes import RequestCode
 
 ROUTE = (
     b'{"brokerDatas":[{"brokerAddrs":{0:"h:1",2:"h:3"},"brokerName":"b1","cluster":"c"},'
@@ -168,3 +172,65 @@ class CommitTests(SynchronousTestCase):
         self.successResultOf(last)
         self.assertEqual(client.committed[-1], "18")
         self.assertEqual(reader.committed, 18)
+
+
+class Switched:
+    """A client of a group whose master is another one now; the route that it knows still names the old one."""
+
+    def __init__(self) -> None:
+        self.reactor = Clock()
+        self.master = "old"
+        self.told: list[str] = []
+        self.fresh: list[str] = []
+        self.held: list[Deferred[Any]] = []
+
+    async def route(self, topic: str, fresh: bool = False) -> Route:
+        if fresh:
+            self.fresh.append(topic)
+            self.master = "new"
+        return Route(topic, {"b": {0: self.master}}, {"b": (2, 2)})
+
+    async def request(self, address: str, code: int, fields: Any, body: bytes = b"", **more: Any) -> Any:
+        if address == "old":
+            raise ConnectionRefusedError
+        if code == RequestCode.HEART_BEAT:
+            self.told.append(address)
+        elif address not in self.told:
+            raise RequestFailed(24, "the consumer's group info not exist", address)
+        else:
+            self.held.append(Deferred())
+            await self.held[-1]
+
+
+class SwitchTests(SynchronousTestCase):
+    """The master of a group that is consumed changes."""
+
+    def consume(self, client: Switched) -> mock.Mock:
+        """A member of a group that pulls two queues; what it logs."""
+        consumer = Consumer(cast(Any, client), Subscription("T", "G"), lambda message: True)
+        log = consumer.log = mock.Mock()
+        for number in range(2):
+            reader = _Reader(consumer, Queue("T", "b", number))
+            reader.offset = 0
+            reader.start()
+            self.addCleanup(reader.leave)
+        return log
+
+    def test_the_new_master_is_told_of_us(self) -> None:
+        """A second after the old one was gone, not at the next heartbeat; once, for however many queues."""
+        client = Switched()
+        log = self.consume(client)
+        self.assertEqual((client.held, log.warn.call_count), ([], 2))
+        client.reactor.advance(1)
+        self.assertEqual((client.fresh, client.told, len(client.held)), (["T", "%RETRY%G"], ["new"], 2))
+        self.assertEqual(log.warn.call_count, 2)
+
+    def test_a_complaint_is_made_once(self) -> None:
+        """As long as it is the same one."""
+        client = Switched()
+        with mock.patch.object(Switched, "request", side_effect=RequestFailed(24, "unknown", "old")):
+            log = self.consume(client)
+            for _ in range(5):
+                client.reactor.advance(1)
+        self.assertEqual(log.warn.call_count, 2)
+        self.assertEqual(client.fresh.count("T"), 5)

@@ -5,8 +5,9 @@ What it must not know: the command line, what happens to a message.
 Theory of operation.  Each queue has its own loop: pull with long polling, hand the messages over one by one, move on.
 As a member of a group, a heartbeat says who we are and what we want; every 20 s, and whenever a broker says that the
 members changed, all members compute the same shares from the same sorted lists (``subscription.share``). A queue that
-is not ours any more is committed and let go. Offsets are committed every 5 s and at the end: a message may come twice
-after a crash, never not at all.
+is not ours any more is committed and let go. When a pull fails, its broker may be gone or have another role: a second
+later the route is asked again, and who has the role now is told of us. Offsets are committed every 5 s and at the end:
+a message may come twice after a crash, never not at all.
 
 Java: ``DefaultMQPushConsumerImpl``, ``RebalanceImpl``, ``PullAPIWrapper``.
 """
@@ -17,10 +18,10 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, gatherResults
 from twisted.internet.task import LoopingCall, deferLater
 
-from rocketha.admin.client import NETWORK_ERRORS, Client, Queue, RequestFailed, Route
+from rocketha.admin.client import NETWORK_ERRORS, Client, Queue, RequestFailed, Route, plain
 from rocketha.admin.received import Received, received
 from rocketha.admin.subscription import Subscription, share
 from rocketha.errors import RemoteProtocolError, RockethaError
@@ -56,6 +57,7 @@ class _Reader:
         self.done: Deferred[None] | None = None
         self._consumer = consumer
         self._waiting: Deferred[Any] | None = None
+        self._complaint = ""
 
     def start(self) -> None:
         """Begin."""
@@ -79,6 +81,7 @@ class _Reader:
                 if self.offset is None:
                     self.offset = self.committed = await self._wait(consumer.first_offset(self.queue))
                 messages, following = await self._wait(consumer.pull(self.queue, self.offset))
+                self._complaint = ""
                 for message in messages:
                     if self._must_leave() or not consumer.deliver(message):
                         return
@@ -88,11 +91,18 @@ class _Reader:
             except CancelledError:
                 return
             except (RockethaError, *NETWORK_ERRORS) as problem:
-                consumer.log.warn("{queue}: {problem}", queue=str(self.queue), problem=str(problem))
+                self._complain(plain(problem))
                 try:
                     await self._wait(consumer.pause(RETRY_AFTER_S))
+                    await self._wait(consumer.look_again())
                 except CancelledError:
                     return
+
+    def _complain(self, problem: str) -> None:
+        """Once, not at every try."""
+        if problem != self._complaint:
+            self._complaint = problem
+            self._consumer.log.warn("{queue}: {problem}", queue=str(self.queue), problem=problem)
 
     async def _wait(self, coroutine: Any) -> Any:
         self._waiting = Deferred.fromCoroutine(coroutine)
@@ -122,6 +132,8 @@ class Consumer:
         self._rebalancing = False
         self._again = False
         self._stopped = False
+        self._looking = DeferredLock()
+        self._looked_s = 0.0
 
     @property
     def _topics(self) -> list[str]:
@@ -198,8 +210,31 @@ class Consumer:
                 "withoutSub": False,
             }
         )
+        problem: Exception | None = None
         for address in await self._masters():
-            await self._client.request(address, RequestCode.HEART_BEAT, {}, body)
+            try:
+                await self._client.request(address, RequestCode.HEART_BEAT, {}, body)
+            except (RequestFailed, *NETWORK_ERRORS) as failed:  # the others are told all the same
+                problem = failed
+        if problem is not None:
+            raise problem
+
+    async def look_again(self) -> None:
+        """A pull failed: ask who has the role of its broker now, and tell him of us; once for all queues."""
+        came_s = self._client.reactor.seconds()
+        await self._looking.acquire()
+        try:
+            if self._looked_s >= came_s:
+                return
+            await self._client.route(self._wanted.topic, fresh=True)
+            if self._wanted.group:
+                await self._heartbeat()
+                await self._client.route(f"%RETRY%{self._group}", fresh=True)
+        except (RockethaError, *NETWORK_ERRORS):
+            pass  # the next pull says what is wrong
+        finally:
+            self._looked_s = self._client.reactor.seconds()
+            self._looking.release()
 
     async def rebalance(self) -> None:
         """Take our share of the queues, let the others go."""
