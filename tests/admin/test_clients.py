@@ -45,13 +45,13 @@ class LinesTests(unittest.TestCase):
             ],
             "refusals": [{"count": 2, **REFUSAL}],
         }  # fmt: skip
-        told = "HEART_BEAT SYSTEM_ERROR 1m15s ago, 10.0.0.7:1 (go@1, GO, version 317): no list\\nof objects"
+        told = "HEART_BEAT SYSTEM_ERROR 1m15s ago, 10.0.0.7:1 (go@1, GO, version 4.5.2): no list\\nof objects"
         self.assertEqual(
             lines("h:1", found),
             [
                 "broker h:1: 2 connections",
                 "ADDRESS     OPEN   LANGUAGE  VERSION  CLIENT  REFUSED",
-                "10.0.0.6:1  1h01m  JAVA      513      good@1  0",
+                "10.0.0.6:1  1h01m  JAVA      5.5.0    good@1  0",
                 "    produces as P",
                 "    consumes as G (clustering): T *",
                 "10.0.0.7:1  5s     -         -        -       2",
@@ -61,6 +61,13 @@ class LinesTests(unittest.TestCase):
                 "",
             ],
         )
+
+    def test_releases(self) -> None:
+        """As RocketMQ's own table of them has it; what is not regular there stays a number."""
+        javas = {212: "4.0.0-SNAPSHOT", 213: "4.0.0", 401: "4.9.4", 413: "5.0.0", 513: "5.5.0", 611: "5.9.9"}
+        others = {37: "37", 211: "211", 612: "612", None: "-", -1: "-", "x": "x"}
+        for ordinal, name in {**javas, **others}.items():
+            self.assertEqual(clients.release(ordinal), name)
 
     def test_one_that_does_not_answer(self) -> None:
         """The others are shown all the same."""
@@ -113,7 +120,7 @@ class JavaTests(TestCase):
             lines(address, found)[1:-1],
             [
                 "ADDRESS     OPEN  LANGUAGE  VERSION  CLIENT  REFUSED",
-                "10.0.0.1:5  -     GO        317      c@1     -",
+                "10.0.0.1:5  -     GO        4.5.2    c@1     -",
                 "    produces as P",
                 "    consumes as G (clustering): T A",
             ],

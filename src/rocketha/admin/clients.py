@@ -26,6 +26,8 @@ from rocketha.wire.codes import RequestCode, ResponseCode
 
 TEXT_MAX = 300
 REFUSALS_SHOWN = 20
+FIRST_REGULAR, LAST_REGULAR = 212, 611
+"""``MQVersion`` V4_0_0_SNAPSHOT and V5_9_9."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +137,7 @@ def lines(address: str, found: Mapping[str, Any]) -> list[str]:
             _text(row["address"]),
             _seconds(row.get("openSeconds")),
             _text(row.get("language") or "-"),
-            _text("-" if row.get("version") is None else row["version"]),
+            _text(release(row.get("version"))),
             _text(", ".join(row.get("clientIds") or ()) or "-"),
             _text(row.get("refusedCount", "-")),
         )
@@ -167,9 +169,20 @@ def _below(row: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _refusal(each: Mapping[str, Any]) -> str:
-    who = f"{each['clientId'] or 'client unknown'}, {each['language'] or '-'}, version {each['version']}"
+    who = f"{each['clientId'] or 'client unknown'}, {each['language'] or '-'}, version {release(each['version'])}"
     told = f"{each['what']} {each['reason']} {_seconds(each['secondsAgo'])} ago, {each['address']} ({who})"
     return _text(f"{told}: {each['remark']}")
+
+
+def release(ordinal: Any) -> str:
+    """A release by the ordinal that clients send: 5.5.0 for 513.
+
+    Java: ``MQVersion``. From 4.0.0-SNAPSHOT on each minor one has ten patch releases, each behind its snapshot.
+    """
+    if not isinstance(ordinal, int) or not FIRST_REGULAR <= ordinal <= LAST_REGULAR:
+        return "-" if ordinal in (None, -1) else str(ordinal)
+    number, released = divmod(ordinal - FIRST_REGULAR, 2)
+    return f"{4 + number // 100}.{number // 10 % 10}.{number % 10}{'' if released else '-SNAPSHOT'}"
 
 
 def _text(value: object) -> str:
