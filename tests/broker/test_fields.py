@@ -23,10 +23,20 @@ class FieldTests(unittest.TestCase):
         """`Long.valueOf` takes a sign and leading zeros."""
         self.assertEqual(fields.integer({"n": "+007"}, "n"), 7)
         self.assertEqual(fields.integer({"n": "-0"}, "n"), 0)
+        self.assertEqual(fields.integer({"n": "-\u0661\uff12"}, "n"), -12)
+        self.assertEqual(fields.long({"n": "0" * 30 + "5"}, "n"), 5)
+
+    def test_unreadable(self) -> None:
+        """An optional number that Java cannot read is none; one that it can is within the bounds, or refused."""
+        for text in ("x", "", "1.0", str(2**31)):
+            self.assertIsNone(fields.optional_integer({"n": text}, "n"), text)
+        self.assertEqual(fields.optional_long({"n": str(2**31)}, "n"), 2**31)
+        self.assertIsNone(fields.optional_long({"n": str(2**63)}, "n"))
+        self.assertRaises(RequestRefused, fields.optional_integer, {"n": "-1"}, "n", 0)
 
     def test_what_only_python_reads(self) -> None:
-        """Blanks, underscores, other digits and huge numbers are refused, naming the field."""
-        for text in (" 1", "1_0", "\u0661", "1e3", "0x1", "", "9" * 5000, str(2**63), str(-(2**63) - 1)):
+        """Blanks, underscores, digits beyond 16 bits and huge numbers are refused, naming the field."""
+        for text in (" 1", "1_0", "\U0001d7cf", "\u00b2", "1e3", "0x1", "", "9" * 5000, str(2**63), str(-(2**63) - 1)):
             with self.subTest(text=text[:20]), self.assertRaises(RequestRefused) as caught:
                 fields.long({"queueOffset": text}, "queueOffset")
             self.assertIn("queueOffset", caught.exception.remark)

@@ -155,7 +155,7 @@ class DecodeTests(SynchronousTestCase):
 
     def test_hostile_fields(self) -> None:
         """Numbers that are none or too large, names that are too long or not printable, addresses that are none."""
-        numbers = ("", "x", "1.5", "1e3", "0x1", "\u0663", str(2**63), "9" * 400)
+        numbers = ("", "x", "1.5", "1e3", "0x1", "\u00b2", str(2**63), "9" * 400)
         for code, names in REQUIRED.items():
             for name in names:
                 values = ("", "x" * 5000, "a\nb", "a\x00b")

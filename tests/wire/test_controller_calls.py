@@ -175,7 +175,7 @@ class AnswerTests(unittest.TestCase):
             (calls.elected, {**MASTER, "masterBrokerId": "9" * 19}, b"", "masterBrokerId"),
             (calls.elected, {**MASTER, "masterEpoch": "-1"}, b"", "masterEpoch is '-1'"),
             (calls.elected, {**MASTER, "masterEpoch": "2147483648"}, b"", "masterEpoch"),
-            (calls.elected, {**MASTER, "masterEpoch": "\u0664"}, b"", "masterEpoch"),
+            (calls.elected, {**MASTER, "masterEpoch": "\u00b2"}, b"", "masterEpoch"),
             (calls.elected, {**MASTER, "syncStateSetEpoch": ""}, b"", "syncStateSetEpoch is ''"),
             (calls.elected, {**MASTER, "masterAddress": ""}, b"", "masterAddress is ''"),
             (calls.elected, {**MASTER, "masterAddress": "h"}, b"", "masterAddress is 'h'"),

@@ -152,7 +152,7 @@ class ClientRequests:
         """
         header = command.fields
         group, topic = fields.text(header, "consumerGroup"), fields.text(header, "topic")
-        queue_id = fields.integer(header, "queueId", 0)
+        queue_id = fields.integer(header, "queueId")
         offset = self._state.offsets.query(group, topic, queue_id)
         if offset >= 0:
             return Answer(fields={"offset": str(offset)})

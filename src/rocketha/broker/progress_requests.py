@@ -246,7 +246,7 @@ class ProgressRequests:
         if group not in state.groups:
             raise refused(f"Group {group[:255]} does not exist", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         queue_id = fields.optional_integer(command.fields, "queueId", -1, max(0, config.read_queue_nums - 1))
-        wanted = fields.optional_integer(command.fields, "offset", -1, fields.LONG_MAX)
+        wanted = fields.optional_long(command.fields, "offset", -1)
         if queue_id is not None and queue_id >= 0:
             targets = {queue_id: self._one_target(topic, queue_id, wanted, timestamp_ms)}
         else:

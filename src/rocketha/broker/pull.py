@@ -177,7 +177,7 @@ class Pulls:
         subscription = members.subscriptions.get(pull.topic)
         if subscription is None:
             return Answer(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
-        if subscription.sub_version < (read.optional_integer(fields, "subVersion", read.LONG_MIN, read.LONG_MAX) or 0):
+        if subscription.sub_version < (read.optional_long(fields, "subVersion") or 0):
             # Java refuses (25) until the next heartbeat, up to 30 s: a client that rebalances while its first heartbeat
             # is under way skips the one that would tell us.  We know older tags only, so everything is given: the
             # client compares tags itself, and more than it wants loses nothing.
@@ -232,12 +232,12 @@ class Pulls:
 
         :param given: the end of what this pull gives; a message behind it was given to nobody by this.
         """
-        text = command.fields.get("commitOffset", "")
-        offset = int(text) if read.NUMBER.fullmatch(text) else read.LONG_MIN
-        if 0 <= offset <= given:
+        offset = read.optional_long(command.fields, "commitOffset")
+        if offset is not None and 0 <= offset <= given:
             self._state.offsets.commit(pull.group, pull.topic, pull.queue_id, offset, self._state.wall_ms)
         elif offset != -1:
-            connection.ignored(command, Ignored.BAD_VALUE, f"commitOffset is {text[:40]!r}")
+            shown = command.fields.get("commitOffset", "")[:40]
+            connection.ignored(command, Ignored.BAD_VALUE, f"commitOffset is {shown!r}")
 
     def _count(self, pull: _Pull, found: _Found) -> None:
         stats, count = self._state.stats, found.messages
@@ -252,7 +252,7 @@ class Pulls:
         self, connection: Any, command: Command, pull: _Pull, accepts: Callable[[int], bool] | None, now_ms: int
     ) -> bool:
         if self._rules.long_polling:
-            wait_ms = read.optional_integer(command.fields, "suspendTimeoutMillis", 0, read.LONG_MAX) or 0
+            wait_ms = max(0, read.optional_long(command.fields, "suspendTimeoutMillis") or 0)
         else:
             wait_ms = self._rules.short_polling_ms
         deadline = now_ms + min(wait_ms, SUSPEND_MAX_MS)

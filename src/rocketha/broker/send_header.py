@@ -20,7 +20,7 @@ _LONG_NAMES = {
     "maxReconsumeTimes": "l", "batch": "m", "bname": "n",
 }  # fmt: skip
 _REQUIRED = itemgetter("b", "d", "e", "f", "g", "h")
-_RANGES = struct.Struct(">iiiiiq")
+_RANGES = struct.Struct(">iiiiiqi")
 _SEND = int(RequestCode.SEND_MESSAGE)
 _BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 
@@ -54,9 +54,9 @@ def parse(command: Command) -> SendHeader:
     get = fields.get
     try:
         topic, queue_nums, queue_id, sys_flag, born, flag = _REQUIRED(fields)
-        numbers = int(queue_nums), int(queue_id), int(sys_flag), int(flag), int(get("j", "0")), int(born)
-        _RANGES.pack(*numbers)  # within Java's types?
         times = int(fields["l"]) if "l" in fields else None
+        numbers = int(queue_nums), int(queue_id), int(sys_flag), int(flag), int(get("j", "0")), int(born)
+        _RANGES.pack(*numbers, times or 0)  # within Java's types?
     except (KeyError, ValueError, struct.error):
         return _careful(fields, command.code)
     return SendHeader(
@@ -71,8 +71,8 @@ def parse(command: Command) -> SendHeader:
         get("i", ""),
         numbers[4],
         times,
-        get("k") == "true",
-        command.code == _BATCH or get("m") == "true",
+        get("k", "").lower() == "true",
+        command.code == _BATCH or get("m", "").lower() == "true",
     )
 
 

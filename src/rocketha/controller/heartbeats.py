@@ -44,9 +44,11 @@ def read(found: Mapping[str, str]) -> tuple[ReplicaKey, Heartbeat]:
 
 
 def _number(found: Mapping[str, str], field: str, default: int) -> int:
-    return fields.long(found, field) if field in found else default
+    number = fields.optional_long(found, field)
+    return default if number is None else number
 
 
 def _small(found: Mapping[str, str], field: str, default: int, high: int) -> int:
     """32 bits: a log entry has no more for it, and an election must never fail to be written."""
-    return fields.integer(found, field, high=high) if field in found else default
+    number = fields.optional_integer(found, field, high=high)
+    return default if number is None else number

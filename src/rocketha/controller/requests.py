@@ -37,6 +37,7 @@ from rocketha.controller.state import ControllerState
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command
 
 _T = TypeVar("_T")
@@ -50,7 +51,6 @@ _OF_NO_CLUSTER = "neither the request nor anything before it on this connection 
 would follow this one's master.
 """
 _ADDRESS = re.compile(r"(\[[0-9a-zA-Z:.%]{2,60}\]|[^\s\[\]\x00-\x1f]{1,253}):([0-9]{1,5})")
-_JAVA_LONG = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class Options(Protocol):
@@ -349,7 +349,7 @@ def _broker_ids(text: str) -> tuple[int, ...]:
         parts.pop()
     found = []
     for part in parts:
-        number = int(part) if _JAVA_LONG.fullmatch(part) else None
+        number = parsed(part)
         if number is None or not fields.LONG_MIN <= number <= fields.LONG_MAX:
             raise fields.refused(
                 "Please set the option <brokerControllerIdsToClean> according to the format, exception: "

@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from rocketha.broker import fields
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.namesrv import answers, data_version, register_body
 from rocketha.namesrv.effects import Address, ConfigChanged, Effect, HolderToBeAsked, RowIgnored, SaveKvConfig
@@ -35,6 +36,7 @@ from rocketha.namesrv.route_table import (
 )
 from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command
 
 _T = TypeVar("_T")
@@ -44,6 +46,7 @@ VERSION_QUOTED_KEYS = 401
 KV_UNSAVED_MAX = 10_000
 """Changes of the KV configuration that may wait for the disk."""
 HEARTBEAT_TIMEOUT_MS_MAX = 24 * 3600 * 1000
+"""A broker that announces more is believed no longer."""
 FAQ = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
 _ADDRESS = re.compile(r"(\[[0-9a-zA-Z:.%]{2,60}\]|[^\s\[\]\x00-\x1f]{1,253}):([0-9]{1,5})")
@@ -155,11 +158,11 @@ class NameServer:
     # -- brokers --------------------------------------------------------------------------------------------------
 
     def _register(self, command: Command, connection: int, now_ms: int) -> Answer:
-        checksum = _integer(command, "bodyCrc32", -(2**31), 2**31 - 1, default=0)
+        checksum = fields.optional_integer(command.fields, "bodyCrc32")
         if checksum and checksum != zlib.crc32(command.body) & 0x7FFFFFFF:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-        acting = command.fields.get("enableActingMaster")
-        compressed = command.fields.get("compressed", "").lower() == "true"
+        timeout_ms = fields.optional_long(command.fields, "heartbeatTimeoutMillis") or HEARTBEAT_TIMEOUT_MS
+        compressed = fields.flag(command.fields, "compressed")
         request = Registration(
             cluster=_name(command, "clusterName"),
             name=_name(command, "brokerName"),
@@ -168,10 +171,8 @@ class NameServer:
             ha_address=_name(command, "haServerAddr"),
             connection=connection,
             body=register_body.parse(command.body, compressed, command.version),
-            timeout_ms=_integer(
-                command, "heartbeatTimeoutMillis", 1, HEARTBEAT_TIMEOUT_MS_MAX, default=HEARTBEAT_TIMEOUT_MS
-            ),
-            enable_acting_master=None if acting is None else acting.lower() == "true",
+            timeout_ms=min(timeout_ms, HEARTBEAT_TIMEOUT_MS_MAX) if timeout_ms > 0 else HEARTBEAT_TIMEOUT_MS,
+            enable_acting_master=fields.optional_flag(command.fields, "enableActingMaster"),
             zone=_optional_name(command, "__ZONE_NAME"),
         )
         holder = self.table.holder(request)
@@ -231,16 +232,16 @@ class NameServer:
         options = self._options
         if options.need_wait_for_service and now_ms - self.started_ms < options.wait_seconds_for_service * 1000:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "name server not ready")
-        fields = command.fields
-        topic = fields.get("topic")
-        zone = fields.get("__ZONE_NAME", "").strip() if fields.get("__ZONE_MODE", "").lower() == "true" else ""
+        header = command.fields
+        topic = header.get("topic")
+        zone = header.get("__ZONE_NAME", "").strip() if fields.flag(header, "__ZONE_MODE") else ""
         body = None
         if topic is not None:
             body = answers.topic_route(
                 self.table,
                 topic,
                 quoted=command.version >= VERSION_QUOTED_KEYS
-                or fields.get("acceptStandardJsonOnly", "").lower() == "true",
+                or fields.flag(header, "acceptStandardJsonOnly"),
                 zone=zone or None,
                 acting_master=options.support_acting_master,
                 order_conf=self.kv.get(NAMESPACE_ORDER_TOPIC_CONFIG, topic) if options.order_message_enable else None,
@@ -383,13 +384,11 @@ def _address(command: Command, field: str) -> str:
     return value
 
 
-def _integer(command: Command, field: str, low: int, high: int, default: int | None = None) -> int:
-    raw = command.fields.get(field)
-    if raw is None and default is not None:
-        return default
-    if raw is None or not re.fullmatch("[+-]?[0-9]{1,19}", raw, re.ASCII) or not low <= int(raw) <= high:
+def _integer(command: Command, field: str, low: int, high: int) -> int:
+    number = parsed(command.fields.get(field, ""))
+    if number is None or not low <= number <= high:
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{field} must be a whole number from {low} to {high}")
-    return int(raw)
+    return number
 
 
 def _read(command: Command, parse: Callable[[Any], _T]) -> _T:

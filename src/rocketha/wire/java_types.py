@@ -25,6 +25,7 @@ LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 _T = TypeVar("_T")
 _DIGITS = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+_PARSED = re.compile(r"[+-]?\d{1,40}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{0,400}(?:\.[0-9]{0,400})?(?:[eE][+-]?[0-9]{0,4})?", re.ASCII)
 _GROUPED = re.compile(r"[+-]?[0-9]{1,19}(?:,[0-9]{3}){1,6}", re.ASCII)
 _NO_NUMBERS = {"": None, "null": None, "true": 1, "false": 0}
@@ -34,6 +35,14 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 def refuse(value: Any, wanted: str) -> NoReturn:
     """The error for a value that fastjson throws at, too."""
     raise RemoteProtocolError(f"{str(value)[:40]!r} where {wanted} is wanted")
+
+
+def parsed(value: str) -> int | None:
+    """``Integer.parseInt`` and ``Long.parseLong`` but for their range: digits of any script, and a sign; or None."""
+    if not _PARSED.fullmatch(value):
+        return None
+    # Java looks at each half of a character beyond 16 bits by itself, and takes neither for a digit.
+    return int(value) if value.isascii() or max(value) <= "\uffff" else None
 
 
 def integer(value: Any) -> int | None:
@@ -59,14 +68,17 @@ def _whole(value: Any, low: int, high: int, wanted: str) -> int | None:
     if kind is float:
         return _truncated(value, low, high)
     if kind is list and len(value) == 1:
-        only = value[0]
-        if type(only) is float:
-            return _truncated(only, low, high)
-        if type(only) is int:  # Number.intValue: the low bits
-            return (only - low) % (high - low + 1) + low
-        if type(only) is str:
-            return _plain_digits(only, low, high, wanted)
+        return _only(value[0], wanted)
     refuse(value, wanted)
+
+
+def _only(value: Any, wanted: str) -> int:
+    """The one item of a list: an ``int``, also for a long."""
+    if type(value) is float:
+        return _truncated(value, INT_MIN, INT_MAX)
+    if type(value) is int:  # Number.intValue: the low bits
+        return int((value - INT_MIN) % (1 << 32) + INT_MIN)
+    return _plain_digits(value, INT_MIN, INT_MAX, wanted) if type(value) is str else refuse(value, wanted)
 
 
 def _whole_of_text(value: str, low: int, high: int, wanted: str) -> int | None:
@@ -85,9 +97,8 @@ def _whole_of_text(value: str, low: int, high: int, wanted: str) -> int | None:
 
 
 def _plain_digits(value: str, low: int, high: int, wanted: str) -> int:
-    """``Integer.parseInt``."""
-    number = int(value) if _DIGITS.fullmatch(value) else refuse(value, wanted)
-    return number if low <= number <= high else refuse(value, wanted)
+    number = parsed(value)
+    return number if number is not None and low <= number <= high else refuse(value, wanted)
 
 
 def _truncated(value: float, low: int, high: int) -> int:

@@ -11,7 +11,6 @@ All breaches are :class:`RemoteProtocolError` with the member's name.  A server 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -25,7 +24,6 @@ __all__ = [
     "texts", "word",
 ]  # fmt: skip
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _T = TypeVar("_T")
 
 MEMBERS_MAX = 800_000
@@ -163,6 +161,7 @@ def header_number(
     value = fields.get(name)
     if value is None and default is not None:
         return default
-    if value is None or not _NUMBER.fullmatch(value) or not low <= int(value) <= high:
+    number = java_types.parsed(value or "")
+    if number is None or not low <= number <= high:
         raise RemoteProtocolError(f"the header field {name} is {(value or '')[:40]!r}, wanted is {low} to {high}")
-    return int(value)
+    return number

@@ -241,10 +241,6 @@ def _as_strings(fields: dict[str, Any]) -> dict[str, str]:
     for name, value in fields.items():
         if type(value) is str:
             result[name] = value
-        elif type(value) is bool:
-            result[name] = "true" if value else "false"
-        elif type(value) in (int, float):
-            result[name] = str(value)
         elif json_dialect.too_deep(value):
             raise RemoteProtocolError(f"extFields.{name[:40]} is nested deeper than {json_dialect.DEPTH_MAX}")
         elif (text := java_types.text(value)) is not None:

@@ -42,7 +42,7 @@ class ConnectedClients:
 
         :raises RequestRefused: ``after`` is no number.
         """
-        after = fields.optional_integer(command.fields, "after", -1, fields.LONG_MAX)
+        after = fields.optional_long(command.fields, "after", -1)
         found = {
             peer.id: peer
             for factory in self._factories
