@@ -29,7 +29,8 @@ _NUMBERS = ("0", "1", "-1", "2", "127", "2147483647", "2147483648", "-2147483649
             "0.001")  # fmt: skip
 _WORDS = ("", "1", "-1", "+1", " 1 ", "1 ", "1.0", "1.5", "1e2", "1.", ".5", "-", "1-", "abc", "true", "TRUE", "false",
           "Y", "N", "y", "T", "1L", "0", "00", "null", "NULL", "2147483648", "9223372036854775808", "0x10", "1,000",
-          "1,00", "01", "RED", "red", "NONE", "3", "{}", "[]", "[1]", "a,b", "a", "é", "1\n")  # fmt: skip
+          "1,00", "01", "RED", "red", "NONE", "3", "{}", "[]", "[1]", "a,b", "a", "é", "1\n",
+          "\u0661", "0" * 30 + "1")  # fmt: skip
 _INNER = ("null", "true", "1", "1.5", '"1"', '"a"', '"true"', "[]", "[1]", "{}", '{"number":"3"}', '{"number":"x"}')
 _KEYS = ("a", "1", "", " 1", "1.5", "-1")
 
@@ -42,6 +43,8 @@ def values() -> Iterator[str]:
     yield from (f"{{{json.dumps(key)}:{item}}}" for key, item in itertools.product(_KEYS, _INNER))
     yield from ("{1:1}", "{-1:1}", "{true:1}", "{null:1}", "{a:1}", '{"k":{"1":2}}', '{"k":{1:"2"}}', '{"number":3}')
     yield from ("01", "+5", ".5", "5.", "NaN", "nul", "'1'", "'abc'", "['a']", "{'a':1}", "[1,]", '{"a":1,}', "[,1]")
+    yield from ('["2147483647"]', '["2147483648"]', "[2147483648]", "[1e10]", "[2147483648.5]", '["\u0661"]', '["x"]')
+    yield from ("[9223372036854775808]", '["1,000"]', '{"2147483648":1}', '{"\u0661":1}', '{"null":1}', '{"1,000":1}')
     yield from ('"a\tb"', '"\\q"', '"\\u12"', "/*c*/1", "{/*c*/}", '1,"x":2')
 
 
@@ -115,6 +118,11 @@ def theirs(pairs: list[tuple[str, str]], folder: Path) -> list[str]:
         REFUSED if answer.startswith("!") else _canonical(kind, json.loads(answer)[kind])
         for (kind, _), answer in zip(pairs, answers, strict=True)
     ]
+
+
+def told(kind: str, value: str, java: str, ours: str) -> str:
+    """A difference in a line: type, value, and what each side makes of it."""
+    return f"{kind} {value} {' '.join(side if side in (REFUSED, 'null') else 'value' for side in (java, ours))}"
 
 
 def _canonical(kind: str, value: Any) -> str:
