@@ -44,6 +44,7 @@ def values() -> Iterator[str]:
     yield from ("{1:1}", "{-1:1}", "{true:1}", "{null:1}", "{a:1}", '{"k":{"1":2}}', '{"k":{1:"2"}}', '{"number":3}')
     yield from ("01", "+5", ".5", "5.", "NaN", "nul", "'1'", "'abc'", "['a']", "{'a':1}", "[1,]", '{"a":1,}', "[,1]")
     yield from ('["2147483647"]', '["2147483648"]', "[2147483648]", "[1e10]", "[2147483648.5]", '["\u0661"]', '["x"]')
+    yield from ('{"k":{"1":"5"}}', '{"k":{"1":null}}', '{"k":{"1":2,"x":3}}', '{"k":{"01":true}}', '{"k":""}')
     yield from ("[9223372036854775808]", '["1,000"]', '{"2147483648":1}', '{"\u0661":1}', '{"null":1}', '{"1,000":1}')
     yield from ('"a\tb"', '"\\q"', '"\\u12"', "/*c*/1", "{/*c*/}", '1,"x":2')
 
@@ -88,7 +89,7 @@ TYPES: dict[str, Reader] = {
     "inner": _inner,
     "inners": _inners,
     "rows": _inners,
-    "nested": lambda value: java.mapping(value, str, lambda each: java.mapping(each, java.integer_key, java.long)),
+    "nested": lambda value: java.mapping(value, str, java.offset_table),
 }
 _SETS = ("textSet", "numbers", "longs", "inners")
 

@@ -47,7 +47,7 @@ class KvConfigTests(unittest.TestCase):
             b"[]",
             b"{}",
             b'{"configTable":[]}',
-            b'{"configTable":{"a":{"b":1}}}',
+            b'{"configTable":{"a":[1]}}',
             b'{"configTable":{"a":1}}',
         ):
             with self.subTest(data=data), self.assertRaises(RemoteProtocolError):

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import java_types, json_dialect
 
 
 @attrs.define
@@ -37,11 +37,11 @@ class DataVersion:
 
     @classmethod
     def from_json(cls, value: Any) -> DataVersion:
-        """From a parsed object; keys that are missing or not numbers count as 0, as a Java reader has it."""
-        if not isinstance(value, dict):
-            return cls()
-        numbers = [value.get(key, 0) for key in ("counter", "stateVersion", "timestamp")]
-        return cls(*(number if isinstance(number, int) and not isinstance(number, bool) else 0 for number in numbers))
+        """From a parsed object.  What is missing or no number counts as 0: the table is what matters, and a version
+        that is another only makes it be asked for again.
+        """
+        found = value if isinstance(value, dict) else {}
+        return cls(*(_number(found.get(key)) for key in ("counter", "stateVersion", "timestamp")))
 
     @classmethod
     def from_text(cls, text: str | None) -> DataVersion | None:
@@ -52,3 +52,10 @@ class DataVersion:
             return cls.from_json(json_dialect.loads(text))
         except RemoteProtocolError:
             return None
+
+
+def _number(value: Any) -> int:
+    try:
+        return java_types.long(value) or 0
+    except RemoteProtocolError:
+        return 0

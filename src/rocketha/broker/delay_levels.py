@@ -11,7 +11,7 @@ from typing import Any
 
 from rocketha.broker.data_version import DataVersion
 from rocketha.errors import ConfigError, CorruptStore, RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import java_types, json_dialect, json_members
 
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -35,17 +35,11 @@ def read_progress(value: Any) -> dict[int, int]:
 
     :raises RemoteProtocolError: it is none.
     """
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("no object")
-    table = value.get("offsetTable")
-    if table is None:
-        table = {}
-    if not isinstance(table, dict):
-        raise RemoteProtocolError("offsetTable is no map")
+    table = java_types.offset_table(json_members.as_object(value, "a table of levels").get("offsetTable")) or {}
     for level, offset in table.items():
-        if not str(level).isdecimal() or type(offset) is not int or offset < 0:
-            raise RemoteProtocolError(f"level {level!r} has offset {offset!r}")
-    return {int(level): offset for level, offset in table.items()}
+        if level < 0 or offset < 0:
+            raise RemoteProtocolError(f"level {level} has offset {offset}")
+    return table
 
 
 class DelayLevels:

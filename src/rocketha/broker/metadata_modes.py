@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from rocketha.errors import CorruptStore, RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import java_types, json_dialect, json_members
 
 _KEY = "messageRequestModeMap"
 
@@ -21,14 +21,13 @@ def read_modes(value: Any) -> dict[str, dict[str, Any]]:
 
     :raises RemoteProtocolError: it is none.
     """
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("no object")
-    modes = value.get(_KEY) or {}
-    if not isinstance(modes, dict):
-        raise RemoteProtocolError(f"{_KEY} is no map")
-    for topic, groups in modes.items():
-        if not isinstance(groups, dict) or not all(isinstance(mode, dict) for mode in groups.values()):
-            raise RemoteProtocolError(f"{_KEY}: {topic[:300]!r} has no map of modes")
+    modes = {}
+    for topic, groups in (java_types.bean(json_members.as_object(value, "a table of modes").get(_KEY)) or {}).items():
+        try:
+            found = java_types.mapping(groups, str, java_types.bean) or {}
+        except RemoteProtocolError as problem:
+            raise RemoteProtocolError(f"{_KEY} of {topic[:300]!r}: {problem}") from None
+        modes[topic] = {group: mode for group, mode in found.items() if mode is not None}
     return modes
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from rocketha.broker.data_version import DataVersion
 from rocketha.errors import CorruptStore, RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import java_types, json_dialect, json_members
 
 SEPARATOR = "@"
 VERSION_STEP = 500
@@ -238,9 +238,7 @@ def read_offsets(value: Any) -> dict[str, dict[int, int]]:
 
     :raises RemoteProtocolError: it is none.
     """
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("no object")
-    return _offset_table(value.get("offsetTable"))
+    return _offset_table(json_members.as_object(value, "a table of offsets").get("offsetTable"))
 
 
 def split_key(key: str) -> tuple[str, str]:
@@ -269,15 +267,10 @@ def _table_text(table: _Table) -> str:
 def _offset_table(value: Any) -> _Table:
     """A parsed ``{"topic@group": {queue: offset}}``; fastjson's integer keys come as text."""
     table: _Table = {}
-    if value is None:
-        return table
-    if not isinstance(value, dict):
-        raise RemoteProtocolError("an offset table is no map")
-    for key, queues in value.items():
-        if not isinstance(queues, dict):  # a key that is not topic@group is kept: newer Java versions have others
-            raise RemoteProtocolError(f"{key[:300]!r} has no map of offsets")
+    for key, queues in (java_types.bean(value) or {}).items():
+        # A key that is not topic@group is kept: newer Java versions have others.
         try:
-            table[key] = {int(queue): int(offset) for queue, offset in queues.items()}
-        except (TypeError, ValueError):
-            raise RemoteProtocolError(f"{key[:300]}: an offset is no number") from None
+            table[key] = java_types.offset_table(queues) or {}
+        except RemoteProtocolError as problem:
+            raise RemoteProtocolError(f"offsets of {key[:300]!r}: {problem}") from None
     return table

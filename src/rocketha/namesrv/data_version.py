@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rocketha.wire import json_dialect, json_members
+from rocketha.wire import java_types, json_dialect, json_members
 
 
 class DataVersion(NamedTuple):
@@ -29,9 +29,9 @@ class DataVersion(NamedTuple):
 
 
 def from_json(value: Any) -> DataVersion:
-    """Read the object; absent fields are 0, as is an absent object.
+    """Read the object; absent fields are 0, as are those of none.
 
     :raises RemoteProtocolError: Java would not read it either.
     """
-    row = json_members.as_object({} if value is None else value, "dataVersion")
+    row = java_types.bean(value) or {}
     return DataVersion(*(json_members.long(row, name, 0) for name in ("stateVersion", "timestamp", "counter")))

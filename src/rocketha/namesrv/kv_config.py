@@ -7,12 +7,12 @@ saved. Java classes: ``KVConfigManager``, ``KVConfigSerializeWrapper``, ``KVTabl
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import attrs
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
-from rocketha.wire import json_dialect
+from rocketha.wire import java_types, json_dialect, json_members
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.limits import TEXT_CHARACTERS_MAX
 
@@ -36,10 +36,10 @@ class KvConfig:
 
         :raises RemoteProtocolError: not such a file.
         """
-        value = json_dialect.loads(data)
-        tables = value.get("configTable") if isinstance(value, dict) else None
-        if not isinstance(tables, dict) or not all(_is_table(table) for table in tables.values()):
-            raise RemoteProtocolError("kvConfig.json has no configTable of namespaces of texts")
+        value = json_members.as_object(json_dialect.loads(data), "kvConfig.json")
+        tables = java_types.mapping(value.get("configTable"), str, _texts)
+        if tables is None:
+            raise RemoteProtocolError("kvConfig.json has no configTable")
         return cls(tables)
 
     def encode(self) -> bytes:
@@ -81,8 +81,9 @@ class KvConfig:
         return KvConfig({**self.tables, namespace: {k: v for k, v in table.items() if k != key}})
 
 
-def _is_table(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+def _texts(value: Any) -> dict[str, str]:
+    found = java_types.mapping(value, str, java_types.text) or {}
+    return {key: text for key, text in found.items() if text is not None}
 
 
 def _refused(reason: str) -> RequestRefused:

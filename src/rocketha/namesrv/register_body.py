@@ -113,7 +113,7 @@ def _from_wrapper(wrapper: dict[str, Any], filters: tuple[str, ...]) -> Register
     table = json_members.table(wrapper, "topicConfigTable", TOPICS_MAX)
     mappings = json_members.table(wrapper, "topicQueueMappingInfoMap", TOPICS_MAX)
     return RegisterBody(
-        version=data_version.from_json(json_members.table(wrapper, "dataVersion", MEMBERS_MAX)),
+        version=data_version.from_json(wrapper.get("dataVersion")),
         topics=tuple(_topic(key, item) for key, item in table.items()),
         mappings=dict(_mapping(item) for item in mappings.values()),
         filter_servers=filters,

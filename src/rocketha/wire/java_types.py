@@ -54,6 +54,8 @@ def integer(value: Any) -> int | None:
 
 def long(value: Any) -> int | None:
     """``long``, ``Long`` and ``AtomicLong``."""
+    if type(value) is int and LONG_MIN <= value <= LONG_MAX:
+        return value
     return _whole(value, LONG_MIN, LONG_MAX, "a long")
 
 
@@ -234,5 +236,13 @@ def mapping(value: Any, key: Callable[[str], Any], item: Callable[[Any], _T]) ->
 
 def integer_key(value: str) -> int:
     """A key of a ``Map<Integer, ...>``."""
+    if len(value) < 10 and value.isdecimal() and value.isascii():
+        return int(value)
     number = _whole_of_text(value, INT_MIN, INT_MAX, "an int as key")
     return refuse(value, "an int as key") if number is None else number
+
+
+def offset_table(value: Any) -> dict[int, int] | None:
+    """``ConcurrentMap<Integer, Long>``, which has no null in it: such an entry is left out."""
+    found = mapping(value, integer_key, long)
+    return None if found is None else {key: number for key, number in found.items() if number is not None}

@@ -184,7 +184,7 @@ class GroupTests(SynchronousTestCase):
     def test_bodies(self) -> None:
         """Names, or nothing."""
         self.assertEqual(group_of(Command(0, body=JAVA_EPOCHS)), ("C", "broker-a"))
-        for body in (b"", b"{", b"[]", b'{"clusterName":"C"}', b'{"clusterName":7,"brokerName":"b"}'):
+        for body in (b"", b"{", b"[]", b'{"clusterName":"C"}', b'{"clusterName":null,"brokerName":"b"}'):
             self.assertIsNone(group_of(Command(0, body=body)))
 
 

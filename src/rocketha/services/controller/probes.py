@@ -26,7 +26,7 @@ from rocketha.controller.suspicion_effects import Probe, Reading, Verdict
 from rocketha.errors import RemoteProtocolError
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
-from rocketha.wire import json_dialect
+from rocketha.wire import java_types, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 
@@ -43,17 +43,12 @@ def reading_of(answer: Command) -> Reading:
     if answer.code != 0 or not answer.body:
         return Reading()
     try:
-        found = json_dialect.loads(answer.body)
+        found = json_members.json_object(answer.body, "an HA status")
+        client = java_types.bean(found.get("haClientRuntimeInfo")) or {}
+        read_ms, max_offset = (json_members.long(client, name, -1) for name in ("lastReadTimestamp", "maxOffset"))
+        return Reading(java_types.flag(found.get("master")), read_ms, max_offset)
     except RemoteProtocolError:
         return Reading()
-    if not isinstance(found, dict):
-        return Reading()
-    leads = found.get("master")
-    client = found.get("haClientRuntimeInfo")
-    client = client if isinstance(client, dict) else {}
-    numbers = [client.get(name) for name in ("lastReadTimestamp", "maxOffset")]
-    read_ms, max_offset = (each if type(each) is int else -1 for each in numbers)
-    return Reading(leads if isinstance(leads, bool) else None, read_ms, max_offset)
 
 
 def group_of(answer: Command) -> tuple[str, str] | None:
@@ -61,14 +56,13 @@ def group_of(answer: Command) -> tuple[str, str] | None:
     unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     if unknown or (answer.code == ResponseCode.SYSTEM_ERROR and "controllerMode" in (answer.remark or "")):
         return "", ""
+    if answer.code != 0 or not answer.body:
+        return None
     try:
-        found = json_dialect.loads(answer.body) if answer.code == 0 and answer.body else None
+        found = json_members.json_object(answer.body, "an epoch cache")
+        return json_members.text(found, "clusterName"), json_members.text(found, "brokerName")
     except RemoteProtocolError:
         return None
-    if not isinstance(found, dict):
-        return None
-    cluster, name = found.get("clusterName"), found.get("brokerName")
-    return (cluster, name) if isinstance(cluster, str) and isinstance(name, str) else None
 
 
 @attrs.define
