@@ -64,6 +64,22 @@ def delete(store: MessageStore, topic: str = "T") -> None:
     save(store)
 
 
+def cut_behind() -> tuple[MemoryDisk, MessageStore, bytes]:
+    """A log whose messages from 3 on were taken back by who knows no deleted topics, and the file of these before."""
+    disk = memory_disk()
+    store, _ = opened(disk)
+    put(store, 0, 3)
+    end = store.log.end
+    put(store, 3, 20)
+    delete(store)
+    entry = disk.read_all(PATH, 1 << 20)
+    store.follow()
+    store.truncate(end)
+    store.dispatched = end
+    store.lead()
+    return disk, store, entry
+
+
 def found(store: MessageStore, number: int, topic: str = "T") -> list[bytes]:
     """Bodies of the messages that have the key of one."""
     return [decode(data).body for data in store.query(topic, message(number, topic).keys[0], 9, 0, LATER_MS)]
@@ -263,47 +279,21 @@ class ShorterLogTests(unittest.TestCase):
 
     def test_somebody_else_cut_it(self) -> None:
         """A Java broker ran on the directory in between, and wrote on: the entry counts no more."""
-        store, _ = opened(memory_disk())
-        put(store, 0, 3)
-        end = store.log.end
-        put(store, 3, 20)
-        delete(store)
-        disk = store._disk
-        assert isinstance(disk, MemoryDisk)
-        theirs = disk.read_all(PATH, 1 << 20)
-        store.follow()
-        store.truncate(end)
-        store.dispatched = end
-        store.lead()
+        disk, store, entry = cut_behind()
         put(store, 100, 120)
         store.close(NOW_MS)
-        disk.remove(PATH)
-        file = disk.create(PATH, 0)
-        file.write(0, [theirs])
-        file.close()
+        atomic_file.save(disk, PATH, entry)
         store, notes = opened(disk)
         self.assertEqual(bodies(read_queue(store))[-20:], [b"%d" % number for number in range(100, 120)])
         self.assertTrue(any("they may come back: T" in note for note in notes), notes)
 
-
     def test_others_of_the_same_sizes(self) -> None:
         """They stand where the old ones stood, and were stored at another time."""
-        store, _ = opened(memory_disk())
-        put(store, 0, 3)
-        end = store.log.end
-        put(store, 3, 20)
-        delete(store)
-        disk = store._disk
-        assert isinstance(disk, MemoryDisk)
-        theirs = disk.read_all(PATH, 1 << 20)
-        store.follow()
-        store.truncate(end)
-        store.dispatched = end
-        store.lead()
+        disk, store, entry = cut_behind()
         for number in range(3, 20):
             store.append([[message(number, body=b"%d" % number)]], NOW_MS + 5000 + number)
         store.close(NOW_MS)
-        atomic_file.save(disk, PATH, theirs)
+        atomic_file.save(disk, PATH, entry)
         store, _ = opened(disk)
         self.assertEqual(bodies(read_queue(store)), [b"%d" % number for number in range(3, 20)])
         self.assertEqual(found(store, 5), [b"5"])

@@ -185,7 +185,7 @@ class KeyIndex:
 
         :raises NotInMemory: it would take more than ``wait``.
         """
-        return self._search(Search(_hash(topic, key), count_max, begin_ms, end_ms), wait)
+        return self._search(Search(unit_hash(topic, key), count_max, begin_ms, end_ms), wait)
 
     def find_placed(
         self, topic: str, key: str, count_max: int, first: int, end: int, wait: Wait = Wait.ANYTHING
@@ -194,7 +194,7 @@ class KeyIndex:
 
         :raises NotInMemory: it would take more than ``wait``.
         """
-        return self._search(Search(_hash(topic, key), count_max, first=first, end=end), wait)
+        return self._search(Search(unit_hash(topic, key), count_max, first=first, end=end), wait)
 
     def _search(self, search: Search, wait: Wait) -> list[int]:
         self.settle()
@@ -304,5 +304,6 @@ class KeyIndex:
             yield from file.units()
 
 
-def _hash(topic: str, key: str) -> int:
+def unit_hash(topic: str, key: str) -> int:
+    """What a key of a topic is found by."""
     return key_hash(string_hash(f"{topic}#{key}"))

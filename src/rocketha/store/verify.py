@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 from rocketha.store.consume_queue import ConsumeQueue
 from rocketha.store.dispatch import of_record, topic_problem
-from rocketha.store.index_file import key_hash
+from rocketha.store.index import unit_hash
 from rocketha.store.log_walk import LogWalk
 from rocketha.store.message_store import MessageStore
-from rocketha.wire.java_text import string_hash
 from rocketha.wire.spec.consume_queue import PADDING_SIZE
 from rocketha.wire.store_files import QUEUE_UNIT, QueueUnit
 
@@ -40,7 +39,7 @@ def _problems(store: MessageStore) -> Iterator[str]:
             if record.queue_offset in entries and record.queue_offset:
                 yield f"offset {record.queue_offset} of {record.topic}/{record.queue_id} is in the log twice"
             entries[record.queue_offset] = QueueUnit(record.physical_offset, record.total, dispatch.tags_code)
-        keys += [(key_hash(string_hash(f"{record.topic}#{key}")), record.physical_offset) for key in dispatch.keys]
+        keys += [(unit_hash(record.topic, key), record.physical_offset) for key in dispatch.keys]
     if walk.position < store.log.end:
         yield f"the log is damaged at {walk.position}: {walk.reason}"
     for queue in store.queues.all():
