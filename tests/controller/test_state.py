@@ -29,7 +29,7 @@ from rocketha.controller.events import (
     Seen,
     Why,
 )
-from rocketha.controller.group import DECISIONS_MAX, Did
+from rocketha.controller.group import DECISIONS_MAX, Did, Member
 from rocketha.controller.state import ControllerState
 from rocketha.errors import InvariantBroken, RemoteProtocolError
 from rocketha.wire import codec, controller_log
@@ -259,9 +259,40 @@ class SnapshotTests(SynchronousTestCase):
         other = ControllerState()
         other.apply(ApplyBrokerId("x", "y", 1, code_of(1)), 1)
         kept = other.snapshot()
-        for bad in (b"", b"RHCS", data[:-1], data + b"\x00", b"{}" + data, b"RHCS\x02" + data[5:], *_flipped(data)):
+        for bad in (b"", b"RHCS", data[:-1], data + b"\x00", b"{}" + data, b"RHCS\x03" + data[5:], *_flipped(data)):
             self.assertRaises(RemoteProtocolError, other.restore, bad)
         self.assertEqual(other.snapshot(), kept)
+
+    def test_version_1(self) -> None:
+        """Its members have no flags: they are taken for registered from their own addresses."""
+        here, there = "10.0.0.1:1", "10.0.0.2:1"
+        whole = ControllerState()
+        whole.apply(ApplyBrokerId("c", "b", 1, f"{here};1", Evidence(asker="10.0.0.1:7")), 1)
+        whole.apply(ApplyBrokerId("c", "b", 2, f"{there};1", Evidence(asker="10.0.0.1:7")), 2)
+        whole.apply(RegisterBroker("c", "b", 1, here, Evidence(asker="10.0.0.1:8")), 3)
+        again, old = ControllerState(), ControllerState()
+        again.restore(whole.snapshot())
+        self.assertEqual([each.elsewhere for each in _members(again)], [False, True])
+        data = bytearray(whole.snapshot()[:-4])
+        data[4] = 1
+        for address in (there, here):
+            at = data.index(f"{address};1".encode()) + len(address) + 2
+            del data[at]
+        old.restore(bytes(data) + struct.pack(">I", zlib.crc32(data)))
+        self.assertEqual(_members(old), [each._replace(elsewhere=False) for each in _members(whole)])
+
+    def test_who_comes_from_elsewhere(self) -> None:
+        """A registration from another host than the address names, and from there again: entries that change it."""
+        whole, dids = ControllerState(), []
+        whole.apply(ApplyBrokerId("c", "b", 1, "10.0.0.1:1;1", Evidence(asker="10.0.0.1:7")), 1)
+        for index, host in enumerate(("10.0.0.1", "10.0.0.9", "10.0.0.9", "127.0.0.1", "10.0.0.1"), 2):
+            event = RegisterBroker("c", "b", 1, "10.0.0.1:1", Evidence(asker=f"{host}:7"))
+            dids.append((whole.apply(event, index).did, _members(whole)[0].elsewhere))
+        changed, not_changed = Did.ADDRESS_CHANGED, Did.NOTHING
+        self.assertEqual(
+            dids,
+            [(not_changed, False), (changed, True), (not_changed, True), (not_changed, True), (changed, False)],
+        )
 
     def test_against_the_invariants(self) -> None:
         """Bytes with a right CRC that no log can make."""
@@ -406,3 +437,8 @@ class WhyTests(SynchronousTestCase):
         self.assertEqual(found["decisions"][-1]["asker"], "10.1.1.1:5")
         answer = controller.ask(request(11003, {"clusterName": CLUSTER, "brokerName": "x"}))
         self.assertEqual(answer.code, Code.CONTROLLER_BROKER_METADATA_NOT_EXIST)
+
+
+def _members(whole: ControllerState) -> list[Member]:
+    (group,) = whole.groups()
+    return [group.members[broker_id] for broker_id in sorted(group.members)]

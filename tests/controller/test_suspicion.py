@@ -1058,9 +1058,20 @@ class SingleControllerTests(SuspicionCase):
         self.group.in_sync, self.group.addresses = frozenset({1}), {1: "h1:1"}
         self.at(1201)
         self.assertEqual(self.at(1801), [Held(M, "too few others answer, it may be us; its lease runs")])
-        self.at(9990)
-        died, elect = self.at(10_600)
+        self.assertEqual(self.at(10_000), [], "nobody could follow it: it is asked once")
+        died, elect = self.at(10_001)
         self.assertEqual((type(died), elect.alive), (Died, ()))
+
+    def test_an_outsider_is_asked_once(self) -> None:
+        """It cannot be elected: whether it lives need not be known before its lease is over."""
+        self.group.in_sync = frozenset({1, 2})
+        self.assertEqual(self.close(T), [Suspected(T, "its connection closed"), probe(1, T, T)])
+        effects = []
+        for now_ms in range(100, 10_001, 100):
+            self.beats(M, S)
+            effects += self.at(now_ms)
+        self.assertEqual(effects, [Held(T, "its lease runs")])
+        self.assertEqual([type(each) for each in self.at(10_001)], [Died])
 
 
 class LeaderTests(SuspicionCase):
@@ -1250,7 +1261,7 @@ class RestartedTests(SuspicionCase):
 
     def test_first_start(self) -> None:
         """Elected before it has opened its port: that it refuses says nothing, until it was seen open."""
-        self.group.master_id, self.group.in_sync, self.group.addresses = None, frozenset({1}), {1: "h1:1"}
+        self.group.master_id = None
         self.assertEqual(self.machine.registered(M, 0), [])
         self.group.master_id = 1
         self.close(M)
@@ -1259,9 +1270,10 @@ class RestartedTests(SuspicionCase):
         self.assertEqual(self.at(600), [Held(M, "too few others answer, it may be us; its lease runs")])
         self.at(1100)
         self.assertEqual(self.port(M, Verdict.ANSWERED, Reading(True), question=2), [Held(M, "its port answers")])
+        self.beats(S, T)
         self.at(1600)
         self.voice("n1", None, question=3)
-        self.assertEqual([type(each) for each in self.port(M, Verdict.REFUSED, question=3)], [Died, Elect])
+        self.assertEqual([type(each) for each in self.port(M, Verdict.REFUSED, question=3)], [Died])
 
     def test_slave(self) -> None:
         """Slaves come and go."""

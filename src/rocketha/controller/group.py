@@ -44,6 +44,7 @@ class Member(NamedTuple):
 
     address: str  # host:port
     check_code: str  # what it applied for its id with; empty for an adopted one
+    elsewhere: bool = False  # it registered from another host than the one that its address names
 
 
 class Unconfirmed(NamedTuple):
@@ -78,8 +79,7 @@ class Joined(NamedTuple):
     """A broker got an id that nobody had before."""
 
     broker_id: int
-    address: str
-    check_code: str
+    member: Member
     did: Did = Did.ID_APPLIED
 
 
@@ -88,6 +88,7 @@ class Moved(NamedTuple):
 
     broker_id: int
     address: str
+    elsewhere: bool = False
     did: Did = Did.ADDRESS_CHANGED
 
 
@@ -217,11 +218,12 @@ class BrokerGroup:
             self.adopted = True  # of such a group nobody knows which ids were given
             self.set_epoch = max(self.set_epoch, ADOPTED_SET_EPOCH)
         self.forgotten = False
-        self.members[change.broker_id] = Member(change.address, change.check_code)
+        self.members[change.broker_id] = change.member
         self.next_id = max(self.next_id, change.broker_id + 1)
 
     def _move(self, change: Moved, index: int) -> None:
-        self.members[change.broker_id] = self.members[change.broker_id]._replace(address=change.address)
+        member = self.members[change.broker_id]
+        self.members[change.broker_id] = member._replace(address=change.address, elsewhere=change.elsewhere)
         if self.unconfirmed is not None and self.unconfirmed.winner == change.broker_id:
             self.unconfirmed = None  # the answer to its registration may have told it
 
@@ -317,7 +319,9 @@ def group_of(row: GroupRow) -> BrokerGroup:
     group.never_elected = bool(row.flags & 1)
     group.adopted = bool(row.flags & 2)
     group.forgotten = bool(row.flags & 4)
-    group.members = {member.broker_id: Member(member.address, member.check_code) for member in row.members}
+    group.members = {
+        broker_id: Member(address, check_code, bool(flags & 1)) for broker_id, address, check_code, flags in row.members
+    }
     group.in_sync = row.in_sync
     group.retired = row.retired
     if row.elected_id:

@@ -108,7 +108,9 @@ class _Rhythm:
 
 @attrs.define(slots=True)
 class _Entry:
-    """``connection`` None: the one by which the last heartbeat came is closed.  ``dead``: proven, until it is heard."""
+    """``connection`` None: the one by which the last heartbeat came is closed.  ``dead``: proven, until it is heard.
+    ``host``: the one that it spoke from, empty where that is not known.
+    """
 
     last: Heartbeat
     connection: int | None
@@ -116,6 +118,7 @@ class _Entry:
     proved_ms: int
     dead: bool = False
     rhythm: _Rhythm = attrs.Factory(_Rhythm)
+    host: str = ""
 
 
 class AttendedClock:
@@ -145,10 +148,12 @@ class Liveness:
     """The table.
 
     :param lease_ms: a heartbeat holds no longer than this, whatever it announces; 0 is no such limit.
+    :param held_ms: who was heard so lately, by a connection that is open, gives neither its id nor its address away.
     """
 
-    def __init__(self, lease_ms: int = 0, replicas_max: int = REPLICAS_MAX) -> None:
+    def __init__(self, lease_ms: int = 0, replicas_max: int = REPLICAS_MAX, held_ms: int = 0) -> None:
         self._lease_ms = lease_ms
+        self._held_ms = held_ms
         self._replicas_max = replicas_max
         # Invariant: ordered by heard_ms, the one heard longest ago first.
         self._entries: dict[ReplicaKey, _Entry] = {}
@@ -156,7 +161,7 @@ class Liveness:
         self._lost: dict[ReplicaKey, _Entry] = {}
         # Invariant: a key is in the set of the connection that its entry names, and in no other.
         self._by_connection: dict[int, set[ReplicaKey]] = {}
-        # Who was last heard to live at an address.  Invariant: that is the address of its last heartbeat.
+        # Who is heard to live at an address.  Invariant: that is the address of its last heartbeat.
         self._by_address: dict[str, ReplicaKey] = {}
 
     def __len__(self) -> int:
@@ -178,7 +183,9 @@ class Liveness:
             entry = _Entry(beat, None, now_ms, now_ms)
         if entry.last.address != beat.address:
             self._move_out(key, entry)
-        self._by_address[beat.address] = key
+        there = self._by_address.get(beat.address, key)
+        if there == key or not self.held(there, connection, now_ms):
+            self._by_address[beat.address] = key
         if entry.connection == connection:
             entry.last = _forward(entry.last, beat)
             if not entry.dead:
@@ -194,11 +201,13 @@ class Liveness:
 
     def proved(self, key: ReplicaKey, now_ms: int) -> None:
         """Its own port answered a probe: it is alive although its heartbeats do not come."""
-        entry = self._find(key)
-        if entry is None:
-            entry = self._lost[key] = _Entry(Heartbeat(""), None, _NEVER_MS, now_ms)
+        entry = self._find(key) or self._unheard(key)
         entry.proved_ms = max(entry.proved_ms, now_ms)
         entry.dead = False
+
+    def came_from(self, key: ReplicaKey, host: str) -> None:
+        """What it said, a heartbeat or a registration, came by a connection from this host."""
+        (self._find(key) or self._unheard(key)).host = host
 
     def died(self, key: ReplicaKey) -> None:
         """It is known to be dead, whatever its last heartbeat announced."""
@@ -228,6 +237,21 @@ class Liveness:
             return False
         return now_ms <= max(entry.heard_ms, entry.proved_ms) + self.holds_ms(key)
 
+    def held(self, key: ReplicaKey, connection: int, now_ms: int) -> bool:
+        """Whether it is heard by another connection than this one, which is open, in its turn.
+
+        A broker that makes a new connection has closed the old one, or says nothing by it any more.
+        """
+        entry = self._find(key)
+        if entry is None or entry.dead or entry.connection in (None, connection):
+            return False
+        return now_ms - entry.heard_ms < self._held_ms
+
+    def host(self, key: ReplicaKey) -> str:
+        """Where it spoke from; empty where that is not known."""
+        entry = self._find(key)
+        return "" if entry is None else entry.host
+
     def last(self, key: ReplicaKey) -> Heartbeat | None:
         """Its newest heartbeat, however old."""
         entry = self._find(key)
@@ -238,6 +262,14 @@ class Liveness:
         entry = self._find(key)
         announced = TIMEOUT_MS if entry is None else entry.last.timeout_ms
         return min(announced, self._lease_ms) if self._lease_ms else announced
+
+    def left_ms(self, key: ReplicaKey, now_ms: int) -> int:
+        """Until it is not alive any more if nothing comes from it; of one that is not, how long a heartbeat holds."""
+        entry, holds_ms = self._find(key), self.holds_ms(key)
+        if entry is None or entry.dead:
+            return holds_ms
+        left_ms = max(entry.heard_ms, entry.proved_ms) + holds_ms - now_ms
+        return left_ms + 1 if left_ms >= 0 else holds_ms
 
     def age_ms(self, key: ReplicaKey, now_ms: int) -> int | None:
         """Since its last heartbeat; None where there was none."""
@@ -302,6 +334,13 @@ class Liveness:
 
     def _find(self, key: ReplicaKey) -> _Entry | None:
         return self._entries.get(key) or self._lost.get(key)
+
+    def _unheard(self, key: ReplicaKey) -> _Entry:
+        """An entry for one that sent no heartbeat yet."""
+        if len(self._entries) + len(self._lost) >= self._replicas_max:
+            self._forget_one()
+        entry = self._lost[key] = _Entry(Heartbeat(""), None, _NEVER_MS, _NEVER_MS)
+        return entry
 
     def _leave(self, key: ReplicaKey, entry: _Entry) -> None:
         if entry.connection is not None:

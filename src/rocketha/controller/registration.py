@@ -19,9 +19,11 @@ from rocketha.controller.group import (
     Did,
     Forgotten,
     Joined,
+    Member,
     Moved,
 )
 from rocketha.controller.verdict import Verdict
+from rocketha.namesrv.own_port import names
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer
 
@@ -56,7 +58,7 @@ def apply_id(group: BrokerGroup | None, event: ApplyBrokerId) -> Verdict:
         )
         return Verdict(answers.refusal(ResponseCode.CONTROLLER_BROKER_ID_INVALID, remark, fields))
     address = event.check_code.split(";", 1)[0]
-    joined = Joined(event.broker_id, address, event.check_code)
+    joined = Joined(event.broker_id, Member(address, event.check_code, _elsewhere(address, event)))
     if group is None:
         return Verdict(Answer(fields=fields), joined)
     member = group.members.get(event.broker_id)
@@ -87,8 +89,9 @@ def register(group: BrokerGroup | None, event: RegisterBroker) -> Verdict:
     master_alive = any(replica.broker_id == group.master for replica in event.evidence.alive)
     answer = answers.registered(event.cluster, event.broker_name, group, master_alive)
     change: Change | None = None
-    if member.address != event.address:
-        change = Moved(event.broker_id, event.address)
+    elsewhere = _elsewhere(event.address, event)
+    if (member.address, member.elsewhere) != (event.address, elsewhere):
+        change = Moved(event.broker_id, event.address, elsewhere)
     elif group.unconfirmed is not None and group.unconfirmed.winner == event.broker_id and master_alive:
         change = Confirmed()
     return Verdict(answer, change)
@@ -113,7 +116,13 @@ def may_adopt(group: BrokerGroup | None, event: RegisterBroker) -> bool:
 
 def adopt(event: RegisterBroker) -> Joined:
     """The broker keeps its id; it has no check code, so nobody can apply for the id again."""
-    return Joined(event.broker_id, event.address, "", Did.ADOPTED)
+    return Joined(event.broker_id, Member(event.address, "", _elsewhere(event.address, event)), Did.ADOPTED)
+
+
+def _elsewhere(address: str, event: ApplyBrokerId | RegisterBroker) -> bool:
+    """Whether it asks from another host than the one that its address names: then nothing is asked at that address."""
+    host = event.evidence.asker.rpartition(":")[0]
+    return bool(host) and not names(address, host)
 
 
 def clean(group: BrokerGroup | None, event: CleanBrokerData) -> Verdict:

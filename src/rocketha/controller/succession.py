@@ -33,6 +33,11 @@ class Succession:
         """Those that may be elected, but for the master."""
         return [number for number in self._electable(group) if number != group.master_id]
 
+    def matters(self, group: Group, number: int) -> bool:
+        """Whether it may be elected, or is the master of somebody who may."""
+        electable = self._electable(group)
+        return number in electable and len(electable) > 1
+
     def living(self, group: Group, now_ms: int) -> list[int]:
         """Those that may be elected and are thought alive."""
         return [number for number in self._electable(group) if self._alive(group, number, now_ms)]

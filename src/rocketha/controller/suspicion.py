@@ -158,14 +158,16 @@ class Suspicions:
         A Java broker opens its port after it has registered: until it was seen open, a refusal says nothing of one that
         is elected meanwhile.
 
-        :param moved: from another address; if it is the master, and nothing is heard from there, that one is gone.
+        :param moved: from another address; if nothing is heard from there, that one is gone.  Else it is asked, master
+            or not: whoever took the id of a living member of the SyncStateSet could be elected in its place.
         """
         if not self.leading:
             return []
         if led_group(self._groups, key) is None:
             self._starting[key] = now_ms
             self._reachable.pop(address_of(self._groups, key) or "", None)
-            return []
+            if not moved:
+                return []
         suspicion = self._open.get(key)
         if suspicion is None:
             effects = self._suspect(key, "it registers anew", now_ms)
@@ -325,6 +327,8 @@ class Suspicions:
             return effects
         if now_ms < suspicion.due_ms:
             return []
+        if suspicion.state is State.HELD and not self._matters(suspicion.replica):
+            return self._judge(suspicion, now_ms)
         if suspicion.state in (State.HELD, State.QUEUED):
             return self._begin(suspicion, now_ms)
         if suspicion.state is State.CHOOSING:
@@ -395,8 +399,18 @@ class Suspicions:
 
     def _hold(self, suspicion: Suspect, why: str, now_ms: int) -> list[Effect]:
         suspicion.state = State.HELD
-        suspicion.due_ms = now_ms + self._times.pause
+        matters, key = self._matters(suspicion.replica), suspicion.replica
+        suspicion.due_ms = now_ms + (self._times.pause if matters else self._liveness.left_ms(key, now_ms))
         return [Held(suspicion.replica, why)]
+
+    def _matters(self, key: ReplicaKey) -> bool:
+        """Whether its death would have anybody elected, or take somebody out of an election.
+
+        Others are asked once, and are dead when their lease has run out; or who registers and hangs up has us knock at
+        a port of his choice for as long as he likes.
+        """
+        group = self._groups.group(key.cluster, key.broker_name)
+        return group is not None and self._succession.matters(group, key.broker_id)
 
     def _die(self, suspicion: Suspect, kind: Why, why: str, now_ms: int) -> list[Effect]:
         key = suspicion.replica

@@ -42,6 +42,12 @@ def own_port(registered: str, host: str) -> OwnPort | None:
     return OwnPort(f"{shown}:{port}", same) if same or source.is_loopback else None
 
 
+def names(registered: str, host: str) -> bool:
+    """Whether a registered address is one of this host itself, and needs no looking up."""
+    port = own_port(registered, host)
+    return port is not None and port.proves_death
+
+
 def _plain(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     address = ipaddress.ip_address(host.partition("%")[0])
     return (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rocketha.errors import RemoteProtocolError
@@ -29,6 +30,7 @@ _COUNT = struct.Struct(">H")
 _LENGTH = struct.Struct(">I")
 _SEEN = struct.Struct(">qB")
 _LONG = struct.Struct(">q")
+_FLAGS = struct.Struct(">B")
 _DECISION = struct.Struct(">qBqii")
 
 
@@ -78,6 +80,7 @@ class MemberRow(NamedTuple):
     broker_id: int
     address: str  # host:port
     check_code: str
+    flags: int = 0
 
 
 class DecisionRow(NamedTuple):
@@ -155,8 +158,8 @@ def encode_decision(row: DecisionRow) -> bytes:
 def encode_group(row: GroupRow) -> bytes:
     """The bytes of one group."""
     parts = [_GROUP.layout.pack(*row[:8]), _text(row.cluster), _text(row.broker_name), _COUNT.pack(len(row.members))]
-    for broker_id, address, check_code in row.members:
-        parts += (_LONG.pack(broker_id), _text(address), _text(check_code))
+    for broker_id, address, check_code, flags in row.members:
+        parts += (_LONG.pack(broker_id), _text(address), _text(check_code), bytes((flags,)))
     parts += (_ids(row.in_sync), _ids(row.before), _ids(row.retired), _COUNT.pack(len(row.decisions)))
     for decision in row.decisions:
         parts += (_LENGTH.pack(len(decision)), decision)
@@ -165,7 +168,8 @@ def encode_group(row: GroupRow) -> bytes:
 
 def encode_snapshot(log_index: int, groups: list[bytes]) -> bytes:
     """A snapshot of encoded groups."""
-    data = b"".join((_SNAPSHOT.layout.pack(spec.SNAPSHOT_MAGIC, VERSION, log_index, len(groups)), *groups))
+    head = _SNAPSHOT.layout.pack(spec.SNAPSHOT_MAGIC, spec.SNAPSHOT_VERSION, log_index, len(groups))
+    data = b"".join((head, *groups))
     return data + _LENGTH.pack(zlib.crc32(data))
 
 
@@ -294,8 +298,10 @@ def decode_snapshot(data: bytes) -> SnapshotRow:
     if len(data) < _SNAPSHOT.size + 4:
         raise RemoteProtocolError(f"a controller snapshot of {len(data)} bytes is cut")
     _, version, index, count = _SNAPSHOT.layout.unpack_from(data)
-    if version != VERSION:
-        raise RemoteProtocolError(f"controller snapshot of version {version}, this program reads {VERSION}")
+    if not 1 <= version <= spec.SNAPSHOT_VERSION:
+        raise RemoteProtocolError(
+            f"controller snapshot of version {version}, this program reads up to {spec.SNAPSHOT_VERSION}"
+        )
     end = len(data) - 4
     written, found = _LENGTH.unpack_from(data, end)[0], zlib.crc32(memoryview(data)[:end])
     if written != found:
@@ -303,22 +309,33 @@ def decode_snapshot(data: bytes) -> SnapshotRow:
     cursor = _Cursor(data, _SNAPSHOT.size, end, "controller snapshot")
     if count > end:
         raise RemoteProtocolError(f"controller snapshot: {count} groups in {end} bytes")
-    groups = tuple([_group(cursor) for _ in range(count)])
+    member = _member if version > 1 else _old_member
+    groups = tuple([_group(cursor, member) for _ in range(count)])
     cursor.finish()
     return SnapshotRow(index, groups)
 
 
-def _group(cursor: _Cursor) -> GroupRow:
+def _group(cursor: _Cursor, member: Callable[[_Cursor], MemberRow]) -> GroupRow:
     head = cursor.fixed(_GROUP.layout)
     cursor.flags(head[4], spec.GROUP_FLAGS)
     cursor.flags(head[7], spec.ELECTED_FLAGS)
     cluster, broker_name = cursor.text(), cursor.text()
-    members = tuple([MemberRow(cursor.fixed(_LONG)[0], cursor.text(), cursor.text()) for _ in range(cursor.count())])
+    members = tuple([member(cursor) for _ in range(cursor.count())])
     in_sync, before, retired = cursor.ids(), cursor.ids(), cursor.ids()
     decisions = tuple([cursor.block() for _ in range(cursor.count())])
     for decision in decisions:
         decode_decision(decision)
     return GroupRow._make((*head, cluster, broker_name, members, in_sync, before, retired, decisions))
+
+
+def _old_member(cursor: _Cursor) -> MemberRow:
+    return MemberRow(cursor.fixed(_LONG)[0], cursor.text(), cursor.text())
+
+
+def _member(cursor: _Cursor) -> MemberRow:
+    row = _old_member(cursor)._replace(flags=cursor.fixed(_FLAGS)[0])
+    cursor.flags(row.flags, spec.MEMBER_FLAGS)
+    return row
 
 
 def _build_snapshot(row: SnapshotRow) -> bytes:

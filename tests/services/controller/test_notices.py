@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.controller.group import GroupKey
 from rocketha.controller.liveness import Heartbeat, Liveness, ReplicaKey
 from rocketha.controller.notices import RoleChanged
+from rocketha.namesrv.own_port import OwnPort
 from rocketha.services.controller.elections import Elections
 from rocketha.services.controller.notices import Notices
 from rocketha.wire.remoting import Command
@@ -117,6 +118,8 @@ class Decisions:
         self.void: set[int] = set()  # epochs
         self.held: list[defer.Deferred[None]] | None = None  # barriers that wait
         self.gone: set[int] = set()  # receivers that are not heard
+        self.elsewhere: set[int] = set()  # receivers that come from another host than that of their address
+        self.unproven: set[int] = set()  # receivers whose port may be another's
         self.told_ids: list[int] = []
         self.untold_ids: list[int] = []
 
@@ -125,6 +128,10 @@ class Decisions:
             return None
         in_sync = self.now.get(notice.master_epoch)
         return notice if in_sync is None else attrs.evolve(notice, in_sync=in_sync, set_epoch=notice.set_epoch + 1)
+
+    def port(self, notice: RoleChanged) -> OwnPort | None:
+        own = OwnPort(notice.receiver_address, notice.receiver_id not in self.unproven)
+        return None if notice.receiver_id in self.elsewhere else own
 
     def lives_there(self, notice: RoleChanged, by_link: bool) -> bool:
         return by_link or notice.receiver_id not in self.gone
@@ -241,6 +248,27 @@ class NoticesTests(SynchronousTestCase):
         self.network.fate["h2:2"] = error.ConnectionRefusedError()
         self.notices.send(election(2, 5), old_is_alive=False)
         self.assertEqual((self.untold, self.told, self.notices.pending), ([2], [1, 3], 2))
+
+    def test_at_the_host_that_it_comes_from(self) -> None:
+        """Nowhere else: it is looked for until its time is up, or somebody else is elected."""
+        self.decisions.elsewhere = {1}
+        self.notices.send(election(2, 5), old_is_alive=False)
+        self.clock.advance(3)
+        self.assertNotIn(("h1:1", 5), self.network.log)
+        self.assertEqual(self.network.dialled.count("h1:1"), 0)
+        self.decisions.void = {5}
+        self.clock.advance(1)
+        self.assertEqual((self.notices.pending, self.notices.failed), (2, 0))
+
+    def test_a_refusal_that_proves_nothing(self) -> None:
+        """Behind a name may be another host than the one that it comes from."""
+        self.decisions.unproven = {2}
+        self.network.fate["h2:2"] = error.ConnectionRefusedError()
+        self.notices.send(election(2, 5, old=2), old_is_alive=False)
+        self.assertEqual(self.decisions.untold_ids, [])
+        del self.network.fate["h2:2"]
+        self.clock.advance(1)
+        self.assertIn(("h2:2", 5), self.network.log)
 
     def test_refused_after_it_was_written(self) -> None:
         """Then it may have been read."""

@@ -36,7 +36,7 @@ class WatchTests(SynchronousTestCase):
         self.watch = Watch(self.reactor, self.reactor.seconds, config, state, dict, self.elections.append)
         self.addCleanup(self.watch.stop)
         self.watch.led()
-        self.watch.heard(MASTER, Heartbeat("10.0.0.1:10911", 1, 0), 7)
+        self.watch.heard(MASTER, Heartbeat("10.0.0.1:10911", 1, 0), 7, "10.0.0.1")
 
     def test_acts_before_it_speaks(self) -> None:
         """A line of log may take as long as the probe's way: that is on its way already."""

@@ -23,6 +23,7 @@ from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.notices import RoleChanged, brought_up_to_date, role_changed
 from rocketha.controller.state import ControllerState, Outcome
 from rocketha.controller.suspicion_effects import Elect
+from rocketha.namesrv.own_port import OwnPort
 from rocketha.observe.logging import make_logger
 from rocketha.raft.messages import Entry
 from rocketha.services.config.controller import ControllerConfig
@@ -180,6 +181,10 @@ class Elections:
     def current(self, notice: RoleChanged) -> RoleChanged | None:
         """A notice as it is now, None if it is void."""
         return brought_up_to_date(notice, self._state.group(*notice.group))
+
+    def port(self, notice: RoleChanged) -> OwnPort | None:
+        """Where its receiver may be told."""
+        return self.watch.port_of(ReplicaKey(*notice.group, notice.receiver_id))
 
     def lives_there(self, notice: RoleChanged, by_link: bool) -> bool:
         """Whether a connection to its address leads to a broker of its group, as far as heartbeats tell.

@@ -18,7 +18,9 @@ with an answer, so that it is known who heard of it; a Java broker answers when 
    the others of the set do not have.  A link that was open at the election leads to a process that may learn the set of
    the election; before anything is said on another connection a majority confirms that this controller knows the last
    set (``barrier``).
-7. It names no group, and a Java broker obeys any, also one that has just begun where another was before, which no
+7. It goes only to the host that its broker's connection comes from (:mod:`rocketha.namesrv.own_port`): anybody can
+   register any address.
+8. It names no group, and a Java broker obeys any, also one that has just begun where another was before, which no
    connection tells that ended without a word when a machine lost its power.  So the process at the other end is asked
    first who it is (1007), once for each link and each new connection; and nothing is written to a new connection unless
    its broker is heard from there, or the connection of its heartbeats is still open.
@@ -37,6 +39,7 @@ from twisted.python.failure import Failure
 
 from rocketha.controller.group import GroupKey
 from rocketha.controller.notices import RoleChanged
+from rocketha.namesrv.own_port import OwnPort
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
@@ -50,6 +53,7 @@ PERSISTENCE_OLD_S = 600.0
 PERSISTENCE_S = 30.0
 HEAD_START_S = 0.3
 DELIVERIES_MAX = 10_000
+_VOID = "that election is not the last one any more, or it lives elsewhere"
 
 
 class Decisions(Protocol):
@@ -59,6 +63,9 @@ class Decisions(Protocol):
         """The notice with what holds now; None where its election is not the last one any more, or its receiver has
         another address.
         """
+
+    def port(self, notice: RoleChanged) -> OwnPort | None:
+        """Where its receiver may be told; None while it has not come from its address."""
 
     def lives_there(self, notice: RoleChanged, by_link: bool) -> bool:
         """Whether a broker of its group is behind a connection to its address, as far as is known."""
@@ -196,22 +203,38 @@ class Notices:
         delivery.retry = None
         if self._is_late(delivery):
             return
-        link = self._links.open(delivery.notice.receiver_address)
+        port = self._decisions.port(delivery.notice)
+        if port is None:
+            self._not_there(delivery)
+            return
+        link = self._links.open(port.address)
         delivery.pooled = link is not None
         if link is None:
-            dialled = self._links.dial(delivery.notice.receiver_address, CONNECT_TIMEOUT_S)
+            dialled = self._links.dial(port.address, CONNECT_TIMEOUT_S)
             dialled.addCallbacks(
                 lambda connection: self._connected(connection, delivery),
-                lambda failure: self._not_connected(failure, delivery),
+                lambda failure: self._not_connected(failure, delivery, port),
             )
-        elif delivery.prompt and self._behind(delivery.notice.receiver_address) == delivery.notice.group:
+        elif delivery.prompt and self._behind(port.address) == delivery.notice.group:
             delivery.connection = link
             self._write(delivery)
         else:
-            self._connected(link, delivery)
+            self._connected(link, delivery, self._behind(port.address))
 
-    def _connected(self, connection: RemotingProtocol, delivery: _Delivery) -> None:
-        """To a process that may be younger than the election."""
+    def _not_there(self, delivery: _Delivery) -> None:
+        """It is not told where it did not come from: any address can be registered."""
+        if self._decisions.current(delivery.notice) is None:
+            self._finish(delivery, _VOID)
+        else:
+            self._again(delivery, "it has not come from that address")
+
+    def _connected(
+        self, connection: RemotingProtocol, delivery: _Delivery, known: tuple[str, str] | None = None
+    ) -> None:
+        """To a process that may be younger than the election.
+
+        :param known: what it has said that it is of.
+        """
         if delivery.over:
             if not delivery.pooled:
                 connection.abort()
@@ -219,7 +242,6 @@ class Notices:
         delivery.connection = connection
         if self._is_late(delivery):
             return
-        known = self._behind(delivery.notice.receiver_address) if delivery.pooled else None
         if known is not None:
             self._met(known, delivery)
             return
@@ -244,7 +266,7 @@ class Notices:
             return
         notice = self._decisions.current(delivery.notice)
         if notice is None:
-            self._finish(delivery, "that election is not the last one any more, or it lives elsewhere")
+            self._finish(delivery, _VOID)
             return
         if self._is_late(delivery):
             return
@@ -268,10 +290,10 @@ class Notices:
         else:
             self._again(delivery, f"it answered {answer.code} {answer.remark or ''}".rstrip())
 
-    def _not_connected(self, failure: Failure, delivery: _Delivery) -> None:
+    def _not_connected(self, failure: Failure, delivery: _Delivery, port: OwnPort) -> None:
         if delivery.over:
             return
-        if failure.check(error.ConnectionRefusedError):
+        if failure.check(error.ConnectionRefusedError) and port.proves_death:
             if not delivery.written:
                 self._decisions.untold(delivery.notice)
             # Usual at its first start: it opens its port after it has registered.

@@ -33,7 +33,9 @@ from rocketha.wire.remoting import Command
 LINKS_MAX = 6000
 LINK_ATTEMPTS_MAX = 32
 LINK_TIMEOUT_S = 3.0
-LINK_RETRY_MS = 5_000
+LINK_RETRY_MS, LINK_RETRY_MAX_MS = 5_000, 300_000
+"""Between attempts; each that fails doubles it."""
+
 KEEP_ALIVE_MS = 30_000
 """Brokers close connections on which nothing was said for 120 s."""
 
@@ -69,13 +71,14 @@ def group_of(answer: Command) -> tuple[str, str] | None:
 class _Link:
     """The connection to one broker's port.
 
-    ``refused_ms``: when it first refused while it was thought alive.  ``group``: what its process says it is of; None
-    until it has said so.
+    ``failed``: attempts since it was there.  ``refused_ms``: when it first refused while it was thought alive.
+    ``group``: what its process says it is of; None until it has said so.
     """
 
     address: str
     next_ms: int = 0
     attempting: bool = False
+    failed: int = 0
     refused_ms: int | None = None
     group: tuple[str, str] | None = None
 
@@ -192,14 +195,15 @@ class Probes:
                 self._open_link(link, now_ms, age_ms)
 
     def _open_link(self, link: _Link, now_ms: int, age_ms: Callable[[str], int | None]) -> None:
-        link.attempting, link.next_ms = True, now_ms + LINK_RETRY_MS
+        link.attempting, link.next_ms = True, now_ms + min(LINK_RETRY_MS << min(link.failed, 16), LINK_RETRY_MAX_MS)
+        link.failed += 1
 
         def opened(connection: RemotingProtocol) -> None:
             if self._links.get(link.address) is not link:  # it is wanted no more, or this controller leads no more
                 if link.address not in self._links:
                     self.connections.drop(link.address)
                 return
-            link.refused_ms, link.next_ms, link.group = None, now_ms + KEEP_ALIVE_MS, None
+            link.refused_ms, link.next_ms, link.group, link.failed = None, now_ms + KEEP_ALIVE_MS, None, 0
             self._reachable(link.address, True)
             self._ask_who(link, connection)
 

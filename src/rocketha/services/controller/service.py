@@ -29,7 +29,9 @@ from twisted.python import log
 from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.controller import answers, heartbeats
 from rocketha.controller.codes import PrivateCode
+from rocketha.controller.events import AlterSyncStateSet, ConfirmMaster, Event
 from rocketha.controller.group import GroupKey
+from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.rates import Rates
 from rocketha.controller.requests import Caller, Intent, Question, Requests
 from rocketha.controller.state import ControllerState
@@ -77,6 +79,11 @@ _NAMING = frozenset(
 )
 """Requests that say which cluster the broker at the other end belongs to."""
 
+
+_NOT_ITS_CONNECTION = "this broker's heartbeats do not come by this connection"
+"""1001 and 11006: anybody else could put himself into the SyncStateSet, and be elected from there.  To a master this is
+no answer (``sync_state.REFUSALS``): it asks again, by when its heartbeats come by its new connection.
+"""
 
 WAITING_MAX = 20_000
 WAITING_BYTES_MAX = 64 * 1024 * 1024
@@ -413,7 +420,7 @@ class ControllerService(service.MultiService):
     def _heartbeat(self, connection: RemotingProtocol, command: Command) -> Answer:
         key, beat = heartbeats.read(command.fields)
         self._clusters[connection.id] = key.cluster
-        self._watch.heard(key, beat, connection.id)
+        self._watch.heard(key, beat, connection.id, connection.peer_host)
         if self._notices.pending:
             self._notices.heard(GroupKey(key.cluster, key.broker_name), beat.address, beat.epoch)
         return _BEATEN
@@ -428,14 +435,21 @@ class ControllerService(service.MultiService):
             return None
         cluster = command.fields.get("clusterName") or self._clusters.get(connection.id, "")
         group = self.state.find(cluster, command.fields.get("brokerName", ""))
-        key = None if group is None else master_key(group)
-        if group is None or key is None:
+        if group is None:
             return None
-        if registers and command.fields.get("brokerId") == str(key.broker_id):
-            address = group.address(key.broker_id)
-            return self._watch.registers(key, command.fields.get("brokerAddress", address) != address)
-        what = "registers" if registers else "asks for an election"
-        return self._watch.find_out(key, f"broker {command.fields.get('brokerId', '?')[:20]} {what}")
+        asker, master = command.fields.get("brokerId", "?")[:20], master_key(group)
+        what = f"broker {asker} {'registers' if registers else 'asks for an election'}"
+        number = int(asker) if registers and asker.isdecimal() else 0
+        address = group.address(number)
+        if address is not None:
+            moved = command.fields.get("brokerAddress", address) != address
+            key = ReplicaKey(group.cluster, group.broker_name, number)
+            if moved or key == master:
+                doubt = self._watch.registers(key, moved, connection.peer_host)
+                if master in (None, key):
+                    return doubt
+                return doubt.addCallback(lambda _: self._watch.find_out(master, what))
+        return None if master is None else self._watch.find_out(master, what)
 
     def _take(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
         caller = Caller(connection.peer, self._clusters.get(connection.id, ""))
@@ -443,12 +457,25 @@ class ControllerService(service.MultiService):
         if isinstance(found, Answer):
             return found
         if isinstance(found, Intent):
+            if not self._speaks_for_itself(connection, found.event):
+                raise RequestRefused(ResponseCode.CONTROLLER_INVALID_REQUEST, _NOT_ITS_CONNECTION)
             result = self._sequencer.decide(found.event)
         else:
             result = self._inform(found)
         if command.code in _TELLING:
             result.addCallback(lambda answer: self._telling(connection, command, caller, answer))
         return result
+
+    def _speaks_for_itself(self, connection: RemotingProtocol, event: Event) -> bool:
+        """Whether what only a master says comes by the connection of that master's heartbeats."""
+        if type(event) is AlterSyncStateSet:
+            number = event.master_id
+        elif type(event) is ConfirmMaster:
+            number = event.broker_id
+        else:
+            return True
+        heard = self._watch.liveness.by_connection(connection.id)
+        return ReplicaKey(event.cluster, event.broker_name, number) in heard
 
     def _inform(self, question: Question) -> defer.Deferred[Any]:
         return self.raft.barrier().addCallback(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import attrs
 from twisted.internet import defer
 
 from rocketha.controller.events import Alive
@@ -31,6 +32,7 @@ from rocketha.controller.suspicion_effects import (
 )
 from rocketha.controller.watched import Times, address_of
 from rocketha.errors import RequestRefused
+from rocketha.namesrv.own_port import OwnPort, own_port
 from rocketha.observe.logging import make_logger
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.probes import Probes
@@ -72,10 +74,11 @@ class Watch:
         self._stood_still_ms = 0
         self._next_scan_ms = self._next_upkeep_ms = 0
         self._waiting: dict[ReplicaKey, list[defer.Deferred[None]]] = {}
-        self.liveness = Liveness(config.broker_lease)
+        self.liveness = Liveness(config.broker_lease, held_ms=config.broker_silence)
         times = Times(silence=config.broker_silence, round=config.broker_probe_timeout, pause=config.broker_probe_pause)
         self.suspicions = Suspicions(state, self.liveness, times, config.enable_elect_unclean_master)
-        self.probes = Probes(reactor, self.suspicions.reachable)
+        self.probes = Probes(reactor, self._link_tried)
+        self._linked: dict[str, ReplicaKey] = {}  # where there is to be a link -> to whom
         self.heartbeats = self.suspected = self.deaths = 0
 
     def now_ms(self) -> int:
@@ -84,12 +87,23 @@ class Watch:
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
-    def heard(self, key: ReplicaKey, beat: Heartbeat, connection: int) -> None:
-        """A heartbeat; one from elsewhere than where the replica is registered does not say that this one lives."""
+    def heard(self, key: ReplicaKey, beat: Heartbeat, connection: int, host: str) -> None:
+        """A heartbeat came by a connection from a host.
+
+        :raises RequestRefused: it does not say that this replica lives: it is registered elsewhere, or heard by another
+            connection at the same time.
+        """
         self.heartbeats += 1
-        if address_of(self._state, key) not in (None, beat.address):
-            return
-        self.liveness.heard(key, beat, connection, self.now_ms())
+        now_ms = self.now_ms()
+        address = address_of(self._state, key)
+        if address not in (None, beat.address):
+            remark = f"broker {key} is registered at {address}, not at {beat.address}"
+            raise RequestRefused(ResponseCode.CONTROLLER_INVALID_REQUEST, remark)
+        if self.liveness.held(key, connection, now_ms):
+            remark = f"broker {key} is heard by another connection"
+            raise RequestRefused(ResponseCode.CONTROLLER_INVALID_REQUEST, remark)
+        self.liveness.heard(key, beat, connection, now_ms)
+        self.liveness.came_from(key, host)
         self._carry_out(self.suspicions.heard(key))
 
     def connection_lost(self, connection: int) -> None:
@@ -160,15 +174,44 @@ class Watch:
         self._carry_out(self.suspicions.doubt(key, why, self.now_ms()))
         return self._when_settled(key)
 
-    def registers(self, key: ReplicaKey, moved: bool) -> defer.Deferred[None]:
-        """The master registers; fires when it is known whether it was restarted.
+    def port_of(self, key: ReplicaKey) -> OwnPort | None:
+        """Where a replica may be asked something: at the host that it speaks from.
+
+        Of one that was not heard yet it is known whether it registered from the address that it named.
+        """
+        group = self._state.group(key.cluster, key.broker_name)
+        member = group.members.get(key.broker_id) if group is not None else None
+        if member is None:
+            return None
+        host = self.liveness.host(key)
+        if host:
+            return own_port(member.address, host)
+        return None if member.elsewhere else OwnPort(member.address, True)
+
+    def registers(self, key: ReplicaKey, moved: bool, host: str) -> defer.Deferred[None]:
+        """A member registers; fires when it is known whether it was restarted.
 
         :param moved: whether at another address than before; fails with ``RequestRefused`` where it is not known to be
             gone from there: told that it still leads, it would be a second master of that epoch.
+        :param host: where the registration came from.
         """
+        if not moved:
+            self._spoke_from(key, host)
         self._carry_out(self.suspicions.registered(key, self.now_ms(), moved))
         settled = self._when_settled(key)
-        return settled.addCallback(lambda _: self._refuse_a_second(key)) if moved else settled
+        if not moved:
+            return settled
+
+        def known(_: None) -> None:
+            self._refuse_a_second(key)
+            self._spoke_from(key, host)
+
+        return settled.addCallback(known)
+
+    def _spoke_from(self, key: ReplicaKey, host: str) -> None:
+        """A registration came from there; while heartbeats come, where they come from counts."""
+        if self.liveness.unheard(key, self._config.broker_silence, self.now_ms()):
+            self.liveness.came_from(key, host)
 
     def _refuse_a_second(self, key: ReplicaKey) -> None:
         last = self.liveness.last(key)
@@ -212,7 +255,7 @@ class Watch:
         said: list[Suspected | Held | Died | Cleared] = []
         for effect in effects:
             if isinstance(effect, Probe):
-                self.probes.probe(effect, self._port_answered)
+                self._probe(effect)
             elif isinstance(effect, AskControllers):
                 self._ask_controllers(effect)
             elif isinstance(effect, Elect):
@@ -237,9 +280,19 @@ class Watch:
             was = "dead" if effect.was_dead else "suspected"
             self._log.info("broker {key} is heard again; it was {was}", key=str(effect.replica), was=was)
 
-    def _port_answered(self, probe: Probe, verdict: Verdict, reading: Reading) -> None:
-        now_ms = self.now_ms()
-        self._carry_out(self.suspicions.port_answered(probe.question, probe.replica, verdict, reading, now_ms))
+    def _probe(self, effect: Probe) -> None:
+        """Ask, where it may be asked; else the round ends by its time."""
+        port = self.port_of(effect.replica)
+        if port is None:
+            return
+
+        def answered(probe: Probe, verdict: Verdict, reading: Reading) -> None:
+            if verdict is Verdict.REFUSED and not port.proves_death:
+                return
+            now_ms = self.now_ms()
+            self._carry_out(self.suspicions.port_answered(probe.question, probe.replica, verdict, reading, now_ms))
+
+        self.probes.probe(attrs.evolve(effect, address=port.address), answered)
 
     def _ask_controllers(self, effect: AskControllers) -> None:
         timeout_s = self._config.broker_probe_timeout / 1000
@@ -254,11 +307,19 @@ class Watch:
         return voice
 
     def _keep_links(self, now_ms: int) -> None:
+        """Where somebody could follow, or be followed."""
         keys = {}
         for group in self._state.groups():
-            for number in group.in_sync:
-                address = group.address(number)
+            for number in group.in_sync if len(group.members) > 1 else ():
                 key = ReplicaKey(group.cluster, group.broker_name, number)
-                if address is not None and self.liveness.connected(key):
-                    keys[address] = key
+                port = self.port_of(key) if self.liveness.connected(key) else None
+                if port is not None:
+                    keys[port.address] = key
+        self._linked = keys
         self.probes.keep_links(keys, now_ms, lambda address: self.liveness.age_ms(keys[address], self.now_ms()))
+
+    def _link_tried(self, port: str, reached: bool) -> None:
+        key = self._linked.get(port)
+        address = None if key is None else address_of(self._state, key)
+        if address is not None:
+            self.suspicions.reachable(address, reached)

@@ -26,9 +26,12 @@ from construct import (
 )
 
 VERSION = 1
-"""Of both layouts.  A reader refuses any other."""
+"""Of an entry.  A reader refuses any other."""
 
-ENTRY_FLAGS, ALIVE_FLAGS, GROUP_FLAGS, ELECTED_FLAGS = 15, 1, 7, 1
+SNAPSHOT_VERSION = 2
+"""A reader takes version 1 too, whose members have no flags."""
+
+ENTRY_FLAGS, ALIVE_FLAGS, GROUP_FLAGS, ELECTED_FLAGS, MEMBER_FLAGS = 15, 1, 7, 1, 1
 """The bits that have a meaning.  A reader refuses any other: who ignored one would decide otherwise than the rest."""
 
 SNAPSHOT_MAGIC = b"RHCS"
@@ -87,6 +90,7 @@ MEMBER = "member" / Struct(
     "broker_id" / Int64sb,
     "address" / TEXT,  # host:port
     "check_code" / TEXT,  # what it applied with; empty for an adopted one
+    "flags" / Int8ub,  # bit 0: it registered from another host than the one that its address names
 )
 
 DECISION = "decision" / Struct(
@@ -141,7 +145,7 @@ SNAPSHOT_FIXED = "controller-snapshot-fixed" / Struct(
 
 SNAPSHOT = "controller-snapshot" / Struct(
     "magic" / Bytes(4),  # RHCS
-    "version" / Int8ub,  # 1
+    "version" / Int8ub,  # 2
     "log_index" / Int64sb,  # of the last entry in it
     "group_count" / Rebuild(Int32ub, len_(this.groups)),
     "groups" / Array(this.group_count, GROUP),  # by cluster, then broker name

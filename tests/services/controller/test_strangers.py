@@ -1,0 +1,193 @@
+"""Somebody who reaches a controller's port and is no broker of the group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet import defer, protocol, reactor
+
+from rocketha.protocols.peer_connections import PeerConnections
+from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.wire import json_dialect
+from rocketha.wire.codes import RequestCode as Code
+from rocketha.wire.remoting import Command
+from tests.interop.harness.ports import free_ports
+from tests.services.controller_case import CLUSTER, NAME, ControllerCase, pause, until
+
+
+class Stranger:
+    """A connection from this host, and whatever it says."""
+
+    def __init__(self, case: ControllerCase, port: int) -> None:
+        self.address = f"127.0.0.1:{port}"
+        self._out = PeerConnections(reactor)
+        self._to = case.leader().config.self_address
+        case.addCleanup(self._out.close)
+
+    def say(self, code: int, body: bytes = b"", **fields: str) -> defer.Deferred[Command]:
+        """One request on its one connection."""
+        connecting = self._out.connect(self._to, 1.0)
+
+        def said(connection: RemotingProtocol) -> defer.Deferred[Command]:
+            return connection.request(code, {"clusterName": CLUSTER, "brokerName": NAME, **fields}, body, timeout_s=9.0)
+
+        return connecting.addCallback(said)
+
+    def beat(self, number: int, address: str = "", **fields: str) -> defer.Deferred[Command]:
+        """A heartbeat of whom he likes."""
+        beat = {"brokerId": str(number), "brokerAddr": address or self.address, **fields}
+        return self.say(Code.BROKER_HEARTBEAT, epoch="9", maxOffset="99999999", **beat)
+
+    def alter(self, master: int, epochs: Sequence[int], *ids: int) -> defer.Deferred[Command]:
+        """1001, in the master's name."""
+        body = json_dialect.dumps({"syncStateSet": list(ids), "syncStateSetEpoch": epochs[1]})
+        return self.say(
+            Code.CONTROLLER_ALTER_SYNC_STATE_SET, body, masterBrokerId=str(master), masterEpoch=str(epochs[0])
+        )
+
+    def designate(self, number: int) -> defer.Deferred[Command]:
+        """What mqadmin electMaster sends."""
+        return self.say(Code.CONTROLLER_ELECT_MASTER, brokerId=str(number), designateElect="true")
+
+    def apply(self, number: int, name: str = NAME, address: str = "") -> defer.Deferred[Command]:
+        """1013."""
+        code = f"{address or self.address};1"
+        return self.say(
+            Code.CONTROLLER_APPLY_BROKER_ID, brokerName=name, appliedBrokerId=str(number), registerCheckCode=code
+        )
+
+    def register(self, number: int, address: str = "") -> defer.Deferred[Command]:
+        """1003."""
+        address = address or self.address
+        return self.say(Code.CONTROLLER_REGISTER_BROKER, brokerId=str(number), brokerAddress=address)
+
+
+class FiveRequestsTests(ControllerCase):
+    """He wants to be the master."""
+
+    @defer.inlineCallbacks
+    def setUp(self) -> Any:
+        yield super().setUp()
+        self.one, self.two = yield self.start_brokers(2)
+        self.stranger = Stranger(self, free_ports(1)[0])
+        self.before = self.master()
+
+    def unchanged(self) -> None:
+        """Master, set and the addresses of both brokers."""
+        self.assertEqual((self.master(), self.group.in_sync), (self.before, (1, 2)))
+        self.assertEqual([self.group.address(number) for number in (1, 2)], [self.one.address, self.two.address])
+
+    @defer.inlineCallbacks
+    def test_his_own_id(self) -> Any:
+        """An id, a heartbeat, himself into the set in the master's name, and an election."""
+        found = yield self.stranger.say(Code.CONTROLLER_GET_NEXT_BROKER_ID)
+        number = int(found.fields["nextBrokerId"])
+        codes = []
+        epochs = self.group.master_epoch, self.group.set_epoch
+        for asked in (
+            lambda: self.stranger.apply(number),
+            lambda: self.stranger.beat(number),
+            lambda: self.stranger.alter(1, epochs, 1, 2, number),
+            lambda: self.stranger.beat(1, self.one.address),  # "I am the master"
+            lambda: self.stranger.alter(1, epochs, 1, 2, number),
+            lambda: self.stranger.designate(number),
+        ):
+            answer = yield asked()
+            codes.append(answer.code)
+        self.assertEqual(codes, [0, 0, 2005, 2005, 2005, 2012])
+        self.unchanged()
+        answer = yield self.one.alter(1, 2, number)
+        self.assertEqual(answer.code, 0, "the master may have whom it wants")
+
+    @defer.inlineCallbacks
+    def test_a_slaves_id(self) -> Any:
+        """He registers under the id of a living member of the set, with his own address, and is elected."""
+        codes = []
+        for asked in (
+            lambda: self.stranger.register(2),
+            lambda: self.stranger.beat(2),
+            lambda: self.stranger.register(1),
+        ):
+            answer = yield asked()
+            codes.append(answer.code)
+        self.assertEqual(codes, [2005, 2005, 2005])
+        self.unchanged()
+        self.assertEqual(self.leader().refusals.requests["CONTROLLER_REGISTER_BROKER", "CONTROLLER_INVALID_REQUEST"], 2)
+
+    @defer.inlineCallbacks
+    def test_who_is_gone_may_come_back_elsewhere(self) -> Any:
+        """A slave's process is killed and started with another address: at once, not when its lease is over."""
+        yield self.two.kill()
+        answer = yield self.stranger.register(2)
+        self.assertEqual((answer.code, self.group.address(2)), (0, self.stranger.address))
+
+    @defer.inlineCallbacks
+    def test_a_frozen_slave(self) -> Any:
+        """It says nothing, and its port says nothing: after its lease its id may go."""
+        self.two.freeze()
+        yield pause(0.5)
+        answer = yield self.stranger.register(2)
+        self.assertEqual(answer.code, 0)
+        self.two.thaw()
+
+    @defer.inlineCallbacks
+    def test_its_address(self) -> Any:
+        """Who says that another lives at the master's address does not make its port's answers another's."""
+        yield self.stranger.beat(99, self.one.address)
+        yield self.stranger.beat(99, self.one.address)
+        liveness, watch = self.leader()._watch.liveness, self.leader()._watch
+        self.assertEqual(liveness.at(self.one.address, watch.now_ms()).broker_id, 1)  # type: ignore[union-attr]
+
+
+class _Port(protocol.ServerFactory):
+    """Counts who connects to a port that is no broker's."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+
+    def buildProtocol(self, addr: Any) -> protocol.Protocol:
+        self.connections += 1
+        return protocol.Protocol()
+
+
+class KnockingTests(ControllerCase):
+    """He has the controller connect to a port of his choice."""
+
+    @defer.inlineCallbacks
+    def setUp(self) -> Any:
+        yield super().setUp()
+        self.port = _Port()
+        listening = reactor.listenTCP(0, self.port, interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(listening.stopListening)
+        self.stranger = Stranger(self, listening.getHost().port)
+
+    @defer.inlineCallbacks
+    def test_on_his_own_host_once(self) -> Any:
+        """A group of his own, whose master he is: he hangs up, and is asked once."""
+        yield self.stranger.apply(1)
+        yield self.stranger.beat(1)
+        yield self.stranger.say(Code.CONTROLLER_ELECT_MASTER, brokerId="1", designateElect="false")
+        self.assertEqual(self.master(), (1, 1))
+        yield until("it was told", lambda: self.port.connections)
+        told = self.port.connections
+        self.stranger._out.close()
+        yield pause(3.0)
+        self.assertLessEqual(self.port.connections - told, 1 + 3)  # the notice tries each second
+
+    @defer.inlineCallbacks
+    def test_on_another_host_never(self) -> Any:
+        """He comes from 127.0.0.1; the address that he names is another's."""
+        dialled = []
+        connections = self.leader()._watch.probes.connections
+        dial = connections.dial
+        self.patch(connections, "dial", lambda to, s: (dialled.append(to), dial(to, s))[1])
+        address = "192.0.2.7:6379"
+        yield self.stranger.apply(1, address=address)
+        yield self.stranger.beat(1, address)
+        yield self.stranger.say(Code.CONTROLLER_ELECT_MASTER, brokerId="1", designateElect="false")
+        self.assertEqual(self.master(), (1, 1))
+        self.stranger._out.close()
+        yield pause(1.0)
+        self.assertEqual([each for each in dialled if each.startswith("192.")], [])
+        self.assertEqual(set(dialled), {"127.0.0.1:6379"})
