@@ -44,6 +44,7 @@ class Heartbeats:
 
     def __init__(self) -> None:
         self.table: dict[tuple[str, str, int], tuple[int, int, int, int]] = {}
+        self.awaited: set[int] = set()  # ids never heard, that may be
 
     def beat(self, command: Command) -> None:
         """One request 904."""
@@ -60,6 +61,10 @@ class Heartbeats:
         """As requests.Hearing wants it."""
         known = self.table.get((cluster, broker_name, broker_id))
         return None if known is None or known[3] < 0 else Alive(broker_id, *known[:3])
+
+    def may_come(self, cluster: str, broker_name: str, broker_id: int) -> bool:
+        """As requests.Hearing wants it."""
+        return broker_id in self.awaited
 
 
 class Controller:

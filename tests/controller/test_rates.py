@@ -1,11 +1,11 @@
-"""How often one host may apply for broker ids."""
+"""How often one host may ask for what stays."""
 
 from __future__ import annotations
 
 import unittest
 
 from rocketha.controller import rates
-from rocketha.controller.rates import AT_ONCE, EACH_MS, REMEMBERED_MAX, Rates
+from rocketha.controller.rates import EACH_MS, IDS_AT_ONCE, NEWCOMERS_AT_ONCE, REMEMBERED_MAX, Rates
 
 
 class RatesTests(unittest.TestCase):
@@ -13,15 +13,15 @@ class RatesTests(unittest.TestCase):
 
     def test_one_host_fills_no_set(self) -> None:
         """Ten a second for a minute: 16 and 5; another host is not kept out."""
-        limit = Rates()
+        limit = Rates(IDS_AT_ONCE)
         taken = sum(limit.take("a", now_ms) for now_ms in range(0, 60_000, 100))
-        self.assertEqual(taken, AT_ONCE + 59_900 // EACH_MS)
+        self.assertEqual(taken, IDS_AT_ONCE + 59_900 // EACH_MS)
         self.assertTrue(limit.take("b", 60_000))
         self.assertTrue(limit.take("a", 60_000 + EACH_MS))
 
     def test_bounded(self) -> None:
         """So many are remembered."""
-        limit = Rates()
+        limit = Rates(NEWCOMERS_AT_ONCE)
         for number in range(REMEMBERED_MAX + 10):
             limit.take(number, 0)
         self.assertEqual(len(limit._free_ms), rates.REMEMBERED_MAX)

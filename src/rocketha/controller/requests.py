@@ -68,6 +68,9 @@ class Hearing(Protocol):
     def alive(self, cluster: str, broker_name: str, broker_id: int, now_ms: int) -> Alive | None:
         """The last heartbeat of a broker that is thought alive; None of one that is not."""
 
+    def may_come(self, cluster: str, broker_name: str, broker_id: int) -> bool:
+        """Whether it may live although nothing was heard of it: this controller leads only since a moment ago."""
+
 
 class Caller(NamedTuple):
     """Where a request came from.
@@ -263,6 +266,12 @@ class Requests:
         text = fields.optional_text(command.fields, "brokerControllerIdsToClean")
         broker_ids = () if living or text is None else _broker_ids(text)
         evidence = self._evidence(caller, cluster, name, now_ms, Why.REQUESTED, "an operator cleans")
+        group = self._state.find(cluster, name)
+        if group is not None:
+            heard = {replica.broker_id: replica for replica in evidence.alive}
+            may_come = [each for each in sorted(group.members) if self._hearing.may_come(*group.key, each)]
+            spared = [heard.get(each, Alive(each)) for each in sorted({*heard, *may_come})]
+            evidence = attrs.evolve(evidence, alive=tuple(spared))
         return Intent(CleanBrokerData(cluster, name, broker_ids, living, evidence))
 
     def _confirm(self, command: Command, caller: Caller, now_ms: int) -> Intent:

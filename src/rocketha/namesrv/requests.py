@@ -150,6 +150,13 @@ class NameServer:
             raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
         return method(command, connection, now_ms)
 
+    def is_newcomer(self, command: Command) -> bool:
+        """Whether a broker registers that is not in the table."""
+        if command.code != RequestCode.REGISTER_BROKER:
+            return False
+        here = Address(command.fields.get("clusterName", ""), command.fields.get("brokerAddr", ""))
+        return here not in self.table.live
+
     def take_effects(self) -> list[Effect]:
         """What is to be done, oldest first; the list is emptied."""
         effects, self._effects = self._effects, []

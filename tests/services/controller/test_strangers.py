@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet import defer, protocol, reactor
+from twisted.internet.endpoints import TCP4ClientEndpoint
 
-from rocketha.protocols.peer_connections import PeerConnections
+from rocketha.controller import rates
+from rocketha.protocols.peer_connections import PeerConnections, _One
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.remoting import Command
 from tests.interop.harness.ports import free_ports
-from tests.services.controller_case import CLUSTER, NAME, ControllerCase, pause, until
+from tests.services.controller_case import CLUSTER, NAME, ControllerCase, FakeBroker, pause, until
 
 
 class Stranger:
@@ -66,6 +68,8 @@ class Stranger:
 class FiveRequestsTests(ControllerCase):
     """He wants to be the master."""
 
+    timeout = 60
+
     @defer.inlineCallbacks
     def setUp(self) -> Any:
         yield super().setUp()
@@ -116,6 +120,19 @@ class FiveRequestsTests(ControllerCase):
         self.assertEqual(self.leader().refusals.requests["CONTROLLER_REGISTER_BROKER", "CONTROLLER_INVALID_REQUEST"], 2)
 
     @defer.inlineCallbacks
+    def test_its_address_from_another_host(self) -> Any:
+        """A slave's registration word for word, from a host that is not its: it would not be asked any more."""
+        host, port = self.leader().config.self_address.split(":")
+        out = PeerConnections(reactor)
+        self.addCleanup(out.close)
+        endpoint = TCP4ClientEndpoint(reactor, host, int(port), bindAddress=("127.0.0.2", 0))
+        connection = yield endpoint.connect(_One(out._factory.buildProtocol(None)))
+        fields = {"clusterName": CLUSTER, "brokerName": NAME, "brokerId": "2", "brokerAddress": self.two.address}
+        answer = yield connection.request(Code.CONTROLLER_REGISTER_BROKER, fields, timeout_s=9.0)
+        self.assertEqual((answer.code, self.group.members[2].elsewhere), (2005, False))
+        self.unchanged()
+
+    @defer.inlineCallbacks
     def test_who_is_gone_may_come_back_elsewhere(self) -> Any:
         """A slave's process is killed and started with another address: at once, not when its lease is over."""
         yield self.two.kill()
@@ -138,6 +155,46 @@ class FiveRequestsTests(ControllerCase):
         yield self.stranger.beat(99, self.one.address)
         liveness, watch = self.leader()._watch.liveness, self.leader()._watch
         self.assertEqual(liveness.at(self.one.address, watch.now_ms()).broker_id, 1)  # type: ignore[union-attr]
+
+
+class FloodTests(ControllerCase):
+    """He makes groups, brokers and cleans."""
+
+    @defer.inlineCallbacks
+    def test_groups(self) -> Any:
+        """So many at once, and no more; a broker of a group that is there still joins."""
+        self.leader()._newcomers = rates.Rates(5)
+        yield self.start_brokers(1)
+        stranger = Stranger(self, 1)
+        answers = []
+        for number in range(6):
+            answer = yield stranger.apply(1, f"group-{number}")
+            answers.append(answer)
+        self.assertEqual([answer.code for answer in answers], [0] * 4 + [1] * 2)
+        self.assertIn("too many broker groups", answers[-1].remark)
+        answer = yield stranger.beat(7)
+        self.assertEqual((answer.code, len(self.leader()._watch.liveness)), (1, 1))
+        (port,) = free_ports(1)
+        self.brokers.append(FakeBroker(self, port))
+        yield self.brokers[-1].start()
+        self.assertEqual(self.brokers[-1].id, 2)
+
+    @defer.inlineCallbacks
+    def test_a_leader_that_has_heard_nobody_yet(self) -> Any:
+        """Has the whole group forgotten nobody may, though nobody is heard: it leads since a moment ago."""
+        brokers = yield self.start_brokers(2)
+        for broker in brokers:
+            broker._beats.stop()
+        yield self.nodes["n0"].stopService()
+        self.start_node("n0")
+        yield self.await_leader()
+        for fields in ({"isCleanLivingBroker": "true"}, {"brokerControllerIdsToClean": "2"}):
+            answer = yield Stranger(self, 1).say(Code.CLEAN_BROKER_DATA, **fields)
+            self.assertEqual(answer.code, 2009)
+        self.assertEqual(sorted(self.group.members), [1, 2])
+        yield until("nobody is awaited", lambda: not self.leader()._watch.may_come(CLUSTER, NAME, 2))
+        answer = yield Stranger(self, 1).say(Code.CLEAN_BROKER_DATA, brokerControllerIdsToClean="2")
+        self.assertEqual(answer.code, 0)
 
 
 class _Port(protocol.ServerFactory):

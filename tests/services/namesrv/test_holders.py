@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet import defer, reactor
 from twisted.trial.unittest import TestCase
 
+from rocketha.controller.rates import Rates
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config.loading import NamesrvConfig
@@ -84,6 +85,19 @@ class HolderTests(TestCase):
         self.assertEqual((self.route(), self.broker.asked), ({0: self.address}, 1))
         self.assertEqual(self.service.refusals.requests["REGISTER_BROKER", "SYSTEM_ERROR"], 100)
         yield self.register(self.client, self.address)
+
+    @defer.inlineCallbacks
+    def test_one_host_brings_so_many_addresses(self) -> Generator[Any, Any, None]:
+        """Then no new one for a while; those that are there register on, and other hosts have their own number."""
+        self.service._newcomers = Rates(3)
+        ports = range(1, 6)
+        answers = yield defer.gatherResults(
+            [self.register(self.other, f"127.0.0.1:{port}", broker_id=port) for port in ports]
+        )
+        self.assertEqual([answer.code for answer in answers], [0, 0, 0, 1, 1])
+        self.assertIn("too many new addresses from 127.0.0.1", answers[-1].remark)
+        again = yield self.register(self.other, "127.0.0.1:1", broker_id=1)
+        self.assertEqual((again.code, len(self.service.server.table.live)), (0, 3))
 
     @defer.inlineCallbacks
     def test_a_dead_one_is_replaced(self) -> Generator[Any, Any, None]:

@@ -32,10 +32,10 @@ from rocketha.controller.codes import PrivateCode
 from rocketha.controller.events import AlterSyncStateSet, ConfirmMaster, Event
 from rocketha.controller.group import GroupKey
 from rocketha.controller.liveness import ReplicaKey
-from rocketha.controller.rates import Rates
+from rocketha.controller.rates import IDS_AT_ONCE, NEWCOMERS_AT_ONCE, Rates
 from rocketha.controller.requests import Caller, Intent, Question, Requests
 from rocketha.controller.state import ControllerState
-from rocketha.controller.watched import master_key
+from rocketha.controller.watched import address_of, master_key
 from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Refusals
@@ -78,6 +78,8 @@ _NAMING = frozenset(
     }
 )
 """Requests that say which cluster the broker at the other end belongs to."""
+
+_JOINING = frozenset({RequestCode.CONTROLLER_REGISTER_BROKER, RequestCode.CONTROLLER_APPLY_BROKER_ID})
 
 
 _NOT_ITS_CONNECTION = "this broker's heartbeats do not come by this connection"
@@ -151,7 +153,8 @@ class ControllerService(service.MultiService):
         self._parts: list[service.IService] = []
         self.factory: SharedPort | None = None
         self._ticker: Ticker | None = None
-        self._ids = Rates()
+        self._ids = Rates(IDS_AT_ONCE)
+        self._newcomers = Rates(NEWCOMERS_AT_ONCE)
         self._clusters: dict[int, str] = {}  # connection -> the cluster its broker named
         self._waiting = FairBudget(WAITING_MAX, WAITING_BYTES_MAX)
         self._led = False
@@ -384,16 +387,23 @@ class ControllerService(service.MultiService):
             return own(connection, command)
         if command.code in _NAMING and command.fields.get("clusterName"):
             self._clusters[connection.id] = command.fields["clusterName"]
-        if command.code == RequestCode.CONTROLLER_APPLY_BROKER_ID and self.leading:
-            group = command.fields.get("clusterName"), command.fields.get("brokerName")
-            if not self._ids.take((connection.peer_host, *group), self._watch.now_ms()):
-                raise RequestRefused(
-                    ResponseCode.SYSTEM_ERROR, f"{connection.peer_host} applied for too many ids of {group[1]}: later"
-                )
+        if command.code in _JOINING and self.leading:
+            self._check_rates(connection, command)
         doubt = self._doubt(connection, command)
         if doubt is None:
             return self._take(connection, command)
         return doubt.addCallback(lambda _: self._take(connection, command))
+
+    def _check_rates(self, connection: RemotingProtocol, command: Command) -> None:
+        """No host fills a group with ids, or this controller with groups."""
+        cluster, name = command.fields.get("clusterName", ""), command.fields.get("brokerName", "")
+        host, now_ms = connection.peer_host, self._watch.now_ms()
+        applies = command.code == RequestCode.CONTROLLER_APPLY_BROKER_ID
+        makes_group = applies or self.config.adopt_unknown_brokers
+        if makes_group and self.state.record(cluster, name) is None and not self._newcomers.take(host, now_ms):
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{host} makes too many broker groups: later")
+        if applies and not self._ids.take((host, cluster, name), now_ms):
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{host} applied for too many ids of {name}: later")
 
     def _later(
         self, connection: RemotingProtocol, command: Command, result: Answer | defer.Deferred[Any], size: int
@@ -419,6 +429,10 @@ class ControllerService(service.MultiService):
 
     def _heartbeat(self, connection: RemotingProtocol, command: Command) -> Answer:
         key, beat = heartbeats.read(command.fields)
+        if address_of(self.state, key) is None and self._watch.liveness.last(key) is None:
+            if not self._newcomers.take(connection.peer_host, self._watch.now_ms()):
+                remark = f"too many brokers that are not registered at {connection.peer_host}: later"
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
         self._clusters[connection.id] = key.cluster
         self._watch.heard(key, beat, connection.id, connection.peer_host)
         if self._notices.pending:
@@ -442,8 +456,9 @@ class ControllerService(service.MultiService):
         number = int(asker) if registers and asker.isdecimal() else 0
         address = group.address(number)
         if address is not None:
-            moved = command.fields.get("brokerAddress", address) != address
             key = ReplicaKey(group.cluster, group.broker_name, number)
+            moved = command.fields.get("brokerAddress", address) != address
+            moved |= self._watch.liveness.host(key) not in ("", connection.peer_host)
             if moved or key == master:
                 doubt = self._watch.registers(key, moved, connection.peer_host)
                 if master in (None, key):

@@ -162,6 +162,10 @@ class Watch:
         key = ReplicaKey(cluster, broker_name, broker_id)
         return self.evidence(key) if self.liveness.alive(key, self.now_ms()) else None
 
+    def may_come(self, cluster: str, broker_name: str, broker_id: int) -> bool:
+        """Whether a broker that was never heard may live (``requests.Hearing``)."""
+        return self.suspicions.fresh.awaits(ReplicaKey(cluster, broker_name, broker_id), self.now_ms())
+
     def evidence(self, key: ReplicaKey) -> Alive:
         """The last heartbeat of a broker, however old."""
         last = self.liveness.last(key)

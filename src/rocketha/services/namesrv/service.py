@@ -26,6 +26,7 @@ from twisted.python import log
 from twisted.python.failure import Failure
 
 from rocketha.controller.codes import PrivateCode
+from rocketha.controller.rates import NEWCOMERS_AT_ONCE, Rates
 from rocketha.errors import RequestRefused
 from rocketha.namesrv.effects import (
     BrokerRejected,
@@ -120,6 +121,7 @@ class NameServerService(service.MultiService):
         self._client: RemotingClient | None = None
         self._ticker: task.LoopingCall | None = None
         self._ports: list[Any] = []
+        self._newcomers = Rates(NEWCOMERS_AT_ONCE)
         self._probes: set[defer.Deferred[Any]] = set()
         self._last_tick_ms = self._next_scan_ms = 0
 
@@ -256,8 +258,12 @@ class NameServerService(service.MultiService):
         server = self.server
         if command.code == PrivateCode.CLIENTS:
             return self._clients.answer(connection, command)
+        now_ms = self._now_ms()
+        if server.is_newcomer(command) and not self._newcomers.take(connection.peer_host, now_ms):
+            remark = f"register broker failed: too many new addresses from {connection.peer_host}, later"
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
         try:
-            answer = server.answer(command, connection.id, self._now_ms())
+            answer = server.answer(command, connection.id, now_ms)
         except HolderToBeAsked as claim:
             return self._ask_holder(connection, command, claim)
         effects = server.take_effects()
