@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.protocols.admission import CROWDED_S, Admission, Guest
+from rocketha.observe.refusals import Ended
+from rocketha.protocols.admission import CROWDED_S, IDLE_PLACE_S, Admission
 from rocketha.protocols.limits import Limits
 
 
 class Connection:
     """Somebody at the door."""
 
-    def __init__(self, name: str, host: str) -> None:
+    def __init__(self, name: str, host: str, ended: list[str]) -> None:
+        self.id = int(name) if name.isdecimal() else 0
         self.name = name
         self.peer_host = host
-        self.greeted = False
+        self.greeted = self.on_trial = False
+        self.rest_s: int | None = None
+        self.ended = ended
+
+    def lose_place(self, cause: Ended, why: str) -> None:
+        self.ended.append(self.name)
 
 
 class AdmissionTests(SynchronousTestCase):
@@ -22,15 +29,11 @@ class AdmissionTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.ended: list[str] = []
-        self.admission = Admission(Limits(connections=5, connections_per_address=2), self.end)
+        self.admission = Admission(Limits(connections=5, connections_per_address=2))
         self.known: dict[str, Connection] = {}
 
-    def end(self, guest: Guest) -> None:
-        assert isinstance(guest, Connection)
-        self.ended.append(guest.name)
-
     def come(self, name: str, host: str = "10.0.0.1", speaks: bool = False) -> str | None:
-        connection = self.known[name] = Connection(name, host)
+        connection = self.known[name] = Connection(name, host, self.ended)
         refusal = self.admission.admit(connection)
         connection.greeted = speaks
         return refusal
@@ -83,7 +86,7 @@ class AdmissionTests(SynchronousTestCase):
 
     def test_an_address_of_one(self) -> None:
         """The newcomer takes the place of the only one from there."""
-        self.admission = Admission(Limits(connections=5, connections_per_address=1), self.end)
+        self.admission = Admission(Limits(connections=5, connections_per_address=1))
         for name in "abc":
             self.assertIsNone(self.come(name))
         self.assertEqual(self.ended, ["a", "b"])
@@ -112,3 +115,116 @@ class AdmissionTests(SynchronousTestCase):
         self.come("a", "127.0.0.1")
         self.come("b", "127.0.0.1")
         self.assertEqual(self.admission.patience_s("127.0.0.1"), 10)
+
+
+class ReserveTests(SynchronousTestCase):
+    """32 places, 20 for an address, four more of either in reserve."""
+
+    def setUp(self) -> None:
+        self.ended: list[str] = []
+        self.holding: set[int] = set()
+        limits = Limits(connections=32, connections_per_address=20)
+        self.admission = Admission(limits, lambda ids: self.holding, reserve=True)
+        self.known: dict[str, Connection] = {}
+
+    def come(self, name: str, host: str = "127.0.0.1") -> str | None:
+        """Somebody who speaks at once, and may show later that the reserve is for him."""
+        connection = self.known[name] = Connection(name, host, self.ended)
+        refusal = self.admission.admit(connection)
+        connection.greeted = True
+        return refusal
+
+    def fill(self, host: str = "127.0.0.1", places: int = 32) -> None:
+        for number in range(1, places + 1):
+            self.assertIsNone(self.come(str(number), host))
+            self.assertFalse(self.known[str(number)].on_trial)
+
+    def show(self, name: str) -> None:
+        self.admission.shown(self.known[name])
+
+    def test_who_shows_it_stays(self) -> None:
+        """Clients have all places, and more clients come for ever; the operator who speaks keeps his place."""
+        self.fill()
+        self.assertIsNone(self.come("operator"))
+        self.assertTrue(self.known["operator"].on_trial)
+        self.show("operator")
+        self.assertFalse(self.known["operator"].on_trial)
+        for number in range(100, 150):
+            self.assertIsNone(self.come(str(number)))
+        self.assertEqual(self.ended, [str(number) for number in range(100, 147)], "each for the next one")
+        self.assertTrue(all(self.known[str(number)].on_trial for number in range(147, 150)))
+
+    def test_the_reserve_is_bounded(self) -> None:
+        """Four have shown it, and none of them is idle."""
+        self.fill()
+        for name in "abcd":
+            self.assertIsNone(self.come(name))
+            self.show(name)
+        self.assertEqual(self.come("e"), "36 connections are open")
+        self.admission.leave(self.known["b"])
+        self.assertIsNone(self.come("e"))
+        self.assertEqual(self.ended, [])
+
+    def test_idle_ones_of_the_reserve(self) -> None:
+        """They make room for others who come there, never for clients."""
+        self.fill()
+        for name in ("101", "102", "103", "104"):
+            self.come(name)
+            self.show(name)
+            self.known[name].rest_s = IDLE_PLACE_S
+        self.holding = {101, 103}
+        self.admission.settle()
+        self.assertIsNone(self.come("105"))
+        self.assertTrue(self.known["105"].on_trial)
+        self.assertEqual(self.ended, ["102"])
+
+    def test_those_whom_it_is_for_leave_last(self) -> None:
+        """Of the idle ones within the limit."""
+        self.fill()
+        for number in (3, 9, 20):
+            self.known[str(number)].rest_s = IDLE_PLACE_S + number
+        self.show("20")
+        self.admission.settle()
+        for name in ("a", "b", "c"):
+            self.assertIsNone(self.come(name))
+            self.assertFalse(self.known[name].on_trial)
+        self.assertEqual(self.ended, ["9", "3", "20"])
+        self.assertIsNone(self.come("d"))
+        self.assertTrue(self.known["d"].on_trial)
+
+    def test_places_that_became_free(self) -> None:
+        """Who stays takes one, and the reserve is whole again."""
+        self.fill()
+        for name in "abcd":
+            self.come(name)
+            self.show(name)
+        for number in range(1, 5):
+            self.admission.leave(self.known[str(number)])
+        self.admission.settle()
+        for name in "efgh":
+            self.assertIsNone(self.come(name))
+            self.assertTrue(self.known[name].on_trial, "the places within the limit are taken")
+            self.show(name)
+        self.assertIsNotNone(self.come("i"))
+        for each in self.known.values():
+            self.admission.leave(each)
+        self.fill()
+
+    def test_an_address(self) -> None:
+        """Its share has a reserve of its own, and none beyond that of all."""
+        self.fill("10.0.0.1", 20)
+        for name in "abcd":
+            self.assertIsNone(self.come(name, "10.0.0.1"))
+            self.assertTrue(self.known[name].on_trial)
+            self.show(name)
+        self.assertEqual(self.come("e", "10.0.0.1"), "24 connections of 10.0.0.1 are open")
+        self.fill("10.0.0.2", 12)
+        self.assertEqual(self.come("f", "10.0.0.3"), "36 connections are open", "the reserve of all is taken")
+
+    def test_strangers_of_the_reserve_make_no_room_for_clients(self) -> None:
+        """Else clients would fill it, one by one."""
+        self.fill()
+        silent = self.known["silent"] = Connection("silent", "127.0.0.1", self.ended)
+        self.assertIsNone(self.admission.admit(silent))
+        self.assertIsNone(self.come("a"))
+        self.assertEqual((silent.on_trial, self.known["a"].on_trial, self.ended), (True, True, []))

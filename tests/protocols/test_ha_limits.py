@@ -51,7 +51,7 @@ class PlaceTests(HaCase):
         strangers[0][0].dataReceived(HELLO)
         protocol, _ = self.accept("10.0.0.9")
         self.assertEqual((protocol.over, strangers[0][1].aborted), ("", True))
-        self.assertIn("wait for its place", strangers[0][0].over)
+        self.assertIn("no places are left", strangers[0][0].over)
         self.assertEqual((self.owner.open_readers, self.owner.of("closed")[0][1]), (4, 1))
         protocol.dataReceived(HELLO + encode_report(10))
         for number in range(10, 15):

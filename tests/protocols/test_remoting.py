@@ -19,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.refusals import Ended
 from rocketha.protocols import remoting
+from rocketha.protocols.admission import IDLE_PLACE_S, Admission
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
@@ -703,7 +704,8 @@ class IdlePlaceTests(RemotingCase):
     def setUp(self) -> None:
         super().setUp()
         self.holding: set[int] = set()
-        self.factory = RemotingFactory(self.service, self.clock, self.limits, holding=lambda ids: self.holding)
+        admission = Admission(self.limits, lambda ids: self.holding)
+        self.factory = RemotingFactory(self.service, self.clock, self.limits, admission=admission)
         self.factory.doStart()
         self.addCleanup(self.factory.doStop)
         self.taken = [self.speak(port) for port in range(200)]
@@ -723,7 +725,7 @@ class IdlePlaceTests(RemotingCase):
         for protocol, _ in self.taken[:50]:
             protocol.dataReceived(frame(1))
         self.holding = {protocol.id for protocol, _ in self.taken[50:100]}
-        self.advance(remoting.IDLE_PLACE_S - 1)
+        self.advance(IDLE_PLACE_S - 1)
         self.assertFalse(any(self.speak(port)[1].aborted for port in range(1000, 1100)))
         self.assertEqual(self.ended(), list(range(100, 200)))
         self.assertTrue(self.speak(1100)[1].aborted, "nobody else was idle for long")
@@ -736,7 +738,7 @@ class IdlePlaceTests(RemotingCase):
         """A request of ours that waits, or a part of a frame that came, keeps the place."""
         self.taken[0][0].request(1, timeout_s=100).addErrback(lambda _: None)
         self.taken[1][0].dataReceived(frame(1)[:5])
-        self.advance(remoting.IDLE_PLACE_S)
+        self.advance(IDLE_PLACE_S)
         for port in range(1000, 1198):
             self.assertFalse(self.speak(port)[1].aborted, port)
         self.assertTrue(self.speak(1198)[1].aborted)
@@ -744,7 +746,7 @@ class IdlePlaceTests(RemotingCase):
 
     def test_who_spoke_meanwhile(self) -> None:
         """Idle when it was looked up, once a second, and not when its turn comes."""
-        self.advance(remoting.IDLE_PLACE_S)
+        self.advance(IDLE_PLACE_S)
         self.assertFalse(self.speak(1000)[1].aborted)
         for protocol, _ in self.taken[1:]:
             protocol.dataReceived(frame(1))

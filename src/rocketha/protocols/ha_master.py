@@ -34,7 +34,7 @@ from zope.interface import implementer
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Refusals
-from rocketha.protocols.admission import Admission, Guest
+from rocketha.protocols.admission import Admission
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.ha_connection import HaConnection
 from rocketha.protocols.limits import Limits
@@ -129,7 +129,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
     def __init__(self, factory: MasterHaFactory, number: int) -> None:
         super().__init__(factory.clock, factory.refusals)
         self.id = number
-        self.greeted = False
+        self.greeted = self.on_trial = False
         self.bytes_sent = 0
         self.factory = factory
         self._reader: BlockReader | None = None
@@ -168,6 +168,16 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
             factory.log.warn("closing the log after {peer}: {error}", peer=self.peer, error=str(error))
         factory.note("the link of the slave {peer} ended: {reason}", peer=self.peer, reason=reason)
         factory.owner.closed(self, reason, cause)
+
+    @property
+    def rest_s(self) -> int | None:
+        """A slave has its place for good."""
+        return None
+
+    def lose_place(self, cause: Ended, why: str) -> None:
+        """See :class:`~rocketha.protocols.admission.Guest`."""
+        self._ended(cause, why)
+        self.abort(why)
 
     def _gone(self) -> None:
         self.factory.admission.leave(self)
@@ -305,7 +315,7 @@ class MasterHaFactory(ServerFactory):
         self.log = make_logger()
         self.refusals = refusals or Refusals("master", clock.seconds)
         self.connections: dict[int, MasterHaProtocol] = {}
-        self.admission = Admission(limits, self._evicted)
+        self.admission = Admission(limits)
         self._numbers = itertools.count(1)
         self._notes = 0  # of the second below
         self._notes_s = 0
@@ -334,12 +344,6 @@ class MasterHaFactory(ServerFactory):
         """End all links and connections now; no file of the log is open for them when this returns."""
         for connection in list(self.connections.values()):
             connection.abort(reason)
-
-    def _evicted(self, guest: Guest) -> None:
-        why = "it said nothing, and others wait for its place"
-        connection = cast(MasterHaProtocol, guest)
-        connection._ended(Ended.LOST_PLACE, why)
-        connection.abort(why)
 
     def note(self, text: str, **values: Any) -> None:
         """Log what became of a slave; at most so often a second, so that nobody fills the disk with our log."""

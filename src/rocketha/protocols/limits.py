@@ -8,6 +8,11 @@ from rocketha.wire.framing import FRAME_LIMIT
 from rocketha.wire.remoting import HEADER_LIMIT
 
 
+def reserve_of(places: int) -> int:
+    """How many places more there are for replicas, other brokers, controllers and operators."""
+    return max(4, places // 16)
+
+
 @attrs.frozen
 class Limits:
     """What one listening port allows; seconds and bytes.  Loopback is exempt from ``connections_per_address``: there

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import traceback
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, cast
 from typing import Protocol as Interface
 
@@ -33,7 +33,7 @@ from zope.interface import implementer
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.refusals import Ended, Refusals, Refused
-from rocketha.protocols.admission import Admission, Guest
+from rocketha.protocols.admission import Admission
 from rocketha.protocols.eager import eager_write, queued_bytes
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.turn import Turn
@@ -52,12 +52,21 @@ CROWDED_BYTES_MAX = 64 * 1024
 """Likewise while a sixteenth of ``queued_bytes_all`` waits for peers that do not read."""
 
 
-IDLE_PLACE_S = 5
-"""After so long without a word a connection that holds nothing may lose its place; longer than any answer is waited
-for but that to a pull."""
+TRIAL_S = 3
+"""How long a connection may have a place of the reserve without a request that shows that it is for it."""
 
-Holding = Callable[[Sequence[int]], Container[int]]
-"""Which of these connections, by id, hold something: a client, a broker, a pull that waits."""
+
+@attrs.frozen
+class Reserve:
+    """Whom a port's places in reserve are for.
+
+    :ivar shows: whether a request is one of a replica, another broker, a controller or an operator.
+    :ivar answered: codes of requests that are answered before one of those came, since nobody stays connected for the
+        answer; others are refused.
+    """
+
+    shows: Callable[[Command], bool]
+    answered: Container[int] = ()
 
 
 class RequestService(Interface):
@@ -94,6 +103,7 @@ class RemotingProtocol(Protocol):
     :ivar language: of the peer's first frame, None before it or where it is none of RocketMQ's.
     :ivar version: ``MQVersion`` ordinal of the peer's last request, None before the first.
     :ivar refused: what was refused here, None for nothing.
+    :ivar on_trial: it has a place of the reserve, and nothing showed yet that it is for it.
     """
 
     factory: RemotingFactory
@@ -114,7 +124,7 @@ class RemotingProtocol(Protocol):
         self._out: list[bytes] = []
         self._pending: dict[int, _Pending] = {}
         self._opaque = 0
-        self._closed = self.greeted = False
+        self._closed = self.greeted = self.on_trial = False
         self._held = self._unsent = self._out_bytes = 0
         self._paused = False  # our outbound buffer is over its mark
         self._backlog: list[bytes] = []  # frames of a read that wait for the answers before them to be taken
@@ -136,6 +146,11 @@ class RemotingProtocol(Protocol):
         if hasattr(self.transport, "setTcpNoDelay"):
             self.transport.setTcpNoDelay(True)
         self.transport.registerProducer(self, True)
+        self._enter()
+
+    def _enter(self) -> None:
+        if self.on_trial:
+            self._service = self.factory.trial
         self._service.connected(self)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
@@ -223,7 +238,7 @@ class RemotingProtocol(Protocol):
                 self.end(Ended.BAD_FRAME, str(problem))
                 return
             if not self.greeted:
-                self.greeted, self.language = True, command.language
+                self._greeted(command)
             if command.flag & 1:
                 self._settle(command)
                 continue
@@ -249,8 +264,15 @@ class RemotingProtocol(Protocol):
         """Its frame was whole, so the connection stays; only whoever waits for this one hears of it."""
         command = problem.command
         if not self.greeted:
-            self.greeted, self.language = True, command.language
+            self._greeted(command)
         self.answer(command, Answer(problem.answer_code, str(problem)))
+
+    def _greeted(self, command: Command) -> None:
+        """The first valid frame."""
+        self.greeted, self.language = True, command.language
+        reserve = self.factory.reserve
+        if reserve is not None and reserve.shows(command):
+            self.factory.admission.shown(self)
 
     def _hold(self, held: int) -> None:
         factory = self.factory
@@ -418,6 +440,16 @@ class RemotingProtocol(Protocol):
         return self.greeted and not (self._closed or self._pending or self._held or self._backlog or self.unsent)
 
     @property
+    def rest_s(self) -> int | None:
+        """For how long nothing was said, if nothing is under way."""
+        return self.factory.tick - self.active_tick if self.at_rest else None
+
+    def lose_place(self, cause: Ended, why: str) -> None:
+        """See :class:`~rocketha.protocols.admission.Guest`."""
+        self.factory.refusals.ended_by_us(self, cause, why)
+        self.abort()
+
+    @property
     def age_s(self) -> int:
         """How long it has been open."""
         return self.factory.tick - self._opened_tick
@@ -428,6 +460,8 @@ class RemotingProtocol(Protocol):
         silent_s = 0 if self.greeted or not self.factory.server else tick - self._opened_tick
         if silent_s and silent_s > admission.patience_s(self.peer_host):
             return Ended.NO_REQUEST, f"no request within {silent_s - 1} s"
+        if self.on_trial and self.age_s > TRIAL_S:
+            return Ended.NO_PLACE, f"{limits.connections} connections are open, and it may not have one of the reserve"
         if self._frame_tick is not None and tick - self._frame_tick > limits.whole_frame_s:
             return Ended.SLOW_FRAME, f"a frame not whole within {limits.whole_frame_s} s"
         if tick - self.active_tick > limits.idle_s:
@@ -455,6 +489,28 @@ class RemotingProtocol(Protocol):
         """Twisted: the transport ends."""
 
 
+class _Trial:
+    """Stands before the service for connections that have a place of the reserve: see :class:`Reserve`."""
+
+    def __init__(self, service: RequestService, reserve: Reserve | None, admission: Admission) -> None:
+        self._service = service
+        self._reserve = reserve
+        self._admission = admission
+        self.connected = service.connected
+        self.disconnected = service.disconnected
+        self.turn_ended = service.turn_ended
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """Pass on what may be."""
+        reserve = self._reserve
+        if connection.on_trial and reserve is not None:
+            if reserve.shows(command):
+                self._admission.shown(connection)
+            elif command.code not in reserve.answered:
+                raise RequestRefused(ResponseCode.SYSTEM_BUSY, "all places for clients are taken")
+        return self._service.request(connection, command)
+
+
 class RemotingFactory(ServerFactory):
     """Makes the connections of one port (or of one client) and keeps their limits.
 
@@ -464,8 +520,8 @@ class RemotingFactory(ServerFactory):
     :param numbers: gives connections their ids; factories of one service share it, so that ids are unique there.
     :param turn: likewise shared, so that one turn's answers leave together whatever port they leave by.
     :param refusals: likewise shared; told of every answer with a code, and of every connection that is ended.
-    :param holding: asked when all places are taken by connections that have spoken; those that are idle and hold
-        nothing make room.  None: none of them does.
+    :param admission: of a server, shared by its ports; one without a reserve where not given.
+    :param reserve: whom the reserve of ``admission`` is for.
     """
 
     noisy = False
@@ -473,7 +529,7 @@ class RemotingFactory(ServerFactory):
     def __init__(
         self, service: RequestService, clock: IReactorTime, limits: Limits | None = None, server: bool = True,
         numbers: Iterator[int] | None = None, turn: Turn | None = None, refusals: Refusals | None = None,
-        holding: Holding | None = None,
+        admission: Admission | None = None, reserve: Reserve | None = None,
     ) -> None:  # fmt: skip
         self.service, self.clock = service, clock
         self.limits = limits or Limits()
@@ -489,10 +545,9 @@ class RemotingFactory(ServerFactory):
         # to be sent as of each one's last write.
         self.unfinished = self.unsent = 0
         self.turn_bytes_max = TURN_BYTES_MAX  # of answers to one connection in one turn; less while much is unsent
-        self.admission = Admission(self.limits, self._evicted, self._idlest)
-        self._holding = holding
-        self._idle: list[tuple[RemotingProtocol, int]] = []  # and since when; the longest idle last
-        self._idle_tick = -1  # when that was looked up: once a second at most, whatever comes
+        self.admission = admission or Admission(self.limits)
+        self.reserve = reserve
+        self.trial = _Trial(service, reserve, self.admission)
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self.numbers = itertools.count(1) if numbers is None else numbers
         self._sweeper: task.LoopingCall | None = None
@@ -529,26 +584,6 @@ class RemotingFactory(ServerFactory):
         if self.server and (refusal := self.admission.admit(connection)):
             return refusal
         self.connections[connection.id] = connection
-        return None
-
-    def _evicted(self, guest: Guest) -> None:
-        said = "has long said nothing and holds nothing" if guest.greeted else "said nothing"
-        why = f"it {said}, and no places are left"
-        cast(RemotingProtocol, guest).end(Ended.LOST_PLACE, why, at_once=True)
-
-    def _idlest(self) -> RemotingProtocol | None:
-        if self._holding is None:
-            return None
-        if self._idle_tick != self.tick:
-            self._idle_tick, last = self.tick, self.tick - IDLE_PLACE_S
-            idle = [each for each in self.connections.values() if each.active_tick <= last and each.at_rest]
-            holding = self._holding([each.id for each in idle])
-            self._idle = [(each, each.active_tick) for each in idle if each.id not in holding]
-            self._idle.sort(key=lambda row: (-row[1], -row[0].id))
-        while self._idle:
-            connection, since = self._idle.pop()
-            if connection.active_tick == since and connection.at_rest and connection.id in self.connections:
-                return connection
         return None
 
     def forget(self, connection: RemotingProtocol) -> bool:

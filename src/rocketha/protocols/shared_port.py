@@ -18,8 +18,9 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
 from rocketha.observe.refusals import Refusals
+from rocketha.protocols.admission import Admission
 from rocketha.protocols.limits import Limits
-from rocketha.protocols.remoting import Holding, RemotingFactory, RemotingProtocol, RequestService
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService, Reserve
 from rocketha.protocols.turn import Turn
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.spec.raft import MAGIC
@@ -83,6 +84,9 @@ class SharedProtocol(RemotingProtocol):
         self._raft: Greeted | None = None
         self._counted = True  # by the remoting port's limits
 
+    def _enter(self) -> None:
+        """The service hears of it when it is clear that the connection is one for it."""
+
     def dataReceived(self, data: bytes) -> None:
         """Twisted: one read."""
         if self._raft is not None:
@@ -94,7 +98,7 @@ class SharedProtocol(RemotingProtocol):
                 self._hand_over(data)
                 return
             self._service = self.factory.service
-            self._service.connected(self)
+            super()._enter()
         super().dataReceived(data)
 
     def _hand_over(self, data: bytes) -> None:
@@ -140,9 +144,12 @@ class SharedPort(RemotingFactory):
         numbers: Iterator[int] | None = None,
         turn: Turn | None = None,
         refusals: Refusals | None = None,
-        holding: Holding | None = None,
+        admission: Admission | None = None,
+        reserve: Reserve | None = None,
     ) -> None:
-        super().__init__(service, clock, limits, numbers=numbers, turn=turn, refusals=refusals, holding=holding)
+        super().__init__(
+            service, clock, limits, numbers=numbers, turn=turn, refusals=refusals, admission=admission, reserve=reserve
+        )
         self.raft = raft
 
     def buildProtocol(self, addr: IAddress | None) -> SharedProtocol:  # type: ignore[override]

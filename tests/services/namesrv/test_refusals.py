@@ -8,8 +8,8 @@ from typing import Any
 from rocketha.controller.codes import PrivateCode
 from rocketha.errors import Ignored
 from rocketha.observe.refusals import is_refusal
-from rocketha.protocols.limits import Limits
-from rocketha.protocols.remoting import IDLE_PLACE_S
+from rocketha.protocols.admission import IDLE_PLACE_S
+from rocketha.protocols.remoting import TRIAL_S
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import request
@@ -78,14 +78,20 @@ class RefusalTests(NameServerCase):
         broker, client = Peer(self), Peer(self)
         self.assertEqual(broker.ask(register_command()).code, 0)
         client.ask(request(RequestCode.GET_BROKER_CLUSTER_INFO))
-        self.patch(self.namesrv.factory.admission, "_limits", Limits(connections=2))
+        self.namesrv.factory.admission._all.limit = 2
         for _ in range(IDLE_PLACE_S):
             self.reactor.advance(1)
         newcomer = Peer(self)
         newcomer.ask(request(RequestCode.GET_BROKER_CLUSTER_INFO))
-        late = Peer(self)
-        closed = [each.protocol.closed for each in (broker, client, newcomer, late)]
-        self.assertEqual(closed, [False, True, False, True])
+        late, operator = Peer(self), Peer(self)
+        self.assertEqual(late.ask(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})).code, 17)
+        operator.ask(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"}))  # as mqadmin does first
+        self.assertEqual(operator.ask(request(RequestCode.GET_BROKER_CLUSTER_INFO)).code, 0)
+        for _ in range(TRIAL_S + 1):
+            self.reactor.advance(1)
+        closed = [each.protocol.closed for each in (broker, client, newcomer, late, operator)]
+        self.assertEqual(closed, [False, True, False, True, False])
+        self.assertEqual(self.namesrv.refusals.ended, {"lost_place": 1, "no_place": 1})
 
     def test_who_is_connected(self) -> None:
         """Brokers by the connections that they registered on."""

@@ -9,12 +9,14 @@ from typing import Any
 from twisted.application import strports
 
 from rocketha.observe.refusals import Refusals
+from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingFactory
 from rocketha.protocols.turn import Turn
 from rocketha.services.broker import fast_port
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.config.replication import ASYNC_MASTER
+from rocketha.services.process.reserve import SERVERS
 
 
 class BrokerPorts:
@@ -37,6 +39,8 @@ class BrokerPorts:
         self._turn = turn
         self._factories = factories
         self._refusals = refusals
+        self._limits = views.limits(config.remoting)
+        self._admission = Admission(self._limits, broker.holding, reserve=True)
 
     def open(self, slaves: Any) -> None:
         """Listen.
@@ -62,16 +66,16 @@ class BrokerPorts:
         return views.endpoint(config.bind_address, port, config.remoting.server_socket_backlog)
 
     def _open(self, description: str, requests: Any, name: str) -> None:
-        limits = views.limits(self._config.remoting)
         numbers = self._factories[0].numbers if self._factories else itertools.count(1)
         factory = RemotingFactory(
             requests,
             self._reactor,
-            limits,
+            self._limits,
             numbers=numbers,
             turn=self._turn,
             refusals=self._refusals,
-            holding=self._broker.holding,
+            admission=self._admission,
+            reserve=SERVERS,
         )
         self._factories.append(factory)
         port = strports.service(description, factory, self._reactor)

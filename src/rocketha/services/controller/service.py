@@ -39,6 +39,7 @@ from rocketha.controller.watched import address_of, master_key
 from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Refusals
+from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
@@ -53,6 +54,7 @@ from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.sequencer import Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
 from rocketha.services.process.clients import ConnectedClients
+from rocketha.services.process.reserve import SERVERS
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.options import RaftOptions, RaftView
 from rocketha.services.raft.service import RaftService
@@ -263,14 +265,16 @@ class ControllerService(service.MultiService):
             lambda why: log.err(why, "what follows the recovery of the log failed")
         )
         self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state)
+        limits = views.limits(config.remoting)
         self.factory = SharedPort(
             self,
             reactor_,
             raft.port,
-            views.limits(config.remoting),
+            limits,
             turn=turn,
             refusals=self.refusals,
-            holding=lambda ids: self._clusters,
+            admission=Admission(limits, lambda ids: self._clusters, reserve=True),
+            reserve=SERVERS,
         )
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         self._parts = [raft, *(strports.service(each, self.factory, reactor_) for each in self._listen)]

@@ -46,6 +46,7 @@ from rocketha.namesrv.requests import NameServer
 from rocketha.namesrv.route_table import MASTER_ID, Registration
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Refusals
+from rocketha.protocols.admission import Admission
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
@@ -53,6 +54,7 @@ from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.services.namesrv.holders import Holders
 from rocketha.services.process.clients import ConnectedClients
+from rocketha.services.process.reserve import NAMESERVERS
 from rocketha.services.tables.kv_file import KvConfigFile
 from rocketha.services.waiting.blocking import BlockingWork, Worker
 from rocketha.store.disk import Disk
@@ -208,8 +210,10 @@ class NameServerService(service.MultiService):
             self._disk, self.config.kv_config_path, self._work, self._kv_saved, self._kv_not_saved
         )
         self._server = NameServer(self.config, _Settings(self.config), self._kv_file.load(), self._now_ms())
+        limits = views.limits(self.config.remoting)
+        admission = Admission(limits, self._purposes, reserve=True)
         self.factory = RemotingFactory(
-            self, self._reactor, views.limits(self.config.remoting), refusals=self.refusals, holding=self._purposes
+            self, self._reactor, limits, refusals=self.refusals, admission=admission, reserve=NAMESERVERS
         )
         self._holders = Holders(self._reactor)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
