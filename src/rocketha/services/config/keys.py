@@ -195,9 +195,10 @@ class RemotingConfig(Section):
     )
     connections_max: int = number(
         1024,
-        "Most connections at a time; without it, three quarters of the open files that the system allows. A newcomer "
-        "beyond that takes the place of the oldest on which nothing was said yet, else of the longest idle that "
-        "holds nothing.",
+        "Most connections of clients at a time; without it, about three quarters of the open files that the system "
+        "allows. A newcomer beyond that takes the place of the oldest on which nothing was said yet, else of the "
+        "longest idle that holds nothing. A sixteenth more is in reserve for replicas, other brokers, controllers and "
+        "operators.",
         low=1,
         high=1_000_000,
         ours=True,

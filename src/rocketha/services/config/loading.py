@@ -35,6 +35,7 @@ from rocketha.services.config.rules import fit_broker
 from rocketha.services.config.settings import Key, Section, Value, clip, show
 from rocketha.services.config.unsupported import IGNORED, REFUSED
 from rocketha.services.process.open_files import connections_allowed
+from rocketha.services.process.open_files import limit as open_files_limit
 from rocketha.services.process.secret_file import refuse_readable
 
 __all__ = [
@@ -60,10 +61,21 @@ class Loaded(Generic[_S]):
     warnings: tuple[str, ...]
 
 
-def _remoting(texts: Mapping[str, tuple[str, str]]) -> RemotingConfig:
+def _remoting(texts: Mapping[str, tuple[str, str]], warnings: list[str], servers: int = 1) -> RemotingConfig:
+    """Limits of the ports; never more connections than there are descriptors for.
+
+    :param servers: that share this process and its open files.
+    """
     remoting = RemotingConfig.from_texts(texts)
     if "connectionsMax" not in texts:
-        remoting.connections_max = connections_allowed()
+        remoting.connections_max = connections_allowed(servers)
+    elif (allowed := connections_allowed(servers, unbounded=True)) < remoting.connections_max:
+        _, where = texts["connectionsMax"]
+        warnings.append(
+            f"{where}: connectionsMax={remoting.connections_max} counts as {allowed}: this process may have "
+            f"{open_files_limit()} files open"
+        )
+        remoting.connections_max = allowed
     return remoting
 
 
@@ -95,7 +107,7 @@ def load_broker(
     )
     config = BrokerConfig.from_texts(texts)
     config.store = StoreSettings.from_texts(texts)
-    config.remoting = _remoting(texts)
+    config.remoting = _remoting(texts, warnings)
     config.replication = ReplicationConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
     _complete_broker(config, environment, host_name, warnings)
@@ -117,7 +129,7 @@ def load_namesrv(
     texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, ControllerConfig))
     config = NamesrvConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
-    config.remoting = _remoting(texts)
+    config.remoting = _remoting(texts, warnings, 2 if config.enable_controller_in_namesrv else 1)
     if config.enable_controller_in_namesrv:
         warnings = [each for each in warnings if not _is_about(each, name, CONTROLLER_ONLY)]
     home = os.path.join(environment.get("HOME") or os.path.expanduser("~"), "namesrv")
@@ -147,7 +159,7 @@ def load_controller(
         texts.pop("listenPort", None)
     config = ControllerConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
-    config.remoting = _remoting(texts)
+    config.remoting = _remoting(texts, warnings, 2 if embedded else 1)
     home = environment.get("HOME") or os.path.expanduser("~")
     config.controller_store_path = os.path.abspath(
         config.controller_store_path or os.path.join(home, "DLedgerController")

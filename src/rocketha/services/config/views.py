@@ -10,6 +10,7 @@ from rocketha.broker.register_parts import RegistrationRules
 from rocketha.protocols.limits import Limits
 from rocketha.services.config.keys import BrokerConfig, RemotingConfig
 from rocketha.services.process.local_time import local_utc_offset_ms
+from rocketha.services.process.open_files import store_files
 from rocketha.store.config import StoreConfig
 
 
@@ -41,6 +42,7 @@ def store_config(config: BrokerConfig, utc_offset_ms: int | None = None) -> Stor
         disk_force_ratio=keys.disk_space_clean_forcibly_ratio / 100,
         disk_full_ratio=keys.disk_space_warning_level_ratio / 100,
         expire_interval_ms=keys.clean_resource_interval,
+        open_files_max=store_files(),
     )
     store.check()
     return store

@@ -1,18 +1,23 @@
-"""How many files and sockets this process may have open, and how many of them may be connections.
+"""How many files and sockets this process may have open, and what they are for.
 
 Theory of operation.  The limit is the hard one where it is not absurdly high: a process may raise its soft limit that
 far, and a server does (:func:`raise_limit`).  The soft limit that systems begin with, 1024, is for programs that use
-``select``.  A quarter, at least :data:`FILES_MIN`, stays for the files of a store and for connections that we open.
+``select``.  A quarter, or what a store and its replicas need, stays for files, links to replicas, the status port and
+connections that we open: so clients, however many, take none of it.  The rest is for connections of clients' ports,
+those in reserve among them.
 """
 
 from __future__ import annotations
 
 import resource
 
-FILES_MIN = 256
+from rocketha.protocols.limits import reserve_of
+
+FILES_MIN = 512
 FILES_MAX = 8192
 LIMIT_MAX = 65_536
 """Enough for any one server; what it allows is counted with the memory of each connection."""
+STORE_MAX, LINKS_MAX = 256, 64
 
 
 def limit() -> int:
@@ -29,10 +34,30 @@ def raise_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def connections_allowed() -> int:
-    """How many of them may be connections of one port."""
-    allowed = min(limit(), LIMIT_MAX)
-    return max(16, allowed - min(max(FILES_MIN, allowed // 4), FILES_MAX))
+def connections_allowed(servers: int = 1, unbounded: bool = False) -> int:
+    """How many connections clients may have at a server, on all its ports; its reserve comes to that.
+
+    :param servers: that share this process.
+    :param unbounded: as many as the limit allows, and not only what is enough for any server.
+    """
+    allowed = limit() if unbounded else min(limit(), LIMIT_MAX)
+    places = (allowed - _kept(allowed)) // servers
+    clients = places * 16 // 17
+    return max(16, clients - max(0, clients + reserve_of(clients) - places))
+
+
+def store_files() -> int:
+    """How many files a store may keep open for reading."""
+    return max(16, min(STORE_MAX, _kept(limit()) // 4))
+
+
+def replica_links() -> int:
+    """How many connections the port for replicas takes; each may hold a file, too."""
+    return max(8, min(LINKS_MAX, _kept(limit()) // 8))
+
+
+def _kept(allowed: int) -> int:
+    return min(max(FILES_MIN, allowed // 4), allowed // 2, FILES_MAX)
 
 
 def _finite(value: int) -> int:

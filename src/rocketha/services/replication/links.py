@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import attrs
+
 from rocketha.broker.acknowledgements import Acknowledgements, Replicas
 from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.refusals import Ended, Refusals
-from rocketha.protocols.ha_master import MasterHaFactory, MasterHaProtocol, NoLink, OpenLink
+from rocketha.protocols.ha_master import HA_LIMITS, MasterHaFactory, MasterHaProtocol, NoLink, OpenLink
 from rocketha.replication.acks import ALL, NO_ACK, ReplicaAcks
 from rocketha.replication.autoswitch_master import AutoswitchMaster
 from rocketha.replication.classic_master import ClassicMaster
@@ -31,6 +33,7 @@ from rocketha.replication.link import Cause, LinkTiming
 from rocketha.replication.sync_state import SetChange, SyncState, SyncTiming
 from rocketha.replication.throttle import Throttle
 from rocketha.services.config.replication import SYNC_MASTER, ReplicationConfig
+from rocketha.services.process.open_files import replica_links
 from rocketha.services.waiting.log_reads import LinkReader, LogReads
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.ha_frames import SlaveHello
@@ -59,7 +62,8 @@ class SlaveLinks:
         self._as_turn = as_turn
         self._reactor = reactor
         self._reads = reads
-        self.factory = MasterHaFactory(self, reactor, refusals=refusals)
+        limits = attrs.evolve(HA_LIMITS, connections=replica_links())
+        self.factory = MasterHaFactory(self, reactor, limits, refusals)
         self.serving = False
         self._logger = make_logger()
 
