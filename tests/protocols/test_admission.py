@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.observe.refusals import Ended
@@ -19,6 +21,11 @@ class Connection:
         self.greeted = self.on_trial = False
         self.rest_s: int | None = None
         self.ended = ended
+        self.unread: Callable[[], None] | None = None  # what it said and nobody read yet does that
+
+    def hear(self) -> None:
+        if self.unread is not None:
+            self.unread()
 
     def lose_place(self, cause: Ended, why: str) -> None:
         self.ended.append(self.name)
@@ -63,6 +70,20 @@ class AdmissionTests(SynchronousTestCase):
             self.come(str(number), f"10.0.0.1{number}", speaks=True)
         self.assertEqual(self.come("e", "10.0.0.20"), "5 connections are open")
         self.assertEqual(self.ended, ["b"])
+
+    def test_who_spoke_and_was_not_heard(self) -> None:
+        """In a turn of the reactor in which many come: what they said is read before one loses his place, or left."""
+        for name in ("a", "b", "c", "d", "e"):
+            self.come(name, "127.0.0.1")
+
+        def speak() -> None:
+            self.known["a"].greeted = True
+
+        self.known["a"].unread = speak
+        self.known["b"].unread = lambda: self.admission.leave(self.known["b"])
+        for name in "fg":
+            self.assertIsNone(self.come(name, "127.0.0.1"))
+        self.assertEqual(self.ended, ["c"])
 
     def test_places_are_freed_once(self) -> None:
         """Whoever lost his place, or never had one, frees none when he goes."""
@@ -153,6 +174,15 @@ class ReserveTests(SynchronousTestCase):
             self.assertIsNone(self.come(str(number)))
         self.assertEqual(self.ended, [str(number) for number in range(100, 147)], "each for the next one")
         self.assertTrue(all(self.known[str(number)].on_trial for number in range(147, 150)))
+
+    def test_who_showed_it_and_was_not_heard(self) -> None:
+        """The operator keeps his place though as many came after him before his request was read."""
+        self.fill()
+        self.come("operator")
+        self.known["operator"].unread = lambda: self.show("operator")
+        for name in "abcde":
+            self.assertIsNone(self.come(name))
+        self.assertEqual((self.ended, self.known["operator"].on_trial), (["a", "b"], False))
 
     def test_the_reserve_is_bounded(self) -> None:
         """Four have shown it, and none of them is idle."""

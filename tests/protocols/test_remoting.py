@@ -22,7 +22,7 @@ from rocketha.protocols import remoting
 from rocketha.protocols.admission import IDLE_PLACE_S, Admission
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
-from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.protocols.remoting import TURN_BYTES_MAX, RemotingFactory, RemotingProtocol
 from rocketha.services.config import views
 from rocketha.services.config.loading import load_broker
 from rocketha.wire.framing import FRAME_LIMIT, FrameBuffer
@@ -804,6 +804,24 @@ class ManyDeafTests(RemotingCase):
             read += transport.read_all()
             self.clock.advance(0)
         self.assertGreater(read, 16 * 262_144)
+
+    def test_who_asks_little_does_not_wait(self) -> None:
+        """What turns left of 200 connections is answered a little in each turn of the reactor, each in its turn."""
+        turn: list[Callable[[], None]] = []
+        self.patch(self.clock, "callLater", lambda delay, call: turn.append(call))
+        readers = [self.ask(port, 8) for port in range(200)]
+        read, turns = 0, 0
+        while turn:
+            turns += 1
+            due, turn[:] = list(turn), []
+            self.assertEqual(len(due), 1)
+            before = self.factory.bytes_out
+            due[0]()
+            self.assertLess(self.factory.bytes_out - before, 2 * TURN_BYTES_MAX)
+            read += sum(transport.read_all() for _, transport in readers)
+        self.assertGreater(turns, 200)
+        self.assertGreater(read, 200 * 8 * 262_144)
+        self.assertFalse(any(protocol._backlog for protocol, _ in readers))
 
     def test_what_is_made_later(self) -> None:
         """Answers of held pulls and cold reads wait, too, while much is unsent, but not those of who reads."""

@@ -4,7 +4,8 @@ Loopback has them all: there every client of this machine has the same address.
 
 Theory of operation.  Places cost whoever takes them nothing, so those who wait for one must not depend on those who
 hold one doing something.  A guest whose first valid frame has not come is a *stranger*.  When all places are taken the
-oldest stranger loses his to the newcomer: of the same address where it is that one's share that is taken, else of all.
+oldest stranger loses his to the newcomer, when there is nothing of his to be read: of the same address where it is that
+one's share that is taken, else of all.
 Where everybody has spoken, one who is idle and holds nothing leaves, the longest idle first.  And while half of the
 places are strangers', each has but :data:`CROWDED_S` to speak.  So a flood of connections that say nothing, or little,
 keeps nobody out: who comes and speaks at once stays.
@@ -55,6 +56,9 @@ class Guest(Protocol):
     @property
     def rest_s(self) -> int | None:
         """For how long nothing was said and nothing was under way; None while something is."""
+
+    def hear(self) -> None:
+        """Take what it has said and nobody has read: many may have come in the same turn of the reactor."""
 
     def lose_place(self, cause: Ended, why: str) -> None:
         """It is admitted no more: end it."""
@@ -181,17 +185,26 @@ class Admission:
             return True
         while share.strangers:
             oldest = next(iter(share.strangers))
+            if not oldest.greeted:
+                oldest.hear()
             if oldest.greeted:
                 self._no_stranger(oldest)
-            else:
+            elif oldest in share.strangers:
                 return self._end(oldest, Ended.LOST_PLACE, "it said nothing, and no places are left")
+            if share.guests < share.limit:
+                return True
         return share is self._all and self._end_idle(False)
 
     def _room_in_reserve(self, share: _Share) -> bool:
         if share.in_reserve < share.reserve:
             return True
-        if share.on_trial:
-            return self._end(next(iter(share.on_trial)), Ended.NO_PLACE, share.refusal)
+        while share.on_trial:
+            oldest = next(iter(share.on_trial))
+            oldest.hear()
+            if oldest in share.on_trial:
+                return self._end(oldest, Ended.NO_PLACE, share.refusal)
+            if share.in_reserve < share.reserve:
+                return True
         return bool(share.reserve) and share is self._all and self._end_idle(True)
 
     def _end_idle(self, in_reserve: bool) -> bool:
@@ -225,5 +238,6 @@ class Admission:
         return True
 
     def _no_stranger(self, guest: Guest) -> None:
-        for share in self._stays[guest].shares:
+        stay = self._stays.get(guest)
+        for share in () if stay is None else stay.shares:
             share.strangers.pop(guest, None)

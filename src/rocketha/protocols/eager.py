@@ -1,4 +1,4 @@
-"""Writing to a socket now instead of in the reactor's next turn.
+"""Writing to a socket, or reading it, now instead of in the reactor's next turn.
 
 ``transport.write`` queues the bytes and asks epoll to say when the socket is writable: two system calls and a turn of
 the reactor for bytes that the socket would have taken at once.  This is the one place that looks inside Twisted's TCP
@@ -53,6 +53,12 @@ def eager_write_block(transport: Any, head: bytes, body: bytes | memoryview) -> 
         transport.write(b"".join((head[sent:], body)))
     elif sent < len(head) + len(body):
         transport.write(bytes(memoryview(body)[sent - len(head) :]))
+
+
+def eager_read(transport: Any) -> None:
+    """What has come and was not read yet reaches the protocol before this returns; nothing where that cannot be."""
+    if isinstance(transport, Connection) and transport.connected and not transport.disconnecting:
+        transport.doRead()  # whoever hung up is found out by the reactor
 
 
 def _takes_bytes_now(transport: Any) -> bool:

@@ -35,7 +35,7 @@ from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensu
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.admission import Admission
-from rocketha.protocols.eager import eager_write, eager_write_block
+from rocketha.protocols.eager import eager_read, eager_write, eager_write_block
 from rocketha.protocols.ha_connection import HaConnection
 from rocketha.protocols.limits import Limits
 from rocketha.replication.autoswitch_master import AutoswitchMaster
@@ -173,6 +173,10 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
     def rest_s(self) -> int | None:
         """A slave has its place for good."""
         return None
+
+    def hear(self) -> None:
+        """See :class:`~rocketha.protocols.admission.Guest`."""
+        eager_read(self.transport)
 
     def lose_place(self, cause: Ended, why: str) -> None:
         """See :class:`~rocketha.protocols.admission.Guest`."""

@@ -34,7 +34,7 @@ from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.refusals import Ended, Refusals, Refused
 from rocketha.protocols.admission import Admission
-from rocketha.protocols.eager import eager_write, queued_bytes
+from rocketha.protocols.eager import eager_read, eager_write, queued_bytes
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.turn import Turn
 from rocketha.wire.codes import ResponseCode
@@ -208,9 +208,9 @@ class RemotingProtocol(Protocol):
             turn.end()
         if self._backlog and not self._closed:
             self.transport.pauseProducing()
-            self.factory.clock.callLater(0, self._take_up)
+            self.factory.take_up_later(self)
 
-    def _take_up(self) -> None:
+    def take_up(self) -> None:
         """Go on with the requests that a turn left, unless the answers before them have not been taken."""
         if self._backlog and not self._paused and not self._closed:
             frames, self._backlog = self._backlog, []
@@ -444,6 +444,10 @@ class RemotingProtocol(Protocol):
         """For how long nothing was said, if nothing is under way."""
         return self.factory.tick - self.active_tick if self.at_rest else None
 
+    def hear(self) -> None:
+        """See :class:`~rocketha.protocols.admission.Guest`."""
+        eager_read(self.transport)
+
     def lose_place(self, cause: Ended, why: str) -> None:
         """See :class:`~rocketha.protocols.admission.Guest`."""
         self.factory.refusals.ended_by_us(self, cause, why)
@@ -481,7 +485,7 @@ class RemotingProtocol(Protocol):
         self._paused = False
         self._count_unsent(0)
         if self._backlog:
-            self._take_up()
+            self.factory.take_up_later(self)
         elif not self._closed:
             self.transport.resumeProducing()
 
@@ -549,6 +553,8 @@ class RemotingFactory(ServerFactory):
         self.reserve = reserve
         self.trial = _Trial(service, reserve, self.admission)
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
+        self._backlogs: dict[RemotingProtocol, None] = {}  # with requests that a turn left, who waits longest first
+        self._going_on = False  # with those, in the next turn of the reactor
         self.numbers = itertools.count(1) if numbers is None else numbers
         self._sweeper: task.LoopingCall | None = None
 
@@ -610,6 +616,29 @@ class RemotingFactory(ServerFactory):
         for connection, since in list(self._closing.values()):
             if tick - since > 5:
                 connection.abort()
+
+    def take_up_later(self, connection: RemotingProtocol) -> None:
+        """It has requests that a turn left: they have theirs with those of others, and not before who asks little."""
+        self._backlogs[connection] = None
+        self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        if self._backlogs and not self._going_on:
+            self._going_on = True
+            self.clock.callLater(0, self._go_on)
+
+    def _go_on(self) -> None:
+        """Answer what turns left, as much as one connection may be answered in a turn; then others have theirs."""
+        sent = self.bytes_out
+        try:
+            for connection in list(self._backlogs):
+                del self._backlogs[connection]
+                connection.take_up()
+                if self.bytes_out - sent > self.turn_bytes_max:
+                    break
+        finally:
+            self._going_on = False
+            self._go_on_soon()
 
     def close_all(self) -> None:
         """End every connection (the service stops)."""

@@ -181,7 +181,10 @@ class RemotingConfig(Section):
         120, "A connection that is silent both ways for so long is closed.", low=1, high=86_400, unit="s"
     )
     server_socket_backlog: int = number(
-        1024, "Connections the kernel queues before they are accepted.", low=1, high=65_535
+        1024,
+        "Connections the kernel queues before they are accepted; fewer where few files may be open.",
+        low=1,
+        high=65_535,
     )
     connect_timeout_millis: int = number(
         3000,

@@ -34,7 +34,7 @@ from rocketha.services.config.roles import complete_replication
 from rocketha.services.config.rules import fit_broker
 from rocketha.services.config.settings import Key, Section, Value, clip, show
 from rocketha.services.config.unsupported import IGNORED, REFUSED
-from rocketha.services.process.open_files import connections_allowed
+from rocketha.services.process.open_files import accepted_at_once, connections_allowed
 from rocketha.services.process.open_files import limit as open_files_limit
 from rocketha.services.process.secret_file import refuse_readable
 
@@ -76,6 +76,7 @@ def _remoting(texts: Mapping[str, tuple[str, str]], warnings: list[str], servers
             f"{open_files_limit()} files open"
         )
         remoting.connections_max = allowed
+    remoting.server_socket_backlog = min(remoting.server_socket_backlog, accepted_at_once())
     return remoting
 
 

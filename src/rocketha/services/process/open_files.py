@@ -17,7 +17,9 @@ FILES_MIN = 512
 FILES_MAX = 8192
 LIMIT_MAX = 65_536
 """Enough for any one server; what it allows is counted with the memory of each connection."""
-STORE_MAX, LINKS_MAX = 256, 64
+STORE_MAX, LINKS_MAX, LISTENED_MAX = 256, 64, 65_535
+PORTS, OTHERS = 3, 40
+"""Ports of one server at most, and what is open beside: log, lock, tables, pipes, the status port's connections."""
 
 
 def limit() -> int:
@@ -53,11 +55,20 @@ def store_files() -> int:
 
 def replica_links() -> int:
     """How many connections the port for replicas takes; each may hold a file, too."""
-    return max(8, min(LINKS_MAX, _kept(limit()) // 8))
+    return max(8, min(LINKS_MAX, _kept(limit()) // 16))
+
+
+def accepted_at_once() -> int:
+    """How many connections one port may accept in one turn of the reactor.
+
+    Those that lose their places to them give their descriptors back only in the next turn.
+    """
+    free = _kept(limit()) - store_files() - 2 * replica_links() - OTHERS
+    return max(8, min(LISTENED_MAX, free // PORTS))
 
 
 def _kept(allowed: int) -> int:
-    return min(max(FILES_MIN, allowed // 4), allowed // 2, FILES_MAX)
+    return min(max(FILES_MIN, allowed // 4), allowed * 5 // 8, FILES_MAX)
 
 
 def _finite(value: int) -> int:
