@@ -168,6 +168,7 @@ class Owner:
         self.timing = LinkTiming()
         self.batch = 1 << 20
         self.refusal: NoLink | None = None
+        self.known = True
         self.read_fails: DiskFailure | CorruptStore | None = None
         self.refuses_hello = self.refuses_ack = ""
         self.open_readers = 0
@@ -189,6 +190,9 @@ class Owner:
         self.events.append(("introduced", connection.id, hello.broker_id, epoch))
         if self.refuses_hello:
             raise RemoteProtocolError(self.refuses_hello)
+
+    def is_replica(self, connection: MasterHaProtocol) -> bool:
+        return self.known
 
     def acked(self, connection: MasterHaProtocol, offset: int) -> None:
         self.events.append(("acked", offset))

@@ -58,6 +58,22 @@ class PlaceTests(HaCase):
             self.accept(f"10.0.0.{number}")
         self.assertEqual(protocol.over, "")
 
+    def test_who_reports_and_is_no_replica(self) -> None:
+        """Makes room for whoever comes, however well he reports; from when he is known as one his place is his."""
+        self.owner.known = False
+        impostors = [self.accept(f"10.0.0.{number}") for number in range(4)]
+        for protocol, _ in impostors:
+            protocol.dataReceived(HELLO + encode_report(10))
+        self.owner.known = True
+        impostors[0][0].dataReceived(encode_report(10))
+        replica, _ = self.accept("10.0.0.9")
+        replica.dataReceived(HELLO + encode_report(10))
+        self.assertEqual([bool(protocol.over) for protocol, _ in impostors], [False, True, False, False])
+        for number in range(10, 20):
+            self.owner.known = False
+            self.accept(f"10.0.0.{number}")[0].dataReceived(HELLO + encode_report(10))
+        self.assertEqual((replica.over, impostors[0][0].over), ("", ""))
+
     def test_places_of_an_address(self) -> None:
         """One address cannot have them all; loopback, where all brokers of a machine are, can."""
         for host, wanted in (("10.0.0.1", 2), ("127.0.0.1", 2)):

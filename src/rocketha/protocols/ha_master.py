@@ -10,8 +10,8 @@ read costs one block and the transport's mark (64 KiB), however far it is behind
 Blocks are read and written, not sent with ``sendfile``: what that saves is at the end that has less to do (see
 benchmarks/ha_catch_up.py), and pages that wait in a socket would change under it when a deposed master cuts its log.
 
-A slave's place is its own only when it said where its log ends; of those who have not, the oldest makes room
-(:mod:`rocketha.protocols.admission`).
+A slave's place is its own only when it said where its log ends and is a replica of this broker; of the others the
+oldest makes room (:mod:`rocketha.protocols.admission`).
 
 What it must not know: which replicas have to acknowledge, what may be acknowledged to producers.
 
@@ -99,6 +99,9 @@ class LinkOwner(Interface):
         :raises RemoteProtocolError: it will not; the link ends.
         """
 
+    def is_replica(self, connection: MasterHaProtocol) -> bool:
+        """Whether a slave that said where its log ends is one of this broker's, as far as can be known."""
+
     def acked(self, connection: MasterHaProtocol, offset: int) -> None:
         """The slave has everything before ``offset``.
 
@@ -120,7 +123,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
     """One slave's connection.
 
     :ivar id: unique on this port.
-    :ivar greeted: whether the slave said where its log ends.
+    :ivar greeted: whether the slave said where its log ends, and is a replica.
     :ivar bytes_sent: frames and bodies given to the transport.
     """
 
@@ -198,7 +201,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
         """Twisted: one read."""
         super().dataReceived(data)
         if not self.greeted and not self.over and self.machine.position != NOWHERE:
-            self.greeted = True
+            self.greeted = self.factory.owner.is_replica(self)
             self.factory.admission.settle()
 
     def _carry_out(self, effect: Effect) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import formatEvent, globalLogPublisher
 
 from rocketha.broker.role import Role
 from rocketha.protocols.endpoints import client_endpoint
-from rocketha.protocols.ha_master import MasterHaProtocol
+from rocketha.protocols.ha_master import HA_LIMITS, MasterHaProtocol
 from rocketha.simulation.host import Host
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.ha_frames import Dialect, SlaveHello, encode_report, encode_slave_hello
@@ -155,6 +156,25 @@ class HostileTests(ControlledCase):
         self.until("it is hung up on", lambda: stranger.ended, 21.0)
         self.assertEqual(stranger.heard, answer)
         self.unharmed()
+
+    def test_all_places_taken(self) -> None:
+        """By so many that report as slaves do, and that no controller knows: the slave's link is made again at once."""
+        factory = self.service(self.first).replication.links.factory
+        self.patch(factory.admission, "_limits", attrs.evolve(HA_LIMITS, connections_per_address=100))
+        for number in range(100, 180):
+            self.say(encode_slave_hello(SlaveHello(number, False, False)) + encode_report(0))
+        self.until("no place is left", lambda: len(factory.connections) == HA_LIMITS.connections, 5.0)
+        assert self.link is not None
+        self.link.abort("the test ends it")
+        following = self.service(self.slave).replication.following
+        self.until("it follows again", lambda: following.transfers, 5.0)
+        self.assertEqual(self.send(self.first), ResponseCode.SUCCESS)
+        for number in range(200, 280):
+            self.say(encode_slave_hello(SlaveHello(number, False, False)) + encode_report(0))
+        self.run_for(1)
+        self.assertIsNot(following.connection, self.link)
+        self.assertTrue(following.transfers)
+        self.assertEqual(self.members(), (1, 2))
 
     def test_reports_beyond_the_log(self) -> None:
         """It was not sent that, and it counts nothing."""

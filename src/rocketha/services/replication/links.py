@@ -111,6 +111,10 @@ class SlaveLinks:
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
         """See :class:`LinkOwner`."""
 
+    def is_replica(self, connection: MasterHaProtocol) -> bool:
+        """See :class:`LinkOwner`; a classic link does not say whose it is."""
+        return True
+
     def acked(self, connection: MasterHaProtocol, offset: int) -> None:
         """See :class:`LinkOwner`."""
         raise NotImplementedError
@@ -401,6 +405,10 @@ class SetLinks(SlaveLinks):
         if replica is not None:
             self._logger.info("replica {replica} is gone: {reason}", replica=replica, reason=reason)
         self.progress(now_ms)
+
+    def is_replica(self, connection: MasterHaProtocol) -> bool:
+        """See the base: who the controllers know, so that no more places are kept than there are brokers."""
+        return self.sync is not None and self.sync.acks.replica(connection.id) in self._known
 
     def acknowledged(self, replica: MasterHaProtocol) -> int:
         """See the base."""
