@@ -29,7 +29,9 @@ HEADER = INDEX_HEADER.size
 UNIT = INDEX_UNIT.size
 SLOT = 4
 PAGE_SLOTS = 1024
-"""Slots written together: a page of the file cache."""
+"""Slots of a page of the file cache: it is written whole."""
+PAGES_MAX = 64
+"""Pages written together."""
 SECONDS_MAX = 0x7FFFFFFF
 FALL_MS = 1000
 """By up to this the store time may fall from unit to unit: by more, a new file begins."""
@@ -240,8 +242,9 @@ class IndexFile:
             number += 1
         self.slot_count += previous.count(0)
         dirty = self._dirty_pages
-        for page in dict.fromkeys([slot // PAGE_SLOTS for slot in used]):
-            dirty[page] = 1
+        if 0 in dirty:
+            for page in dict.fromkeys([slot // PAGE_SLOTS for slot in used]):
+                dirty[page] = 1
         self._tail += _pack_units(hashes, offsets, self._seconds(offsets[0], times_ms), previous)
         self.unit_count = number
         self.end_offset = offsets[-1]
@@ -256,7 +259,7 @@ class IndexFile:
             first = [self._second(times_ms[0]) if self.begin_timestamp_ms > 0 else 0]
             self.begin_offset, self.begin_timestamp_ms = offset, times_ms[0]
         known = {time_ms: self._second(time_ms) for time_ms in dict.fromkeys(times_ms)}
-        return first + list(map(known.__getitem__, times_ms[len(first) :]))
+        return first + [known[time_ms] for time_ms in times_ms[len(first) :]]
 
     def _second(self, time_ms: int) -> int:
         return min(max(time_ms - self.begin_timestamp_ms, 0) // 1000, SECONDS_MAX)
@@ -272,12 +275,14 @@ class IndexFile:
         slots = self._slots
         pages: list[tuple[int, bytes]] = []
         if slots is not None:
-            page = self._dirty_pages.find(1)
+            dirty = self._dirty_pages
+            page = dirty.find(1)
             while page >= 0:
-                first = page * PAGE_SLOTS
-                self._dirty_pages[page] = 0
-                pages.append((first, bytes(slots[first : first + PAGE_SLOTS])))
-                page = self._dirty_pages.find(1, page + 1)
+                end = dirty.find(0, page, page + PAGES_MAX)
+                end = end if end >= 0 else min(page + PAGES_MAX, len(dirty))
+                dirty[page:end] = bytes(end - page)
+                pages.append((page * PAGE_SLOTS, bytes(slots[page * PAGE_SLOTS : end * PAGE_SLOTS])))
+                page = dirty.find(1, end)
         return Snapshot(
             self.path,
             self.file_size,
@@ -299,8 +304,9 @@ class IndexFile:
 
     def restore(self, snapshot: Snapshot) -> None:
         """The snapshot did not get there: its pages are dirty again."""
-        for first, _ in snapshot.pages:
-            self._dirty_pages[first // PAGE_SLOTS] = 1
+        for first, data in snapshot.pages:
+            page, end = first // PAGE_SLOTS, -(-(first + len(data) // SLOT) // PAGE_SLOTS)
+            self._dirty_pages[page:end] = b"\1" * (end - page)
 
     def drop_slots(self) -> None:
         """Give the memory of a full file's slots back, once they are written."""
