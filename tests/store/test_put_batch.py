@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -10,7 +11,7 @@ from rocketha.errors import DiskFailure
 from rocketha.store.config import StoreConfig
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
-from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage
+from rocketha.store.messages import BatchKeys, PlacedBatch, PutBatch, PutMessage
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 NOW = 1_795_256_860_000
@@ -35,14 +36,25 @@ class PutBatchTests(SynchronousTestCase):
             "T", chance.randrange(3), 0, NOW - 5, host, 0,
             [chance.randrange(10) for _ in bodies], bodies, [f"k\x01{i}\x02".encode() for i in range(count)],
             [chance.randrange(-5, 5) for _ in bodies],
-            [(f"key{i}", "T#x")[: chance.randrange(3)] for i in range(count)],
+            partial(self.keys, [(f"key{i}", "T#x")[: chance.randrange(3)] for i in range(count)], alike),
         )  # fmt: skip
 
+    def keys(self, keys: list[tuple[str, ...]], alike: bool) -> BatchKeys:
+        """As many keys of each, or as many as it has."""
+        if alike:
+            return BatchKeys([[f"a{i}" for i in range(len(keys))], ["b"] * len(keys)], range(len(keys)))
+        numbers = [number for number, some in enumerate(keys) for _ in some]
+        return BatchKeys([[key for some in keys for key in some]], numbers)
+
     def rows(self, batch: PutBatch) -> list[PutMessage]:
-        columns = zip(batch.flags, batch.bodies, batch.properties, batch.tags_codes, batch.keys, strict=True)
+        columns, messages = batch.keys()
+        keys: list[tuple[str, ...]] = [()] * len(batch.bodies)
+        for number, row in zip(messages, zip(*columns, strict=True), strict=True):
+            keys[number] += row
+        rows = zip(batch.flags, batch.bodies, batch.properties, batch.tags_codes, keys, strict=True)
         return [
             PutMessage(batch.topic, batch.queue_id, flag, 0, batch.born_timestamp_ms, batch.born_host, 0, 0, *rest)
-            for flag, *rest in columns
+            for flag, *rest in rows
         ]
 
     def test_same_files(self) -> None:

@@ -1,59 +1,72 @@
-"""What consume queues and the index hold of a message: its tags code and its keys, from its properties.
+"""What consume queues and the index hold of the messages of a batch: tags codes and keys, from their properties.
 
 Pure.  Theory of operation: the members of a batch usually have properties of the same names, and three of them count.
 So the blocks are joined, and each of the three is cut out of all of them at once; where a member lacks one that others
-have, or has it twice, each block is parsed.
+have, or has it twice, each block is parsed.  The senders wait for the tags codes only, so the keys are found later.
 
 Java: ``CommitLog.checkMessageAndReturnSize`` (tags code), ``IndexService.buildIndex`` (5.5.0: the tag is a key too).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain, repeat
+from operator import contains
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.dispatch import index_keys, key_words, tags_code
+from rocketha.store.messages import BatchKeys
 from rocketha.wire.java_text import string_hash
 from rocketha.wire.properties import KEYS, NAME_VALUE, PAIR, TAGS, UNIQUE_KEY, parse_text
 
 _BORDER = "\0"
 _BETWEEN = f"{PAIR}{_BORDER}{PAIR}".encode()
 
-Keys = tuple[Sequence[int], Sequence[tuple[str, ...]]]
-"""Tags code and index keys of each message."""
 
-
-def batch_keys(blocks: Sequence[bytes]) -> Keys:
-    """Tags code and index keys of each member of a batch, from its properties block.
+def batch_keys(blocks: Sequence[bytes]) -> tuple[Sequence[int], Callable[[], BatchKeys]]:
+    """Tags code of each member of a batch, from its properties block, and what finds their index keys.
 
     :raises RemoteProtocolError: a block is not UTF-8.
     """
     try:
-        found = _alike(blocks) if len(blocks) > 1 else None
-        if found is not None:
-            return found
-        parsed = [parse_text(block.decode("utf-8")) for block in blocks]
+        text = PAIR + _BETWEEN.join(blocks).decode("utf-8") + PAIR
     except UnicodeDecodeError:
         raise RemoteProtocolError("properties are not UTF-8") from None
-    return list(map(tags_code, parsed)), list(map(index_keys, parsed))
-
-
-def _alike(blocks: Sequence[bytes]) -> Keys | None:
-    """The same for blocks of which each has the three properties that one of them has; else None."""
-    text = PAIR + _BETWEEN.join(blocks).decode("utf-8") + PAIR
     count = len(blocks)
-    if text.count(_BORDER) != count - 1:
-        return None
-    uniques, keys, tags = (_values(text, name, count) for name in (UNIQUE_KEY, KEYS, TAGS))
-    if uniques is None or keys is None or tags is None:
-        return None
+    tags = _values(text, TAGS, count) if text.count(_BORDER) == count - 1 else None
+    if tags is None:
+        return [tags_code(parse_text(block.decode())) for block in blocks], partial(_keys_one_by_one, blocks)
+    if not tags:
+        return [0] * count, partial(_keys, text, blocks, tags)
     hashes = {tag: string_hash(tag) for tag in dict.fromkeys(tags)}
-    rows: list[tuple[str, ...]] = [(unique,) for unique in uniques] or [()] * count
-    if keys:
-        rows = [(*row, *key_words(value)) for row, value in zip(rows, keys, strict=True)]
-    if tags:
-        rows = [(*row, "T#" + tag) for row, tag in zip(rows, tags, strict=True)]
-    return [hashes[tag] for tag in tags] or [0] * count, rows
+    return [hashes[tag] for tag in tags], partial(_keys, text, blocks, tags)
+
+
+def _keys(text: str, blocks: Sequence[bytes], tags: list[str]) -> BatchKeys:
+    """Of blocks of which each has TAGS, or none has."""
+    count = len(blocks)
+    uniques, keys = _values(text, UNIQUE_KEY, count), _values(text, KEYS, count)
+    if uniques is None or keys is None:
+        return _keys_one_by_one(blocks)
+    words = [key_words(value) for value in keys]
+    tag_keys = {tag: "T#" + tag for tag in dict.fromkeys(tags)}
+    tags = [tag_keys[tag] for tag in tags]
+    if len(set(map(len, words))) <= 1:
+        columns: list[Sequence[str]] = [uniques, *zip(*words, strict=True), tags]
+        return BatchKeys([column for column in columns if column], range(count))
+    rows = zip(uniques or repeat(None), words, tags or repeat(None), strict=False)
+    return _row_by_row([[key for key in (unique, *some, tag) if key is not None] for unique, some, tag in rows])
+
+
+def _keys_one_by_one(blocks: Sequence[bytes]) -> BatchKeys:
+    return _row_by_row([index_keys(parse_text(block.decode())) for block in blocks])
+
+
+def _row_by_row(keys: Sequence[Sequence[str]]) -> BatchKeys:
+    """Of messages of which some have more than others."""
+    numbers = chain.from_iterable(map(repeat, range(len(keys)), map(len, keys)))
+    return BatchKeys([list(chain.from_iterable(keys))], list(numbers))
 
 
 def _values(text: str, name: str, count: int) -> list[str] | None:
@@ -61,11 +74,8 @@ def _values(text: str, name: str, count: int) -> list[str] | None:
     before, *behind = text.split(f"{PAIR}{name}{NAME_VALUE}")
     if not behind:
         return []
-    if len(behind) != count or _BORDER in before:
-        return None
-    rows = [part.partition(PAIR) for part in behind]
     # As many borders as there can be: one between any two values means no more than one.
-    if not all(_BORDER in rest for _, _, rest in rows[:-1]):
+    if len(behind) != count or _BORDER in before or not all(map(contains, behind[:-1], repeat(_BORDER))):
         return None
-    values = [value for value, _, _ in rows]
+    values = [part.partition(PAIR)[0] for part in behind]
     return values if all(values) else None

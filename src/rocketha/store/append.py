@@ -9,7 +9,9 @@ between).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import sub
 from typing import cast
 
 from rocketha.errors import InvariantBroken, ensure
@@ -17,8 +19,8 @@ from rocketha.store.commitlog import CommitLog, Run
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue, pack_unit
 from rocketha.store.dispatch import SCHEDULE_TOPIC, deliver_time_ms
-from rocketha.store.index import KeyIndex
-from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage, PutResult
+from rocketha.store.index import Keyed, KeyIndex, KeyRows, rows_of
+from rocketha.store.messages import BatchKeys, PlacedBatch, PutBatch, PutMessage, PutResult
 from rocketha.store.queue_table import QueueTable
 from rocketha.wire.properties import LENGTH_MAX as PROPERTIES_BYTES_MAX
 from rocketha.wire.record import (
@@ -218,10 +220,12 @@ class Appender:
 
     def _dispatch(self, entries: list[_Entry], wall_ms: int) -> None:
         queues, pack = self._queues, pack_unit
-        keyed: list[tuple[str, tuple[str, ...], int]] = []
+        keyed: list[Keyed] = []
         for message, queue, queued, place, code in entries:
             if isinstance(place, PlacedBatch):
-                self._dispatch_batch(cast(PutBatch, message), queue, place, keyed)
+                self._index_later(keyed, wall_ms)
+                keyed = []
+                self._dispatch_batch(cast(PutBatch, message), queue, place, wall_ms)
             else:
                 _, physical_offset, size = place
                 if queued:
@@ -231,18 +235,24 @@ class Appender:
                     keyed.append((message.topic, cast(PutMessage, message).keys, physical_offset))
             if queued and not queue.dirty:
                 queues.mark(queue)
-        if keyed and self._index is not None:
-            self._index.defer(keyed, wall_ms)
+        self._index_later(keyed, wall_ms)
 
-    def _dispatch_batch(
-        self, batch: PutBatch, queue: ConsumeQueue, place: PlacedBatch, keyed: list[tuple[str, tuple[str, ...], int]]
-    ) -> None:
-        offsets, pack, topic = place.physical_offsets, pack_unit, batch.topic
-        ends = [*offsets[1:], place.end]
-        rows = zip(offsets, ends, batch.tags_codes, strict=True)
-        queue.tail += b"".join([pack(offset, end - offset, code) for offset, end, code in rows])
+    def _dispatch_batch(self, batch: PutBatch, queue: ConsumeQueue, place: PlacedBatch, wall_ms: int) -> None:
+        offsets = place.physical_offsets
+        sizes = map(sub, [*offsets[1:], place.end], offsets)
+        queue.tail += b"".join(map(pack_unit, offsets, sizes, batch.tags_codes))
         self._queues.pending_bytes += UNIT * len(offsets)
-        keyed += [(topic, keys, offset) for keys, offset in zip(batch.keys, offsets, strict=True) if keys]
+        if self._index is not None:
+            self._index.defer(partial(_batch_rows, batch.topic, batch.keys, offsets), len(offsets), wall_ms)
+
+    def _index_later(self, keyed: list[Keyed], wall_ms: int) -> None:
+        if keyed and self._index is not None:
+            self._index.defer(partial(rows_of, keyed), len(keyed), wall_ms)
+
+
+def _batch_rows(topic: str, keys: Callable[[], BatchKeys], offsets: Sequence[int]) -> KeyRows:
+    columns, messages = keys()
+    return KeyRows([topic] * len(messages), columns, [offsets[number] for number in messages])
 
 
 def _give_back(entries: list[_Entry], mark: int) -> None:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
@@ -38,6 +40,28 @@ Keyed = tuple[str, tuple[str, ...], int]
 """A record to index: topic, keys, log offset."""
 
 
+class KeyRows(NamedTuple):
+    """Records to index, column by column: a row is a topic, keys, one of each column, and the record's log offset.
+
+    Where some records have more keys than others there is one column, and they have a row for each key.
+    """
+
+    topics: Sequence[str]
+    columns: Sequence[Sequence[str]]
+    offsets: Sequence[int]
+
+
+def rows_of(records: Sequence[Keyed]) -> KeyRows:
+    """Records one by one, column by column."""
+    widths = {len(keys) for _, keys, _ in records}
+    if len(widths) > 1:
+        records = [(topic, (key,), offset) for topic, keys, offset in records for key in keys]
+    if not records:
+        return KeyRows((), (), ())
+    topics, rows, offsets = zip(*records, strict=True)
+    return KeyRows(topics, list(zip(*rows, strict=True)), offsets)
+
+
 class KeyIndex:
     """The index files.
 
@@ -55,7 +79,7 @@ class KeyIndex:
         self._config = config
         self._prefixes: dict[str, int] = {}
         self._busy = False
-        self._deferred: list[tuple[Sequence[Keyed], int]] = []
+        self._deferred: list[tuple[Callable[[], KeyRows], int]] = []
         self._waiting = 0  # records in there
 
     @property
@@ -74,10 +98,11 @@ class KeyIndex:
         """Index a record that is in the log."""
         self.put_all([(topic, keys, physical_offset)], store_timestamp_ms)
 
-    def defer(self, records: Sequence[Keyed], store_timestamp_ms: int) -> None:
-        """Index these records at the next :meth:`settle`, which whoever asks the index brings about."""
-        self._deferred.append((records, store_timestamp_ms))
-        self._waiting += len(records)
+    def defer(self, rows: Callable[[], KeyRows], records: int, store_timestamp_ms: int) -> None:
+        """Find the rows of so many records, and index them, at the next :meth:`settle`, which whoever asks the index
+        brings about."""
+        self._deferred.append((rows, store_timestamp_ms))
+        self._waiting += records
         if self._waiting > DEFERRED_MAX:
             self.settle()
 
@@ -86,39 +111,38 @@ class KeyIndex:
         does it in another thread."""
         if self._waiting >= least:
             deferred, self._deferred, self._waiting = self._deferred, [], 0
-            self._put(deferred)
+            self._put([(rows(), time_ms) for rows, time_ms in deferred])
 
     def put_all(self, records: Sequence[Keyed], store_timestamp_ms: int) -> None:
         """Index records that are in the log, in order of their offsets."""
-        self._put([(records, store_timestamp_ms)])
+        self._put([(rows_of(records), store_timestamp_ms)])
 
-    def _put(self, turns: Sequence[tuple[Sequence[Keyed], int]]) -> None:
-        """Index turns in one go, but where their times fall."""
+    def _put(self, turns: Sequence[tuple[KeyRows, int]]) -> None:
+        """Index turns, as many of them in one go as have as many keys a row and times that do not fall."""
         first = 0
-        for at in range(1, len(turns)):
-            if turns[at][1] <= turns[at - 1][1] - FALL_MS:
+        for at, (rows, time_ms) in enumerate(turns):
+            before, before_ms = turns[at - 1]
+            if at > first and (time_ms <= before_ms - FALL_MS or len(rows.columns) != len(before.columns)):
                 self._put_rising(turns[first:at])
                 first = at
         self._put_rising(turns[first:])
 
-    def _put_rising(self, turns: Sequence[tuple[Sequence[Keyed], int]]) -> None:
-        texts: list[str] = []
-        prefixes: list[int] = []  # of each text
-        offsets: list[int] = []
-        times: list[int] = []
-        topic, prefix = "", 0
-        for records, store_timestamp_ms in turns:
-            for found, keys, physical_offset in records:
-                if found != topic:
-                    topic, prefix = found, self._prefix(found)
-                texts += keys
-                prefixes += [prefix] * len(keys)
-                offsets += [physical_offset] * len(keys)
-            times += [store_timestamp_ms] * (len(texts) - len(times))
-        if not texts:
+    def _put_rising(self, turns: Sequence[tuple[KeyRows, int]]) -> None:
+        topics = [topic for rows, _ in turns for topic in rows.topics]
+        by_topic = {topic: self._prefix(topic) for topic in dict.fromkeys(topics)}
+        prefixes = [by_topic[topic] for topic in topics]
+        columns = [list(chain(*parts)) for parts in zip(*[rows.columns for rows, _ in turns], strict=True)]
+        if not topics or not columns:
             return
         # IndexFile.indexKeyHashMethod: absolute value, 0 for the one that has none
-        hashes = [value if value < 0x80000000 else -value & 0x7FFFFFFF for value in hashes_behind(prefixes, texts)]
+        hashes = _row_by_row(
+            [
+                [value if value < 0x80000000 else -value & 0x7FFFFFFF for value in hashes_behind(prefixes, column)]
+                for column in columns
+            ]
+        )
+        offsets = _row_by_row([[offset for rows, _ in turns for offset in rows.offsets]] * len(columns))
+        times = _row_by_row([[time_ms for rows, time_ms in turns for _ in rows.offsets]] * len(columns))
         file = self.files[-1] if self.files else self._begin_file(times[0])
         put = 0
         while put < len(hashes):
@@ -302,6 +326,14 @@ class KeyIndex:
         self.settle()
         for file in self.files:
             yield from file.units()
+
+
+def _row_by_row(columns: Sequence[list[int]]) -> list[int]:
+    """The values of columns, those of the first row first."""
+    values = [0] * (len(columns) * len(columns[0]))
+    for number, column in enumerate(columns):
+        values[number :: len(columns)] = column
+    return values
 
 
 def unit_hash(topic: str, key: str) -> int:

@@ -7,7 +7,7 @@ Pure.  Java: ``MessageExtBrokerInner``, ``PutMessageResult``, ``GetMessageResult
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -41,11 +41,22 @@ class PutMessage:
     delay_level: int = 0
 
 
+class BatchKeys(NamedTuple):
+    """Index keys of the messages of a batch: columns, and the message whose keys stand in a row, by its number.
+
+    Where all have equally many keys, a message is a row; else there is one column, and a message has several rows.
+    """
+
+    columns: Sequence[Sequence[str]]
+    messages: Sequence[int]
+
+
 @attrs.define
 class PutBatch:
     """The messages of a client's batch, column by column: one queue, consecutive offsets, one file.
 
-    :ivar flags: and the other columns have an item each message; ``keys`` as in :class:`PutMessage`.
+    :ivar flags: and the other columns have an item each message.
+    :ivar keys: finds the keys, when the senders have their answers.
     """
 
     topic: str
@@ -58,7 +69,7 @@ class PutBatch:
     bodies: Sequence[bytes]
     properties: Sequence[bytes]
     tags_codes: Sequence[int]
-    keys: Sequence[tuple[str, ...]]
+    keys: Callable[[], BatchKeys]
 
 
 class PlacedBatch(NamedTuple):

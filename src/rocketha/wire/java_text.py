@@ -12,7 +12,6 @@ import zlib
 from array import array
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import repeat
 from operator import mul
 
 _POWERS_LIMIT = 1024
@@ -45,52 +44,71 @@ _TOGETHER_MIN, _TOGETHER_MAX = 4, 256
 
 
 def string_hashes(texts: Sequence[str]) -> list[int]:
-    """The hash of each text, as an unsigned 32-bit number.
+    """The hash of each text, as an unsigned 32-bit number."""
+    return hashes_behind([0] * len(texts), texts)
+
+
+def hashes_behind(prefixes: Sequence[int], texts: Sequence[str]) -> list[int]:
+    """The hash of each text behind one whose hash is known, as an unsigned 32-bit number."""
+    count = len(texts)
+    if count > _TOGETHER_MAX:
+        starts = range(0, count, _TOGETHER_MAX)
+        chunks = [hashes_behind(prefixes[at : at + _TOGETHER_MAX], texts[at : at + _TOGETHER_MAX]) for at in starts]
+        return [value for chunk in chunks for value in chunk]
+    lengths = list(map(len, texts))
+    length = max(lengths, default=0)
+    if count >= _TOGETHER_MIN and length <= _LENGTH_MAX:
+        width = 1 << (max(length, 8) - 1).bit_length()
+        alike = lengths.count(length) == count and prefixes.count(prefixes[0]) == count
+        if alike:
+            filler = "\0" * (width - length)
+            joined = filler + filler.join(texts)
+        else:
+            joined = "".join([text.rjust(width, "\0") for text in texts])
+        if joined.isascii():
+            data = joined.encode()
+            if alike:
+                return _hash_together(data, width, count, prefixes[0] * _POWERS[length] & 0xFFFFFFFF)
+            hashes = _hash_together(data, width, count, 0)
+            rows = zip(prefixes, lengths, hashes, strict=True)
+            return [(prefix * _POWERS[length] + value) & 0xFFFFFFFF for prefix, length, value in rows]
+    return [
+        (prefix * pow(31, utf16_length(text), 1 << 32) + string_hash(text)) & 0xFFFFFFFF
+        for prefix, text in zip(prefixes, texts, strict=True)
+    ]
+
+
+def _hash_together(data: bytes, width: int, count: int, added: int) -> list[int]:
+    """The hashes of ASCII texts of ``width`` bytes each, and to each of them something added.
 
     Theory of operation: the texts stand side by side, filled up with zeros in front, which change no hash.  Then all
     neighbours are joined at once, ``left * 31 + right``, and so are neighbours of these, by ``31 ** 2``, until one
     number is left of each text.  No carry reaches the next one: a number of n characters is below ``256 * 32 ** n``.
     """
-    if len(texts) > _TOGETHER_MAX:
-        chunks = [texts[at : at + _TOGETHER_MAX] for at in range(0, len(texts), _TOGETHER_MAX)]
-        return [value for chunk in chunks for value in string_hashes(chunk)]
-    length = max(map(len, texts), default=0)
-    if len(texts) >= _TOGETHER_MIN and length <= _LENGTH_MAX:
-        width = 1 << (max(length, 16) - 1).bit_length()
-        joined = "".join([text.rjust(width, "\0") for text in texts])
-        if joined.isascii():
-            return _hash_together(joined.encode(), width, len(texts))
-    return [string_hash(text) & 0xFFFFFFFF for text in texts]
-
-
-def hashes_behind(prefixes: Sequence[int], texts: Sequence[str]) -> list[int]:
-    """The hash of each text behind one whose hash is known, as an unsigned 32-bit number."""
-    hashes = string_hashes(texts)
-    if max(map(len, texts), default=0) < _POWERS_LIMIT and "".join(texts).isascii():
-        shifts = map(_POWERS.__getitem__, map(len, texts))
-    else:
-        shifts = map(pow, repeat(31), map(utf16_length, texts), repeat(1 << 32))
-    rows = zip(prefixes, shifts, hashes, strict=True)
-    return [(prefix * shift + value) & 0xFFFFFFFF for prefix, shift, value in rows]
-
-
-def _hash_together(data: bytes, width: int, count: int) -> list[int]:
     size = width << (count - 1).bit_length()  # few sizes, so that the masks are at hand
     value, step = int.from_bytes(data, "big"), 1
     while step < width:
         right = _every_other(step, size)
-        value = (value >> 8 * step & right) * pow(31, step) + (value & right)
+        value = (value >> 8 * step & right) * 31**step + (value & right)
         step *= 2
+    value += _ones(width, count) * added
     words = array("I", value.to_bytes(len(data), "little"))
     if sys.byteorder == "big":
         words.byteswap()
-    return words[:: width // words.itemsize][::-1].tolist()
+    step = width // words.itemsize
+    return words[len(words) - step :: -step].tolist()
 
 
 @lru_cache(maxsize=256)
 def _every_other(step: int, size: int) -> int:
     """``size`` bytes: ``step`` of zeros, ``step`` of ones, and again."""
     return int.from_bytes((b"\0" * step + b"\xff" * step) * (size // (2 * step)), "big")
+
+
+@lru_cache(maxsize=64)
+def _ones(width: int, count: int) -> int:
+    """The number 1 in each of so many places of ``width`` bytes."""
+    return int.from_bytes((b"\0" * (width - 1) + b"\1") * count, "big")
 
 
 def _utf16_units(text: str) -> memoryview:

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.broker.hold import HeldPull, HeldPulls
 from rocketha.services.waiting import wakeups as broker_wakeups
 from rocketha.services.waiting.wakeups import Wakeups
-from rocketha.store.messages import PutBatch, PutMessage
+from rocketha.store.messages import BatchKeys, PutBatch, PutMessage
 
 
 class Delayed:
@@ -69,7 +69,7 @@ class WakeupsTests(SynchronousTestCase):
     def test_when_confirmed(self) -> None:
         """By the end of the turn that stored it; a part of the turn is not enough."""
         self.wakeups.stored([message(0)], 100)
-        batch = PutBatch("T", 1, 0, 0, bytes(8), 0, (0, 0), (b"", b""), (b"", b""), (3, 7), ((), ()))
+        batch = PutBatch("T", 1, 0, 0, bytes(8), 0, (0, 0), (b"", b""), (b"", b""), (3, 7), lambda: BatchKeys((), ()))
         self.wakeups.stored([batch, message(17, 0, 18)], 200)
         self.wakeups.confirmed(99, 10)
         self.assertEqual(self.woken, [])
