@@ -1,0 +1,281 @@
+"""Connections that take the places of others, and those that ask and never read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+from tests.attacks.attack import Verdict, attack
+from tests.attacks.servers import BIN, alone, cpu_s, get, group, until
+from tests.attacks.victim import Victim
+from tests.attacks.wire import (
+    HEARTBEAT,
+    HOST,
+    PULL,
+    RUNTIME,
+    SEND_V2,
+    STRANGER,
+    Connection,
+    ask,
+    consumers,
+    frame,
+    message,
+    pull,
+)
+
+FILES = 512
+"""Leaves a port 256 places."""
+
+
+def said(port: int, number: int) -> bytes:
+    """One valid frame, after which nothing follows."""
+    return frame(RUNTIME)
+
+
+def registered(port: int, number: int) -> bytes:
+    """The heartbeat of a client."""
+    return frame(HEARTBEAT, {}, consumers(f"group-{number % 10}", client=f"holder@{number}"))
+
+
+def waits(port: int, number: int) -> bytes:
+    """A pull that waits for 20 s."""
+    return frame(PULL, pull("victims") | {"sysFlag": 6, "suspendTimeoutMillis": 20_000, "queueOffset": 10**9})
+
+
+class Crowd:
+    """Connections that are opened, say what they say, and come again where they are closed."""
+
+    def __init__(
+        self, port: int, count: int, says: Callable[[int, int], bytes], again_s: float | None, source: str
+    ) -> None:
+        """Fill the port; ``again_s`` is the pause after which each asks again, None for never."""
+        self.port, self.count, self._says, self._again, self._source = port, count, says, again_s, source
+        self.opened = 0
+        self._sockets: dict[int, socket.socket] = {}
+        self._ended = threading.Event()
+        self._fill()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Crowd:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(10)
+        for each in self._sockets.values():
+            each.close()
+
+    def held(self) -> int:
+        """How many are open now."""
+        return len(self._sockets)
+
+    def _fill(self) -> None:
+        for number in range(self.count):
+            if number not in self._sockets and not (self.opened and self._ended.is_set()):
+                with contextlib.suppress(OSError):
+                    each = socket.create_connection((HOST, self.port), 1, source_address=(self._source, 0))
+                    each.sendall(self._says(self.port, number))
+                    each.setblocking(False)
+                    self._sockets[number] = each
+                    self.opened += 1
+
+    def _run(self) -> None:
+        asked = time.monotonic()
+        while not self._ended.wait(0.2):
+            for number, each in list(self._sockets.items()):
+                try:
+                    while each.recv(1 << 16):
+                        pass
+                    gone = True
+                except BlockingIOError:
+                    gone = False
+                except OSError:
+                    gone = True
+                if gone:
+                    each.close()
+                    del self._sockets[number]
+            if self._again is not None and time.monotonic() - asked > self._again:
+                asked = time.monotonic()
+                for number, each in self._sockets.items():
+                    with contextlib.suppress(OSError):
+                        each.sendall(self._says(self.port, number))
+            self._fill()
+
+
+def served(times: int, does: Callable[[], object]) -> tuple[int, float]:
+    """How many of so many tries, a second apart, came through, and the longest."""
+    good, longest = 0, 0.0
+    for _ in range(times):
+        began = time.monotonic()
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            good += bool(does())
+        longest = max(longest, time.monotonic() - began)
+        time.sleep(1)
+    return good, longest
+
+
+def crowded(
+    directory: pathlib.Path, says: Callable[[int, int], bytes], again_s: float | None, count: int = 1024
+) -> Verdict:
+    """A broker with 256 places; a new client and an operator must come in, and who was there must stay."""
+    with alone(directory, files=FILES) as server, Victim(lambda: server.port, pause_s=0.05) as victim:
+        victim.during(1)
+        with Crowd(server.port, count, says, again_s, STRANGER) as crowd:
+            time.sleep(6)
+            began = time.monotonic()
+            client = served(8, lambda: ask(server.port, SEND_V2, message("newcomers"), b"x").code == 0)
+            operator = served(3, lambda: operator_lists(server.port))
+            status = served(2, lambda: get(server.status_port, "/metrics"))
+            old, held, opened = victim.between(began, time.monotonic()), crowd.held(), crowd.opened
+        figures = (
+            f"{held} of {count} held a place ({opened} opened); new clients served {client[0]} of 8"
+            f" (longest {client[1]:.1f} s),"
+            f" `rocketha clients` {operator[0]} of 3, status {status[0]} of 2; a client from before {old}"
+        )
+        return Verdict(client[0] == 8 and operator[0] == 3 and status[0] == 2 and old.longest_s < 2, figures)
+
+
+def operator_lists(port: int) -> bool:
+    """Whether ``rocketha clients`` answers."""
+    command = [str(BIN / "rocketha"), "clients", "-b", f"{HOST}:{port}"]
+    return subprocess.run(command, capture_output=True, timeout=20).returncode == 0
+
+
+@attack("places-one-frame-each")
+def one_frame(directory: pathlib.Path) -> Verdict:
+    """1,024 connections that say one valid thing and come again when they are closed."""
+    return crowded(directory, said, None)
+
+
+@attack("places-of-registered-clients")
+def registered_clients(directory: pathlib.Path) -> Verdict:
+    """1,024 connections, each with the heartbeat of a client."""
+    return crowded(directory, registered, 20)
+
+
+@attack("places-of-pulls-that-wait")
+def waiting_pulls(directory: pathlib.Path) -> Verdict:
+    """1,024 connections, each with a pull that waits."""
+    return crowded(directory, waits, 15)
+
+
+@attack("places-that-go-on-asking")
+def asking(directory: pathlib.Path) -> Verdict:
+    """1,024 connections that ask every second."""
+    return crowded(directory, said, 1)
+
+
+def replica_returns(directory: pathlib.Path, says: Callable[[int, int], bytes], again_s: float | None) -> Verdict:
+    """All ports of the master and of the leading controller are full; a slave is killed and must come back in sync."""
+    with (
+        group(directory, files=FILES) as servers,
+        Victim(servers.master_port, pause_s=0.02) as victim,
+        contextlib.ExitStack() as stack,
+    ):
+        master, slave, leader, epoch = (
+            servers.master_port(),
+            servers.slave_port(),
+            servers.leader(),
+            servers.epochs()[0],
+        )
+        victim.during(1)
+        for port in (master, master - 2, leader):
+            stack.enter_context(Crowd(port, 300, says, again_s, STRANGER))
+        time.sleep(6)
+        began = time.monotonic()
+        os.kill(servers.pid(slave), signal.SIGKILL)
+        fell = until(lambda: len(servers.in_sync()) == 2, 15)
+        back = until(lambda: len(servers.in_sync()) == 3, 45)
+        took = time.monotonic() - began
+        meanwhile = victim.between(began, time.monotonic())
+        same = until(lambda: servers.epochs()[0] == epoch and servers.master_port() == master, 5)
+        figures = f"the slave left the set {fell}, was in sync again {back} after {took:.1f} s"
+        figures += f"; no election {same}; sends {meanwhile}"
+        return Verdict(back and same and meanwhile.longest_s < 4, figures)
+
+
+@attack("replica-returns-one-frame-each")
+def replica_one_frame(directory: pathlib.Path) -> Verdict:
+    """The places are held by connections that said one thing."""
+    return replica_returns(directory, said, None)
+
+
+@attack("replica-returns-registered-clients")
+def replica_registered(directory: pathlib.Path) -> Verdict:
+    """The places are held by clients."""
+    return replica_returns(directory, registered, 20)
+
+
+@attack("ha-port-full-of-strangers")
+def ha_full(directory: pathlib.Path) -> Verdict:
+    """300 connections to the HA port, silent or with a slave's handshake of foreign ids; a slave must come back."""
+    with group(directory, files=FILES) as servers, Victim(servers.master_port, pause_s=0.02) as victim:
+        master, slave = servers.master_port(), servers.slave_port()
+        victim.during(1)
+
+        def shakes(port: int, number: int) -> bytes:
+            return b"" if number % 2 else b"\0\0\0\1\0\0\0\0" + (number + 10).to_bytes(8, "big")
+
+        with Crowd(master + 1, 300, shakes, None, STRANGER):
+            time.sleep(3)
+            os.kill(servers.pid(slave), signal.SIGKILL)
+            began = time.monotonic()
+            until(lambda: len(servers.in_sync()) == 2, 15)
+            back = until(lambda: len(servers.in_sync()) == 3, 45)
+            took = time.monotonic() - began
+            meanwhile = victim.between(began, time.monotonic())
+        return Verdict(back and meanwhile.longest_s < 4, f"in sync again {back} after {took:.1f} s; sends {meanwhile}")
+
+
+@attack("pulls-that-never-read")
+def unread(directory: pathlib.Path) -> Verdict:
+    """200 connections ask for 500 answers of 256 KiB each and read none, beside a client that sends."""
+    with alone(directory) as server, Victim(lambda: server.port) as victim:
+        with Connection(server.port) as stranger:
+            for _ in range(64):
+                assert stranger.ask(SEND_V2, message("large"), os.urandom(60_000)).code == 0
+        before, quiet, cpu = server.rss_mib(), victim.during(2), cpu_s(server.process.pid)
+        request = frame(PULL, pull("large")) * 500
+        greatest, crowd = before, []
+        began = time.monotonic()
+        for _ in range(200):
+            each = socket.create_connection((HOST, server.port), 5, source_address=(STRANGER, 0))
+            each.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                each.send(request)
+            crowd.append(each)
+        while time.monotonic() < began + 15:
+            greatest = max(greatest, server.rss_mib())
+            time.sleep(0.1)
+        meanwhile, used = victim.between(began, time.monotonic()), cpu_s(server.process.pid) - cpu
+        for each in crowd:
+            each.close()
+        after = victim.during(2)
+        figures = f"{before:.0f} to {greatest:.0f} MiB at most, CPU {used:.1f} s;"
+        figures += f" sends before {quiet}, during {meanwhile}, after {after}"
+        return Verdict(greatest - before < 150 and meanwhile.longest_s < 2 and not meanwhile.bad, figures)
+
+
+@attack("client-1025")
+def many_clients(directory: pathlib.Path) -> Verdict:
+    """1,500 clients with heartbeats where 4,096 files may be open; each asks again at the end."""
+    with alone(directory, files=4096) as server, contextlib.ExitStack() as stack:
+        good = again = 0
+        clients = []
+        for number in range(1500):
+            with contextlib.suppress(OSError):
+                client = stack.enter_context(Connection(server.port))
+                clients.append(client)
+                good += client.ask(HEARTBEAT, {}, consumers("group", client=f"c@{number}")).code == 0
+        for client in clients:
+            with contextlib.suppress(OSError):
+                again += client.ask(RUNTIME).code == 0
+        return Verdict(good == again == 1500, f"of 1500 clients {good} were served, {again} again when all were there")

@@ -1,0 +1,146 @@
+"""Compressed messages that inflate to gigabytes: through the broker, and through Spark's reader."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import zlib
+
+from tests.attacks.attack import Verdict, attack
+from tests.attacks.exports import export
+from tests.attacks.servers import alone, until
+from tests.attacks.victim import Victim
+from tests.attacks.wire import HEARTBEAT, PULL, REGISTER_BROKER, SEND_V2, Connection, consumers, message, pull
+
+COMPRESSED, ZLIB = 0x1, 0x300
+BOMB_MIB = 2048
+
+
+def bomb(mib: int = BOMB_MIB) -> bytes:
+    """Zlib bytes that inflate to so many MiB of zeros."""
+    compressor, zeros = zlib.compressobj(9), bytes(1 << 20)
+    return b"".join(compressor.compress(zeros) for _ in range(mib)) + compressor.flush()
+
+
+@attack("inflation-in-the-broker")
+def broker(directory: pathlib.Path) -> Verdict:
+    """Sends, a pull with tags, a batch, a compressed heartbeat: the broker must not inflate what it need not."""
+    data = bomb()
+    with alone(directory) as server, Victim(lambda: server.port) as victim, Connection(server.port, 20) as stranger:
+        before, began = server.rss_mib(), time.monotonic()
+        codes = [
+            stranger.ask(SEND_V2, message("bombs", flags=COMPRESSED | ZLIB, properties="TAGS\x01a\x02"), data).code
+            for _ in range(10)
+        ]
+        codes.append(stranger.ask(PULL, pull("bombs")).code)
+        codes.append(stranger.ask(HEARTBEAT, {"compressed": True}, consumers("attackers")).code)
+        codes.append(stranger.ask(320, message("bombs", flags=COMPRESSED | ZLIB) | {"m": True}, data).code)
+        after, meanwhile = server.rss_mib(), victim.between(began, time.monotonic() + 0.01)
+    figures = f"{len(data) / 1e6:.1f} MB that are {BOMB_MIB} MiB, 10 times: answers {codes};"
+    figures += f" {before:.0f} to {after:.0f} MiB; sends {meanwhile}"
+    return Verdict(after - before < 150 and meanwhile.longest_s < 1, figures)
+
+
+@attack("inflation-in-the-nameserver")
+def nameserver_registration(directory: pathlib.Path) -> Verdict:
+    """A registration whose compressed body inflates to 2 GiB, and one that says so in its lengths."""
+    from tests.attacks.registrations import registration
+    from tests.attacks.servers import nameserver
+    from tests.attacks.wire import ask
+
+    with nameserver(directory) as server:
+        before, began, codes = server.rss_mib(), time.monotonic(), []
+        for body in (bomb(), zlib.compress(b"\x7f\xff\xff\xff" + bytes(100)), zlib.compress(b"\xff\xff\xff\xff" * 100)):
+            with Connection(server.port, 20) as stranger:
+                try:
+                    codes.append(
+                        stranger.ask(REGISTER_BROKER, registration("b", "10.0.0.1:1") | {"compressed": True}, body).code
+                    )
+                except OSError as problem:
+                    codes.append(type(problem).__name__)
+        took, after = time.monotonic() - began, server.rss_mib()
+        alive = ask(server.port, 106).code == 0
+    return Verdict(
+        alive and after - before < 100,
+        f"answers {codes} in {took:.1f} s; {before:.0f} to {after:.0f} MiB; serves {alive}",
+    )
+
+
+READ = """
+import glob, resource, sys
+from pyspark.sql import SparkSession
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = session.config("spark.driver.memory", "2g").getOrCreate()
+from rocketha_spark.source import RockethaSource
+spark.dataSource.register(RockethaSource)
+table = spark.read.format("rocketha").option("decompress", "true").option("onlyConfirmed", "false").load(sys.argv[1])
+import pyspark.sql.functions as f
+try:
+    row = table.select(f.length("body").alias("n")).agg(f.count("*"), f.max("n"), f.sum("n")).first()
+    print("ROWS", tuple(row))
+except Exception as problem:
+    print("REFUSED", str(problem).replace(chr(10), " ")[-400:])
+spark.stop()
+"""
+
+
+def greatest_rss(pid: int) -> float:
+    """The greatest resident memory of any Python worker below a process."""
+    from tests.attacks.servers import descendants
+
+    greatest = 0.0
+    for each in descendants(pid):
+        try:
+            if b"pyspark" in pathlib.Path(f"/proc/{each}/cmdline").read_bytes():
+                found = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{each}/status").read_text())
+                greatest = max(greatest, int(found[1]) / 1024 if found else 0.0)
+        except OSError:
+            continue
+    return greatest
+
+
+def read(directory: pathlib.Path, bodies: list[bytes]) -> Verdict:
+    """Send them compressed, export, read with Spark in a process of its own; its worker's memory is looked at."""
+    with alone(directory / "broker") as server, Connection(server.port, 20) as client:
+        for body in bodies:
+            assert client.ask(SEND_V2, message("bombs", flags=COMPRESSED | ZLIB), body).code == 0
+    status, words = export(directory / "broker" / "store", directory / "export", directory)
+    assert status == 0, words
+    script = directory / "read.py"
+    script.write_text(READ)
+    output = directory / "output"
+    with open(output, "wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, str(script), str(directory / "export")], stdout=file, stderr=file, cwd=directory
+        )
+    greatest = 0.0
+    try:
+
+        def ended() -> bool:
+            nonlocal greatest
+            greatest = max(greatest, greatest_rss(process.pid))
+            return process.poll() is not None
+
+        done = until(ended, 120, 0.05)
+    finally:
+        process.kill()
+        process.wait()
+    said = [line for line in output.read_text(errors="replace").splitlines() if line.startswith(("ROWS", "REFUSED"))]
+    figures = f"{len(bodies)} messages, {sum(map(len, bodies)) / 1e6:.1f} MB; {said};"
+    figures += f" a worker's memory {greatest:.0f} MiB at most"
+    return Verdict(done and bool(said) and 0 < greatest < 700, figures)
+
+
+@attack("inflation-in-spark-one-bomb")
+def spark_bomb(directory: pathlib.Path) -> Verdict:
+    """One message of 2 GiB."""
+    return read(directory, [bomb()])
+
+
+@attack("inflation-in-spark-many")
+def spark_many(directory: pathlib.Path) -> Verdict:
+    """60 messages of 60 MiB, each allowed by itself: 3.6 GB in one batch of the log."""
+    return read(directory, [bomb(60)] * 60)
