@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pathlib
+import signal
 import time
 
 from tests.attacks.attack import Verdict, attack
@@ -272,3 +274,20 @@ def readopted(directory: pathlib.Path) -> Verdict:
         figures = f"clean of id {number}: {code}; three in sync afterwards {whole}: {servers.in_sync()}"
         figures += f"; sends {victim.during(1)}"
         return Verdict(whole, figures)
+
+
+@attack("cleaned-member-is-started-again")
+def restarted(directory: pathlib.Path) -> Verdict:
+    """What an operator tries then: the process of the cleaned member ends and is started again, on its own disk."""
+    with group(directory) as servers, Victim(servers.master_port) as victim:
+        slave = servers.slave_port()
+        number = next(key for key, address in servers.route().items() if address.endswith(f":{slave}"))
+        with paused(servers.pid(slave)):
+            time.sleep(14)
+            fields = {"clusterName": servers.cluster, "brokerName": servers.name, "brokerControllerIdsToClean": number}
+            code = servers.control(CLEAN, {**fields, "isCleanLivingBroker": False}, source=STRANGER).code
+        time.sleep(2)
+        os.kill(servers.pid(slave), signal.SIGKILL)
+        whole = until(lambda: len(servers.in_sync()) == 3, 45)
+        figures = f"clean of id {number}: {code}; three in sync after its restart {whole}: {servers.in_sync()}"
+        return Verdict(whole, f"{figures}; sends {victim.during(1)}")
