@@ -26,7 +26,7 @@ RUN_FLAGS ?=
 .PHONY: help
 help:
 	@sed -n '1,3s/^# //p' Makefile
-	@echo 'Longer:     make soak | make bench | make bench-raft | make interop-full | make fuzz | make simulate | make test-minimum | make coverage'
+	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make fuzz | make simulate | make test-minimum | make coverage'
 	@echo 'Smaller:    make lint | make types | make trial | make tests/interop/fetch_jars | make format | make clean'
 
 # ---- the virtual environment. One stamp for each set of packages; the second waits for the first, so -j is safe.
@@ -95,10 +95,15 @@ tests/interop/fetch_jars: $(VENV)/.stamp-test
 
 # ---- longer
 
-.PHONY: soak bench bench-raft bench-heartbeats interop-full fuzz simulate coverage test-minimum
+.PHONY: soak attacks bench bench-raft bench-heartbeats interop-full fuzz simulate coverage test-minimum
 # kill -9 under load and the long disk fault loops
 soak: $(VENV)/.stamp-test tests/interop/fetch_jars
 	ROCKETHA_SOAK=1 $(BIN)/python -m pytest tests -m soak
+
+# strangers against real processes, a line each; some of them: make attacks ATTACKS="notice status"
+ATTACKS ?=
+attacks: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.attacks $(ATTACKS)
 
 # side by side with Java; ratios
 bench: $(VENV)/.stamp-test tests/interop/fetch_jars

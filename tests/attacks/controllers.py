@@ -22,6 +22,7 @@ from tests.attacks.wire import (
     NEXT_ID,
     REGISTER,
     STRANGER,
+    SYNC_STATE,
     Connection,
 )  # fmt: skip
 
@@ -291,3 +292,31 @@ def restarted(directory: pathlib.Path) -> Verdict:
         whole = until(lambda: len(servers.in_sync()) == 3, 45)
         figures = f"clean of id {number}: {code}; three in sync after its restart {whole}: {servers.in_sync()}"
         return Verdict(whole, f"{figures}; sends {victim.during(1)}")
+
+
+@attack("registration-moves-the-slaves-addresses")
+def moved_slaves(directory: pathlib.Path) -> Verdict:
+    """1003 with the slaves' ids and a stranger's address; then the master is killed, and one of them is elected."""
+    with group(directory) as servers, Victim(servers.master_port) as victim, Counter(STRANGER, close=False) as port:
+        master, epoch = servers.master_port(), servers.epochs()[0]
+        who: dict[str, object] = {"clusterName": servers.cluster, "brokerName": servers.name}
+        slaves = [number for number in servers.in_sync() if number != servers.master_id()]
+        codes = set()
+        for _ in range(5):
+            for number in slaves:
+                moved = {**who, "brokerId": number, "brokerAddress": port.address, "invokeTime": 0}
+                codes.add(servers.control(REGISTER, moved, source=STRANGER).code)
+        named = servers.control(SYNC_STATE, {}, json.dumps([servers.name]).encode()).body.count(port.address.encode())
+        os.kill(servers.pid(master), signal.SIGKILL)
+        killed = time.monotonic()
+        elected = until(lambda: servers.epochs()[0] > epoch and "masterAddress" in servers.replicas().fields, 10)
+        address = servers.replicas().fields.get("masterAddress")
+        serves = until(lambda: victim.between(killed + 0.5, time.monotonic()).good > 20, 20)
+        took = time.monotonic() - killed
+        whole = until(lambda: len(servers.in_sync()) == 3, 30)
+        figures = (
+            f"answers {codes}: the controllers have the stranger's address {named} times; the master killed then,"
+            f" elected {elected} at {address} (the stranger's {address == port.address}); sends again {serves} after"
+            f" {took:.1f} s; all in sync {whole}; connected to the stranger {port.count} times"
+        )
+        return Verdict(not named and serves and took < 12 and whole and port.count <= 5, figures)
