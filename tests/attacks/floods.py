@@ -7,11 +7,12 @@ import json
 import os
 import pathlib
 import time
+import urllib.error
 from collections.abc import Callable
 
 from tests.attacks.attack import Verdict, attack
 from tests.attacks.registrations import registration, topics
-from tests.attacks.servers import Alone, alone, group, nameserver, rss_mib
+from tests.attacks.servers import Alone, alone, get, group, nameserver, rss_mib
 from tests.attacks.wire import (
     APPLY_ID,
     BROKER_HEARTBEAT,
@@ -156,10 +157,6 @@ def broker_fields(directory: pathlib.Path) -> Verdict:
 def status_paths(directory: pathlib.Path) -> Verdict:
     """2,000 pages of other names at the status port, and then the metrics' size."""
     with alone(directory) as server:
-        import urllib.error
-
-        from tests.attacks.servers import get
-
         size, before = len(get(server.status_port, "/metrics")), server.rss_mib()
         for number in range(2000):
             with contextlib.suppress(urllib.error.HTTPError):

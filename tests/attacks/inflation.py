@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
 import zlib
 
 from tests.attacks.attack import Verdict, attack
-from tests.attacks.exports import export
-from tests.attacks.servers import alone, until
+from tests.attacks.exports import SEGMENT, export
+from tests.attacks.registrations import registration
+from tests.attacks.servers import alone, descendants, nameserver, until
 from tests.attacks.victim import Victim
-from tests.attacks.wire import HEARTBEAT, PULL, REGISTER_BROKER, SEND_V2, Connection, consumers, message, pull
+from tests.attacks.wire import HEARTBEAT, PULL, REGISTER_BROKER, SEND_V2, Connection, ask, consumers, message, pull
 
 COMPRESSED, ZLIB = 0x1, 0x300
 BOMB_MIB = 2048
@@ -47,10 +52,6 @@ def broker(directory: pathlib.Path) -> Verdict:
 @attack("inflation-in-the-nameserver")
 def nameserver_registration(directory: pathlib.Path) -> Verdict:
     """A registration whose compressed body inflates to 2 GiB, and one that says so in its lengths."""
-    from tests.attacks.registrations import registration
-    from tests.attacks.servers import nameserver
-    from tests.attacks.wire import ask
-
     with nameserver(directory) as server:
         before, began, codes = server.rss_mib(), time.monotonic(), []
         for body in (bomb(), zlib.compress(b"\x7f\xff\xff\xff" + bytes(100)), zlib.compress(b"\xff\xff\xff\xff" * 100)):
@@ -89,8 +90,6 @@ spark.stop()
 
 def greatest_rss(pid: int) -> float:
     """The greatest resident memory of any Python worker below a process."""
-    from tests.attacks.servers import descendants
-
     greatest = 0.0
     for each in descendants(pid):
         try:
@@ -102,13 +101,18 @@ def greatest_rss(pid: int) -> float:
     return greatest
 
 
-def read(directory: pathlib.Path, bodies: list[bytes]) -> Verdict:
-    """Send them compressed, export, read with Spark in a process of its own; its worker's memory is looked at."""
+def exported(directory: pathlib.Path, bodies: list[bytes]) -> pathlib.Path:
+    """An export of a broker that was sent these bodies, compressed."""
     with alone(directory / "broker") as server, Connection(server.port, 20) as client:
         for body in bodies:
             assert client.ask(SEND_V2, message("bombs", flags=COMPRESSED | ZLIB), body).code == 0
     status, words = export(directory / "broker" / "store", directory / "export", directory)
     assert status == 0, words
+    return directory / "export"
+
+
+def read(directory: pathlib.Path) -> tuple[list[str], float]:
+    """Read the export with Spark in a process of its own; what it said, and a worker's memory at most."""
     script = directory / "read.py"
     script.write_text(READ)
     output = directory / "output"
@@ -124,23 +128,46 @@ def read(directory: pathlib.Path, bodies: list[bytes]) -> Verdict:
             greatest = max(greatest, greatest_rss(process.pid))
             return process.poll() is not None
 
-        done = until(ended, 120, 0.05)
+        until(ended, 120, 0.05)
     finally:
-        process.kill()
+        for pid in (*descendants(process.pid), process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait()
     said = [line for line in output.read_text(errors="replace").splitlines() if line.startswith(("ROWS", "REFUSED"))]
+    return said, greatest
+
+
+def bounded(directory: pathlib.Path, bodies: list[bytes]) -> Verdict:
+    """A worker may not need much more than a batch."""
+    exported(directory, bodies)
+    said, greatest = read(directory)
     figures = f"{len(bodies)} messages, {sum(map(len, bodies)) / 1e6:.1f} MB; {said};"
-    figures += f" a worker's memory {greatest:.0f} MiB at most"
-    return Verdict(done and bool(said) and 0 < greatest < 700, figures)
+    return Verdict(bool(said) and 0 < greatest < 700, f"{figures} a worker's memory {greatest:.0f} MiB at most")
+
+
+@attack("export-links-read-by-spark")
+def links(directory: pathlib.Path) -> Verdict:
+    """A file of an export, and its manifest, become links to another export's: Spark must not follow them."""
+    followed, said = [], []
+    for name in (f"commitlog/{SEGMENT}", f"offsets/{SEGMENT}", "commitlog", "manifest.json"):
+        place = directory / name.replace("/", "-")
+        target = exported(place, [bomb(1)])
+        shutil.move(target / name, place / "away")
+        (target / name).symlink_to(place / "away")
+        words, _ = read(place)
+        said.append((name, [word[:90] for word in words]))
+        followed += [name] if not words or not words[0].startswith("REFUSED") else []
+    return Verdict(not followed, f"followed: {followed}; {said}")
 
 
 @attack("inflation-in-spark-one-bomb")
 def spark_bomb(directory: pathlib.Path) -> Verdict:
     """One message of 2 GiB."""
-    return read(directory, [bomb()])
+    return bounded(directory, [bomb()])
 
 
 @attack("inflation-in-spark-many")
 def spark_many(directory: pathlib.Path) -> Verdict:
     """60 messages of 60 MiB, each allowed by itself: 3.6 GB in one batch of the log."""
-    return read(directory, [bomb(60)] * 60)
+    return bounded(directory, [bomb(60)] * 60)
