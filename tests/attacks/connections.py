@@ -279,3 +279,35 @@ def many_clients(directory: pathlib.Path) -> Verdict:
             with contextlib.suppress(OSError):
                 again += client.ask(RUNTIME).code == 0
         return Verdict(good == again == 1500, f"of 1500 clients {good} were served, {again} again when all were there")
+
+
+@attack("places-of-two-ports-and-the-files")
+def two_ports(directory: pathlib.Path) -> Verdict:
+    """Main and fast port are filled by connections that say one thing: the store must still open its files."""
+    small = ("--set", "mappedFileSizeCommitLog=1048576")
+    with (
+        alone(directory, *small, files=FILES) as server,
+        Victim(lambda: server.port, pause_s=0.01) as victim,
+        Connection(server.port) as client,
+    ):
+        assert client.ask(RUNTIME).code == 0
+        with Crowd(server.port, 300, said, None, STRANGER), Crowd(server.port - 2, 300, said, None, STRANGER):
+            time.sleep(2)
+            codes: dict[str, int] = {}
+            for number in range(40):
+                try:
+                    answer = client.ask(SEND_V2, message(f"new-{number}"), bytes(100_000))
+                    said_so = f"{answer.code} {answer.remark[:60]}"
+                except OSError as problem:
+                    said_so = type(problem).__name__
+                codes[said_so] = codes.get(said_so, 0) + 1
+            meanwhile, status = victim.during(3), server.process.poll()
+            used = len(os.listdir(f"/proc/{server.process.pid}/fd")) if status is None else 0
+        victim.during(5)
+        after, ended = victim.during(3), server.process.poll()
+        lost = server.log().count("Too many open files")
+        figures = (
+            f"{used} of {FILES} files open; 40 sends of 100 kB to new topics: {codes}; a client from before {meanwhile},"
+            f" 5 s after the attack {after}; the log says {lost} times that no file could be opened; ended: {ended}"
+        )
+        return Verdict(not lost and status is None and set(codes) == {"0 "} and not meanwhile.bad, figures)
