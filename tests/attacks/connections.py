@@ -111,12 +111,16 @@ class Crowd:
 
 
 def served(times: int, does: Callable[[], object]) -> tuple[int, float]:
-    """How many of so many tries, a second apart, came through, and the longest."""
+    """How many of so many, a second apart, came through within three tries, and the longest of them."""
     good, longest = 0, 0.0
     for _ in range(times):
         began = time.monotonic()
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            good += bool(does())
+        for _ in range(3):
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                if does():
+                    good += 1
+                    break
+            time.sleep(0.1)
         longest = max(longest, time.monotonic() - began)
         time.sleep(1)
     return good, longest
@@ -307,7 +311,7 @@ def two_ports(directory: pathlib.Path) -> Verdict:
         after, ended = victim.during(3), server.process.poll()
         lost = server.log().count("Too many open files")
         figures = (
-            f"{used} of {FILES} files open; 40 sends of 100 kB to new topics: {codes}; a client from before {meanwhile},"
-            f" 5 s after the attack {after}; the log says {lost} times that no file could be opened; ended: {ended}"
+            f"{used} of {FILES} files open; 40 sends of 100 kB to new topics: {codes}; a client from before"
+            f" {meanwhile}, 5 s after the attack {after}; files that could not be opened {lost}; ended: {ended}"
         )
         return Verdict(not lost and status is None and set(codes) == {"0 "} and not meanwhile.bad, figures)

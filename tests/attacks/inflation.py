@@ -52,9 +52,10 @@ def broker(directory: pathlib.Path) -> Verdict:
 @attack("inflation-in-the-nameserver")
 def nameserver_registration(directory: pathlib.Path) -> Verdict:
     """A registration whose compressed body inflates to 2 GiB, and one that says so in its lengths."""
+    bodies = (bomb(), zlib.compress(b"\x7f\xff\xff\xff" + bytes(100)), zlib.compress(b"\xff\xff\xff\xff" * 100))
     with nameserver(directory) as server:
         before, began, codes = server.rss_mib(), time.monotonic(), []
-        for body in (bomb(), zlib.compress(b"\x7f\xff\xff\xff" + bytes(100)), zlib.compress(b"\xff\xff\xff\xff" * 100)):
+        for body in bodies:
             with Connection(server.port, 20) as stranger:
                 try:
                     codes.append(
