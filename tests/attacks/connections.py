@@ -178,18 +178,17 @@ def asking(directory: pathlib.Path) -> Verdict:
 
 
 def replica_returns(directory: pathlib.Path, says: Callable[[int, int], bytes], again_s: float | None) -> Verdict:
-    """All ports of the master and of the leading controller are full; a slave is killed and must come back in sync."""
+    """All ports of the master and of the leading controller are full; a slave is killed and must come back in sync.
+
+    A broker's ports have 100 places each, so that its files suffice: :func:`two_ports` is about these.
+    """
     with (
-        group(directory, files=FILES) as servers,
+        group(directory, "--set", "connectionsMax=100", files=FILES) as servers,
         Victim(servers.master_port, pause_s=0.02) as victim,
         contextlib.ExitStack() as stack,
     ):
-        master, slave, leader, epoch = (
-            servers.master_port(),
-            servers.slave_port(),
-            servers.leader(),
-            servers.epochs()[0],
-        )
+        master, slave, leader = servers.master_port(), servers.slave_port(), servers.leader()
+        epoch = servers.epochs()[0]
         victim.during(1)
         for port in (master, master - 2, leader):
             stack.enter_context(Crowd(port, 300, says, again_s, STRANGER))

@@ -37,9 +37,16 @@ AT_ONCE = 50
 
 
 def pipelined(
-    port: int, request: Callable[[int], bytes], many: int = MANY, source: str = HOST
+    port: int,
+    request: Callable[[int], bytes],
+    many: int = MANY,
+    source: str = HOST,
+    kept: list[Connection] | None = None,
 ) -> tuple[int, dict[int, int]]:
-    """Send so many requests, 50 at a time, for a minute at most; how many were sent, and answers by code."""
+    """Send so many requests, 50 at a time, for a minute at most; how many were sent, and answers by code.
+
+    The connection is closed, or kept open in ``kept``.
+    """
     codes: dict[int, int] = {}
     deadline, sent, connection = time.monotonic() + SECONDS, 0, None
     while sent < many and time.monotonic() < deadline:
@@ -53,7 +60,9 @@ def pipelined(
             codes[-1] = codes.get(-1, 0) + 1
             connection = None
         sent += AT_ONCE
-    if connection is not None:
+    if connection is not None and kept is not None:
+        kept.append(connection)
+    elif connection is not None:
         connection.close()
     return sent, codes
 
@@ -175,8 +184,8 @@ def nameserver_names(directory: pathlib.Path) -> Verdict:
             where = registration(f"b-{number}", f"10.0.{number // 250}.{number % 250}:10911", f"c-{number}")
             return frame(REGISTER_BROKER, where, topics("t"))
 
-        before = server.rss_mib()
-        sent, codes = pipelined(server.port, request, source=STRANGER)
+        before, kept = server.rss_mib(), list[Connection]()
+        sent, codes = pipelined(server.port, request, source=STRANGER, kept=kept)
         after = server.rss_mib()
         with Connection(server.port) as newcomer:
             code = newcomer.ask(REGISTER_BROKER, registration("true", "127.0.0.1:1"), topics("orders")).code
@@ -248,10 +257,10 @@ def controller_ids(directory: pathlib.Path) -> Verdict:
 def controllers_flooded(directory: pathlib.Path, request: Callable[[str, int], bytes], many: int = MANY) -> Verdict:
     """Flood the leader; a true group must still be served, and a newcomer's set be taken."""
     with group(directory) as servers:
-        leader = servers.leader()
+        leader, kept = servers.leader(), list[Connection]()
         pids = [servers.pid(port) for port in servers.controller_ports]
         before, epoch = [rss_mib(pid) for pid in pids], servers.epochs()[0]
-        sent, codes = pipelined(leader, lambda number: request(servers.cluster, number), many, STRANGER)
+        sent, codes = pipelined(leader, lambda number: request(servers.cluster, number), many, STRANGER, kept)
         after = [rss_mib(pid) for pid in pids]
         grown = max(end - begin for begin, end in zip(before, after))
         fields: dict[str, object] = {"clusterName": servers.cluster, "brokerName": "newcomer", "appliedBrokerId": 1}

@@ -72,19 +72,19 @@ def nameserver_registration(directory: pathlib.Path) -> Verdict:
 
 
 READ = """
-import glob, resource, sys
-from pyspark.sql import SparkSession
-session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-spark = session.config("spark.driver.memory", "2g").getOrCreate()
+import os, sys
+os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+from pyspark.sql import SparkSession, functions
 from rocketha_spark.source import RockethaSource
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.driver.memory", "2g").getOrCreate()
 spark.dataSource.register(RockethaSource)
-table = spark.read.format("rocketha").option("decompress", "true").option("onlyConfirmed", "false").load(sys.argv[1])
-import pyspark.sql.functions as f
 try:
-    row = table.select(f.length("body").alias("n")).agg(f.count("*"), f.max("n"), f.sum("n")).first()
-    print("ROWS", tuple(row))
+    source = spark.read.format("rocketha").option("decompress", "true").option("onlyConfirmed", "false")
+    sizes = source.load(sys.argv[1]).select(functions.length("body").alias("n"))
+    print("ROWS", tuple(sizes.agg(functions.count("*"), functions.max("n"), functions.sum("n")).first()))
 except Exception as problem:
-    print("REFUSED", str(problem).replace(chr(10), " ")[-400:])
+    print("REFUSED", [line for line in str(problem).splitlines() if "rror" in line][-1:])
 spark.stop()
 """
 
