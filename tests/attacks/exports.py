@@ -23,8 +23,8 @@ SIZES = (
 SMALL = tuple(word for size in SIZES for word in ("--set", size))
 SEGMENT = "00000000000000000000"
 WILD = ("../../victim", "/etc/hostname", "config/../../victim", "commitlog/../victim", "..", ".", "", "a\0b")
-OWN = {"only a lock", *(f"manifest names {wild!r}" for wild in WILD)}
-"""Exports of this store, or the begin of one: a run may go on there, but touch nothing outside of it."""
+OWN = {"only a lock", "another replica", *(f"manifest names {wild!r}" for wild in WILD)}
+"""Exports of this store, under another name or just begun: a run may go on there, but touch nothing outside of it."""
 Target = tuple[str, Callable[[pathlib.Path], str | pathlib.Path]]
 
 
