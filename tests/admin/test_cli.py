@@ -66,6 +66,18 @@ class CommandTests(SynchronousTestCase):
                 self.assertEqual((code, out), (2, ""))
                 self.assertIn(word, err)
 
+    def test_words_may_stand_behind_options(self) -> None:
+        """And what begins with a dash behind two of them."""
+        for words, bodies in (
+            ("T a --tags x b", ["a", "b"]),
+            ("--tags x T a", ["a"]),
+            ("T --tags x", []),
+            ("T --tags x -- -a --b", ["-a", "--b"]),
+        ):
+            with self.subTest(words):
+                args = cli.parser_for("send").parse_args(["send", *words.split()])
+                self.assertEqual((args.topic, args.tags, args.bodies), ("T", "x", bodies))
+
     def test_nameservers_are_split_as_java_does(self) -> None:
         """By semicolons, and by commas, because shells take semicolons for themselves."""
         self.assertEqual(cli.nameservers("a:1;b:2, c:3;"), ["a:1", "b:2", "c:3"])

@@ -14,6 +14,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import rocketha
 from rocketha.errors import ConfigError, RockethaError
@@ -53,11 +54,27 @@ def nameservers(text: str) -> list[str]:
     return [each.strip() for each in text.replace(",", ";").split(";") if each.strip()]
 
 
+class _SubcommandParser(argparse.ArgumentParser):
+    """Takes words and options in any order: ``send TOPIC --tags A BODY`` too."""
+
+    _mixed = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What argparse's own parser does where it can take no mixture, such as for subcommands of a subcommand."""
+        if self._mixed or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._mixed = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixed = False
+
+
 def parser_for(command: str | None) -> argparse.ArgumentParser:
     """The parser with the arguments of one subcommand (the others only by name)."""
     parser = argparse.ArgumentParser(prog="rocketha", description="Talk to a RocketMQ cluster, and take formats apart.")
     parser.add_argument("--version", action="version", version=f"rocketha {rocketha.__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_SubcommandParser)
     for name, summary in SUBCOMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         if name == command:
