@@ -219,7 +219,7 @@ class GroupService(service.MultiService):
         controllers = ";".join(plan.address for plan in layout.controller_plans())
         logs = os.path.relpath(layout.log_directory)
         lines += [
-            f"  {'data':13} {os.path.relpath(layout.data)}: {found}; logs in {logs}",
+            f"  {'data':13} {os.path.join(os.path.relpath(layout.data), '')}: {found}; logs in {logs}",
             "try it in another shell",
             f"  {command} send --namesrv {namesrv} TopicTest hello",
             f"  {command} receive --namesrv {namesrv} TopicTest --from first",

@@ -121,7 +121,7 @@ class ClusterService(service.MultiService):
             f"rocketha {rocketha.__version__} serves",
             f"  nameserver  {namesrv}",
             f"  broker      {broker.identity.address} ({broker.identity.broker_name})",
-            f"  data        {self._data}: {self._state()}",
+            f"  data        {os.path.join(self._data, '')}: {self._state()}",
             f"  log         {self._log}",
             "try it in another shell",
             f"  {command} send --namesrv {namesrv} TopicTest hello",
