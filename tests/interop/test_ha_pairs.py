@@ -21,7 +21,9 @@ from .harness.replica_files import LogFiles, check_acknowledged, compare_epochs,
 
 FILL_MIB = 1024 if FULL else 8
 LIVE_MESSAGES = 4000 if FULL else 400
-IDLE_S = 300 if FULL else 12
+# several heartbeats of both ends, which are 5 s by default
+HEARTBEATS = {} if FULL else {"haSendHeartbeatInterval": 1000}
+IDLE_S = 300 if FULL else 4
 
 
 class Pair(InteropCase):
@@ -37,7 +39,7 @@ class Pair(InteropCase):
     def prepare(cls) -> None:
         cls.acks = []
         namesrv = "java" if cls.kinds == ("java", "java") else "ours"
-        cls.pair = ClassicPair(cls.kinds, cls.folder, sync=cls.sync, namesrv=namesrv)
+        cls.pair = ClassicPair(cls.kinds, cls.folder, sync=cls.sync, extra=HEARTBEATS, namesrv=namesrv)
         cls._shared.extend(cls.pair.processes)
         cls.pair.start()
         cls.load = cls.share(Load(cls.pair.namesrv.address, cls.folder / "load"))
@@ -136,11 +138,10 @@ class Pair(InteropCase):
         if self.kinds[1] == "java":
             wait_until("the slave to go on", lambda: (state := log_state(slave)) is not None and state.end > end, 60)
             return
-        time.sleep(IDLE_S)  # meanwhile nothing may come, however often the slave tries
+        wait_until("the slave to refuse it", lambda: "is another log" in slave.log(), 60)
         state = log_state(slave)
         assert state is not None
         self.assertEqual((state.end, LogFiles(slave.root).end), (end, end))
-        self.assertIn("is another log", slave.log())
 
 
 class SyncPair(Pair):
@@ -179,7 +180,7 @@ class AutoswitchPair(InteropCase):
             embedded=True,
             controllers=1,
             kinds=cls.kinds,
-            extra={"totalReplicas": 2, "inSyncReplicas": 2},
+            extra={"totalReplicas": 2, "inSyncReplicas": 2, **HEARTBEATS},
         )
         cls._shared.extend(cls.group.processes)
         cls.group.start(first=True)
