@@ -58,7 +58,7 @@ from rocketha.wire.replica_list import replicas
 ID_MAX = (1 << 32) - 1
 """A replica tells its id to its master in four bytes."""
 
-NOTICE_GAP_MS = 10
+NOTICE_GAP_MS = 4
 """Between questions that notices bring about."""
 
 FRESH_MS = 200
