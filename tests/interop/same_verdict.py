@@ -8,11 +8,12 @@ fixes the requests.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import random
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .harness import Role
@@ -63,13 +64,14 @@ def _locks(broker: str, group: str) -> dict[str, Any]:
     return {"clientId": "10.0.0.1@7", "consumerGroup": group, "mqSet": queues, "onlyThisBroker": False}
 
 
-def _registration() -> dict[str, Any]:
+def _registration(*topics: str) -> dict[str, Any]:
     topic = {
         "attributes": {}, "order": False, "perm": 6, "readQueueNums": 4, "topicFilterType": "SINGLE_TAG",
-        "topicName": "V", "topicSysFlag": 0, "writeQueueNums": 4,
+        "topicSysFlag": 0, "writeQueueNums": 4,
     }  # fmt: skip
     version = {"counter": 3, "stateVersion": 0, "timestamp": 1795595085529}
-    wrapper = {"dataVersion": version, "topicConfigTable": {"V": topic}, "topicQueueMappingInfoMap": {}}
+    wrapper: dict[str, Any] = {"dataVersion": version, "topicQueueMappingInfoMap": {}}
+    wrapper["topicConfigTable"] = {name: {**copy.deepcopy(topic), "topicName": name} for name in topics}
     return {"filterServerList": [], "topicConfigSerializeWrapper": wrapper}
 
 
@@ -78,6 +80,19 @@ _BROKER = {
     "brokerAddr": "127.0.0.1:4711", "brokerId": "0", "brokerName": "verdict", "clusterName": "C", "bodyCrc32": "0",
     "haServerAddr": "127.0.0.1:4712", "compressed": "false", "enableActingMaster": "false",
 }  # fmt: skip
+
+
+_REGISTERED = Case(REGISTER, _BROKER, _registration("V", "W"), ())
+_names = itertools.count()
+
+
+def _own_names() -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Gives requests that name the broker a name and an address that no connection had before."""
+    number = next(_names)
+    own = {_BROKER["brokerName"]: f"verdict{number}", _BROKER["brokerAddr"]: f"127.0.{number >> 8}.{number & 255}:4711"}
+    return lambda fields: {
+        key: own.get(value, value) if isinstance(value, str) else value for key, value in fields.items()
+    }
 
 
 def unchanged(broker: str) -> list[Case]:
@@ -101,7 +116,7 @@ def broker_cases(count: int, chance: random.Random, broker: str) -> Iterator[Cas
 def namesrv_cases(count: int, chance: random.Random) -> Iterator[Case]:
     """Registrations of a broker."""
     for _ in range(count):
-        yield _changed(REGISTER, dict(_BROKER), _registration(), chance)
+        yield _changed(REGISTER, dict(_BROKER), _registration("V"), chance)
 
 
 def _changed(code: int, fields: dict[str, Any], body: Any, chance: random.Random) -> Case:
@@ -153,7 +168,11 @@ def differences(java: Role, ours: Role, cases: Sequence[Case]) -> list[Differenc
 
 
 def verdicts(server: Role, cases: Sequence[Case]) -> list[str]:
-    """What a server says to each."""
+    """What a server says to each.
+
+    A registration is one of a broker that the connection has registered before with two topics: both nameservers refuse
+    the first one with a single topic, and remember one for different times when its connection ends.
+    """
     found: list[str] = []
     for at in range(0, len(cases), WINDOW):
         found += _window(server, cases[at : at + WINDOW])
@@ -162,13 +181,18 @@ def verdicts(server: Role, cases: Sequence[Case]) -> list[str]:
 
 def _window(server: Role, cases: Sequence[Case]) -> list[str]:
     """Of requests sent together; where the connection ends, of each by itself."""
+    first = [_REGISTERED] if cases[0].code == REGISTER else []
+    own = _own_names()
     try:
         with _connected(server) as connection:
-            connection.sendall(b"".join(_frame(number, case) for number, case in enumerate(cases)))
-            codes = _answers(connection, len(cases))
+            frames = enumerate((*first, *cases), -len(first))
+            connection.sendall(
+                b"".join(_frame(number, case._replace(fields=own(case.fields))) for number, case in frames)
+            )
+            codes = _answers(connection, len(first) + len(cases))
     except OSError:
         codes = {}
-    if len(codes) < len(cases):
+    if len(codes) < len(first) + len(cases):
         if len(cases) == 1:
             return [CLOSED]
         half = len(cases) // 2

@@ -19,7 +19,9 @@ _NULLS = "a null, or nothing, for a list or a row of it: Java ends with a NullPo
 _OTHER_FLAG = "a member that ours does not read: onlyThisBroker is for Java's own forwarding"
 _LIST_OF_ONE = "a list of one for a boolean, which fastjson reads in some classes only"
 _NO_NAME = "a name that Java refuses in a header, and for a lock in some orders only; ours keeps it for a minute"
+_NOT_USED = "a member of a topic that no route has: the nameserver does not look at it"
 REASONS = (
+    (r"103 \S*topicConfigTable\.V\.(order|topicFilterType|attributes)\S*: .* refused served", _NOT_USED),
     (r"34 clientID: .* served refused", _NOBODY),
     (r"4[12] clientId: .* served refused", _NOBODY),
     (r'(34|41|42) \S*(DataSet|mqSet)(\[\])?: (null|""|"null"|\[null\]) refused served', _NULLS),
