@@ -105,6 +105,13 @@ class BrokerRequestTests(unittest.TestCase):
                 [live] = server.table.live.values()
                 self.assertEqual(live.timeout_ms, timeout_ms)
 
+    def test_flags_are_bits(self) -> None:
+        """A topic's flags may have all of them set, which Java's nameserver passes on."""
+        wrapper = {"topicConfigTable": {name: {"topicName": name, "topicSysFlag": -1} for name in ("T", "U")}}
+        request = register_command(content=json.dumps({"topicConfigSerializeWrapper": wrapper}).encode())
+        self.assertEqual(ask(self.server, request).code, 0)
+        self.assertEqual([row.sys_flag for row in self.server.table.topics["T"].values()], [-1])
+
     def test_ipv6_and_host_names(self) -> None:
         """Addresses that Java writes for brokerIP1."""
         for address in ("[::1]:10911", "broker-a.example.org:1", "[fe80::1%eth0]:65535"):

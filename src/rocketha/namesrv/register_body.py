@@ -129,7 +129,7 @@ def _topic(key: str, value: Any) -> Topic:
             json_members.integer(config, "readQueueNums", 16, 0, QUEUES_MAX),
             json_members.integer(config, "writeQueueNums", 16, 0, QUEUES_MAX),
             json_members.integer(config, "perm", 6, 0, PERM_MAX),
-            json_members.integer(config, "topicSysFlag", 0, 0),
+            json_members.integer(config, "topicSysFlag", 0),
         )
     except RemoteProtocolError as problem:
         raise RemoteProtocolError(f"topic {name}: {problem}") from None

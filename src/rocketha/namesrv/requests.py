@@ -416,5 +416,5 @@ def _queue_row(row: dict[str, Any]) -> tuple[str, QueueData]:
         json_members.integer(row, "readQueueNums", 0, 0, register_body.QUEUES_MAX),
         json_members.integer(row, "writeQueueNums", 0, 0, register_body.QUEUES_MAX),
         json_members.integer(row, "perm", 0, 0, register_body.PERM_MAX),
-        json_members.integer(row, "topicSysFlag", 0, 0),
+        json_members.integer(row, "topicSysFlag", 0),
     )
