@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.controller import audit, registration
 from rocketha.controller.events import (
+    Alive,
     ApplyBrokerId,
     CleanBrokerData,
     ElectMaster,
@@ -299,6 +300,27 @@ class CleanTests(SynchronousTestCase):
         group = group_of(self.controller)
         self.assertEqual((group.master_epoch, group.set_epoch, group.in_sync), (3, 4, (4,)))
         self.assertEqual(self.controller.state.clusters_of(NAME), (CLUSTER,))
+
+    def test_who_holds_most_leads_what_was_forgotten(self) -> None:
+        """Not who comes first: an empty broker is behind one with a log, and so is one that was not heard yet."""
+        empty, half, whole = Alive(4, 0, 0), Alive(5, 2, 900), Alive(6, 2, 1000)
+        cases = (
+            (4, (empty, half, whole), False, 6),
+            (4, (half, whole), False, 6),
+            (5, (empty, half), False, 5),
+            (4, (empty,), False, 4),
+            (4, (), False, 4),
+            (6, (Alive(5, 2, 1000), whole), False, 6),  # as far as another: who asked
+            (4, (empty, half, whole), True, 4),  # an operator says so
+        )
+        for asker, alive, designate, winner in cases:
+            self.setUp()
+            self._clean(living=True)
+            for broker_id in (4, 5, 6):
+                self.controller.apply(apply_id(broker_id))
+            evidence = Evidence(alive=alive)
+            self.controller.apply(ElectMaster(CLUSTER, NAME, asker, designate, evidence=evidence))
+            self.assertEqual(group_of(self.controller).master_id, winner, (asker, alive, designate))
 
     def test_bounded(self) -> None:
         """What must be remembered of cleaned ids has an end; the whole group can still be cleaned."""

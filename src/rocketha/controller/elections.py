@@ -3,7 +3,8 @@
 Knows the group and the evidence of one entry; no clock, no liveness of its own.  Theory of operation, in this order:
 
 1. The entry is about another master or epoch than the present one: nothing.
-2. The group never had a master and a broker asks: that broker, alive or not (it is about to send its first heartbeat).
+2. The group never had a master and a broker asks: that broker, alive or not (it is about to send its first heartbeat);
+   since it was cleaned as a whole: whoever is ahead of those that are there.
 3. The policy, first over the SyncStateSet and then, if the evidence allows unclean elections, over all members; of
    those only who is alive in the evidence: the present master if it may stay; the designated broker or nobody; else
    the largest (epoch, max offset), then the smallest election priority, then the smallest id.
@@ -102,7 +103,13 @@ def _first(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive]) -
     if event.broker_id not in group.members:
         remark = f"BrokerId: {event.broker_id} hasn't been registered in broker-set: {group.broker_name}"
         return Verdict(answers.refusal(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, remark, {}))
-    return _elected(group, event, alive, event.broker_id, Did.ELECTED)
+    winner = event.broker_id
+    if group.master_epoch and not event.designate:
+        # It was cleaned as a whole, and its brokers may come with what they hold: an empty one must not lead them.
+        asker = alive.get(winner, Alive(winner))
+        ahead = alive[best(alive.values())] if alive else asker
+        winner = ahead.broker_id if (ahead.epoch, ahead.max_offset) > (asker.epoch, asker.max_offset) else winner
+    return _elected(group, event, alive, winner, Did.ELECTED)
 
 
 def _taken_back(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive], preferred: int) -> int:
