@@ -317,6 +317,24 @@ class LinkTests(SynchronousTestCase):
         self.keep(5000, "h:1")
         self.assertEqual(self.known, [])
 
+    def test_what_cannot_be_reached_is_tried_less_and_less(self) -> None:
+        """Each 5 s for ever, and whoever registers has us knock at a port as long as he likes."""
+        self.fate = error.TimeoutError()
+        at_s = []
+        for now_s in range(3600):
+            self.keep(now_s * 1000, "h:1")
+            at_s += [now_s] * (len(self.tried) - len(at_s))
+        self.assertEqual(at_s[:6], [0, 5, 15, 35, 75, 155])
+        self.assertEqual(at_s[-1] - at_s[-2], 300)
+        self.fate = _Link()
+        self.keep(4000_000, "h:1")
+        self.pool.clear()
+        self.probes._link_ended("h:1")
+        self.fate = error.TimeoutError()
+        self.keep(4001_000, "h:1")
+        self.keep(4006_000, "h:1")
+        self.assertEqual(len(self.tried) - len(at_s), 3)
+
     def test_a_few_attempts_at_a_time(self) -> None:
         """A new leader of thousands of sets does not open all links in one turn."""
         self.connections.connect = lambda address, timeout_s: (self.tried.append(address), defer.Deferred())[1]  # type: ignore[method-assign,assignment,func-returns-value]
