@@ -60,6 +60,7 @@ class FakeBroker:
         self.master: tuple[int | None, int] = (None, 0)
         self.told: list[tuple[int, int]] = []
         self.max_offset = 100
+        self.confirms = False  # as ours announce
         self.frozen = False
         self.read_ms = 1
         self._held: list[Any] = []
@@ -161,6 +162,8 @@ class FakeBroker:
             "clusterName": CLUSTER, "brokerName": NAME, "brokerAddr": self.address, "brokerId": str(self.id),
             "epoch": str(self.master[1]), "maxOffset": str(self.max_offset), "heartbeatTimeoutMills": "3000",
         }  # fmt: skip
+        if self.confirms:
+            fields["confirmsRole"] = "true"
         connecting = self._out.connect(node.config.self_address, 1.0)
         connecting.addCallback(lambda connection: connection.notify(Code.BROKER_HEARTBEAT, fields))
         connecting.addErrback(lambda _: None)

@@ -12,6 +12,7 @@ from twisted.internet import error
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.services.broker import controller_client
 from rocketha.services.broker.controller_client import ControllerClient, NoLeader, Reply
 from rocketha.simulation.host import Process
 from rocketha.simulation.world import World
@@ -136,6 +137,34 @@ class ControllerClientTests(SynchronousTestCase):
         self.assertEqual(self.answered(found), self.addresses[1])
         self.assertLess(found[0].asked_ms - before, 100)
         self.assertEqual([self.controller(number).asked for number in range(3)], [0, 1, 0])
+
+    def test_one_that_calls_itself_otherwise(self) -> None:
+        """Heartbeats and questions go by one connection, to the address that we know."""
+        self.lead(1)
+        for number in range(3):
+            self.controller(number).says = "controller-1.example:9878"
+        found = self.settled(self.ask())
+        self.assertEqual((self.answered(found), self.client.leader), (self.addresses[1], self.addresses[1]))
+        self.world.run(25.0)  # some looks more, in which the others name it by their name
+        self.beat()
+        self.world.run(0.1)
+        self.assertEqual((self.client.leader, self.client._all()), (self.addresses[1], tuple(self.addresses)))
+        self.assertEqual([self.controller(number).beats for number in range(3)], [1, 1, 1])
+        self.assertEqual(len(self.controller(1).factory.connections), 1)
+
+    def test_the_others_name_it_first(self) -> None:
+        """When all have answered it is known who that is."""
+        for number in range(3):
+            others = [each for each in range(3) if each != number]
+            self.client._known_as.clear()
+            self.client.leader = ""
+            answers = {each: {"controllerLeaderAddress": "x:1", "isLeader": "false"} for each in others}
+            answers[number] = {"controllerLeaderAddress": "x:1", "isLeader": "true"}
+            look = controller_client._Look(3)
+            for each in (*others, number):
+                self.client._told(Command(0, fields=answers[each]), look, self.addresses[each])
+                self.client._looked(None, look)
+            self.assertEqual(self.client.leader, self.addresses[number])
 
     def test_nobody_leads(self) -> None:
         """Yet: asked again until somebody does; or the time is over."""

@@ -9,6 +9,7 @@ from twisted.internet import defer, protocol, reactor
 from twisted.internet.endpoints import TCP4ClientEndpoint
 
 from rocketha.controller import rates
+from rocketha.controller.liveness import ReplicaKey
 from rocketha.protocols.peer_connections import PeerConnections, _One
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.wire import json_dialect
@@ -74,6 +75,9 @@ class FiveRequestsTests(ControllerCase):
     def setUp(self) -> Any:
         yield super().setUp()
         self.one, self.two = yield self.start_brokers(2)
+        self.one.confirms = True
+        liveness = self.leader()._watch.liveness
+        yield until("it is known as ours", lambda: liveness.last(ReplicaKey(CLUSTER, NAME, 1)).confirms)  # type: ignore[union-attr]
         self.stranger = Stranger(self, free_ports(1)[0])
         self.before = self.master()
 
@@ -119,14 +123,33 @@ class FiveRequestsTests(ControllerCase):
         self.unchanged()
         self.assertEqual(self.leader().refusals.requests["CONTROLLER_REGISTER_BROKER", "CONTROLLER_INVALID_REQUEST"], 2)
 
-    @defer.inlineCallbacks
-    def test_its_address_from_another_host(self) -> Any:
-        """A slave's registration word for word, from a host that is not its: it would not be asked any more."""
+    def from_another_host(self) -> defer.Deferred[RemotingProtocol]:
+        """A connection that does not come from 127.0.0.1."""
         host, port = self.leader().config.self_address.split(":")
         out = PeerConnections(reactor)
         self.addCleanup(out.close)
         endpoint = TCP4ClientEndpoint(reactor, host, int(port), bindAddress=("127.0.0.2", 0))
-        connection = yield endpoint.connect(_One(out._factory.buildProtocol(None)))
+        return endpoint.connect(_One(out._factory.buildProtocol(None)))  # type: ignore[return-value]
+
+    @defer.inlineCallbacks
+    def test_a_master_of_javas(self) -> Any:
+        """It may name the leader otherwise for its heartbeats than for all else: by two connections of one host."""
+        self.one.confirms = False
+        liveness = self.leader()._watch.liveness
+        yield until("it is known as Java's", lambda: not liveness.last(ReplicaKey(CLUSTER, NAME, 1)).confirms)  # type: ignore[union-attr]
+        fields = {"clusterName": CLUSTER, "brokerName": NAME, "masterBrokerId": "1", "masterEpoch": "1"}
+        body = json_dialect.dumps({"syncStateSet": [1], "syncStateSetEpoch": self.group.set_epoch})
+        connection = yield self.from_another_host()
+        answer = yield connection.request(Code.CONTROLLER_ALTER_SYNC_STATE_SET, fields, body, timeout_s=9.0)
+        self.assertEqual((answer.code, answer.fields), (2005, {}))
+        self.unchanged()
+        answer = yield self.stranger.alter(1, (self.group.master_epoch, self.group.set_epoch), 1)
+        self.assertEqual((answer.code, self.group.in_sync), (0, (1,)))
+
+    @defer.inlineCallbacks
+    def test_its_address_from_another_host(self) -> Any:
+        """A slave's registration word for word, from a host that is not its: it would not be asked any more."""
+        connection = yield self.from_another_host()
         fields = {"clusterName": CLUSTER, "brokerName": NAME, "brokerId": "2", "brokerAddress": self.two.address}
         answer = yield connection.request(Code.CONTROLLER_REGISTER_BROKER, fields, timeout_s=9.0)
         self.assertEqual((answer.code, self.group.members[2].elsewhere), (2005, False))

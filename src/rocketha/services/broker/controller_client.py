@@ -9,6 +9,9 @@ controllers take the cluster of a question that names none from the connection's
 but not one that just failed us, unless it says so itself.  From time to time all are asked again, and whom most of them
 name is believed: a leader of Java's that was deposed and does not know it answers as if nothing had happened.
 
+One that says that it leads, and names itself otherwise than we do, is asked at the address that we know: by the
+connection that carries our heartbeats, or it would take the master's changes of its set for a stranger's.
+
 *A question* goes to whoever leads.  One that was not sent (no connection, or the answer is that another one leads) is
 sent to the next leader while its time lasts; one that was sent and not answered is not, since it may have been carried
 out: that is the asker's affair.  Then its connection is closed, so that it cannot arrive after a later one.
@@ -81,6 +84,7 @@ class ControllerClient:
         self._lost = lost
         self._connections = PeerConnections(reactor, self._ended, Limits(idle_s=IDLE_S))
         self._distrusted: dict[str, float] = {}  # address -> until when
+        self._known_as: dict[str, str] = {}  # what a controller that leads calls itself -> the address that we know
         self._ended_s: dict[str, float] = {}  # address -> when its connection did last
         self._questions: list[_Question] = []
         self._waiting: list[_Question] = []  # for a leader
@@ -183,10 +187,12 @@ class ControllerClient:
 
     def _told(self, answer: Command, look: _Look, address: str) -> None:
         info = metadata(answer)
-        leader = info.leader_address
-        if not leader or self._closed:
+        if not info.leader_address or self._closed:
             return
-        itself = info.is_leader and leader == address
+        if info.is_leader:
+            self._known_as[info.leader_address] = address
+        leader = self._known_as.get(info.leader_address, info.leader_address)
+        itself = info.is_leader
         if not itself and self._distrusted.get(leader, 0.0) > self._reactor.seconds():
             return
         look.named[leader] += 1
@@ -199,8 +205,11 @@ class ControllerClient:
             return
         self._look = None
         if look.named:
-            most = max(look.named.values())
-            best = [address for address, count in look.named.items() if count == most]
+            named: Counter[str] = Counter()
+            for address, count in look.named.items():
+                named[self._known_as.get(address, address)] += count
+            most = max(named.values())
+            best = [address for address, count in named.items() if count == most]
             if self.leader not in best:
                 self._follow(best[0])
         wait_s = self._poll_s

@@ -84,7 +84,7 @@ _NAMING = frozenset(
 _JOINING = frozenset({RequestCode.CONTROLLER_REGISTER_BROKER, RequestCode.CONTROLLER_APPLY_BROKER_ID})
 
 
-_NOT_ITS_CONNECTION = "this broker's heartbeats do not come by this connection"
+_NOT_ITS_CONNECTION = "this broker's heartbeats do not come by this connection, or not from this host"
 """1001 and 11006: anybody else could put himself into the SyncStateSet, and be elected from there.  To a master this is
 no answer (``sync_state.REFUSALS``): it asks again, by when its heartbeats come by its new connection.
 """
@@ -486,15 +486,22 @@ class ControllerService(service.MultiService):
         return result
 
     def _speaks_for_itself(self, connection: RemotingProtocol, event: Event) -> bool:
-        """Whether what only a master says comes by the connection of that master's heartbeats."""
+        """Whether what only a master says comes by the connection of that master's heartbeats.
+
+        A Java broker sends it to the leader as the controllers name it, its heartbeats to the addresses that it was
+        configured with: where these differ only the host is the same.
+        """
         if type(event) is AlterSyncStateSet:
             number = event.master_id
         elif type(event) is ConfirmMaster:
             number = event.broker_id
         else:
             return True
-        heard = self._watch.liveness.by_connection(connection.id)
-        return ReplicaKey(event.cluster, event.broker_name, number) in heard
+        key, liveness = ReplicaKey(event.cluster, event.broker_name, number), self._watch.liveness
+        if key in liveness.by_connection(connection.id):
+            return True
+        last = liveness.last(key)
+        return last is not None and not last.confirms and liveness.host(key) == connection.peer_host
 
     def _inform(self, question: Question) -> defer.Deferred[Any]:
         return self.raft.barrier().addCallback(
