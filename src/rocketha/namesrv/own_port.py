@@ -1,7 +1,7 @@
-"""Where a registered broker may be asked whether it lives.
+"""Where a nameserver or a controller may connect to a registered broker.
 
-Whoever reaches the nameserver names an address; a nameserver that connected to each of them would be a stranger's
-scanner.  So it connects only to the host that the registration itself came from.
+Whoever reaches one of them names an address; if they connected to each of these they would be a stranger's scanner.  So
+they connect only to the host that the broker's own connection comes from.
 """
 
 from __future__ import annotations

@@ -250,15 +250,17 @@ class NoticesTests(SynchronousTestCase):
         self.assertEqual((self.untold, self.told, self.notices.pending), ([2], [1, 3], 2))
 
     def test_at_the_host_that_it_comes_from(self) -> None:
-        """Nowhere else: it is looked for until its time is up, or somebody else is elected."""
-        self.decisions.elsewhere = {1}
+        """Nowhere else.  Who is heard from elsewhere asks by itself; who is not heard may come until its time is up."""
+        self.decisions.elsewhere = {1, 3}
+        self.decisions.gone = {1}
         self.notices.send(election(2, 5), old_is_alive=False)
+        self.assertEqual(self.notices.pending, 2)
         self.clock.advance(3)
         self.assertNotIn(("h1:1", 5), self.network.log)
         self.assertEqual(self.network.dialled.count("h1:1"), 0)
         self.decisions.void = {5}
         self.clock.advance(1)
-        self.assertEqual((self.notices.pending, self.notices.failed), (2, 0))
+        self.assertEqual((self.notices.pending, self.notices.failed), (1, 0))
 
     def test_a_refusal_that_proves_nothing(self) -> None:
         """Behind a name may be another host than the one that it comes from."""

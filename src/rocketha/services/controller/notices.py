@@ -225,6 +225,8 @@ class Notices:
         """It is not told where it did not come from: any address can be registered."""
         if self._decisions.current(delivery.notice) is None:
             self._finish(delivery, _VOID)
+        elif self._decisions.lives_there(delivery.notice, False):
+            self._finish(delivery, "it comes from another host than its address names, and asks by itself")
         else:
             self._again(delivery, "it has not come from that address")
 
