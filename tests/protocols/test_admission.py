@@ -184,6 +184,19 @@ class ReserveTests(SynchronousTestCase):
             self.assertIsNone(self.come(name))
         self.assertEqual((self.ended, self.known["operator"].on_trial), (["a", "b"], False))
 
+    def test_who_said_nothing_yet(self) -> None:
+        """Has time as long as there are others who have asked for what the reserve is not for."""
+        self.fill()
+        operator = self.known["operator"] = Connection("operator", "127.0.0.1", self.ended)
+        self.assertIsNone(self.admission.admit(operator))
+        for number in range(100, 120):
+            self.come(str(number))
+        self.assertEqual(self.ended, [str(number) for number in range(100, 117)])
+        silent = [Connection(name, "127.0.0.1", self.ended) for name in "abcd"]
+        for each in silent:
+            self.assertIsNone(self.admission.admit(each))
+        self.assertEqual(self.ended[17:], ["117", "118", "119", "operator"])
+
     def test_the_reserve_is_bounded(self) -> None:
         """Four have shown it, and none of them is idle."""
         self.fill()

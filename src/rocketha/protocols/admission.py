@@ -12,7 +12,8 @@ keeps nobody out: who comes and speaks at once stays.
 
 Where none leaves, clients that work hold all places.  The *reserve*, a sixteenth more, is for those who keep the
 service going: replicas, other brokers, controllers, operators.  Who it is that comes shows only by what he asks, so any
-newcomer is there *on trial*: some seconds, and less when the next one waits for it.  Who made such a request stays
+newcomer is there *on trial*: some seconds, and less when the next one waits for it (who asked for something else leaves
+before who said nothing yet).  Who made such a request stays
 (:meth:`Admission.shown`), takes a place among the others as soon as there is one, and is the last to leave for being
 idle.  (PostgreSQL keeps connections for superusers likewise, and Redis descriptors for its own.)
 
@@ -23,6 +24,7 @@ What it must not know: what is said on connections.
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Container, Sequence
 from typing import Protocol
@@ -34,6 +36,8 @@ from rocketha.protocols.endpoints import is_loopback
 from rocketha.protocols.limits import Limits, reserve_of
 
 CROWDED_S = 2
+HEARD_AT_ONCE = 16
+"""So many of those on trial are looked at for one who asked what the reserve is not for, before the oldest leaves."""
 IDLE_PLACE_S = 5
 """After so long without a word a connection that holds nothing may lose its place; longer than any answer is waited
 for but that to a pull."""
@@ -198,13 +202,14 @@ class Admission:
     def _room_in_reserve(self, share: _Share) -> bool:
         if share.in_reserve < share.reserve:
             return True
-        while share.on_trial:
-            oldest = next(iter(share.on_trial))
-            oldest.hear()
-            if oldest in share.on_trial:
-                return self._end(oldest, Ended.NO_PLACE, share.refusal)
+        for guest in list(itertools.islice(share.on_trial, HEARD_AT_ONCE)):
+            guest.hear()
             if share.in_reserve < share.reserve:
                 return True
+            if guest in share.on_trial and guest.greeted:
+                return self._end(guest, Ended.NO_PLACE, share.refusal)
+        if share.on_trial:
+            return self._end(next(iter(share.on_trial)), Ended.NO_PLACE, share.refusal)
         return bool(share.reserve) and share is self._all and self._end_idle(True)
 
     def _end_idle(self, in_reserve: bool) -> bool:

@@ -320,8 +320,8 @@ class RemotingProtocol(Protocol):
         factory.unsent += waiting - self._unsent
         self._unsent = waiting
         limits = factory.limits
-        crowded = factory.unsent > limits.queued_bytes_all // 16
-        factory.turn_bytes_max = CROWDED_BYTES_MAX if crowded else TURN_BYTES_MAX
+        factory.crowded = factory.unsent > limits.queued_bytes_all // 16
+        factory.bound_turns()
         if waiting > limits.queued_bytes or (waiting > 65536 and factory.unsent > limits.queued_bytes_all):
             why = f"it does not read its answers: {waiting} bytes wait, {factory.unsent} on this port"
             self.end(Ended.UNREAD_ANSWERS, why, at_once=True)
@@ -333,7 +333,7 @@ class RemotingProtocol(Protocol):
 
     def has_room(self, unsent_max: int) -> bool:
         """Whether one more answer may be made for it; while much waits on the whole port it may have less unsent."""
-        if self.factory.turn_bytes_max < TURN_BYTES_MAX:
+        if self.factory.crowded:
             unsent_max = min(unsent_max, CROWDED_BYTES_MAX)
         return self.unsent <= unsent_max
 
@@ -548,7 +548,8 @@ class RemotingFactory(ServerFactory):
         # Invariants: the sums over all connections of the bytes held in their unfinished frames, and of those that wait
         # to be sent as of each one's last write.
         self.unfinished = self.unsent = 0
-        self.turn_bytes_max = TURN_BYTES_MAX  # of answers to one connection in one turn; less while much is unsent
+        self.crowded = False  # much is unsent
+        self.turn_bytes_max = TURN_BYTES_MAX  # of answers to one connection in one turn
         self.admission = admission or Admission(self.limits)
         self.reserve = reserve
         self.trial = _Trial(service, reserve, self.admission)
@@ -622,22 +623,28 @@ class RemotingFactory(ServerFactory):
         self._backlogs[connection] = None
         self._go_on_soon()
 
+    def bound_turns(self) -> None:
+        """While turns leave requests one large answer is the most that who comes to be read gets at once."""
+        self.turn_bytes_max = 0 if self._going_on else CROWDED_BYTES_MAX if self.crowded else TURN_BYTES_MAX
+
     def _go_on_soon(self) -> None:
         if self._backlogs and not self._going_on:
             self._going_on = True
+            self.bound_turns()
             self.clock.callLater(0, self._go_on)
 
     def _go_on(self) -> None:
         """Answer what turns left, as much as one connection may be answered in a turn; then others have theirs."""
-        sent = self.bytes_out
+        self._going_on = False
+        self.bound_turns()
+        until = self.bytes_out + self.turn_bytes_max
         try:
             for connection in list(self._backlogs):
                 del self._backlogs[connection]
                 connection.take_up()
-                if self.bytes_out - sent > self.turn_bytes_max:
+                if self.bytes_out > until:
                     break
         finally:
-            self._going_on = False
             self._go_on_soon()
 
     def close_all(self) -> None:
