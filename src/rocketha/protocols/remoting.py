@@ -49,7 +49,7 @@ TURN_BYTES_MAX = 1024 * 1024
 """Bytes of answers to one connection in one turn, about: what one read of requests may cost in memory."""
 
 CROWDED_BYTES_MAX = 64 * 1024
-"""Likewise while a sixteenth of ``queued_bytes_all`` waits for peers that do not read."""
+"""Likewise while a sixteenth of ``queued_bytes_all`` waits for peers that do not read, or requests that turns left."""
 
 
 TRIAL_S = 3
@@ -625,7 +625,7 @@ class RemotingFactory(ServerFactory):
 
     def bound_turns(self) -> None:
         """While turns leave requests one large answer is the most that who comes to be read gets at once."""
-        self.turn_bytes_max = 0 if self._going_on else CROWDED_BYTES_MAX if self.crowded else TURN_BYTES_MAX
+        self.turn_bytes_max = CROWDED_BYTES_MAX if self.crowded or self._going_on else TURN_BYTES_MAX
 
     def _go_on_soon(self) -> None:
         if self._backlogs and not self._going_on:
