@@ -1,8 +1,8 @@
 """CPU microseconds a message of the broker's own work, without sockets or clients: frames go in, answers come out.
 
 A real BrokerService on a real directory is fed what a Java client sends, one read at a time; the process's CPU time
-is divided by the messages.  Use it to see what a change to the hot path does; the figures that count come from
-side_by_side.
+is divided by the messages; so is the time until the answers left, which is what one sender waits for.  Use it to
+see what a change to the hot path does; the figures that count come from ``python -m benchmarks``.
 
     python -m benchmarks.broker_turn [--profile] [--message keyed] [--case sync1|sync16|async|batch|batch100|pull|push]
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import math
 import pstats
 import random
 import tempfile
@@ -54,13 +55,13 @@ class Immediate:
 
 
 class Sink:
-    """A transport that counts."""
+    """A transport that notes when the last answer left."""
 
     def __init__(self) -> None:
-        self.bytes = 0
+        self.written_s = 0.0
 
     def write(self, data: bytes) -> None:
-        self.bytes += len(data)
+        self.written_s = time.perf_counter()
 
     def getPeer(self) -> IPv4Address:
         return IPv4Address("TCP", "127.0.0.1", 50000)
@@ -161,7 +162,8 @@ def main() -> None:
         broker.startService()
         factory = broker.factories[0]
         protocol = factory.buildProtocol(None)
-        protocol.makeConnection(Sink())  # type: ignore[arg-type]
+        sink = Sink()
+        protocol.makeConnection(sink)  # type: ignore[arg-type]
         keyed = options.message == "keyed"
         singles = send_frames(4096, options.size, keyed, options.client == "5")
         cases: dict[str, tuple[list[bytes], int]] = {
@@ -179,18 +181,24 @@ def main() -> None:
             rounds = max(1, options.messages // (len(reads) * per_read))
             profiler = cProfile.Profile() if options.profile else None
             used = []
+            answered = [math.inf] * len(reads)  # seconds, of each read the best
             if profiler:
                 profiler.enable()
             for _ in range(rounds):
                 began = time.process_time()
-                for data in reads:
+                for number, data in enumerate(reads):
+                    asked = time.perf_counter()
                     protocol.dataReceived(data)
+                    answered[number] = min(answered[number], sink.written_s - asked)
                 used.append((time.process_time() - began) / (len(reads) * per_read) * 1e6)
                 clock.advance(0.5)
             if profiler:
                 profiler.disable()
             used.sort()
-            print(f"{name:8} {used[0]:7.2f} us/message at best, {used[len(used) // 2]:7.2f} median of {rounds} rounds")
+            print(
+                f"{name:8} {used[0]:7.2f} us/message at best, {used[len(used) // 2]:7.2f} median of {rounds} rounds;"
+                f" {sum(answered) / (len(reads) * per_read) * 1e6:7.2f} until the answer"
+            )
             if profiler:
                 pstats.Stats(profiler).sort_stats("tottime").print_stats(22)
         broker.stopService()

@@ -25,6 +25,8 @@ from rocketha.store.queue_table import QueueTable
 from rocketha.wire.properties import LENGTH_MAX as PROPERTIES_BYTES_MAX
 from rocketha.wire.record import (
     HEAD_LAYOUTS,
+    SHARED_LAYOUTS,
+    SYS_FLAG_AT,
     TRANSACTION_BITS,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -185,20 +187,27 @@ class Appender:
         if len(born_host) != 8:
             ensure(len(born_host) == 20, "a born host is IP and port, 8 or 20 bytes")
             sys_flag |= BORN_HOST_V6
-        layout = HEAD_LAYOUTS[sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)]
-        pack, crc32, add_part, fixed = layout.pack, zlib.crc32, parts.extend, layout.size + len(topic_bytes) + 2
-        store_host, born_ms, times = self._store_host, batch.born_timestamp_ms, batch.reconsume_times
+        bits = sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)
+        layout, pack = HEAD_LAYOUTS[bits], SHARED_LAYOUTS[bits].pack
+        shared = layout.pack(
+            0, 0, 0, 0, 0, 0, 0, sys_flag, batch.born_timestamp_ms, born_host, wall_ms, self._store_host,
+            batch.reconsume_times, 0, 0,
+        )[SYS_FLAG_AT:-4]  # fmt: skip
+        crc32, add_part, fixed, size_max = (
+            zlib.crc32,
+            parts.extend,
+            layout.size + len(topic_bytes) + 2,
+            self._record_max,
+        )
         first = queue_offset = queue.next_offset
         offsets: list[int] = []
         for flag, body, properties in zip(batch.flags, batch.bodies, batch.properties, strict=True):
             body_bytes, properties_bytes = len(body), len(properties)
             size = fixed + body_bytes + properties_bytes
-            if size > self._record_max or properties_bytes > PROPERTIES_BYTES_MAX:
+            if size > size_max or properties_bytes > PROPERTIES_BYTES_MAX:
                 raise InvariantBroken(f"a record of {size} bytes with {properties_bytes} of properties")
-            head = pack(
-                size, magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, position, sys_flag, born_ms,
-                born_host, wall_ms, store_host, times, 0, body_bytes,
-            )  # fmt: skip
+            crc = crc32(body) & 0x7FFFFFFF
+            head = pack(size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes)
             add_part((head, body, topic_bytes, properties_bytes.to_bytes(2, "big"), properties))
             offsets.append(position)
             queue_offset += 1

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import attrs
@@ -236,6 +237,8 @@ class IndexFile:
         previous: list[int] = []
         add = previous.append
         used = [value % slots_number for value in hashes]
+        # Slots lie anywhere in 20 MB: a tight loop lets the processor fetch many of them at once, the next one cannot.
+        itemgetter(*used)(slots)
         for slot in used:
             add(slots[slot])
             slots[slot] = number
@@ -258,8 +261,11 @@ class IndexFile:
             # of a new file it is the former file's end, as in Java
             first = [self._second(times_ms[0]) if self.begin_timestamp_ms > 0 else 0]
             self.begin_offset, self.begin_timestamp_ms = offset, times_ms[0]
-        known = {time_ms: self._second(time_ms) for time_ms in dict.fromkeys(times_ms)}
-        return first + [known[time_ms] for time_ms in times_ms[len(first) :]]
+        rest = times_ms[len(first) :]
+        if rest.count(times_ms[-1]) == len(rest):
+            return first + [self._second(times_ms[-1])] * len(rest)
+        known = {time_ms: self._second(time_ms) for time_ms in dict.fromkeys(rest)}
+        return first + [known[time_ms] for time_ms in rest]
 
     def _second(self, time_ms: int) -> int:
         return min(max(time_ms - self.begin_timestamp_ms, 0) // 1000, SECONDS_MAX)

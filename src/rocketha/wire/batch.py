@@ -24,6 +24,8 @@ _ALIKE_MAX = 1024
 """Messages alike that are read at once: the layout's size follows their number."""
 
 _HEAD = struct.Struct(">iiiii")
+_LOOK = struct.Struct(">i8xii")
+"""Total, flag and length of the body of a head."""
 _PROPERTIES_LENGTH = struct.Struct(">h")
 _FRAMING = _HEAD.size + _PROPERTIES_LENGTH.size
 
@@ -91,23 +93,24 @@ def _any(data: bytes) -> Columns:
     bodies: list[bytes] = []
     blocks: list[bytes] = []
     at, end = 0, len(data)
-    unpack_head, unpack_length = _HEAD.unpack_from, _PROPERTIES_LENGTH.unpack_from
+    unpack_head, unpack_length = _LOOK.unpack_from, _PROPERTIES_LENGTH.unpack_from
+    crowded = end > MESSAGES_MAX * _FRAMING
+    add_flag, add_body, add_block = flags.append, bodies.append, blocks.append
     while at < end:
         if end - at < _FRAMING:
             raise RemoteProtocolError(f"batch message {len(flags)}: {end - at} bytes left, {_FRAMING} wanted")
-        total, _magic, _crc, flag, body_length = unpack_head(data, at)
-        body_at = at + 20
-        if body_length < 0 or body_length > end - body_at - 2:
-            raise RemoteProtocolError(f"batch message {len(flags)}: body of {body_length} bytes")
+        total, flag, body_length = unpack_head(data, at)
+        body_at, stop = at + 20, at + total
         body_stop = body_at + body_length
-        length = unpack_length(data, body_stop)[0]
-        stop = body_stop + 2 + length
-        if length < 0 or stop > end or stop - at != total:
+        if not body_at <= body_stop <= end - 2:
+            raise RemoteProtocolError(f"batch message {len(flags)}: body of {body_length} bytes")
+        (length,) = unpack_length(data, body_stop)
+        if length < 0 or body_stop + 2 + length != stop or stop > end:
             raise RemoteProtocolError(f"batch message {len(flags)}: total {total}, properties of {length} bytes")
-        flags.append(flag)
-        bodies.append(data[body_at:body_stop])
-        blocks.append(data[body_stop + 2 : stop])
-        if len(flags) > MESSAGES_MAX:
+        add_flag(flag)
+        add_body(data[body_at:body_stop])
+        add_block(data[body_stop + 2 : stop])
+        if crowded and len(flags) > MESSAGES_MAX:
             raise RemoteProtocolError(f"a batch of more than {MESSAGES_MAX} messages")
         at = stop
     return Columns(flags, bodies, blocks)

@@ -44,6 +44,12 @@ _HEADS = {
 HEAD_LAYOUTS: dict[int, struct.Struct] = {bits: head.layout for bits, head in _HEADS.items()}
 """sys_flag & HOST_BITS -> layout of the head."""
 HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
+SYS_FLAG_AT = 36
+PHYSICAL_OFFSET_AT = 28
+SHARED_LAYOUTS: dict[int, struct.Struct] = {
+    bits: struct.Struct(f">lllllqq{layout.size - SYS_FLAG_AT - 4}sl") for bits, layout in HEAD_LAYOUTS.items()
+}
+"""The same for heads that are alike from the sys_flag to before the length of the body, which is one field here."""
 
 _SHORT = struct.Struct(">h")
 
@@ -70,8 +76,6 @@ _MESSAGE_IDS = {16: codec.flat(spec.MESSAGE_ID_V4), 28: codec.flat(spec.MESSAGE_
 _HEAD_MIN = HEAD_LAYOUTS[0].size
 RECORD_BYTES_MIN = _HEAD_MIN + 3
 """An IPv4 record with an empty body, topic and properties."""
-SYS_FLAG_AT = 36
-PHYSICAL_OFFSET_AT = 28
 
 
 class Record(NamedTuple):
