@@ -20,12 +20,13 @@ _OTHER_FLAG = "a member that ours does not read: onlyThisBroker is for Java's ow
 _LIST_OF_ONE = "a list of one for a boolean, which fastjson reads in some classes only"
 _NO_NAME = "a name that Java refuses in a header, and for a lock in some orders only; ours keeps it for a minute"
 _NOT_USED = "a member of a topic that no route has: the nameserver does not look at it"
+_TOPIC = r"\S*topicConfigTable\.[Vv]\."
 _NO_NUMBER = "no number of queues and no permission: the nameserver would pass it on to every client"
 _NO_TOPIC = "an empty name is no topic's"
 REASONS = (
-    (r"103 \S*topicConfigTable\.[Vv]\.(order|topicFilterType|attributes)\S*: .* refused served", _NOT_USED),
-    (r'103 \S*topicConfigTable\.[Vv]\.(perm|readQueueNums|writeQueueNums)(\[\])?: "?-1"? served refused', _NO_NUMBER),
-    (r'103 \S*topicConfigTable\.[Vv]\.topicName(\[\])?: "" served refused', _NO_TOPIC),
+    (rf"103 {_TOPIC}(order|topicFilterType|attributes)\S*: .* refused served", _NOT_USED),
+    (rf'103 {_TOPIC}(perm|(read|write)QueueNums)(\[\]: 2147483648|(\[\])?: "?-1"?) served refused', _NO_NUMBER),
+    (rf'103 {_TOPIC}topicName(\[\])?: "" served refused', _NO_TOPIC),
     (r"34 clientID: .* served refused", _NOBODY),
     (r"4[12] clientId: .* served refused", _NOBODY),
     (r'(34|41|42) \S*(DataSet|mqSet)(\[\])?: (null|""|"null"|\[null\]) refused served', _NULLS),
