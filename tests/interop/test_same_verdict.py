@@ -27,6 +27,7 @@ REASONS = (
     (rf"103 {_TOPIC}(order|topicFilterType|attributes)\S*: .* refused served", _NOT_USED),
     (rf'103 {_TOPIC}(perm|(read|write)QueueNums)(\[\]: 2147483648|(\[\])?: "?-1"?) served refused', _NO_NUMBER),
     (rf'103 {_TOPIC}topicName(\[\])?: "" served refused', _NO_TOPIC),
+    (r'103 \S*topicQueueMappingInfoMap\.\w+: (null|""|"null") refused served', _NULLS),
     (r"34 clientID: .* served refused", _NOBODY),
     (r"4[12] clientId: .* served refused", _NOBODY),
     (r'(34|41|42) \S*(DataSet|mqSet)(\[\])?: (null|""|"null"|\[null\]) refused served', _NULLS),

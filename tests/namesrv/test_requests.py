@@ -105,6 +105,12 @@ class BrokerRequestTests(unittest.TestCase):
                 [live] = server.table.live.values()
                 self.assertEqual(live.timeout_ms, timeout_ms)
 
+    def test_mappings_of_nothing(self) -> None:
+        """A static topic's mapping that is null is none."""
+        mappings = {"a": "null", "b": None, "c": ""}
+        content = json.dumps({"topicConfigSerializeWrapper": {"topicQueueMappingInfoMap": mappings}}).encode()
+        self.assertEqual(ask(self.server, register_command(content=content)).code, 0)
+
     def test_flags_are_bits(self) -> None:
         """A topic's flags may have all of them set, which Java's nameserver passes on."""
         wrapper = {"topicConfigTable": {name: {"topicName": name, "topicSysFlag": -1} for name in ("T", "U")}}

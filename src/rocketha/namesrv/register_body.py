@@ -20,7 +20,7 @@ import attrs
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.namesrv import data_version
 from rocketha.namesrv.data_version import DataVersion
-from rocketha.wire import json_dialect, json_members
+from rocketha.wire import java_types, json_dialect, json_members
 from rocketha.wire.codes import ResponseCode
 
 VERSION_WHOLE_BODY = 37
@@ -115,7 +115,7 @@ def _from_wrapper(wrapper: dict[str, Any], filters: tuple[str, ...]) -> Register
     return RegisterBody(
         version=data_version.from_json(wrapper.get("dataVersion")),
         topics=tuple(_topic(key, item) for key, item in table.items()),
-        mappings=dict(_mapping(item) for item in mappings.values()),
+        mappings=dict(_mapping(item) for item in map(java_types.bean, mappings.values()) if item is not None),
         filter_servers=filters,
     )
 
