@@ -4,7 +4,7 @@ Pure.  Theory of operation: the header of a :class:`~rocketha.wire.known_sends.K
 the same connection but for queue, time, properties and number.  So what follows from the rest is found once and kept
 with the shape: topic, record flags, born host.  Of the properties likewise, what follows from their names: the block
 that is stored, with room for the values, and which of these are keys and tag.  Anything out of the ordinary (delay,
-transaction, batch, retry topic, a changed topic, a full store, a wrong body) is left to
+transaction, retry topic, a changed topic, a full store, a wrong body) is left to
 :class:`rocketha.broker.send.Sends`, which checks all of it.
 """
 
@@ -20,7 +20,7 @@ from rocketha.broker.state import BrokerState
 from rocketha.broker.stored_properties import StoredProperties
 from rocketha.broker.topics import TopicConfig
 from rocketha.store.dispatch import key_words
-from rocketha.store.messages import PutMessage
+from rocketha.store.messages import PutBatch, PutMessage
 from rocketha.wire.java_text import string_hash
 from rocketha.wire.known_sends import KnownSend
 from rocketha.wire.properties import KEYS, LENGTH_MAX, NAME_VALUE, PAIR, TAGS, UNIQUE_KEY, WAIT
@@ -30,7 +30,7 @@ _tags_code = lru_cache(maxsize=_TAGS_REMEMBERED)(string_hash)
 
 
 class Accepted(NamedTuple):
-    """What follows from a header; valid while the topic's configuration is the same object.
+    """What follows from a single message's header; valid while the topic's configuration is the same object.
 
     ``sys_flag``: of the record.
     """
@@ -42,6 +42,19 @@ class Accepted(NamedTuple):
     sys_flag: int
     born_host: bytes
     reconsume_times: int
+
+
+class AcceptedBatch(NamedTuple):
+    """The same of a batch; ``properties``: its own, as in the header."""
+
+    topic: str
+    config: TopicConfig
+    queue_limit: int
+    sys_flag: int
+    born_host: bytes
+    reconsume_times: int
+    properties: bytes
+    wait: bool
 
 
 class Layout(NamedTuple):
@@ -87,8 +100,8 @@ class PlainSends:
     def message(self, command: KnownSend) -> tuple[PutMessage, str, bool] | None:
         """The message, its unique key, and whether the producer wants to wait; None when it has to be looked at."""
         shape, body = command.shape, command.body
-        accepted: Accepted | None = shape.accepted
-        if accepted is None:
+        accepted = shape.accepted
+        if type(accepted) is not Accepted:
             return None
         topic, config, queue_limit, flag, sys_flag, born_host, reconsume_times = accepted
         if (
@@ -120,6 +133,26 @@ class PlainSends:
             keys, 0,
         )  # fmt: skip
         return message, unique_key, not wait_at or value[wait_at] != b"false"
+
+    def accept_batch(self, command: KnownSend, config: TopicConfig, messages: PutBatch, wait: bool) -> None:
+        """A batch with this header was staged: those like it only have other members."""
+        command.shape.accepted = AcceptedBatch(
+            messages.topic, config, config.queue_nums, messages.sys_flag, messages.born_host, messages.reconsume_times,
+            command.properties, wait,
+        )  # fmt: skip
+
+    def batch(self, command: KnownSend) -> AcceptedBatch | None:
+        """What is known of a batch but for its members; None when all of it has to be looked at."""
+        accepted = command.shape.accepted
+        if (
+            type(accepted) is not AcceptedBatch
+            or accepted.config is not self._topics.table.get(accepted.topic)
+            or command.queue_id >= accepted.queue_limit
+            or command.properties != accepted.properties
+            or not self._rules.writeable
+        ):
+            return None
+        return accepted
 
     def _learn(self, command: KnownSend) -> None:
         """Remember the names of the properties, if they are plain: each once, with a value, a unique key among them."""

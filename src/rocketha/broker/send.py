@@ -31,7 +31,7 @@ from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused, Wr
 from rocketha.store.append import Group
 from rocketha.store.dispatch import index_keys, tags_code
 from rocketha.store.message_store import MessageStore
-from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage, PutResult
+from rocketha.store.messages import BatchKeys, PlacedBatch, PutBatch, PutMessage, PutResult
 from rocketha.wire import batch
 from rocketha.wire import properties as names_of
 from rocketha.wire.codes import ResponseCode
@@ -78,6 +78,16 @@ class _Target(NamedTuple):
     config: TopicConfig
     queue_limit: int
     retry_group: str | None
+
+
+class _Members(NamedTuple):
+    """The columns of :class:`PutBatch`."""
+
+    flags: Sequence[int]
+    bodies: Sequence[bytes]
+    properties: Sequence[bytes]
+    tags_codes: Sequence[int]
+    keys: Callable[[], BatchKeys]
 
 
 class _Staged(NamedTuple):
@@ -134,13 +144,22 @@ class Sends:
 
     def send(self, connection: Connection, command: Command, now_ms: int) -> Answer | None:
         """10 SEND_MESSAGE, 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE: staged (None), refused, or NotSavedYet."""
-        if type(command) is KnownSend and (self._staged or self._store.writable(now_ms)):
-            plain = self._plain.message(command)
-            if plain is not None:
-                message, unique_key, wait = plain
-                self._staged.append(_Staged(connection, command, (message,), message.queue_id, unique_key, wait, None))
-                return None
         try:
+            if type(command) is KnownSend and (self._staged or self._store.writable(now_ms)):
+                plain = self._plain.message(command)
+                if plain is not None:
+                    message, key, wait = plain
+                    self._staged.append(_Staged(connection, command, (message,), message.queue_id, key, wait, None))
+                    return None
+                known = self._plain.batch(command)
+                if known is not None:
+                    members = self._members(command.body, known.topic)
+                    messages = PutBatch(
+                        known.topic, command.queue_id, known.sys_flag, command.born_ms, known.born_host,
+                        known.reconsume_times, *members,
+                    )  # fmt: skip
+                    self._staged.append(_Staged(connection, command, messages, command.queue_id, "", known.wait, None))
+                    return None
             return self._send(connection, command, parse(command), now_ms)
         except RequestRefused as refusal:
             return Answer(refusal.code, refusal.remark, self._region_fields)
@@ -174,6 +193,8 @@ class Sends:
         messages: Group
         if header.batch:
             messages, unique_key, wait = self._batch(connection, command, header, target, queue_id)
+            if type(command) is KnownSend:
+                self._plain.accept_batch(command, target.config, messages, wait)
         else:
             message, unique_key, wait = self._single(connection, command, header, target, queue_id, now_ms)
             messages = (message,)
@@ -258,17 +279,7 @@ class Sends:
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
             )
-        if len(command.body) > self._rules.message_bytes_max:
-            raise self._illegal()
-        try:
-            flags, bodies, blocks = batch.columns(command.body)
-            tags_codes, keys = batch_keys(blocks)
-        except RemoteProtocolError as problem:
-            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, str(problem)) from None
-        if not bodies:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch has no message")
-        if len(command.body) + len(bodies) * (_RECORD_GROWTH + len(header.topic)) > self._rules.batch_bytes_max:
-            raise self._illegal()  # its records must lie in one file
+        members = self._members(command.body, header.topic)
         if target.config.attributes.get("queue.type") == "BatchCQ":
             raise _not_supported("topics of queue type BatchCQ are")
         outer = parse_text(header.properties)
@@ -280,10 +291,27 @@ class Sends:
         if target.config.topic_filter_type == "MULTI_TAG":
             sys_flag |= MULTI_TAGS
         messages = PutBatch(
-            header.topic, queue_id, sys_flag, header.born_timestamp_ms, born_host, header.reconsume_times,
-            flags, bodies, blocks, tags_codes, keys,
-        )  # fmt: skip
+            header.topic, queue_id, sys_flag, header.born_timestamp_ms, born_host, header.reconsume_times, *members
+        )
         return messages, "", outer.get("WAIT") != "false"
+
+    def _members(self, body: bytes, topic: str) -> _Members:
+        """What a batch's body holds.
+
+        :raises RequestRefused: it cannot be read, or is too large.
+        """
+        if len(body) > self._rules.message_bytes_max:
+            raise self._illegal()
+        try:
+            flags, bodies, blocks = batch.columns(body)
+            tags_codes, keys = batch_keys(blocks)
+        except RemoteProtocolError as problem:
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, str(problem)) from None
+        if not bodies:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch has no message")
+        if len(body) + len(bodies) * (_RECORD_GROWTH + len(topic)) > self._rules.batch_bytes_max:
+            raise self._illegal()  # its records must lie in one file
+        return _Members(flags, bodies, blocks, tags_codes, keys)
 
     def _retry(
         self, command: Command, header: SendHeader, target: _Target, values: dict[str, str], queue_id: int, now_ms: int

@@ -172,11 +172,12 @@ class KnownSend(Command):
     """A send of a known shape; a :class:`Command` to everybody, with its fields made when they are asked for.
 
     :ivar queue_id: and ``born_ms``: of the header, within Java's ranges.
+    :ivar properties: as the header has them, in JSON.
     :ivar kept: what :meth:`SendShape.keep` was given with the names of its properties; None without.
     :ivar values: then, what matched: group n has the value of the n-th name.
     """
 
-    __slots__ = ("_made", "_texts", "born_ms", "kept", "queue_id", "shape", "values")
+    __slots__ = ("_made", "_texts", "born_ms", "kept", "properties", "queue_id", "shape", "values")
 
     def __init__(
         self, shape: SendShape, queue_id: bytes, born: bytes, properties: bytes, opaque: bytes, body: bytes,
@@ -191,7 +192,8 @@ class KnownSend(Command):
         self.born_ms = int(born)
         self.kept = kept
         self.values = values
-        self._texts = queue_id, born, properties
+        self.properties = properties
+        self._texts = queue_id, born
         self._made: dict[str, str] | None = None
 
     @property
@@ -199,7 +201,7 @@ class KnownSend(Command):
         """See the base."""
         made = self._made
         if made is None:
-            made = self._made = self.shape.fields(*self._texts)
+            made = self._made = self.shape.fields(*self._texts, self.properties)
         return made
 
     @fields.setter

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from unittest import mock
 
 from rocketha.broker.plain_send import PlainSends
 from rocketha.broker.topics import TopicConfig
-from rocketha.wire import remoting
+from rocketha.wire import batch, remoting
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.known_sends import (
     CREDIT_FIRST,
@@ -24,6 +24,8 @@ from tests.services.broker_case import BrokerCase, Client, send_fields
 
 WORDS = ("true", "false", "k1 k2", "TagA", "TagB", "3", "x\u00e9", "50%", "")
 KEYS = ("0123456789ABC-EF", "0123456789A\x01CDEF", "", "0123456789AB\u00e9DEF", '0123456789"BCDEF', "0123456789 BCDEF")
+OUTER = ("WAIT\x01true\x02", "WAIT\x01false\x02", "DELAY\x013\x02", "TRAN_MSG\x01true\x02", "WAIT\x01TRUE\x02", "")
+"""Properties of a batch; the first two are what clients send."""
 NAMES = ("WAIT", "KEYS", "TAGS", "DELAY", "a", "%s", "CLUSTER", "POP_CK", "INNER_NUM", "TIMER_DELAY_MS", "XUNIQ_KEY")
 
 
@@ -59,6 +61,25 @@ class Producers:
         self.bodies = [b"a", b"b" * 100, chance.randbytes(300), b"", bytes(300_001)]
 
     def send(self, client: Client) -> Command:
+        """One message, or a batch."""
+        return self.batch(client) if self.chance.random() < 0.3 else self.single(client)
+
+    def batch(self, client: Client) -> Command:
+        chance = self.chance
+        queue = chance.randrange(4) if chance.random() < 0.95 else chance.choice((-1, 4, 7))
+        given = send_fields(
+            chance.choice(self.topics), queue, chance.choice(OUTER if chance.random() < 0.2 else OUTER[:2])
+        )
+        fields = dict(sorted({**given, **chance.choice(self.headers), "m": "true"}.items()))
+        members = [
+            batch.BatchMessage(chance.randrange(3), bytes(chance.randrange(1, 20)), chance.choice(self.texts).encode())
+            for _ in range(chance.choice((0, 1, 2, 5, 9)))
+        ]
+        body = batch.join(members) + (b"?" if chance.random() < 0.05 else b"")
+        code = chance.choice((RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2))
+        return client.command(code, fields, body, oneway=chance.random() < 0.05)
+
+    def single(self, client: Client) -> Command:
         chance = self.chance
         key = f"{chance.getrandbits(64):016X}" if chance.random() < 0.85 else chance.choice(KEYS)
         text = chance.choice(self.texts).replace("KEY\x01KEY", "KEY\x01" + key)
@@ -194,13 +215,15 @@ class PlainSendTests(BrokerCase):
             for client, topic in [(clients[0], "O"), (clients[1], "T"), (self.connect(), "O")]:
                 fields = dict(sorted(send_fields(topic, 0, "UNIQ_KEY\x01ABCDEFGH\x02").items()))
                 said.append(client.ask(RequestCode.SEND_MESSAGE_V2, fields, b"body").code)
-            return said
+            fields = dict(sorted(send_fields("O", 0, "WAIT\x01true\x02").items()))
+            members = batch.join([batch.BatchMessage(0, b"body", b"")] * 2)
+            return [*said, clients[0].ask(RequestCode.SEND_BATCH_MESSAGE, fields, members).code]
 
-        self.assertEqual([codes() for _ in range(3)], [[0, 0, 0]] * 3)
+        self.assertEqual([codes() for _ in range(3)], [[0, 0, 0, 0]] * 3)
         self.broker.rules.permission = 4
-        self.assertEqual([codes() for _ in range(2)], [[16, 0, 16]] * 2)
+        self.assertEqual([codes() for _ in range(2)], [[16, 0, 16, 16]] * 2)
         self.broker.rules.permission = 6
-        self.assertEqual(codes(), [0, 0, 0])
+        self.assertEqual(codes(), [0, 0, 0, 0])
 
     @staticmethod
     def shapes(client: Client) -> list[SendShape]:
@@ -209,22 +232,26 @@ class PlainSendTests(BrokerCase):
 
     def test_both_paths_are_one(self) -> None:
         """Answers, log, queue entries, index units: nothing tells which path a message took."""
-        took = 0
-        message = PlainSends.message
+        took = {"message": 0, "batch": 0}
 
-        def counted(*arguments: object) -> object:
-            nonlocal took
-            made = message(*arguments)  # type: ignore[arg-type]
-            took += made is not None
-            return made
+        def counted(name: str) -> Callable[..., object]:
+            path = getattr(PlainSends, name)
 
-        for seed in range(16):
+            def call(*arguments: object) -> object:
+                made = path(*arguments)
+                took[name] += made is not None
+                return made
+
+            return call
+
+        for seed in range(32):
             with self.subTest(seed=seed):
-                with mock.patch.object(PlainSends, "message", counted):
+                with mock.patch.multiple(PlainSends, message=counted("message"), batch=counted("batch")):
                     short = self.dialogue(seed)
                 with mock.patch.object(HeaderMemory, "decode", _long_way):
                     self.assertEqual(short, self.dialogue(seed))
-        self.assertGreater(took, 500)
+        self.assertGreater(took["message"], 500)
+        self.assertGreater(took["batch"], 100)
 
     def test_a_full_store_refuses(self) -> None:
         """What the store takes is asked for before the short path is taken."""
