@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pathlib
+import time
 from collections.abc import Callable
 
 THEMES = ("notices", "registrations", "controllers", "floods", "connections", "slow", "exports", "files", "inflation")
@@ -37,3 +38,8 @@ def known() -> dict[str, Run]:
     for theme in THEMES:
         importlib.import_module(f"tests.attacks.{theme}")
     return ATTACKS
+
+
+def wait(seconds: float) -> None:
+    """Let time pass, as somebody outside does who is told of nothing."""
+    time.sleep(seconds)  # no event of a server reaches whoever attacks it

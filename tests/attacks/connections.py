@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tests.attacks.attack import Verdict, attack
+from tests.attacks.attack import Verdict, attack, wait
 from tests.attacks.servers import BIN, alone, cpu_s, get, group, until
 from tests.attacks.victim import Victim
 from tests.attacks.wire import (
@@ -120,9 +120,9 @@ def served(times: int, does: Callable[[], object]) -> tuple[int, float]:
                 if does():
                     good += 1
                     break
-            time.sleep(0.1)
+            wait(0.1)
         longest = max(longest, time.monotonic() - began)
-        time.sleep(1)
+        wait(1)
     return good, longest
 
 
@@ -133,7 +133,7 @@ def crowded(
     with alone(directory, files=FILES) as server, Victim(lambda: server.port, pause_s=0.05) as victim:
         victim.during(1)
         with Crowd(server.port, count, says, again_s, STRANGER) as crowd:
-            time.sleep(6)
+            wait(6)
             began = time.monotonic()
             client = served(8, lambda: ask(server.port, SEND_V2, message("newcomers"), b"x").code == 0)
             operator = served(3, lambda: operator_lists(server.port))
@@ -192,7 +192,7 @@ def replica_returns(directory: pathlib.Path, says: Callable[[int, int], bytes], 
         victim.during(1)
         for port in (master, master - 2, leader):
             stack.enter_context(Crowd(port, 300, says, again_s, STRANGER))
-        time.sleep(6)
+        wait(6)
         began = time.monotonic()
         os.kill(servers.pid(slave), signal.SIGKILL)
         fell = until(lambda: len(servers.in_sync()) == 2, 15)
@@ -228,7 +228,7 @@ def ha_full(directory: pathlib.Path) -> Verdict:
             return b"" if number % 2 else b"\0\0\0\1\0\0\0\0" + (number + 10).to_bytes(8, "big")
 
         with Crowd(master + 1, 300, shakes, None, STRANGER):
-            time.sleep(3)
+            wait(3)
             os.kill(servers.pid(slave), signal.SIGKILL)
             began = time.monotonic()
             until(lambda: len(servers.in_sync()) == 2, 15)
@@ -257,7 +257,7 @@ def unread(directory: pathlib.Path) -> Verdict:
             crowd.append(each)
         while time.monotonic() < began + 15:
             greatest = max(greatest, server.rss_mib())
-            time.sleep(0.1)
+            wait(0.1)
         meanwhile, used = victim.between(began, time.monotonic()), cpu_s(server.process.pid) - cpu
         for each in crowd:
             each.close()
@@ -295,7 +295,7 @@ def two_ports(directory: pathlib.Path) -> Verdict:
     ):
         assert client.ask(RUNTIME).code == 0
         with Crowd(server.port, 300, said, None, STRANGER), Crowd(server.port - 2, 300, said, None, STRANGER):
-            time.sleep(2)
+            wait(2)
             codes: dict[str, int] = {}
             for number in range(40):
                 try:

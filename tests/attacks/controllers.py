@@ -9,7 +9,7 @@ import pathlib
 import signal
 import time
 
-from tests.attacks.attack import Verdict, attack
+from tests.attacks.attack import Verdict, attack, wait
 from tests.attacks.servers import Group, group, paused, until
 from tests.attacks.victim import Counter, Victim
 from tests.attacks.wire import (
@@ -86,7 +86,7 @@ def stranger_asks(servers: Group, address: str, name: str | None = None) -> list
                 stranger.ask(ELECT, {**who, "brokerId": number, "designateElect": designate, "invokeTime": 0}).code
             )
         stranger.ask(BROKER_HEARTBEAT, alive)
-        time.sleep(1)
+        wait(1)
     return codes
 
 
@@ -110,7 +110,7 @@ def five_stopped(directory: pathlib.Path) -> Verdict:
         victim.during(2)
         acknowledged = len(victim.acknowledged)
         with paused(*(servers.pid(each) for each in servers.broker_ports)):
-            time.sleep(14)
+            wait(14)
             codes = stranger_asks(servers, port.address)
             address = servers.replicas().fields.get("masterAddress")
             stranger_is_master = address == port.address
@@ -168,7 +168,7 @@ def kept_alive(directory: pathlib.Path) -> Verdict:
                 for each in strangers:
                     fields = heartbeat(servers, number, f"127.0.0.1:{port}", epoch=epoch, maxOffset=FAR)
                     each.tell(BROKER_HEARTBEAT, {**fields, "heartbeatTimeoutMills": 3_600_000})
-                time.sleep(0.1)
+                wait(0.1)
                 with contextlib.suppress(OSError, KeyError):
                     if servers.epochs()[0] > epoch and servers.master_port() != port:
                         took = time.monotonic() - began
@@ -190,7 +190,7 @@ def killed(directory: pathlib.Path) -> Verdict:
                     with Connection(port, source=STRANGER) as stranger:
                         stranger.tell(BROKER_HEARTBEAT, heartbeat(servers, number, at, heartbeatTimeoutMills=1))
                         count += 1
-            time.sleep(0.1)
+            wait(0.1)
         meanwhile = victim.between(began, time.monotonic())
         victim.during(2)
         same = servers.epochs()[0] == epochs[0] and servers.masters() == [servers.master_port()]
@@ -210,7 +210,7 @@ def moved(directory: pathlib.Path) -> Verdict:
                 servers.control(REGISTER, {**who, "brokerAddress": port.address, "invokeTime": 0}, source=STRANGER).code
             )
             wrong += servers.replicas().fields.get("masterAddress") == port.address
-            time.sleep(0.2)
+            wait(0.2)
         meanwhile = victim.between(began, time.monotonic())
         back = until(lambda: servers.master_port() == true and len(servers.in_sync()) == 3, 20)
         figures = (
@@ -233,7 +233,7 @@ def altered(directory: pathlib.Path) -> Verdict:
             body = json.dumps({"syncStateSet": [number], "syncStateSetEpoch": set_epoch}).encode()
             codes.add(servers.control(ALTER, {**fields, "masterEpoch": epoch, "invokeTime": 0}, body, STRANGER).code)
             changed += servers.epochs()[1] > set_epoch
-            time.sleep(0.2)
+            wait(0.2)
         meanwhile = victim.between(began, time.monotonic())
         whole = until(lambda: len(servers.in_sync()) == 3, 20)
         figures = (
@@ -255,7 +255,7 @@ def probes(directory: pathlib.Path) -> Verdict:
                 stranger.ask(REGISTER, {**who, "brokerId": 1, "brokerAddress": foreign.address, "invokeTime": 0})
                 stranger.ask(BROKER_HEARTBEAT, heartbeat(servers, 1, foreign.address) | who)
                 stranger.ask(ELECT, {**who, "brokerId": 1, "designateElect": False, "invokeTime": 0})
-        time.sleep(15)
+        wait(15)
         return Verdict(
             foreign.count <= 5, f"{count} sets of a stranger's taken; connections to a foreign port {foreign.count}"
         )
@@ -268,7 +268,7 @@ def readopted(directory: pathlib.Path) -> Verdict:
         slave = servers.slave_port()
         number = next(key for key, address in servers.route().items() if address.endswith(f":{slave}"))
         with paused(servers.pid(slave)):
-            time.sleep(14)
+            wait(14)
             fields = {"clusterName": servers.cluster, "brokerName": servers.name, "brokerControllerIdsToClean": number}
             code = servers.control(CLEAN, {**fields, "isCleanLivingBroker": False}, source=STRANGER).code
         whole = until(lambda: len(servers.in_sync()) == 3, 45)
@@ -284,10 +284,10 @@ def restarted(directory: pathlib.Path) -> Verdict:
         slave = servers.slave_port()
         number = next(key for key, address in servers.route().items() if address.endswith(f":{slave}"))
         with paused(servers.pid(slave)):
-            time.sleep(14)
+            wait(14)
             fields = {"clusterName": servers.cluster, "brokerName": servers.name, "brokerControllerIdsToClean": number}
             code = servers.control(CLEAN, {**fields, "isCleanLivingBroker": False}, source=STRANGER).code
-        time.sleep(2)
+        wait(2)
         os.kill(servers.pid(slave), signal.SIGKILL)
         whole = until(lambda: len(servers.in_sync()) == 3, 45)
         figures = f"clean of id {number}: {code}; three in sync after its restart {whole}: {servers.in_sync()}"

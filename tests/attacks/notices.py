@@ -8,7 +8,7 @@ import pathlib
 import signal
 import time
 
-from tests.attacks.attack import Verdict, attack
+from tests.attacks.attack import Verdict, attack, wait
 from tests.attacks.servers import BIN, Group, Server, free_block, group, until
 from tests.attacks.victim import Flood, Rate, Victim
 from tests.attacks.wire import HA_STATUS, NOTICE, ONEWAY, SEND_V2, Connection, ask, frame, message
@@ -70,7 +70,7 @@ def notice_slave(directory: pathlib.Path) -> Verdict:
             began = time.monotonic()
             while time.monotonic() < began + 5:
                 believed += bool(ask(slave, HA_STATUS).json()["master"])
-                time.sleep(0.1)
+                wait(0.1)
             meanwhile = victim.between(began, time.monotonic())
         after = victim.during(2)
         same = servers.masters() == [master] and until(lambda: len(servers.in_sync()) == 3, 10)

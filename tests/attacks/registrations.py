@@ -6,7 +6,7 @@ import json
 import pathlib
 import time
 
-from tests.attacks.attack import Verdict, attack
+from tests.attacks.attack import Verdict, attack, wait
 from tests.attacks.servers import group, nameserver, until
 from tests.attacks.victim import Counter, Victim
 from tests.attacks.wire import HOST, REGISTER_BROKER, STRANGER, UNREGISTER_BROKER, Answer, Connection, ask
@@ -45,10 +45,10 @@ def foreign_ports(directory: pathlib.Path) -> Verdict:
         kept = [Connection(server.port, source=STRANGER) for _ in range(20)]
         for number, stranger in enumerate(kept):
             taken += stranger.ask(REGISTER_BROKER, registration(f"k-{number}", foreign.address), topics("t")).code == 0
-        time.sleep(1)
+        wait(1)
         for stranger in kept:
             stranger.close()
-        time.sleep(8)
+        wait(8)
         figures = f"{taken} of 120 registrations taken: connected to a foreign port {foreign.count} times"
         figures += f", to the stranger's own {own.count}"
         return Verdict(taken > 0 and foreign.count == 0 and own.count <= 5, figures)
@@ -62,7 +62,7 @@ def near_ports(directory: pathlib.Path) -> Verdict:
         for number in range(100):
             where = registration(f"n-{number}", foreign.address)
             taken += ask(server.port, REGISTER_BROKER, where, topics("t")).code == 0
-        time.sleep(8)
+        wait(8)
         figures = f"{taken} of 100 registrations of one port taken, on connections that close:"
         return Verdict(taken > 0 and foreign.count <= 5, f"{figures} connected to it {foreign.count} times")
 
@@ -78,7 +78,7 @@ def claim(directory: pathlib.Path, state: int, counter: int, source: str) -> Ver
             answers[answer.code] = answers.get(answer.code, 0) + 1
             looks += 1
             wrong += servers.route().get("0") != true
-            time.sleep(0.05)
+            wait(0.05)
         meanwhile = victim.between(began, time.monotonic())
         stopped = time.monotonic()
         back = until(lambda: servers.route().get("0") == true, 40)
@@ -120,7 +120,7 @@ def rewrite(directory: pathlib.Path) -> Verdict:
                 body = topics("foreign", state=2**31, counter=LATER + number)
                 stranger.ask(REGISTER_BROKER, registration(servers.name, true), body)
                 lost += stranger.ask(105, {"topic": "victims"}).code != 0
-        time.sleep(1)
+        wait(1)
         with Connection(servers.port) as client:
             lost_later = client.ask(105, {"topic": "victims"}).code
         back = until(lambda: ask(servers.port, 105, {"topic": "victims"}).code == 0, 40)
@@ -138,7 +138,7 @@ def unregister(directory: pathlib.Path) -> Verdict:
                 fields = {"brokerName": servers.name, "brokerAddr": address, "clusterName": servers.cluster}
                 with Connection(servers.port, source=STRANGER) as stranger:
                     stranger.ask(UNREGISTER_BROKER, {**fields, "brokerId": broker_id})
-            time.sleep(0.1)
+            wait(0.1)
             gone += servers.route() != true if until(servers.route, 1) else 1
         stopped = time.monotonic()
         back = until(lambda: servers.route() == true, 40)

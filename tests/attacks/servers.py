@@ -16,6 +16,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 
+from tests.attacks.attack import wait
 from tests.attacks.wire import CLUSTERS, CONTROLLERS, HA_STATUS, HOST, REPLICAS, Answer, ask
 
 BIN = pathlib.Path(sys.executable).parent
@@ -44,7 +45,7 @@ def until(true: Callable[[], object], seconds: float, pause: float = 0.1) -> boo
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             if true():
                 return True
-        time.sleep(pause)
+        wait(pause)
     return False
 
 

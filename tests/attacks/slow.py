@@ -10,7 +10,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from tests.attacks.attack import Verdict, attack
+from tests.attacks.attack import Verdict, attack, wait
 from tests.attacks.servers import alone, get, group
 from tests.attacks.wire import HOST, RUNTIME, SEND_V2, STRANGER, ask, frame, message
 
@@ -48,7 +48,7 @@ def dripped(
         looks += 1
         with contextlib.suppress(OSError):
             good += bool(serves())
-        time.sleep(1)
+        wait(1)
     for each in crowd:
         each.close()
     return ended, last, good, looks
@@ -131,7 +131,7 @@ def silent(directory: pathlib.Path, count: int) -> Verdict:
             with contextlib.suppress(OSError):
                 good += "rocketha_" in get(server.status_port, "/metrics", 5)
             longest = max(longest, time.monotonic() - began)
-            time.sleep(0.5 if look % 2 else 0)
+            wait(0.5 if look % 2 else 0)
         return Verdict(
             good == 12 and longest < 4,
             f"{count} silent, {opened} opened: metrics {good} of 12, longest {longest:.2f} s",

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from tests.attacks.attack import wait
 from tests.attacks.wire import HOST, SEND_V2, Connection, message
 
 TIMEOUT_S = 3.0
@@ -70,19 +71,19 @@ class Victim:
                 if connection is not None:
                     connection.close()
                 connection = None
-            time.sleep(self._pause)
+            wait(self._pause)
         if connection is not None:
             connection.close()
 
     def _refused(self, why: str) -> None:
         self._bad.append(time.monotonic())
         self.refusals[why] = self.refusals.get(why, 0) + 1
-        time.sleep(0.02)
+        wait(0.02)
 
     def during(self, seconds: float) -> Rate:
         """Wait so long; what became of the sends meanwhile."""
         began = time.monotonic()
-        time.sleep(seconds)
+        wait(seconds)
         return self.between(began, time.monotonic())
 
     def between(self, began: float, ended: float) -> Rate:
@@ -160,6 +161,6 @@ class Flood:
             except OSError:
                 self.broken += 1
                 connection = None
-            time.sleep(0.005)
+            wait(0.005)
         if connection is not None:
             connection.close()

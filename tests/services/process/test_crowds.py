@@ -153,8 +153,8 @@ class CrowdsTests(unittest.TestCase):
         self.assertLess(time.monotonic() - began, IDLE_PLACE_S + 2)
 
     def test_pulls_that_are_not_read(self) -> None:
-        """200 connections with 64 pulls of a quarter of a mebibyte each: no send beside them waits for more than a tenth
-        of a second of the broker's work, and memory grows by less than 100 MiB."""
+        """200 connections with 64 pulls of a quarter of a mebibyte each: no send beside them waits for more than a
+        tenth of a second of the broker's work, and memory grows by less than 100 MiB."""
         for _ in range(100):
             self.assertEqual(self.ask(RequestCode.SEND_MESSAGE_V2, send_fields(queue_id=2), b"y" * 8000).code, 0)
         before = most = self.broker.rss_bytes()
