@@ -44,12 +44,13 @@ def _group(chance: Random, group: Any) -> None:
     for member in group["members"]:
         member["address"] = chance.choice(_ADDRESSES)
         member["check_code"] = _text(member["check_code"])
+        member["flags"] &= controller_log.MEMBER_FLAGS
 
 
 def _snapshot(chance: Random, value: Any) -> Any:
     if chance.random() < 0.1:
         return value
-    value["magic"], value["version"] = controller_log.SNAPSHOT_MAGIC, controller_log.VERSION
+    value["magic"], value["version"] = controller_log.SNAPSHOT_MAGIC, controller_log.SNAPSHOT_VERSION
     for group in value["groups"]:
         _group(chance, group)
     value["crc32"] = 0
