@@ -7,6 +7,7 @@ Java: ``ScheduleMessageService`` (parseDelayLevel, encode, decode, correctDelayO
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rocketha.broker.data_version import DataVersion
@@ -80,6 +81,11 @@ class DelayLevels:
     def dump(self) -> bytes:
         """The text of config/delayOffset.json."""
         return json_dialect.dumps_pretty(self.as_json())
+
+    def dump_later(self) -> Callable[[], bytes]:
+        """The same of the progress as it is now; of few levels it is made at once."""
+        text = self.dump()
+        return lambda: text
 
     def load(self, data: bytes, path: str = "config/delayOffset.json") -> None:
         """Take over a file's progress.

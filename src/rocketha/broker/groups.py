@@ -17,6 +17,7 @@ from rocketha.broker import names
 from rocketha.broker.attributes import GROUP_ATTRIBUTES, alter
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.fields import refused
+from rocketha.broker.row_texts import RowTexts, file_text, pretty_row
 from rocketha.broker.topics import SortedNames
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.wire import json_dialect, json_members
@@ -149,6 +150,7 @@ class GroupTable:
         self.dirty = False
         self.changed: Callable[[], None] | None = None
         self._names = SortedNames()
+        self._texts: RowTexts[SubscriptionGroupConfig] = RowTexts(_row)
 
     def __contains__(self, group: object) -> bool:
         return group in self.table
@@ -254,7 +256,19 @@ class GroupTable:
 
     def dump(self) -> bytes:
         """The text of config/subscriptionGroup.json."""
-        return json_dialect.dumps_pretty(self.as_json())
+        return self.dump_later()()
+
+    def dump_later(self) -> Callable[[], bytes]:
+        """The same of the table as it is now, made by a thread."""
+        groups, version = dict(self.table), json_dialect.dumps_pretty(self.data_version.as_json(), 1)
+        forbidden = {name: dict(bits) for name, bits in self.forbidden.items() if name in groups}
+        return lambda: file_text(
+            {
+                "dataVersion": version,
+                "forbiddenTable": json_dialect.dumps_pretty(forbidden, 1),
+                "subscriptionGroupTable": self._texts.table(groups),
+            }
+        )
 
     def load(self, data: bytes, path: str = "config/subscriptionGroup.json") -> None:
         """Add what the file holds to the predefined groups.
@@ -275,6 +289,11 @@ class GroupTable:
         self.dirty = True
         if self.changed is not None:
             self.changed()
+
+
+def _row(name: str, config: SubscriptionGroupConfig) -> bytes:
+    """One entry of config/subscriptionGroup.json."""
+    return pretty_row(name, config.as_json())
 
 
 def _named(config: SubscriptionGroupConfig, name: str) -> SubscriptionGroupConfig:

@@ -8,6 +8,7 @@ Java: ``MessageRequestModeManager``, ``MessageRequestModeSerializeWrapper``, con
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rocketha.errors import CorruptStore, RemoteProtocolError
@@ -51,7 +52,12 @@ class RequestModes:
 
     def dump(self) -> bytes:
         """The text of config/messageRequestMode.json."""
-        return json_dialect.dumps_pretty(self.as_json())
+        return self.dump_later()()
+
+    def dump_later(self) -> Callable[[], bytes]:
+        """The same of the modes as they are now, made by a thread; they are only ever replaced."""
+        modes = self.modes
+        return lambda: json_dialect.dumps_pretty({_KEY: modes})
 
     def load(self, data: bytes, path: str = "config/messageRequestMode.json") -> None:
         """Replace the modes by a file's.

@@ -12,10 +12,11 @@ Java: ``ConsumerOffsetManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rocketha.broker.data_version import DataVersion
+from rocketha.broker.row_texts import RowTexts, file_text
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.wire import java_types, json_dialect, json_members
 
@@ -43,6 +44,8 @@ class ConsumerOffsets:
         self.state_version = 0
         self.dirty = False
         self.changes = 0
+        self._group_texts: RowTexts[list[str]] = RowTexts()
+        self._committed_texts, self._pulled_texts = RowTexts(_row), RowTexts(_row)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, wall_ms: Callable[[], int]) -> None:
         """The group has consumed everything below ``offset`` of this queue.
@@ -116,10 +119,7 @@ class ConsumerOffsets:
 
     def topics_by_group(self) -> dict[str, list[str]]:
         """Every group with the topics in which it has offsets: one pass where many groups are asked for."""
-        groups: dict[str, list[str]] = {}
-        for topic, group in map(split_key, self.committed):
-            groups.setdefault(group, []).append(topic)
-        return groups
+        return _topics_by_group(self.committed)
 
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have offsets in the topic, sorted."""
@@ -176,17 +176,28 @@ class ConsumerOffsets:
         return {"dataVersion": self.data_version.as_json(), "offsetTable": part}, more
 
     def dump(self) -> bytes:
-        """The text of config/consumerOffset.json.
+        """The text of config/consumerOffset.json."""
+        return self.dump_later()()
 
-        It is written every few seconds while consumers are at work, so its tables are laid out here in half the time of
-        :func:`~rocketha.wire.json_dialect.dumps_pretty`, whose text this is.
+    def dump_later(self) -> Callable[[], bytes]:
+        """The same, made by a thread: the keys are those of now, the offsets may be later ones.
+
+        A row changes while others are laid out.  It is copied in one step of the interpreter.
         """
-        value = self.as_json()
-        rows = [
-            f'"{key}":' + (_table_text(part) if key.endswith("Table") else _indented(json_dialect.dumps_pretty(part)))
-            for key, part in value.items()
-        ]
-        return ("{\n\t" + ",\n\t".join(rows) + "\n}").encode()
+        version = json_dialect.dumps_pretty(self.data_version.as_json(), 1)
+        committed, pulled = dict(self.committed), dict(self.pulled)
+
+        def text() -> bytes:
+            parts = {
+                "dataVersion": version,
+                "groupTopicMap": self._group_texts.table(_topics_by_group(committed)),
+                "offsetTable": self._committed_texts.table({key: row.copy() for key, row in committed.items()}),
+            }
+            if pulled:
+                parts["pullOffsetTable"] = self._pulled_texts.table({key: row.copy() for key, row in pulled.items()})
+            return file_text(parts)
+
+        return text
 
     def load(self, data: bytes, path: str = "config/consumerOffset.json") -> None:
         """Replace the table by the file's.
@@ -247,21 +258,17 @@ def split_key(key: str) -> tuple[str, str]:
     return topic, group
 
 
-def _indented(text: bytes) -> str:
-    """A pretty text one level deeper."""
-    return text.decode().replace("\n", "\n\t")
+def _topics_by_group(keys: Iterable[str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for topic, group in map(split_key, keys):
+        groups.setdefault(group, []).append(topic)
+    return groups
 
 
-def _table_text(table: _Table) -> str:
-    """An offset table as the value of a key of the file's outermost object."""
-    if not table:
-        return "{}"
-    rows = []
-    for key, queues in table.items():
-        name = json_dialect.dumps(key).decode()
-        cells = ",\n\t\t\t".join([f'"{queue}":{offset}' for queue, offset in queues.items()])
-        rows.append(f"{name}:{{\n\t\t\t{cells}\n\t\t}}" if cells else f"{name}:{{}}")
-    return "{\n\t\t" + ",\n\t\t".join(rows) + "\n\t}"
+def _row(key: str, queues: dict[int, int]) -> bytes:
+    """An entry of an offset table in its file: what :func:`~rocketha.broker.row_texts.pretty_row` makes, sooner."""
+    cells = ",\n\t\t\t".join([f'"{queue}":{offset}' for queue, offset in queues.items()])
+    return json_dialect.dumps(key) + (f":{{\n\t\t\t{cells}\n\t\t}}" if cells else ":{}").encode()
 
 
 def _offset_table(value: Any) -> _Table:

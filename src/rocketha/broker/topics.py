@@ -14,7 +14,6 @@ Java: ``TopicConfigManager``, ``TopicConfig``, ``TopicConfigSerializeWrapper``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from json import JSONEncoder
 from typing import Any
 
 import attrs
@@ -23,6 +22,7 @@ from rocketha.broker import names, permissions
 from rocketha.broker.attributes import TOPIC_ATTRIBUTES, alter
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.fields import refused
+from rocketha.broker.row_texts import RowTexts, file_text, pretty_row
 from rocketha.broker.unsaved import Unsaved
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.wire import json_dialect, json_members
@@ -34,7 +34,6 @@ ATTRIBUTES_MAX = 4096
 TABLE_MAX = 1_000_000
 """Topics in a table that is read: a file's or a master's is not ours to refuse."""
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
-_QUOTED = JSONEncoder(ensure_ascii=False).encode
 SCHEDULE_QUEUE_NUMS = 18
 DEFAULT_QUEUE_NUMS = 16
 
@@ -150,18 +149,9 @@ def read_topics(value: Any) -> dict[str, TopicConfig]:
     return topics
 
 
-def _row(name: str, config: TopicConfig) -> str:
+def _row(name: str, config: TopicConfig) -> bytes:
     """One entry of config/topics.json."""
-    attributes = "{}"
-    if config.attributes:
-        attributes = json_dialect.dumps_pretty(dict(config.attributes)).decode().replace("\n", "\n\t\t\t")
-    key, own, kind = map(_QUOTED, (name, config.topic_name, config.topic_filter_type))
-    return (
-        f'{key}:{{\n\t\t\t"attributes":{attributes},\n\t\t\t"order":{"true" if config.order else "false"},'
-        f'\n\t\t\t"perm":{config.perm},\n\t\t\t"readQueueNums":{config.read_queue_nums},'
-        f'\n\t\t\t"topicFilterType":{kind},\n\t\t\t"topicName":{own},'
-        f'\n\t\t\t"topicSysFlag":{config.topic_sys_flag},\n\t\t\t"writeQueueNums":{config.write_queue_nums}\n\t\t}}'
-    )
+    return pretty_row(name, config.as_json())
 
 
 class SortedNames:
@@ -200,6 +190,7 @@ class TopicTable:
         self.changed: Callable[[], None] | None = None
         self.system: set[str] = set(names.SYSTEM_TOPICS)
         self._names = SortedNames()
+        self._texts: RowTexts[TopicConfig] = RowTexts(_row)
 
     def __contains__(self, topic: object) -> bool:
         return topic in self.table
@@ -342,16 +333,13 @@ class TopicTable:
         }
 
     def dump(self) -> bytes:
-        """The text of config/topics.json.
+        """The text of config/topics.json."""
+        return self.dump_later()()
 
-        It is written whole at each change, on the reactor: its rows are laid out here in a seventh of the time of
-        :func:`~rocketha.wire.json_dialect.dumps_pretty`, whose text this is.
-        """
-        if not self.table:
-            return json_dialect.dumps_pretty(self.as_json())
-        head = json_dialect.dumps_pretty({"dataVersion": self.data_version.as_json()})[:-2].decode()
-        rows = ",\n\t\t".join([_row(name, config) for name, config in self.table.items()])
-        return f'{head},\n\t"topicConfigTable":{{\n\t\t{rows}\n\t}}\n}}'.encode()
+    def dump_later(self) -> Callable[[], bytes]:
+        """The same of the table as it is now, made by a thread."""
+        topics, version = dict(self.table), json_dialect.dumps_pretty(self.data_version.as_json(), 1)
+        return lambda: file_text({"dataVersion": version, "topicConfigTable": self._texts.table(topics)})
 
     def load(self, data: bytes, path: str = "config/topics.json") -> None:
         """Add what the file holds to the broker's own topics.

@@ -135,14 +135,16 @@ class DeletedTopics:
 
     def as_json(self) -> dict[str, Any]:
         """By topic, as it is saved and travels."""
-        return {
-            name: {"below": each.below, "lastOffset": each.last.offset, "lastStored": each.last.stored_ms}
-            for name, each in self._table.items()
-        }
+        return _as_json(self._table)
 
     def dump(self) -> bytes:
         """The file's text."""
-        return json_dialect.dumps({"deletedTopics": self.as_json()})
+        return self.dump_later()()
+
+    def dump_later(self) -> Callable[[], bytes]:
+        """The same of the table as it is now, made by a thread."""
+        table = self._table
+        return lambda: json_dialect.dumps({"deletedTopics": _as_json(table)})
 
     def load(self, data: bytes, path: str = NAME) -> None:
         """Take over a file's text.
@@ -169,6 +171,13 @@ class DeletedTopics:
         except DiskFailure as problem:
             notes.append(f"{problem}: topics that were deleted may come back")
         return notes
+
+
+def _as_json(table: DeletedTable) -> dict[str, Any]:
+    return {
+        name: {"below": each.below, "lastOffset": each.last.offset, "lastStored": each.last.stored_ms}
+        for name, each in table.items()
+    }
 
 
 def read_deleted(value: Any) -> dict[str, Deleted]:

@@ -102,18 +102,17 @@ def _default(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def dumps_pretty(value: Any) -> bytes:
-    """Tab-indented JSON as ``RemotingSerializable.toJson(true)`` lays it out (config/*.json)."""
-    return _pretty(value, 0)
+def dumps_pretty(value: Any, depth: int = 0) -> bytes:
+    """Tab-indented JSON as ``RemotingSerializable.toJson(true)`` lays it out (config/*.json).
 
-
-def _pretty(value: Any, depth: int) -> bytes:
+    :param depth: how deep in a file this value stands.
+    """
     inner, outer = b"\n" + b"\t" * (depth + 1), b"\n" + b"\t" * depth
     if isinstance(value, dict) and value:
-        rows = [dumps(str(key)) + b":" + _pretty(item, depth + 1) for key, item in value.items()]
+        rows = [dumps(str(key)) + b":" + dumps_pretty(item, depth + 1) for key, item in value.items()]
         return b"{" + inner + (b"," + inner).join(rows) + outer + b"}"
     if isinstance(value, list | tuple) and value:
-        return b"[" + inner + (b"," + inner).join([_pretty(item, depth + 1) for item in value]) + outer + b"]"
+        return b"[" + inner + (b"," + inner).join([dumps_pretty(item, depth + 1) for item in value]) + outer + b"]"
     return dumps(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer
@@ -30,9 +31,10 @@ class Numbers:
         self.lines.append(str(number))
         self.dirty = True
 
-    def dump(self) -> bytes:
+    def dump_later(self) -> Callable[[], bytes]:
         self.dumps += 1
-        return "\n".join(self.lines).encode() or b"\n"
+        lines = list(self.lines)
+        return lambda: "\n".join(lines).encode() or b"\n"
 
     def load(self, data: bytes, path: str = "") -> None:
         lines = data.decode().split()

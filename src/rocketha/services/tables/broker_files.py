@@ -1,10 +1,11 @@
 """The broker's tables as files under config/: loaded at start, saved when they change.
 
-Theory of operation.  A table is written in a thread, from a text made in the reactor: the reactor goes on, the table
-too.  One write of each is under way at a time.  Whoever wants a change on the disk that came too late for it waits for
-the next one, which has all changes until then; so the writes follow the disk and not the changes, and an older text
-never replaces a newer one.  Whoever waits is told when the table as it was then is on the disk, or that it is not.
-After a failure the table is dirty as before, and is written again when somebody asks; upkeep does every second.
+Theory of operation.  A table is written in a thread, from what it was when the write began: the reactor goes on, the
+table too.  The thread also makes the text, so that no table is too large for the reactor.  One write of each is under
+way at a time.  Whoever wants a change on the disk that came too late for it waits for the next one, which has all
+changes until then; so the writes follow the disk and not the changes, and an older text never replaces a newer one.
+Whoever waits is told when the table as it was then is on the disk, or that it is not.  After a failure the table is
+dirty as before, and is written again when somebody asks; upkeep does every second.
 
 Changes of topics and groups are acknowledged when they are on the disk, because they must outlive a crash then
 (:mod:`rocketha.services.tables.waits`).  Consumer offsets and delay progress change all the time and are saved every
@@ -16,7 +17,6 @@ Java: ``ConfigManager``, ``MixAll.string2File``.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
@@ -39,8 +39,8 @@ class Table(Protocol):
 
     dirty: bool
 
-    def dump(self) -> bytes:
-        """The file's text."""
+    def dump_later(self) -> Callable[[], bytes]:
+        """What makes, in any thread, the file's text: with all changes so far, perhaps with later ones."""
 
     def load(self, data: bytes, path: str = ...) -> None:
         """Take over a file's text."""
@@ -49,7 +49,7 @@ class Table(Protocol):
 class TableFile:
     """One table and its file.
 
-    :ivar write_began: called when the text of a write was made.
+    :ivar write_began: called when it is fixed what a write has.
     :ivar write_ended: called with its failure, if any, before whoever waited for it.
     """
 
@@ -110,16 +110,16 @@ class TableFile:
         :raises DiskFailure: the file holds what it held; the table stays dirty.
         """
         if self._table.dirty:
-            atomic_file.save(self._disk, self._path, self._table.dump())
+            atomic_file.save(self._disk, self._path, self._table.dump_later()())
             self._table.dirty = False
 
     def _write(self) -> None:
-        data = self._table.dump()
+        text = self._table.dump_later()
         self._table.dirty = self._again = False
         self._writing = True
         self._wait_for_this, self._wait_for_next = self._wait_for_next, []
         self.write_began()
-        written = self._work.run(functools.partial(atomic_file.save, self._disk, self._path, data))
+        written = self._work.run(lambda: atomic_file.save(self._disk, self._path, text()))
         self._underway.add(written.addBoth(self._written).addErrback(self._crashed))
 
     def _written(self, result: Any) -> None:
