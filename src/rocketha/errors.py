@@ -80,6 +80,11 @@ class DiskFailure(RockethaError):
         self.message = message
 
 
+class NotOpened(DiskFailure):
+    """A file or a directory could not be opened for want of descriptors or memory.  Nothing was done to it, and the
+    same may succeed a moment later."""
+
+
 class WriteInDoubt(DiskFailure):
     """A write failed half way: nobody knows how much of it a restart will find, none, a part or all."""
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import random
+import resource
 import shutil
 import stat
 import tempfile
 import unittest
 from collections.abc import Callable
 
-from rocketha.errors import DiskFailure
+from rocketha.errors import DiskFailure, NotOpened
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk
 from rocketha.store.memory_disk import MemoryDisk
-from rocketha.store.posix_disk import PosixDisk
+from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 
 
 class DiskContract:
@@ -222,6 +223,27 @@ class PosixDiskContractTests(DiskContract, unittest.TestCase):
     def test_a_path_with_nul_is_refused(self) -> None:
         """Python raises ValueError for it; callers see a DiskFailure like any other."""
         self.fails(errno.EINVAL, lambda: self.disk.open(f"{self.root}/a\0b"))
+
+    def test_without_descriptors_nothing_is_opened(self) -> None:
+        """That is told apart from a disk that fails: what is open goes on."""
+        file = self.disk.create(f"{self.root}/f", 1)
+        self.addCleanup(file.close)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            for opening in (
+                lambda: self.disk.open(file.path),
+                lambda: ReadingDisk().open(file.path),
+                lambda: self.disk.create(f"{self.root}/g", 1),
+                lambda: self.disk.sync_dir(self.root),
+            ):
+                with self.assertRaises(NotOpened) as caught:
+                    opening()
+                self.assertEqual(caught.exception.errno, errno.EMFILE)
+            file.sync()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        self.disk.create(f"{self.root}/g", 1).close()
 
     def test_remove_tree_does_not_follow_links(self) -> None:
         """A link inside the tree goes, what it points to stays."""

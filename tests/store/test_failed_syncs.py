@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import unittest
 
 from rocketha.errors import DiskFailure
@@ -50,6 +51,52 @@ class FailedSyncTests(unittest.TestCase):
             self.append(store, 15, 5)
             flush(store)
             self.whole(disk, 20, f"seed {seed}")
+
+    def test_a_directory_that_cannot_be_opened(self) -> None:
+        """For want of descriptors: no sync failed, so messages are taken, and the next flush makes the new names safe.
+        Any other failure of it is final."""
+        for seed in range(SEEDS):
+            for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
+                disk = memory_disk(seed)
+                store = open_store(disk)
+                self.append(store, 0, 5)
+                job = store.flush_job()
+                assert job is not None
+                disk.fail_at(2, number, only=("sync",))  # behind the new file itself
+                with self.assertRaises(DiskFailure) as caught:
+                    job.run()
+                store.finished(job, caught.exception)
+                disk.heal()
+                if number == errno.EIO:
+                    self.assertIsNotNone(store.log.broken)
+                    continue
+                self.assertEqual(store.flushed_offset, 0)
+                self.append(store, 5, 5)
+                flush(store)
+                self.whole(disk, 10, f"seed {seed}")
+
+    def test_a_file_that_cannot_be_opened(self) -> None:
+        """Each opening of upkeep in turn, and of an append that needs a new file: refused or put off, and all is well
+        when there are descriptors again."""
+        refused = 0
+        for number in range(1, 40):
+            disk = memory_disk(number)
+            store = open_store(disk)
+            disk.fail_at(number, errno.EMFILE, only=("open", "create"))
+            count = 0
+            while count < 60:
+                try:
+                    self.append(store, count, 1)
+                except DiskFailure:
+                    refused += 1
+                else:
+                    count += 1
+                if count % 7 == 0:
+                    try_upkeep(store, NOW_MS + 100_000 * count)
+            disk.heal()
+            flush(store)
+            self.whole(disk, 60, f"opening {number}")
+        self.assertGreater(refused, 0)
 
     def test_of_queues(self) -> None:
         """Each sync of a thorough flush in turn: the entries that earlier flushes wrote are written again before the

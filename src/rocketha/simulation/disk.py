@@ -62,7 +62,7 @@ class SimulatedDisk(MemoryDisk):
         if slow < before:
             self.hastened(slow / before)
 
-    def step(self, path: str, operation: str) -> None:
+    def step(self, path: str, operation: str, opens: bool = False) -> None:
         """See :meth:`MemoryDisk.step`; dies here, before the operation takes effect."""
         if self.gone:
             raise ProcessDied(f"before {operation} of {path}")
@@ -74,7 +74,7 @@ class SimulatedDisk(MemoryDisk):
         if operation == "sync":
             self.syncs += 1
             self.spent_s += self.sync_s()
-        super().step(path, operation)
+        super().step(path, operation, opens)
 
     def stale(self, path: str, operation: str) -> BaseException:
         """See :meth:`MemoryDisk.stale`; the code of a process that has died goes no further."""

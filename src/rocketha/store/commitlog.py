@@ -8,7 +8,8 @@ since the last one, then the directory if a file was made; only then ``flushed``
 acknowledged.  A failed sync is final: the kernel may have dropped the bytes and would call the next sync a success, so
 the log takes nothing more until the process has started again and looked at what is there.  Until then no replica is
 sent what lies behind ``flushed``: a page that was dropped is read as it was before, and raw bytes are checked by
-nobody.  Consumers are shown it, record by record with its CRC, because they may have read it before.
+nobody.  Consumers are shown it, record by record with its CRC, because they may have read it before.  A directory that
+cannot be opened now (:class:`NotOpened`) is no failed sync: the next flush syncs it.
 
 A failed write leaves unknown bytes behind ``end``, perhaps all of them.  They are zeroed at once, or, where the disk
 does not take that either, before anything else is appended; until then every append is refused before it begins.  While
@@ -24,7 +25,7 @@ import contextlib
 import errno
 from typing import NamedTuple
 
-from rocketha.errors import DiskFailure, WriteInDoubt, ensure
+from rocketha.errors import DiskFailure, NotOpened, WriteInDoubt, ensure
 from rocketha.store.disk import Buffer, Disk, File
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles, SegmentedFile, zero_tail
@@ -121,6 +122,9 @@ class CommitLog:
         """
         begun: list[tuple[int, int]] = []
         end = self.end
+        if len(runs) > 1:  # nothing is written before the next file is there, or the outcome would be in doubt
+            for position, _ in runs:
+                self._writer(position - position % self._segment_size)
         try:
             for position, parts in runs:
                 data = b"".join(parts)
@@ -205,7 +209,7 @@ class CommitLog:
             if names:
                 self._disk.sync_dir(self.segments.directory)
 
-        return Job("flush", run, lambda: self._flushed(target), self._flush_failed)
+        return Job("flush", run, lambda: self._flushed(target), lambda error: self._flush_failed(error, names))
 
     def _flushed(self, target: int) -> None:
         self._flushing = False
@@ -216,8 +220,11 @@ class CommitLog:
         for base in [base for base in self._writers if base < min(current, self.segments.base_of(self.flushed))]:
             self._writers.pop(base).close()
 
-    def _flush_failed(self, error: Exception) -> None:
+    def _flush_failed(self, error: Exception, names: bool) -> None:
         self._flushing = False
+        if isinstance(error, NotOpened):  # the directory: all files were synced, and so they are by the next flush
+            self.segments.names_changed |= names
+            return
         self.sync_failed = True
         if self.broken is None:
             self.broken = f"a sync failed, what is on the disk is unknown: {error}"

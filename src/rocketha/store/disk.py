@@ -8,7 +8,8 @@ What is durable.  Bytes written are visible to every reader at once and survive 
 the death of the machine only after :meth:`File.sync`.  A new, renamed or removed name survives it only after
 :meth:`Disk.sync_dir` of its directory.  After a failed sync nothing may be assumed about the bytes written since the
 last good one: the kernel may have dropped them and will report success the next time, so a caller must never retry a
-sync and believe the answer.
+sync and believe the answer.  What could not even be opened, for want of descriptors or memory, is
+:class:`rocketha.errors.NotOpened`: no sync failed, and the same is tried again.
 
 What is made belongs to its owner alone: files are made 0600 and directories 0700, whatever the umask.  What is there
 keeps its modes: Java may have made it, and may take it back.
@@ -18,10 +19,19 @@ Every failure is a :class:`rocketha.errors.DiskFailure` with the path, the opera
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from rocketha.errors import DiskFailure, NotOpened
+
 Buffer = bytes | bytearray | memoryview
+
+
+def open_failure(path: str, operation: str, number: int, message: str) -> DiskFailure:
+    """Why something could not be opened."""
+    wanting = number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+    return (NotOpened if wanting else DiskFailure)(path, operation, number, message)
 
 
 class File(Protocol):

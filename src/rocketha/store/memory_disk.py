@@ -17,13 +17,14 @@ import random
 from collections.abc import Callable, Sequence
 
 from rocketha.errors import DiskFailure
-from rocketha.store.disk import Buffer, DiskSpace
+from rocketha.store.disk import Buffer, DiskSpace, open_failure
 from rocketha.store.memory_image import PAGE, Image, pages
 from rocketha.store.memory_lock import MemoryLock
 
 SECTOR = 512
 
 _MESSAGES = {
+    errno.EMFILE: "Too many open files",
     errno.EIO: "Input/output error",
     errno.ENOSPC: "No space left on device",
     errno.ENOENT: "No such file or directory",
@@ -205,15 +206,19 @@ class MemoryDisk:
         """Fail nothing any more."""
         self._fail_from = self._fail_until = 0
 
-    def step(self, path: str, operation: str) -> None:
-        """Count an operation, and fail it if it is the one to fail."""
+    def step(self, path: str, operation: str, opens: bool = False) -> None:
+        """Count an operation, and fail it if it is the one to fail.
+
+        :param opens: it begins with opening what it is about, and that is what fails.
+        """
         if self.trace is not None:
             self.trace.append((operation, path))
         if self._fail_only is not None and operation not in self._fail_only:
             return
         self.operations += 1
         if self._fail_from <= self.operations < self._fail_until:
-            raise _failure(path, operation, self._fail_errno)
+            failure = _failure(path, operation, self._fail_errno)
+            raise open_failure(path, operation, failure.errno, failure.message) if opens else failure
 
     def waited_for(self, path: str) -> None:
         """A read had to wait, see :attr:`cached`."""
@@ -306,12 +311,12 @@ class MemoryDisk:
 
     def open(self, path: str) -> MemoryFile:
         """See :meth:`rocketha.store.disk.Disk.open`."""
-        self.step(path, "open")
+        self.step(path, "open", opens=True)
         return MemoryFile(self, path, self._file(path, "open"))
 
     def create(self, path: str, size: int, preallocate: bool = False) -> MemoryFile:
         """See :meth:`rocketha.store.disk.Disk.create`."""
-        self.step(path, "create")
+        self.step(path, "create", opens=True)
         if path in self._names:
             raise _failure(path, "create", errno.EEXIST)
         self._parent_there(path, "create")
@@ -405,7 +410,7 @@ class MemoryDisk:
 
     def sync_dir(self, path: str) -> None:
         """See :meth:`rocketha.store.disk.Disk.sync_dir`."""
-        self.step(path, "sync")
+        self.step(path, "sync", opens=True)
         if self._names.get(path, 0) is not None:
             raise _failure(path, "sync", errno.ENOTDIR if path in self._names else errno.ENOENT)
         rest = []

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from rocketha.errors import DiskFailure
-from rocketha.store.disk import Buffer, DiskSpace
+from rocketha.store.disk import Buffer, DiskSpace, open_failure
 
 BUFFERS_MAX = 1024
 """IOV_MAX on Linux: buffers of one pwritev."""
@@ -59,6 +59,15 @@ def private_file(path: str, flags: int) -> int:
 
 def _fail(path: str, operation: str, error: OSError) -> NoReturn:
     raise DiskFailure(path, operation, error.errno or 0, error.strerror or str(error)) from error
+
+
+def _open(path: str, operation: str, function: Callable[[], int]) -> int:
+    try:
+        return function()
+    except OSError as error:
+        raise open_failure(path, operation, error.errno or 0, error.strerror or str(error)) from error
+    except ValueError as error:  # a path with a NUL
+        raise DiskFailure(path, operation, errno.EINVAL, str(error)) from error
 
 
 class PosixFile:
@@ -199,11 +208,11 @@ class PosixDisk:
 
     def open(self, path: str) -> PosixFile:
         """See :meth:`rocketha.store.disk.Disk.open`."""
-        return PosixFile(path, _call(path, "open", lambda: os.open(path, os.O_RDWR | os.O_CLOEXEC)))
+        return PosixFile(path, _open(path, "open", lambda: os.open(path, os.O_RDWR | os.O_CLOEXEC)))
 
     def create(self, path: str, size: int, preallocate: bool = False) -> PosixFile:
         """See :meth:`rocketha.store.disk.Disk.create`.  A file that could not be made whole is removed again."""
-        fd = _call(path, "create", lambda: private_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+        fd = _open(path, "create", lambda: private_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         try:
             os.ftruncate(fd, size)
             if preallocate and size:
@@ -296,15 +305,13 @@ class PosixDisk:
 
     def sync_dir(self, path: str) -> None:
         """See :meth:`rocketha.store.disk.Disk.sync_dir`."""
-
-        def sync() -> None:
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-
-        _call(path, "sync", sync)
+        fd = _open(path, "sync", lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            _fail(path, "sync", error)
+        finally:
+            os.close(fd)
 
     def lock(self, path: str) -> PosixLock:
         """See :meth:`rocketha.store.disk.Disk.lock`.
@@ -344,7 +351,7 @@ class ReadingDisk(PosixDisk):
 
     def open(self, path: str) -> PosixFile:
         """See :meth:`rocketha.store.disk.Disk.open`; the file's ``write`` fails with EBADF."""
-        return PosixFile(path, _call(path, "open", lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
+        return PosixFile(path, _open(path, "open", lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
 
 
 def _lock_directory(fd: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rocketha.errors import CorruptStore
+from rocketha.errors import CorruptStore, NotOpened
 from rocketha.store.disk import Buffer, Disk, File
 from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.in_memory import Part, Wait
@@ -29,7 +29,8 @@ def first_offset(directory: str, name: str) -> int:
 
 
 class OpenFiles:
-    """Descriptors kept open for reading, the least recently used closed first.  One for the whole store."""
+    """Descriptors kept open for reading, the least recently used closed first, also where the system has
+    none left.  One for the whole store."""
 
     def __init__(self, disk: Disk, limit: int) -> None:
         self._disk = disk
@@ -40,11 +41,20 @@ class OpenFiles:
         """The open file; opens it if need be."""
         file = self._files.pop(path, None)
         if file is None:
-            file = self._disk.open(path)
+            file = self._open(path)
             while len(self._files) >= self._limit:
                 self._files.pop(next(iter(self._files))).close()
         self._files[path] = file  # now the youngest
         return file
+
+    def _open(self, path: str) -> File:
+        while True:
+            try:
+                return self._disk.open(path)
+            except NotOpened:
+                if not self._files:
+                    raise
+                self._files.pop(next(iter(self._files))).close()
 
     def has(self, path: str) -> bool:
         """Whether it is open."""

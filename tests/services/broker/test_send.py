@@ -287,6 +287,35 @@ class BatchTests(BrokerCase):
         self.assertEqual(self.ask(body, topic="T" + "x" * 100).code, ResponseCode.MESSAGE_ILLEGAL)
 
 
+class FewDescriptorsTests(BrokerCase):
+    """The system has none left for a moment."""
+
+    config = "flushDiskType=SYNC_FLUSH\nmappedFileSizeCommitLog=131072\nmaxMessageSize=60000\n"
+
+    def test_of_the_log_s_directory(self) -> None:
+        """Nobody is answered while it cannot be synced; when it can be, all go on."""
+        client = self.connect()
+        for _ in range(2):
+            self.assertEqual(self.send(client, bytes(59_000)).code, 0)
+        self.disk.fail_at(3, errno.EMFILE, times=99, only=("sync",))  # behind the full file and the new one
+        client.say(client.command(310, send_fields(), bytes(59_000)))
+        self.assertEqual(client.heard(), [])
+        self.assertIsNone(self.broker.store.log.broken)
+        self.disk.heal()
+        self.advance(1)
+        self.assertEqual([answer.code for answer in client.heard()], [0])
+        self.assertEqual(self.send(client, b"2").code, 0)
+
+    def test_of_the_next_file(self) -> None:
+        """A send that needs it is refused, the next one is taken."""
+        client = self.connect()
+        for _ in range(2):
+            self.assertEqual(self.send(client, bytes(59_000)).code, 0)
+        self.disk.fail_at(1, errno.EMFILE, only=("create",))
+        self.assertEqual(self.send(client, bytes(59_000)).code, ResponseCode.SERVICE_NOT_AVAILABLE)
+        self.assertEqual(self.send(client, bytes(59_000)).code, 0)
+
+
 class SyncFlushTests(BrokerCase):
     """SYNC_FLUSH: answered once the bytes are on the disk."""
 

@@ -3,7 +3,8 @@
 Theory of operation.  While a flush is on its way to the disk, appends and their waiters collect; when it returns, the
 waiters it covers are answered and, if others wait, the next one starts.  So the number of ``fdatasync`` calls follows
 the disk, not the senders.  Under ASYNC_FLUSH a clock starts it.  A failed flush is final: the store refuses writes
-from then on and sends replicas only what is on the disk, and every waiter is told.
+from then on and sends replicas only what is on the disk, and every waiter is told.  Where a flush could not open what
+it was to sync, nothing has failed: those who wait go on waiting, and the clock begins the next one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.broker.acknowledgements import Acknowledgements
-from rocketha.errors import DiskFailure
+from rocketha.errors import DiskFailure, NotOpened
 from rocketha.observe.logging import make_logger
 from rocketha.services.waiting.blocking import BlockingWork, exception_of
 from rocketha.store.message_store import MessageStore
@@ -47,6 +48,7 @@ class Flusher:
         self.synced: Callable[[], None] = lambda: None
         self.failed: Callable[[], None] = lambda: None
         self.count = 0
+        self._starved = False  # and said so
 
     def on_disk(self, offset: int) -> defer.Deferred[Exception | None]:
         """Fires when the log is on the disk up to there, with None, or with why it will not be."""
@@ -83,7 +85,11 @@ class Flusher:
         self._running = None
         failure = exception_of(result)
         self._store.finished(job, failure)
-        if failure is not None:
+        if isinstance(failure, NotOpened):
+            if not self._starved:
+                self._log.error("the commit log can not be flushed now, it is tried again: {why}", why=str(failure))
+            self._starved = True
+        elif failure is not None:
             self._log.critical(
                 "the commit log can not be flushed, no more messages are taken, and what lies between {flushed} and"
                 " {end} is copied to nobody until a new start has looked at it: {why}",
@@ -93,6 +99,7 @@ class Flusher:
             self._tell_wanted(failure)
             self._as_turn(self._fail)
         else:
+            self._starved = False
             self._tell_wanted(None)
             self._answer_waiting()
             self.synced()
