@@ -151,6 +151,18 @@ class DiskContract:
         self.fails(errno.ENOENT, lambda: disk.sync_dir(f"{root}/x"))
         self.assertEqual(disk.read_all(f"{root}/f", 100), bytes(100))
 
+    def test_many_are_synced(self) -> None:
+        """All but those that have gone; one that cannot be is told, whichever it is."""
+        files = [f"{self.root}/f{number}" for number in range(40)]
+        for path in files:
+            self.disk.create(path, 1).close()
+        gone = [f"{self.root}/gone", f"{self.root}/gone/too"]
+        self.disk.sync_all([*files, *gone], [self.root, *gone])
+        self.disk.sync_all(files[:1], [])
+        for at in (0, 20, 40):
+            with self.subTest(at=at):
+                self.fails(errno.EISDIR, lambda at=at: self.disk.sync_all([*files[:at], self.root, *files[at:]], ()))
+
     def test_a_closed_file_refuses(self) -> None:
         """EBADF, and closing twice is harmless."""
         file = self.disk.create(f"{self.root}/f", 10)

@@ -20,7 +20,7 @@ Every failure is a :class:`rocketha.errors.DiskFailure` with the path, the opera
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from rocketha.errors import DiskFailure, NotOpened
@@ -32,6 +32,22 @@ def open_failure(path: str, operation: str, number: int, message: str) -> DiskFa
     """Why something could not be opened."""
     wanting = number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
     return (NotOpened if wanting else DiskFailure)(path, operation, number, message)
+
+
+def sync_file(disk: Disk, path: str) -> None:
+    """The bytes of a file are on the disk when this returns, if it is there."""
+    if disk.exists(path):  # expired or deleted meanwhile
+        file = disk.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+
+def sync_names(disk: Disk, path: str) -> None:
+    """The names in a directory are on the disk when this returns, if it is there."""
+    if disk.is_dir(path):
+        disk.sync_dir(path)
 
 
 class File(Protocol):
@@ -145,6 +161,13 @@ class Disk(Protocol):
 
     def sync_dir(self, path: str) -> None:
         """The names in a directory are on the disk when this returns."""
+
+    def sync_all(self, files: Collection[str], directories: Collection[str]) -> None:
+        """All of these are on the disk when this returns; what is not there any more is left out.
+
+        Several are synced at once: a disk takes many in little more time than one.  Where one fails, others may be
+        synced or not.
+        """
 
     def lock(self, path: str) -> Lock:
         """Take the exclusive lock on a file, made if need be, or on a directory, against other processes and this one;

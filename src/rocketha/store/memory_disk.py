@@ -14,10 +14,10 @@ from __future__ import annotations
 import errno
 import functools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rocketha.errors import DiskFailure
-from rocketha.store.disk import Buffer, DiskSpace, open_failure
+from rocketha.store.disk import Buffer, DiskSpace, open_failure, sync_file, sync_names
 from rocketha.store.memory_image import PAGE, Image, pages
 from rocketha.store.memory_lock import MemoryLock
 
@@ -420,6 +420,13 @@ class MemoryDisk:
             else:
                 rest.append((place, paths, change))
         self._name_changes = rest
+
+    def sync_all(self, files: Collection[str], directories: Collection[str]) -> None:
+        """See :meth:`rocketha.store.disk.Disk.sync_all`; one after the other."""
+        for path in files:
+            sync_file(self, path)
+        for path in directories:
+            sync_names(self, path)
 
     def lock(self, path: str) -> MemoryLock:
         """See :meth:`rocketha.store.disk.Disk.lock`."""

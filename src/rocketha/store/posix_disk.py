@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NoReturn, TypeVar
 
 from rocketha.errors import DiskFailure
-from rocketha.store.disk import Buffer, DiskSpace, open_failure
+from rocketha.store.disk import Buffer, DiskSpace, open_failure, sync_file, sync_names
 
 BUFFERS_MAX = 1024
 """IOV_MAX on Linux: buffers of one pwritev."""
+
+SYNCS_AT_ONCE = 8
+"""Of many files."""
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EINVAL)
@@ -312,6 +317,20 @@ class PosixDisk:
             _fail(path, "sync", error)
         finally:
             os.close(fd)
+
+    def sync_all(self, files: Collection[str], directories: Collection[str]) -> None:
+        """See :meth:`rocketha.store.disk.Disk.sync_all`: by threads, which share the commits of the file system's
+        journal.
+        """
+        syncs = [functools.partial(sync_file, self, path) for path in files]
+        syncs += [functools.partial(sync_names, self, path) for path in directories]
+        if len(syncs) < SYNCS_AT_ONCE:
+            for sync in syncs:
+                sync()
+            return
+        with ThreadPoolExecutor(SYNCS_AT_ONCE, "sync") as threads:
+            for _ in threads.map(lambda sync: sync(), syncs):
+                pass
 
     def lock(self, path: str) -> PosixLock:
         """See :meth:`rocketha.store.disk.Disk.lock`.

@@ -209,7 +209,7 @@ class QueueTable:
             for write in writes:
                 self._write(write, files, directories)
             if thorough:
-                self._sync(files, directories)
+                self._disk.sync_all(files, directories)
 
         return Job(
             "queues", run, lambda: self._apply(writes, files, directories, thorough), lambda _: self._fail(writes)
@@ -242,18 +242,6 @@ class QueueTable:
             files[path] = None
             view = view[step:]
             position += step
-
-    def _sync(self, files: dict[str, None], directories: dict[str, None]) -> None:
-        for path in files:
-            if self._disk.exists(path):  # expired or deleted meanwhile
-                file = self._disk.open(path)
-                try:
-                    file.sync()
-                finally:
-                    file.close()
-        for path in directories:
-            if self._disk.is_dir(path):
-                self._disk.sync_dir(path)
 
     def _apply(
         self, writes: list[_Write], files: dict[str, None], directories: dict[str, None], thorough: bool

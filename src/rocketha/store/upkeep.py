@@ -313,8 +313,7 @@ class Upkeep:
             for path in paths:
                 if self._disk.exists(path):
                     self._disk.remove(path)
-            for directory in sorted({path.rpartition("/")[0] for path in paths}):
-                self._disk.sync_dir(directory)
+            self._disk.sync_all((), sorted({path.rpartition("/")[0] for path in paths}))
 
         def done(_: Exception | None = None) -> None:
             self._expiring = False
