@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import pathlib
+import signal
 import types
 from typing import Any
 
@@ -309,6 +310,7 @@ class Processes(MemoryReactorClock):
         self.refusals = 0
         self.lives: list[Any] = []
         self.tried_s: list[float] = []
+        self.signals: list[int] = []
 
     def spawnProcess(self, life: Any, *arguments: Any, **more: Any) -> Any:
         """A process that never ends by itself."""
@@ -317,9 +319,9 @@ class Processes(MemoryReactorClock):
             self.refusals -= 1
             raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
         self.lives.append(life)
-        return types.SimpleNamespace(pid=100 + len(self.lives))
+        return types.SimpleNamespace(pid=100 + len(self.lives), signalProcess=self.signals.append)
 
-    def end(self, exit_code: int) -> None:
+    def end(self, exit_code: int | None) -> None:
         """The one that was started last is gone."""
         self.lives[-1].processExited(Failure(error.ProcessTerminated(exitCode=exit_code)))
 
@@ -379,6 +381,19 @@ class MemberTests(SynchronousTestCase):
         self.successResultOf(self.member.stop(1.0))
         self.advance(60)
         self.assertEqual((len(self.reactor.tried_s), self.member.pid), (1, None))
+
+    def test_one_that_does_not_stop(self) -> None:
+        """It is told twice and killed, and a line says why."""
+        self.member.start()
+        stopped = self.member.stop(15.0)
+        self.advance(14)
+        self.assertEqual(self.reactor.signals, [signal.SIGTERM, signal.SIGCONT] * 2)
+        self.assertEqual(self.told, ["started"])
+        self.advance(1)
+        self.assertEqual(self.reactor.signals[4:], [signal.SIGKILL])
+        self.assertEqual(self.told[1:], ["has not stopped after 15 s and is killed: its next start recovers"])
+        self.reactor.end(None)
+        self.successResultOf(stopped)
 
     def test_a_group_goes_on(self) -> None:
         """The others are started, what failed is tried again; the person hears of both."""

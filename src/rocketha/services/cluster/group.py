@@ -33,8 +33,9 @@ from rocketha.services.process.status import StatusService
 from rocketha.store.posix_disk import private_dirs
 
 READY_CHECK_S = 0.02
-BROKER_STOP_S, CONTROLLER_STOP_S = 15.0, 5.0
-"""How long a process that was told to stop may take.  A broker hands its role over and closes its store."""
+BROKER_STOP_S, CONTROLLER_STOP_S = 60.0, 5.0
+"""How long a process that was told to stop may take.  A broker hands its role over and closes its store, which is some
+thousands of files; one that is killed meanwhile has to recover."""
 
 
 class GroupService(service.MultiService):

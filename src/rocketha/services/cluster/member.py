@@ -48,8 +48,8 @@ class _Life(protocol.ProcessProtocol):
 class Member:
     """A process that is to run.
 
-    :param ended: called with this and what happened, each time it ended unless it was told to, and each time it could
-        not be started: ``ended: exit code 1``.
+    :param ended: called with this and what happened, each time it ended unless it was told to, each time it could
+        not be started, and when it did not stop: ``ended: exit code 1``.
     :param started: called with this each time it was started.
     :ivar pid: None while there is no process.
     :ivar starts: how often it was started.
@@ -122,7 +122,7 @@ class Member:
             gone.callback(None)
             return gone
         self._signal(signal.SIGTERM)
-        calls = [self._reactor.callLater(kill_after_s, self._signal, signal.SIGKILL)]
+        calls = [self._reactor.callLater(kill_after_s, self._kill, kill_after_s)]
         if kill_after_s > HURRY_S:
             calls.append(self._reactor.callLater(HURRY_S, self._signal, signal.SIGTERM))
 
@@ -133,6 +133,10 @@ class Member:
             return result
 
         return gone.addBoth(done)
+
+    def _kill(self, after_s: float) -> None:
+        self._told_ended(self, f"has not stopped after {after_s:g} s and is killed: its next start recovers")
+        self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(error.ProcessExitedAlready):
