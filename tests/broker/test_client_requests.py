@@ -11,9 +11,11 @@ from rocketha.broker import request
 from rocketha.broker.effects import NotifyClient, RegisterTopics, SaveConfig
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.heartbeat import SUBSCRIPTIONS_MAX
-from rocketha.broker.state import BrokerRules
-from rocketha.errors import Ignored, RemoteProtocolError
+from rocketha.broker.state import BrokerRules, maker_of
+from rocketha.controller.rates import Rates
+from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.wire import json_dialect
+from rocketha.wire.codes import ResponseCode
 from tests.broker.support import DATA, RECORD_SIZE, Broker, Client, heartbeat, subscription, topic_fields
 
 HEART_BEAT, UNREGISTER, CHECK, CONSUMERS, QUERY, UPDATE, LOCK, UNLOCK = 34, 35, 46, 38, 14, 15, 41, 42
@@ -50,6 +52,53 @@ class RecordedClientTests(unittest.TestCase):
                         self.assertEqual(answer.body, java["body"].encode())
                 compared += 1
         self.assertGreater(compared, 25)
+
+
+class MadeByUseTests(unittest.TestCase):
+    """Topics and groups that nobody made: one host makes so many at once, and then one now and then."""
+
+    def setUp(self) -> None:
+        self.broker = Broker()
+        self.state = self.broker.state
+        self.state.made = Rates(3, 1000)
+
+    def beat(self, client: Client, *groups: str) -> int:
+        answer = self.broker.ask(HEART_BEAT, {}, heartbeat("c", {group: [] for group in groups}), client)
+        assert answer is not None
+        return answer.code
+
+    def test_heartbeats(self) -> None:
+        """The groups that are there are served, the one too many is counted; its next heartbeat makes it."""
+        client = Client(1, "192.0.2.1:1")
+        self.assertEqual(self.beat(client, "g1", "g2", "g3", "g4"), 0)
+        self.assertEqual(self.beat(client, "g1", "g2", "g3"), 0)
+        self.assertEqual([each[1] for each in client.left_out], [Ignored.TOO_MANY])
+        self.assertIn("g4", client.left_out[0][2])
+        self.assertNotIn("g4", self.state.groups)
+        self.assertNotIn("%RETRY%g4", self.state.topics)
+        self.assertEqual(set(self.state.clients.consumers), {"g1", "g2", "g3"})
+        self.beat(Client(2, "192.0.2.2:1"), "g5")
+        self.assertIn("g5", self.state.groups)  # another host
+        self.broker.now_ms += 1000
+        self.beat(client, "g4")
+        self.assertIn("g4", self.state.groups)
+
+    def test_sends_and_the_other_requests(self) -> None:
+        """Topics count with groups; what is there, or cannot be made, does not; the broker itself is not counted."""
+        maker = maker_of("192.0.2.1:1", 0)
+        for topic in ("t1", "t1", "%RETRY%t2", "none"):
+            self.state.topic_for_send(topic, "nope" if topic == "none" else "TBW102", 4, 0, maker)
+        self.state.find_group("g1", maker)
+        for make in (
+            lambda: self.state.topic_for_send("t3", "TBW102", 4, 0, maker),
+            lambda: self.state.topic_for_send("%RETRY%t4", "TBW102", 4, 0, maker),
+            lambda: self.state.find_group("g2", maker),
+        ):
+            with self.assertRaises(RequestRefused) as refused:
+                make()
+            self.assertEqual(refused.exception.code, ResponseCode.SYSTEM_BUSY)
+        self.assertIsNotNone(self.state.topic_for_send("t1", "TBW102", 4, 0, maker))
+        self.assertIsNotNone(self.state.find_group("g2", maker_of("", 0)))
 
 
 class HeartbeatTests(unittest.TestCase):

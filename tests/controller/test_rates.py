@@ -19,6 +19,13 @@ class RatesTests(unittest.TestCase):
         self.assertTrue(limit.take("b", 60_000))
         self.assertTrue(limit.take("a", 60_000 + EACH_MS))
 
+    def test_asking_does_not_count(self) -> None:
+        """Whether one may is what it is told when it takes."""
+        limit = Rates(2, 1000)
+        self.assertTrue(all(limit.may("a", 0) for _ in range(9)))
+        for now_ms in range(0, 5000, 100):
+            self.assertEqual(limit.may("a", now_ms), limit.take("a", now_ms), now_ms)
+
     def test_bounded(self) -> None:
         """So many are remembered."""
         limit = Rates(NEWCOMERS_AT_ONCE)

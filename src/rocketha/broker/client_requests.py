@@ -15,9 +15,9 @@ from rocketha.broker.heartbeat import ACTIVELY, ConsumerData, Heartbeat, parse_h
 from rocketha.broker.permissions import UNIT_SUB_FLAG
 from rocketha.broker.queue_locks import parse_lock_request
 from rocketha.broker.request import EMPTY_HEADER, OK, RepeatedBodies, Responder, read_body
-from rocketha.broker.state import BrokerState
+from rocketha.broker.state import BrokerState, maker_of
 from rocketha.broker.subscription import SubscriptionData
-from rocketha.errors import Ignored
+from rocketha.errors import Ignored, RequestRefused
 from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
@@ -56,7 +56,12 @@ class ClientRequests:
                 connection.ignored(command, Ignored.NOT_ALLOWED, f"group {data.group} pulls, which is switched off")
                 continue
             changed = self._fingerprint_differs(beat, data) or changed
-            if not self._register_consumer(self._member(connection, command, beat, now_ms), data, beat):
+            try:
+                known = self._register_consumer(connection, self._member(connection, command, beat, now_ms), data, beat)
+            except RequestRefused as refusal:  # the others' members are counted; this one's next heartbeat may make it
+                connection.ignored(command, Ignored.TOO_MANY, f"group {data.group}: {refusal.remark}")
+                continue
+            if not known:
                 connection.ignored(command, Ignored.NOT_ALLOWED, f"there is no group {data.group}, nor is it made")
         for group in beat.producer_groups:
             self._state.clients.register_producer(group, self._member(connection, command, beat, now_ms))
@@ -83,14 +88,17 @@ class ClientRequests:
             return True
         return group.fingerprint is not None and group.fingerprint != beat.fingerprint
 
-    def _register_consumer(self, member: Member, data: ConsumerData, beat: Heartbeat) -> bool:
-        """False where there is no such group, and none is made."""
+    def _register_consumer(self, connection: Peer, member: Member, data: ConsumerData, beat: Heartbeat) -> bool:
+        """False where there is no such group, and none is made.
+
+        :raises RequestRefused: its host has made too many.
+        """
         state = self._state
         with_sub = not (beat.without_sub and beat.fingerprint != 0)
         if state.is_slave:  # tables come from the master; the members still count here, for their pulls
             config = state.groups.get(data.group) or SubscriptionGroupConfig(data.group)
         else:
-            found = state.find_group(data.group)
+            found = state.find_group(data.group, maker_of(connection.peer, member.last_seen_ms))
             if found is None:
                 return False
             config = found

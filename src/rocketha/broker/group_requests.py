@@ -13,7 +13,7 @@ from rocketha.broker.effects import SaveConfig
 from rocketha.broker.fields import refused
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.request import OK, Responder, read_body, refuse_on_slave
-from rocketha.broker.state import BrokerState
+from rocketha.broker.state import BrokerState, maker_of
 from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
@@ -91,7 +91,9 @@ class GroupRequests:
     def group_config(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """GET_SUBSCRIPTIONGROUP_CONFIG: one group; as in Java asking for it may make it."""
         group = fields.text(command.fields, "group")
-        config = self._state.groups.get(group) if self._state.is_slave else self._state.find_group(group)
+        state = self._state
+        maker = maker_of(connection.peer, now_ms)
+        config = state.groups.get(group) if state.is_slave else state.find_group(group, maker)
         if config is None:
             raise refused("No group in this broker", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         return Answer(body=json_dialect.dumps(config.as_json()))

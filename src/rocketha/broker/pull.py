@@ -20,7 +20,7 @@ from rocketha.broker import fields as read
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.hold import HeldPull, HeldPulls
 from rocketha.broker.message_rules import MessageRules
-from rocketha.broker.state import BrokerState
+from rocketha.broker.state import BrokerState, maker_of
 from rocketha.broker.subscription import parse_tags
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import Ignored, RequestRefused
@@ -114,7 +114,7 @@ class Pulls:
         state, rules = self._state, self._rules
         if not rules.readable:
             return _forbidden(BROKER_FORBIDDEN, f"the broker[{rules.broker_ip}] pulling message is forbidden")
-        group = state.groups.table.get(pull.group) or state.find_group(pull.group)
+        group = state.groups.table.get(pull.group) or state.find_group(pull.group, maker_of(connection.peer, now_ms))
         if group is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{pull.group[:255]}] does not exist"

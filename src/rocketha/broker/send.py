@@ -23,7 +23,7 @@ from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.plain_send import PlainSends
 from rocketha.broker.send_answer import MAYBE_STORED, SendAnswers
 from rocketha.broker.send_header import SendHeader, parse
-from rocketha.broker.state import BrokerState
+from rocketha.broker.state import BrokerState, Maker, maker_of
 from rocketha.broker.store_times import StoreTimes
 from rocketha.broker.stored_properties import StoredProperties, in_java_order
 from rocketha.broker.topics import TopicConfig
@@ -171,7 +171,7 @@ class Sends:
             or target.config is not self._state.topics.table.get(header.topic)
             or not self._rules.writeable  # which ordered topics heed
         ):
-            target = self._check_topic(header)
+            target = self._check_topic(header, maker_of(connection.peer, now_ms))
         if header.queue_id >= target.queue_limit:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
@@ -203,7 +203,7 @@ class Sends:
         self._staged.append(_Staged(connection, command, messages, queue_id, unique_key, wait, None))
         return None
 
-    def _check_topic(self, header: SendHeader) -> _Target:
+    def _check_topic(self, header: SendHeader, maker: Maker | None) -> _Target:
         state, topic = self._state, header.topic
         names.check_topic(topic)
         if topic in names.NO_SEND_TOPICS:
@@ -213,7 +213,7 @@ class Sends:
                 ResponseCode.NO_PERMISSION, f"the broker[{self._rules.broker_ip}] sending message is forbidden"
             )
         sys_flag = (2 if topic.startswith(names.RETRY_PREFIX) else 1) if header.unit_mode else 0
-        config = state.topic_for_send(topic, header.default_topic, header.default_queue_nums, sys_flag)
+        config = state.topic_for_send(topic, header.default_topic, header.default_queue_nums, sys_flag, maker)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
         state.need_saved(topic)

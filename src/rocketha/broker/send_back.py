@@ -18,7 +18,7 @@ from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.send import DLQ_QUEUE_NUMS, V3_4_9, Sends
-from rocketha.broker.state import BrokerState
+from rocketha.broker.state import BrokerState, maker_of
 from rocketha.errors import RequestRefused, RockethaError
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import PutResult
@@ -60,7 +60,7 @@ class SendBacks:
         group_name = read.text(fields, "group", names.RETRY_TOPIC_LENGTH_MAX - len(names.RETRY_PREFIX))
         offset = read.long(fields, "offset")
         delay_level = read.integer(fields, "delayLevel")
-        group = state.find_group(group_name)
+        group = state.find_group(group_name, maker_of(connection.peer, now_ms))
         if group is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}"

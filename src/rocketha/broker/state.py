@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import attrs
 
@@ -25,9 +25,24 @@ from rocketha.broker.queue_locks import QueueLocks
 from rocketha.broker.stats import BrokerStats
 from rocketha.broker.topics import TopicConfig, TopicTable, system_topics
 from rocketha.broker.unsaved import NotSavedYet
+from rocketha.controller.rates import MADE_AT_ONCE, MADE_EACH_MS, Rates
+from rocketha.errors import RequestRefused
 from rocketha.store.deleted_topics import DeletedTopics
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.store_files import QueueUnit
+
+
+class Maker(NamedTuple):
+    """Whose request needs a topic or a group, and when."""
+
+    host: str
+    now_ms: int
+
+
+def maker_of(peer: str, now_ms: int) -> Maker | None:
+    """Who sends from this address; None: this broker itself."""
+    host = peer.rpartition(":")[0]
+    return Maker(host, now_ms) if host else None
 
 
 class MessageStore(Protocol):
@@ -153,6 +168,8 @@ class BrokerState:
     delay_offsets: Callable[[], bytes] = _no_delays
     """The compact JSON of config/delayOffset.json."""
     effects: list[Effect] = attrs.field(factory=list)
+    made: Rates = attrs.field(factory=lambda: Rates(MADE_AT_ONCE, MADE_EACH_MS))
+    """Topics and groups that came to be by use."""
 
     def __attrs_post_init__(self) -> None:
         for table in (self.topics, self.groups, self.offsets):
@@ -175,15 +192,27 @@ class BrokerState:
         return taken
 
     def topic_for_send(
-        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int
+        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, maker: Maker | None = None
     ) -> TopicConfig | None:
         """The topic a producer sends to, made from its default topic when it is missing and may be made.
 
         A retry topic of a group is made with one queue.  ``None``: answer TOPIC_NOT_EXIST.
+
+        :param maker: who is the reason.
+        :raises RequestRefused: 2, its host has made too many of late.
         """
         present = self.topics.get(topic)
         if present is not None:
             return present
+        self._check_rate(maker)
+        config = self._make_for_send(topic, default_topic, queue_nums, sys_flag)
+        if config is not None:
+            self._made(maker)
+        return config
+
+    def _make_for_send(
+        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int
+    ) -> TopicConfig | None:
         if topic.startswith(names.RETRY_PREFIX):
             return self.topic_for_group(topic, 1, sys_flag=sys_flag)
         rules = self.rules
@@ -214,19 +243,33 @@ class BrokerState:
         if topic in self.topics.unsaved:
             raise NotSavedYet(topic)
 
-    def find_group(self, group: str) -> SubscriptionGroupConfig | None:
+    def _check_rate(self, maker: Maker | None) -> None:
+        if maker is not None and not self.made.may(maker.host, maker.now_ms):
+            remark = f"{maker.host} makes too many topics and groups: later"
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, remark)
+
+    def _made(self, maker: Maker | None) -> None:
+        if maker is not None:
+            self.made.take(maker.host, maker.now_ms)
+
+    def find_group(self, group: str, maker: Maker | None = None) -> SubscriptionGroupConfig | None:
         """The group's configuration, made when groups come to be by use; ``None``: answer
         SUBSCRIPTION_GROUP_NOT_EXIST.
 
         A slave's table is its master's: there the group gets what it would have, and nothing is made.
+
+        :param maker: who is the reason.
+        :raises RequestRefused: 2, its host has made too many of late.
         """
         present = self.groups.get(group)
         if present is not None:
             return present
         if self.is_slave:
             return self.groups.would_be(group, self.rules.auto_create_group)
+        self._check_rate(maker)
         config = self.groups.find(group, self.rules.auto_create_group, self.wall_ms())
         if config is not None:
+            self._made(maker)
             self.effects.append(SaveConfig("groups"))
         return config
 
