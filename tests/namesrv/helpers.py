@@ -12,7 +12,7 @@ from rocketha.namesrv.data_version import DataVersion
 from rocketha.namesrv.effects import HolderToBeAsked
 from rocketha.namesrv.kv_config import KvConfig
 from rocketha.namesrv.register_body import RegisterBody, Topic
-from rocketha.namesrv.requests import NameServer
+from rocketha.namesrv.requests import Caller, NameServer
 from rocketha.namesrv.route_table import Registration
 from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.wire.codes import RequestCode
@@ -100,10 +100,10 @@ def command(code: int, content: bytes = b"", version: int = 513, **fields: str) 
     return Command(code, fields=fields, body=content, version=version)
 
 
-def ask(server: NameServer, request: Command, connection: int = 1, now_ms: int = 0) -> Answer:
+def ask(server: NameServer, request: Command, connection: int = 1, now_ms: int = 0, host: str = "10.0.0.1") -> Answer:
     """The answer as it goes on the wire: a refusal is an answer too."""
     try:
-        return server.answer(request, connection, now_ms)
+        return server.answer(request, Caller(connection, host), now_ms)
     except HolderToBeAsked as claim:
         return server.take_over(claim.request, now_ms)
     except RequestRefused as refusal:

@@ -146,7 +146,7 @@ class LivenessTests(unittest.TestCase):
     def test_unregistered_suspect(self) -> None:
         """Nothing is left to find."""
         probe = self.lost()
-        self.table.unregister("C", "broker-a", A, 1)
+        self.table.unregister(Address("C", A), 1)
         self.assertEqual(self.liveness.probed(probe, False), [])
         self.assertEqual(self.liveness.suspects, 0)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from rocketha.namesrv.effects import BrokerAppeared, ConfigChanged, SaveKvConfig
+from rocketha.namesrv.effects import Address, BrokerAppeared, ConfigChanged, HolderToBeAsked, SaveKvConfig
 from rocketha.namesrv.kv_config import KvConfig
-from rocketha.namesrv.requests import NameServer
+from rocketha.namesrv.requests import Caller, NameServer
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.remoting import Answer
 from tests.namesrv.helpers import ask, body, command, json_body, name_server, register_command, registration
@@ -148,6 +148,33 @@ class BrokerRequestTests(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(ask(self.server, command(Code.UNREGISTER_BROKER, **BROKER)), Answer())
             self.assertEqual(self.server.table.brokers, {})
+
+    def test_unregistration_of_others(self) -> None:
+        """By the connection that registered the address; once that is over, from its host.  Others are refused."""
+        ask(self.server, register_command(), 1)
+        gone = command(Code.UNREGISTER_BROKER, **BROKER)
+        for connection, host in ((2, "10.0.0.1"), (3, "10.0.0.9")):
+            answer = ask(self.server, gone, connection, host=host)
+            self.assertEqual(answer.code, 1)
+            self.assertIn("registered by another connection, from 10.0.0.1", answer.remark or "")
+        self.server.liveness.connection_lost(1, "10.0.0.1", 0)
+        self.assertEqual(ask(self.server, gone, 4, host="10.0.0.9").code, 1)
+        self.assertEqual(len(self.server.table.live), 1)
+        self.assertEqual(ask(self.server, gone, 5, host="10.0.0.1"), Answer())
+        self.assertEqual(self.server.table.live, {})
+
+    def test_registration_of_another_hosts_address(self) -> None:
+        """Who registers it could unregister it next: the holder is asked while its connection is there."""
+        ask(self.server, register_command(), 1)
+        again = register_command(name="other", broker_id=3)
+        for connection, host in ((1, "10.0.0.1"), (2, "10.0.0.1")):  # itself, also by a new connection
+            self.server.answer(register_command(), Caller(connection, host), 0)
+        with self.assertRaises(HolderToBeAsked) as found:
+            self.server.answer(again, Caller(3, "10.0.0.9"), 0)
+        self.assertEqual((found.exception.holder.address, found.exception.host), (A, "10.0.0.1"))
+        self.server.liveness.connection_lost(2, "10.0.0.1", 0)
+        self.server.answer(again, Caller(3, "10.0.0.9"), 0)
+        self.assertEqual([live.host for live in self.server.table.live.values()], ["10.0.0.9"])
 
     def test_query_data_version(self) -> None:
         """changed, the stored version, and a fresh timestamp."""
@@ -473,5 +500,5 @@ class RegistrationThroughTableTests(unittest.TestCase):
         """Never an empty broker list: Java's address choice breaks on it."""
         server = name_server()
         server.table.register(registration(content=body(["T1", "T2"])), 0)
-        server.table.unregister("C", "broker-a", A, 1)
+        server.table.unregister(Address("C", A), 1)
         self.assertEqual(route(server).code, 17)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import unittest
 
 import attrs
@@ -18,7 +19,6 @@ from rocketha.namesrv.effects import (
     BrokerRemoved,
     NameShared,
     NotifyMinBrokerId,
-    StaleUnregister,
 )
 from rocketha.namesrv.register_body import RegisterBody, Topic
 from rocketha.namesrv.route_table import BrokerKey, QueueData, RouteTable
@@ -259,7 +259,7 @@ class RemovalTests(unittest.TestCase):
         """Nothing of a broker is left behind."""
         routes = table()
         routes.register(registration(), 0)
-        effects = routes.unregister("C", "broker-a", A, 1)
+        effects = routes.unregister(Address("C", A), 1)
         self.assertEqual(effects, [BrokerRemoved(Address("C", A), "broker-a", 0, "it unregistered")])
         self.assertEqual((routes.brokers, routes.topics, routes.live, routes.clusters()), ({}, {}, {}, {}))
 
@@ -268,7 +268,7 @@ class RemovalTests(unittest.TestCase):
         routes = table()
         routes.register(registration(), 0)
         routes.register(registration(broker_id=1, address=B), 0)
-        routes.unregister("C", "broker-a", A, 1)
+        routes.unregister(Address("C", A), 1)
         self.assertEqual(routes.brokers[KEY].addresses, {1: B})
         self.assertEqual(routes.topics["T1"][KEY].perm, 6)
 
@@ -278,32 +278,34 @@ class RemovalTests(unittest.TestCase):
         routes.register(registration(enable_acting_master=True), 0)
         for broker_id, address in ((1, B), (2, "10.0.0.3:10911"), (3, "10.0.0.4:10911")):
             routes.register(registration(broker_id=broker_id, address=address, enable_acting_master=True), 0)
-        self.assertEqual(len(routes.unregister("C", "broker-a", "10.0.0.4:10911", 1)), 1)
+        self.assertEqual(len(routes.unregister(Address("C", "10.0.0.4:10911"), 1)), 1)
         self.assertEqual(routes.topics["T1"][KEY].perm, 6)
-        effects = routes.unregister("C", "broker-a", A, 1)
+        effects = routes.unregister(Address("C", A), 1)
         told = NotifyMinBrokerId((B, "10.0.0.3:10911"), 1, B, offline_address=A)
         self.assertEqual(effects[1:], [told])
         self.assertEqual(told.fields(), {"minBrokerId": "1", "minBrokerAddr": B, "offlineBrokerAddr": A})
         self.assertEqual(routes.topics["T1"][KEY].perm, 4)
-        self.assertEqual(routes.unregister("C", "broker-a", "10.0.0.3:10911", 1)[1:], [])
+        self.assertEqual(routes.unregister(Address("C", "10.0.0.3:10911"), 1)[1:], [])
 
     def test_by_address_whatever_the_name(self) -> None:
         """As in Java the address counts; an unknown one is nothing."""
         routes = table()
         routes.register(registration(), 0)
-        self.assertEqual(routes.unregister("C", "broker-a", B, 9), [])
-        self.assertEqual(routes.unregister("D", "broker-a", A, 9), [])
+        self.assertEqual(routes.unregister(Address("C", B), 9), [])
+        self.assertEqual(routes.unregister(Address("D", A), 9), [])
         self.assertEqual(len(routes.brokers), 1)
 
     def test_b2_stale_unregister_is_void(self) -> None:
         """Regression B2 (#5374, #11043): the broker registered anew by a younger connection before its old process's
-        unregistration was read."""
+        unregistration was read.  No younger connection of a stranger's counts either."""
         routes = table()
         routes.register(registration(connection=1), 0)
         routes.register(registration(connection=5), 0)
-        self.assertEqual(routes.unregister("C", "broker-a", A, 1), [StaleUnregister(Address("C", A), "broker-a")])
+        for connection in (1, 6):
+            with self.assertRaisesRegex(RequestRefused, "registered by another connection"):
+                routes.unregister(Address("C", A), connection)
         self.assertEqual(routes.brokers[KEY].addresses, {0: A})
-        routes.unregister("C", "broker-a", A, 6)
+        routes.unregister(Address("C", A), 5)
         self.assertEqual(routes.brokers, {})
 
     def test_replaced_master_goes_quietly(self) -> None:
@@ -340,7 +342,7 @@ class TwoClustersTests(unittest.TestCase):
         self.assertEqual([b.addresses for b in self.routes.brokers.values()], [{0: A}, {0: B}])
         self.assertEqual(self.routes.topics_of_cluster("C2"), ["BOTH", "TWO"])
         self.assertEqual(self.routes.clusters(), {"C1": ["broker-a"], "C2": ["broker-a"]})
-        self.routes.unregister("C1", "broker-a", A, 9)
+        self.routes.unregister(Address("C1", A), 1)
         self.assertEqual(sorted(self.routes.topics), ["BOTH", "TWO"])
 
     def test_answers_show_one_broker_a_name(self) -> None:
@@ -399,7 +401,8 @@ class InvariantTests(unittest.TestCase):
                     connection,
                 )  # fmt: skip
             elif verb == "unregister":
-                routes.unregister(cluster, name, address, connection - epoch)
+                with contextlib.suppress(RequestRefused):
+                    routes.unregister(Address(cluster, address), connection - epoch, acting)
             elif verb == "remove":
                 routes.remove([Address(cluster, address)], "test")
             else:

@@ -33,17 +33,17 @@ class ProbePort:
 
 
 class HolderToBeAsked(Exception):
-    """A registration takes the name and id of a broker that may live; raised instead of an answer.
+    """A registration takes the address, or the name and id, of a broker that may live; raised instead of an answer.
 
     :ivar holder: its address.
-    :ivar connection: by which it registered.
+    :ivar host: from which it registered.
     :ivar request: for ``NameServer.take_over`` if it does not serve any more.
     """
 
-    def __init__(self, holder: Address, connection: int, request: Any) -> None:
+    def __init__(self, holder: Address, host: str, request: Any) -> None:
         super().__init__(holder)
         self.holder = holder
-        self.connection = connection
+        self.host = host
         self.request = request
 
 
@@ -118,14 +118,6 @@ class BrokerRemoved:
 
 
 @attrs.frozen(slots=True)
-class StaleUnregister:
-    """To log: an unregistration that came by an older connection than the registration in force."""
-
-    broker: Address
-    name: str
-
-
-@attrs.frozen(slots=True)
 class NameShared:
     """To log: a broker name is used in several clusters; clients of both see only the first."""
 
@@ -151,5 +143,5 @@ class RowIgnored:
 
 Effect = (
     ProbePort | CloseConnection | NotifyMinBrokerId | SaveKvConfig | BrokerAppeared | BrokerRejected | BrokerRemoved
-    | StaleUnregister | NameShared | ConfigChanged | RowIgnored
+    | NameShared | ConfigChanged | RowIgnored
 )  # fmt: skip

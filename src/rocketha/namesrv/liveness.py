@@ -73,6 +73,11 @@ class Liveness:
                 effects.append(ProbePort(here, port, self._round))
         return effects
 
+    def has_left(self, here: Address) -> bool:
+        """Whether the connection of a registered broker is over."""
+        suspect = self._suspects.get(here)
+        return suspect is not None and not self._acquitted(here, suspect)
+
     def probed(self, probe: ProbePort, accepted: bool | None) -> list[Effect]:
         """What came of a :class:`ProbePort`: ``True`` the port answered, ``False`` refused, ``None`` silence."""
         suspect = self._suspects.get(probe.broker)

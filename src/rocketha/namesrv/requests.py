@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rocketha.broker import fields
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
@@ -50,6 +50,17 @@ HEARTBEAT_TIMEOUT_MS_MAX = 24 * 3600 * 1000
 FAQ = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
 _ADDRESS = re.compile(r"(\[[0-9a-zA-Z:.%]{2,60}\]|[^\s\[\]\x00-\x1f]{1,253}):([0-9]{1,5})")
+
+
+class Caller(NamedTuple):
+    """Whose request it is.
+
+    :ivar connection: its number; numbers rise with time.
+    :ivar host: where it comes from.
+    """
+
+    connection: int
+    host: str
 
 
 class Options(Protocol):
@@ -113,7 +124,7 @@ class NameServer:
         self.table = RouteTable(options)
         self.liveness = Liveness(self.table, options)
         self._effects: list[Effect] = []
-        self._codes: dict[int, Callable[[Command, int, int], Answer]] = {
+        self._codes: dict[int, Callable[[Command, Caller, int], Answer]] = {
             RequestCode.PUT_KV_CONFIG: self._put_kv,
             RequestCode.GET_KV_CONFIG: self._get_kv,
             RequestCode.DELETE_KV_CONFIG: self._delete_kv,
@@ -139,16 +150,16 @@ class NameServer:
             RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
         }
 
-    def answer(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def answer(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         """Answer one request.
 
-        :param connection: the connection's number; numbers rise with time.
+        :param caller: whose request it is.
         :raises RequestRefused: with the code and remark to answer.
         """
         method = self._codes.get(command.code)
         if method is None:
             raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
-        return method(command, connection, now_ms)
+        return method(command, caller, now_ms)
 
     def is_newcomer(self, command: Command) -> bool:
         """Whether a broker registers that is not in the table."""
@@ -164,7 +175,7 @@ class NameServer:
 
     # -- brokers --------------------------------------------------------------------------------------------------
 
-    def _register(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _register(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         checksum = fields.optional_integer(command.fields, "bodyCrc32")
         if checksum and checksum != zlib.crc32(command.body) & 0x7FFFFFFF:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
@@ -176,17 +187,25 @@ class NameServer:
             address=_address(command, "brokerAddr"),
             broker_id=_integer(command, "brokerId", 0, json_members.LONG_MAX),
             ha_address=_name(command, "haServerAddr"),
-            connection=connection,
+            connection=caller.connection,
+            host=caller.host,
             body=register_body.parse(command.body, compressed, command.version),
             timeout_ms=min(timeout_ms, HEARTBEAT_TIMEOUT_MS_MAX) if timeout_ms > 0 else HEARTBEAT_TIMEOUT_MS,
             enable_acting_master=fields.optional_flag(command.fields, "enableActingMaster"),
             zone=_optional_name(command, "__ZONE_NAME"),
         )
-        holder = self.table.holder(request)
+        holder = self._holder(request)
         if holder is not None:
-            address = self.table.brokers[request.key].addresses[request.broker_id]
-            raise HolderToBeAsked(Address(request.cluster, address), holder.connection, request)
+            raise HolderToBeAsked(holder, self.table.live[holder].host, request)
         return self.take_over(request, now_ms)
+
+    def _holder(self, request: Registration) -> Address | None:
+        """Who may live, and has the address or the name and id that somebody else claims."""
+        here = Address(request.cluster, request.address)
+        live = self.table.live.get(here)
+        if live is not None and live.host != request.host and not self.liveness.has_left(here):
+            return here
+        return self.table.holder(request)
 
     def take_over(self, request: Registration, now_ms: int) -> Answer:
         """Take a registration in, whoever holds its name and id.
@@ -203,12 +222,16 @@ class NameServer:
         )
         return Answer(fields={name: value for name, value in found.items() if value is not None}, body=order or b"")
 
-    def _unregister(self, command: Command, connection: int, now_ms: int) -> Answer:
-        cluster, name = _name(command, "clusterName"), _name(command, "brokerName")
-        self._effects.extend(self.table.unregister(cluster, name, _address(command, "brokerAddr"), connection))
+    def _unregister(self, command: Command, caller: Caller, now_ms: int) -> Answer:
+        _name(command, "brokerName")
+        here = Address(_name(command, "clusterName"), _address(command, "brokerAddr"))
+        live = self.table.live.get(here)
+        same_host = live is not None and live.host == caller.host
+        left = same_host and self.liveness.has_left(here)
+        self._effects.extend(self.table.unregister(here, caller.connection, left))
         return Answer()
 
-    def _query_data_version(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _query_data_version(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         cluster, address = _name(command, "clusterName"), _address(command, "brokerAddr")
         asked = _read(command, data_version.from_json) if command.body else data_version.DataVersion()
         stored = self.table.version_of(cluster, address)
@@ -216,26 +239,26 @@ class NameServer:
         changed = "false" if stored == asked else "true"
         return Answer(fields={"changed": changed}, body=stored.encode() if stored is not None else b"")
 
-    def _heartbeat(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _heartbeat(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         self.table.heard(_name(command, "clusterName"), _address(command, "brokerAddr"), now_ms)
         return Answer()
 
-    def _member_group(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _member_group(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         key = BrokerKey(_name(command, "clusterName"), _name(command, "brokerName"))
         return Answer(body=answers.member_group(self.table, key))
 
-    def _cluster_info(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _cluster_info(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         return Answer(body=answers.cluster_info(self.table))
 
-    def _wipe_write_perm(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _wipe_write_perm(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         return Answer(fields={"wipeTopicCount": str(self.table.wipe_write_perm(_name(command, "brokerName")))})
 
-    def _add_write_perm(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _add_write_perm(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         return Answer(fields={"addTopicCount": str(self.table.add_write_perm(_name(command, "brokerName")))})
 
     # -- topics ---------------------------------------------------------------------------------------------------
 
-    def _route(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _route(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         options = self._options
         if options.need_wait_for_service and now_ms - self.started_ms < options.wait_seconds_for_service * 1000:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "name server not ready")
@@ -247,8 +270,7 @@ class NameServer:
             body = answers.topic_route(
                 self.table,
                 topic,
-                quoted=command.version >= VERSION_QUOTED_KEYS
-                or fields.flag(header, "acceptStandardJsonOnly"),
+                quoted=command.version >= VERSION_QUOTED_KEYS or fields.flag(header, "acceptStandardJsonOnly"),
                 zone=zone or None,
                 acting_master=options.support_acting_master,
                 order_conf=self.kv.get(NAMESPACE_ORDER_TOPIC_CONFIG, topic) if options.order_message_enable else None,
@@ -261,32 +283,32 @@ class NameServer:
             )
         return Answer(body=body)
 
-    def _all_topics(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _all_topics(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         return _list_if(self._options.enable_all_topic_list, lambda: sorted(self.table.topics))
 
-    def _topics_by_cluster(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _topics_by_cluster(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         cluster = command.fields.get("cluster", "")
         return _list_if(self._options.enable_topic_list, lambda: self.table.topics_of_cluster(cluster))
 
-    def _system_topics(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _system_topics(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         return Answer(body=answers.system_topics(self.table))
 
-    def _unit_topics(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _unit_topics(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         return _list_if(self._options.enable_topic_list, lambda: self.table.unit_topics(SYS_FLAG_UNIT))
 
-    def _unit_sub_topics(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _unit_sub_topics(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         return _list_if(self._options.enable_topic_list, lambda: self.table.unit_topics(SYS_FLAG_UNIT_SUB))
 
-    def _unit_sub_only_topics(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _unit_sub_only_topics(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         return _list_if(
             self._options.enable_topic_list, lambda: self.table.unit_topics(SYS_FLAG_UNIT_SUB, SYS_FLAG_UNIT)
         )
 
-    def _delete_topic(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _delete_topic(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         self.table.delete_topic(_name(command, "topic"), command.fields.get("clusterName") or None)
         return Answer()
 
-    def _register_topic(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _register_topic(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         topic = _name(command, "topic")
         rows = _read(command, _queue_rows) if command.body else {}
         if rows:
@@ -297,13 +319,13 @@ class NameServer:
 
     # -- configuration --------------------------------------------------------------------------------------------
 
-    def _put_kv(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _put_kv(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         if "namespace" not in command.fields or "key" not in command.fields:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
         self._change_kv(self.kv_wanted.put(command.fields["namespace"], command.fields["key"], _text(command, "value")))
         return Answer()
 
-    def _get_kv(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _get_kv(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         namespace, key = _text(command, "namespace"), _text(command, "key")
         value = self.kv.get(namespace, key)
         if value is None:
@@ -312,7 +334,7 @@ class NameServer:
             )
         return Answer(fields={"value": value})
 
-    def _delete_kv(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _delete_kv(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         self._change_kv(self.kv_wanted.delete(_text(command, "namespace"), _text(command, "key")))
         return Answer()
 
@@ -337,21 +359,21 @@ class NameServer:
         self.kv_wanted = self.kv
         self._kv_unsaved = 0
 
-    def _get_kv_list(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _get_kv_list(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         namespace = _text(command, "namespace")
         body = self.kv.namespace(namespace)
         if body is None:
             raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace[:255]}")
         return Answer(body=body)
 
-    def _get_config(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _get_config(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         return Answer(body=self._settings.describe())
 
-    def _update_config(self, command: Command, connection: int, now_ms: int) -> Answer:
+    def _update_config(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         changed = self._settings.update(command.body)
         if changed:
             self._effects.append(
-                ConfigChanged(connection, tuple((key, *pair) for key, pair in sorted(changed.items())))
+                ConfigChanged(caller.connection, tuple((key, *pair) for key, pair in sorted(changed.items())))
             )
         return Answer()
 

@@ -31,7 +31,6 @@ from rocketha.namesrv.effects import (
     Effect,
     NameShared,
     NotifyMinBrokerId,
-    StaleUnregister,
 )
 from rocketha.namesrv.register_body import RegisterBody, Topic
 from rocketha.wire.codes import ResponseCode
@@ -126,13 +125,18 @@ class Rounds:
 
 @attrs.define(slots=True)
 class Live:
-    """One registered address."""
+    """One registered address.
+
+    :ivar connection: by which it registered last.
+    :ivar host: where that comes from.
+    """
 
     key: BrokerKey
     heard_ms: int
     timeout_ms: int
     version: DataVersion
     connection: int
+    host: str
     ha_address: str
     rounds: Rounds = attrs.Factory(Rounds)
 
@@ -151,6 +155,7 @@ class Registration:
     timeout_ms: int = HEARTBEAT_TIMEOUT_MS
     enable_acting_master: bool | None = False
     zone: str | None = None
+    host: str = ""
 
     @property
     def key(self) -> BrokerKey:
@@ -220,7 +225,8 @@ class RouteTable:
         if here not in self.live:
             effects.append(BrokerAppeared(here, request.name, request.broker_id))
         self.live[here] = Live(
-            request.key, now_ms, request.timeout_ms, request.body.version, request.connection, request.ha_address,
+            request.key, now_ms, request.timeout_ms, request.body.version, request.connection, request.host,
+            request.ha_address,
             Rounds() if known is None or here not in self.live else known.rounds,
         )  # fmt: skip
         self._take_filter_servers(here, request.body.filter_servers)
@@ -228,15 +234,16 @@ class RouteTable:
             effects.append(_notify_new_minimum(broker.addresses, request.ha_address))
         return Registered(*self._master_of(broker, request.broker_id), effects)
 
-    def holder(self, request: Registration) -> Live | None:
+    def holder(self, request: Registration) -> Address | None:
         """Who has the name and id that another address claims, in the same epoch: the larger one wins by itself."""
         broker = self.brokers.get(request.key)
         held_by = broker.addresses.get(request.broker_id) if broker is not None else None
         if held_by is None or held_by == request.address:
             return None
-        held = self.live.get(Address(request.cluster, held_by))
+        there = Address(request.cluster, held_by)
+        held = self.live.get(there)
         same = held is not None and held.version.state_version == request.body.version.state_version
-        return held if same else None
+        return there if same else None
 
     def _rejection(self, request: Registration, broker: Broker | None) -> BrokerRejected | None:
         held_by = broker.addresses.get(request.broker_id) if broker is not None else None
@@ -318,16 +325,19 @@ class RouteTable:
 
     # -- removal --------------------------------------------------------------------------------------------------
 
-    def unregister(self, cluster: str, name: str, address: str, connection: int) -> list[Effect]:
-        """An UNREGISTER_BROKER request.  It counts for the address, whatever id it names.
+    def unregister(self, here: Address, connection: int, left: bool = False) -> list[Effect]:
+        """An UNREGISTER_BROKER request.  It counts for the address, whatever name and id it names.
 
-        A request that came over an older connection than the registration in force is void: the broker registered anew
-        in the meantime (regression B2).
+        :param left: that connection is over by which it registered, and the request comes from the same host.
+        :raises RequestRefused: SYSTEM_ERROR (1); another one registered the address: a stranger asks, or the broker
+            has registered anew in the meantime (regression B2).
         """
-        here = Address(cluster, address)
         live = self.live.get(here)
-        if live is not None and live.connection > connection:
-            return [StaleUnregister(here, name)]
+        if live is not None and live.connection != connection and not left:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"unregister broker failed: {here.address} is registered by another connection, from {live.host}",
+            )
         return self.remove([here], "it unregistered")
 
     def remove(self, brokers: Iterable[Address], reason: str) -> list[Effect]:

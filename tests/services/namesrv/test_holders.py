@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from twisted.internet import defer, reactor
+from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.trial.unittest import TestCase
 
 from rocketha.controller.rates import Rates
@@ -98,6 +99,22 @@ class HolderTests(TestCase):
         self.assertIn("too many new addresses from 127.0.0.1", answers[-1].remark)
         again = yield self.register(self.other, "127.0.0.1:1", broker_id=1)
         self.assertEqual((again.code, len(self.service.server.table.live)), (0, 3))
+
+    @defer.inlineCallbacks
+    def test_its_address_from_another_host(self) -> None:
+        """A stranger who registered it could unregister it by the same connection: neither counts while it lives."""
+        yield self.register(self.client, self.address)
+        host, port = self.namesrv.split(":")
+        there = TCP4ClientEndpoint(reactor, host, int(port), bindAddress=("127.0.0.9", 0))
+        stranger = yield there.connect(RemotingFactory(_Broker(), reactor, server=False))
+        self.addCleanup(stranger.abort)
+        wanted = register_command(address=self.address, content=json_body(state_version=7))
+        answer = yield stranger.request(wanted.code, wanted.fields, wanted.body)
+        self.assertIn("registered from 127.0.0.1", answer.remark)
+        names = {"clusterName": "C", "brokerName": "broker-a", "brokerAddr": self.address, "brokerId": "0"}
+        gone = yield stranger.request(Code.UNREGISTER_BROKER, names)
+        self.assertEqual((answer.code, gone.code, self.route()), (1, 1, {0: self.address}))
+        self.assertEqual(self.service.refusals.requests["UNREGISTER_BROKER", "SYSTEM_ERROR"], 1)
 
     @defer.inlineCallbacks
     def test_a_dead_one_is_replaced(self) -> Generator[Any, Any, None]:

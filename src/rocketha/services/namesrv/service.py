@@ -38,11 +38,10 @@ from rocketha.namesrv.effects import (
     ProbePort,
     RowIgnored,
     SaveKvConfig,
-    StaleUnregister,
 )
 from rocketha.namesrv.kv_config import KvConfig
 from rocketha.namesrv.own_port import own_port
-from rocketha.namesrv.requests import NameServer
+from rocketha.namesrv.requests import Caller, NameServer
 from rocketha.namesrv.route_table import MASTER_ID, Registration
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Refusals
@@ -267,7 +266,7 @@ class NameServerService(service.MultiService):
             remark = f"register broker failed: too many new addresses from {connection.peer_host}, later"
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
         try:
-            answer = server.answer(command, connection.id, now_ms)
+            answer = server.answer(command, Caller(connection.id, connection.peer_host), now_ms)
         except HolderToBeAsked as claim:
             return self._ask_holder(connection, command, claim)
         effects = server.take_effects()
@@ -283,8 +282,7 @@ class NameServerService(service.MultiService):
 
     def _ask_holder(self, connection: RemotingProtocol, command: Command, claim: HolderToBeAsked) -> Answer | None:
         """Take the registration in unless the holder still serves; at once where it cannot be asked."""
-        held_by = self.factory.connections.get(claim.connection) if self.factory is not None else None
-        port = None if held_by is None else own_port(claim.holder.address, held_by.peer_host)
+        port = own_port(claim.holder.address, claim.host)
         if port is None:
             return self._take_over(claim.request)
 
@@ -299,11 +297,14 @@ class NameServerService(service.MultiService):
                 answer = Answer(refusal.code, refusal.remark)
             connection.answer(command, answer)
 
-        self._holders.serves(port.address, claim.request.broker_id == MASTER_ID, settle)
+        leads = claim.request.broker_id == MASTER_ID and claim.request.address != claim.holder.address
+        self._holders.serves(port.address, leads, settle)
         return None
 
     def _held(self, claim: HolderToBeAsked) -> str:
         wanted = claim.request
+        if wanted.address == claim.holder.address:
+            return f"register broker failed: {wanted.address} answers, and registered from {claim.host}"
         return (
             f"register broker failed: id {wanted.broker_id} of {wanted.name} is that of {claim.holder.address}, which"
             " answers as such"
@@ -341,7 +342,7 @@ class NameServerService(service.MultiService):
                 self._audit(effect)
 
     def _audit(self, effect: Effect) -> None:
-        loud = isinstance(effect, BrokerRejected | NameShared | StaleUnregister)
+        loud = isinstance(effect, BrokerRejected | NameShared)
         log = self.log.warn if loud else self.log.info
         details = attrs.asdict(effect)
         text = ", ".join(f"{name}={value}" for name, value in details.items())
