@@ -106,6 +106,37 @@ class LivenessTests(unittest.TestCase):
         self.assertEqual([effect.broker for effect in effects if isinstance(effect, ProbePort)], [HERE])
         self.assertEqual(self.liveness.suspects, 2)
 
+    def lose(self, connection: int, port: int, now_ms: int) -> int:
+        """Register a port by a connection that ends at once; how many probes that makes."""
+        address = f"10.0.0.1:{port}"
+        self.table.register(registration(name=f"b-{port}", address=address, connection=connection), now_ms)
+        effects = self.liveness.connection_lost(connection, "10.0.0.1", now_ms)
+        return sum(isinstance(effect, ProbePort) for effect in effects)
+
+    def test_ports_of_one_host(self) -> None:
+        """Who registers 100 ports of his host has a few asked; others are dead after their grace.  Later some more."""
+        self.assertEqual([self.lose(100 + port, port, 0) for port in range(1, 101)], [1] * 8 + [0] * 92)
+        self.assertEqual(len(self.liveness.tick(3000)), 100)
+        self.assertEqual([self.lose(300 + port, port, 10_000) for port in range(201, 204)], [1, 0, 0])
+        self.table.register(registration(name="broker-b", address=B, connection=2), 0)
+        self.assertEqual(len(self.liveness.connection_lost(2, "10.0.0.2", 0)), 1)
+
+    def test_one_port_again_and_again(self) -> None:
+        """Under whatever name; a broker that is lost three times in a row is still asked at once."""
+        found = []
+        for number in range(20):
+            self.table.register(registration(name=f"b-{number}", connection=100 + number), 0)
+            found.append(len(self.liveness.connection_lost(100 + number, "10.0.0.1", 0)))
+        self.assertEqual(found, [1] * 3 + [0] * 17)
+
+    def test_many_brokers_of_one_host(self) -> None:
+        """A minute after they came, all of them are asked when the network breaks."""
+        for port in range(1, 51):
+            address = f"10.0.0.1:{port}"
+            self.table.register(registration(name=f"b-{port}", address=address, connection=100 + port), 0)
+        lost = [self.liveness.connection_lost(100 + port, "10.0.0.1", 60_000) for port in range(1, 51)]
+        self.assertEqual([len(each) for each in lost], [1] * 50)
+
     def test_no_grace(self) -> None:
         """brokenConnectionGrace=0 is Java's behaviour."""
         self.make(broken_connection_grace=0)

@@ -3,10 +3,11 @@
 Knows no socket and no clock.  Theory of operation: a registration holds for the time the broker asked for (120 s
 otherwise); a scan removes what ran out.  **A broken connection is a suspicion, not a death** (regression B8: Java drops
 the routes at once and senders stand until the next periodic registration): the service is asked to probe the broker's
-own port, once, and only at the host that the connection came from (:mod:`rocketha.namesrv.own_port`).  Refused means
-dead, and the routes go now.  A port that is silent, or may not be asked, is dead after a grace of
-``broken_connection_grace`` ms.  One that answered only lost a connection: it keeps its routes for the longest time
-that a Java broker lets pass between two registrations, and then is gone if it has not registered anew.
+own port, once, and only at the host that the connection came from (:mod:`rocketha.namesrv.own_port`), and not as often
+as strangers may like (:mod:`rocketha.namesrv.budget`).  Refused means dead, and the routes go now.  A port that is
+silent, or may not be asked, is dead after a grace of ``broken_connection_grace`` ms.  One that answered only lost a
+connection: it keeps its routes for the longest time that a Java broker lets pass between two registrations, and then is
+gone if it has not registered anew.
 Java: ``RouteInfoManager.scanNotActiveBroker`` and ``onChannelDestroy``.
 """
 
@@ -16,6 +17,7 @@ from typing import Protocol
 
 import attrs
 
+from rocketha.namesrv.budget import Budget
 from rocketha.namesrv.effects import Address, CloseConnection, Effect, ProbePort
 from rocketha.namesrv.own_port import own_port
 from rocketha.namesrv.route_table import RouteTable
@@ -32,6 +34,13 @@ class Options(Protocol):
 
 REGISTERS_WITHIN_MS = 60_000
 """Java's largest ``registerNameServerPeriod``."""
+
+
+PROBES_OF_PORT = 3
+PROBES_OF_HOST = 8
+PROBES_OF_SETTLED = 64
+"""Of the ports of one host that have been registered for a while: a broken network breaks all their connections."""
+SETTLED_MS = 60_000
 
 
 @attrs.define(slots=True)
@@ -51,6 +60,8 @@ class Liveness:
         self._table = table
         self._options = options
         self._suspects: dict[Address, _Suspect] = {}
+        self._probes = Budget(PROBES_OF_PORT, PROBES_OF_HOST)
+        self._probes_of_settled = Budget(PROBES_OF_PORT, PROBES_OF_SETTLED)
         self._round = 0
 
     @property
@@ -61,7 +72,7 @@ class Liveness:
     def connection_lost(self, connection: int, host: str, now_ms: int) -> list[Effect]:
         """A connection from a host ended; brokers that registered by it, and not anew by another one, are suspects."""
         effects: list[Effect] = []
-        for here in [here for here, live in self._table.live.items() if live.connection == connection]:
+        for here, live in [each for each in self._table.live.items() if each[1].connection == connection]:
             grace_ms = self._options.broken_connection_grace
             if not grace_ms or len(self._suspects) >= self._options.un_register_broker_queue_capacity:
                 effects.extend(self._table.remove([here], "its connection broke"))
@@ -69,7 +80,9 @@ class Liveness:
             self._round += 1
             self._suspects[here] = _Suspect(connection, now_ms + grace_ms, self._round)
             port = own_port(here.address, host)
-            if port is not None:
+            settled = now_ms - live.since_ms >= SETTLED_MS
+            budget = self._probes_of_settled if settled else self._probes
+            if port is not None and budget.take(port.address, now_ms):
                 effects.append(ProbePort(here, port, self._round))
         return effects
 

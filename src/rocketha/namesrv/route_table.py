@@ -129,6 +129,7 @@ class Live:
 
     :ivar connection: by which it registered last.
     :ivar host: where that comes from.
+    :ivar since_ms: when it appeared.
     """
 
     key: BrokerKey
@@ -138,6 +139,7 @@ class Live:
     connection: int
     host: str
     ha_address: str
+    since_ms: int
     rounds: Rounds = attrs.Factory(Rounds)
 
 
@@ -222,12 +224,13 @@ class RouteTable:
         first = broker.addresses.get(request.broker_id) is None or first
         broker.addresses[request.broker_id] = request.address
         self._take_topics(request, broker, first)
-        if here not in self.live:
+        known = self.live.get(here)
+        if known is None:
             effects.append(BrokerAppeared(here, request.name, request.broker_id))
         self.live[here] = Live(
             request.key, now_ms, request.timeout_ms, request.body.version, request.connection, request.host,
-            request.ha_address,
-            Rounds() if known is None or here not in self.live else known.rounds,
+            request.ha_address, known.since_ms if known is not None else now_ms,
+            known.rounds if known is not None else Rounds(),
         )  # fmt: skip
         self._take_filter_servers(here, request.body.filter_servers)
         if request.broker_id < old_min and self._options.notify_min_broker_id_changed:

@@ -14,6 +14,7 @@ from rocketha.controller.rates import Rates
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config.loading import NamesrvConfig
+from rocketha.services.namesrv import holders
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
@@ -86,6 +87,16 @@ class HolderTests(TestCase):
         self.assertEqual((self.route(), self.broker.asked), ({0: self.address}, 1))
         self.assertEqual(self.service.refusals.requests["REGISTER_BROKER", "SYSTEM_ERROR"], 100)
         yield self.register(self.client, self.address)
+
+    @defer.inlineCallbacks
+    def test_it_is_not_asked_for_ever(self) -> Generator[Any, Any, None]:
+        """Who registers a port and claims it again and again has the nameserver connect there a few times."""
+        yield self.register(self.client, self.address)
+        self.patch(holders, "HOLDS_S", 0.0)
+        for _ in range(30):
+            answer = yield self.register(self.other, STRANGER)
+            self.assertEqual(answer.code, 1)
+        self.assertEqual(self.broker.asked, holders.QUESTIONS_OF_PORT)
 
     @defer.inlineCallbacks
     def test_one_host_brings_so_many_addresses(self) -> Generator[Any, Any, None]:

@@ -203,11 +203,15 @@ class ConnectionTests(NameServerCase):
         self.broker.ask(register_command(address=f"{BROKER}:10911"))
 
     def test_b8_reset_connection_keeps_routes_for_the_grace(self) -> None:
-        """20 resets, each followed by a new registration: a client always gets its route."""
+        """20 resets, each followed by a new registration: a client always gets its route, also when the port is not
+        asked any more."""
+        probed = 0
         for _ in range(20):
             self.broker.lose()
             self.assertTrue(self.knows_topic())
-            self.answer_probe(True)
+            if self.probes():
+                self.answer_probe(True)
+                probed += 1
             self.reactor.pump([0.25] * 8)
             self.assertTrue(self.knows_topic())
             self.broker = Peer(self)

@@ -1,7 +1,8 @@
 """Asks the live holder of a name and id whether it serves under them, before another address gets them.
 
 Decides nothing about routes.  One holder is asked once at a time and its answer holds for a second, however many claim
-its place; it is asked by 907 at its own port, at the host that its registration came from.
+its place, and longer once it was asked often; it is asked by 907 at its own port, at the host that its registration
+came from.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from twisted.internet import defer
 
+from rocketha.namesrv.budget import Budget
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.services.controller.probes import reading_of
@@ -19,6 +21,9 @@ from rocketha.wire.remoting import Command
 
 TIMEOUT_S = 0.5
 HOLDS_S = 1.0
+REMEMBERED_S = 20.0
+"""An answer holds as long where its holder may not be asked yet."""
+QUESTIONS_OF_PORT, QUESTIONS_OF_HOST = 10, 32
 WAITING_MAX = 256
 """Claims that wait for holders; of more the holder is taken to live."""
 
@@ -30,20 +35,25 @@ class Holders:
         self._reactor = reactor
         self._connections = PeerConnections(reactor, lambda address: None)
         self._waiting: dict[tuple[str, bool], list[Callable[[bool], None]]] = {}
-        self._known: dict[tuple[str, bool], tuple[bool, float]] = {}  # what it said, and until when that holds
+        self._known: dict[tuple[str, bool], tuple[bool, float]] = {}  # what it said, and when
+        self._budget = Budget(QUESTIONS_OF_PORT, QUESTIONS_OF_HOST)
         self.asked = 0
 
     def serves(self, address: str, leads: bool, report: Callable[[bool], None]) -> None:
         """Report whether a broker answers there, as a master where ``leads``; silence and refusal are a no."""
         question = address, leads
-        said, until_s = self._known.get(question, (True, 0.0))
-        if self._reactor.seconds() < until_s or sum(map(len, self._waiting.values())) >= WAITING_MAX:
+        waiting = self._waiting.get(question)
+        now_s = self._reactor.seconds()
+        said, when_s = self._known.get(question, (True, -HOLDS_S))
+        if now_s - when_s < HOLDS_S or sum(map(len, self._waiting.values())) >= WAITING_MAX:
             report(said)
-            return
-        waiting = self._waiting.setdefault(question, [])
-        waiting.append(report)
-        if len(waiting) == 1:
+        elif waiting is not None:
+            waiting.append(report)
+        elif self._budget.take(address, int(now_s * 1000)):
+            self._waiting[question] = [report]
             self._ask(question)
+        else:
+            report(said)
 
     def _ask(self, question: tuple[str, bool]) -> None:
         address, leads = question
@@ -66,8 +76,8 @@ class Holders:
             said = reading_of(result).leads if isinstance(result, Command) else None
             serves = said is not None and (said or not leads)
             now_s = self._reactor.seconds()
-            self._known = {each: told for each, told in self._known.items() if now_s < told[1]}
-            self._known[question] = serves, now_s + HOLDS_S
+            self._known = {each: told for each, told in self._known.items() if now_s - told[1] < REMEMBERED_S}
+            self._known[question] = serves, now_s
             for report in self._waiting.pop(question, []):
                 report(serves)
 
