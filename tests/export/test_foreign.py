@@ -257,6 +257,55 @@ class InTheWayTests(Case):
         self.assertEqual(tree(self.target), before)
 
 
+class LinkedStoreTests(Case):
+    """Files of the store that are links to what others keep, or no files."""
+
+    NAMES = ("config/topics.json", "config/consumerOffset.json.bak", "brokerIdentity", "epochFileCheckpoint",
+             "checkpoint", f"commitlog/{0:020d}")  # fmt: skip
+
+    def put(self, name: str, link_to: Path | None) -> None:
+        """In place of a file a link, or a FIFO."""
+        path = self.store.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)
+        if link_to is None:
+            os.mkfifo(path)
+        else:
+            path.symlink_to(link_to)
+
+    def test_links_and_no_files(self) -> None:
+        """Each is named, nothing of what a link leads to is exported, and nobody waits for a FIFO."""
+        segment = (self.store.root / "commitlog" / f"{0:020d}").read_bytes()
+        for name in self.NAMES:
+            for kind in ("link", "FIFO"):
+                with self.subTest(name, kind=kind):
+                    self.tearDown()
+                    self.doCleanups()
+                    self.setUp()
+                    self.store.new_master(1)  # so that the checkpoint is looked at
+                    elsewhere = self.folder / "elsewhere"
+                    elsewhere.write_bytes(segment if "commitlog" in name else b'{"secret":"s3cr3t"}')
+                    self.put(name, elsewhere if kind == "link" else None)
+                    code, out, err = run("export", self.store.root, self.target, *IDENTITY)
+                    self.assertNotEqual(code, 0, out)
+                    self.assertIn(str((self.store.root / name).parent), err)  # an empty one is no log
+                    if kind == "link":
+                        self.assertIn("symbolic link", err)
+                    for path in self.target.rglob("*"):
+                        if path.is_file():
+                            self.assertNotIn(path.read_bytes(), (elsewhere.read_bytes(),), path)
+
+    def test_linked_directories(self) -> None:
+        """Operators move a log to another disk so."""
+        for name in ("commitlog", "config"):
+            (self.store.root / name).mkdir(exist_ok=True)
+            moved = (self.store.root / name).rename(self.folder / name)
+            (self.store.root / name).symlink_to(moved)
+        code, out, err = run("export", self.store.root, self.target, *IDENTITY)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("150 messages", out)
+
+
 class SchemeTests(Case):
     """Paths of other kinds of storage."""
 

@@ -366,11 +366,21 @@ class PosixDisk:
 
 
 class ReadingDisk(PosixDisk):
-    """The same for somebody who may only read: files are opened for that alone."""
+    """The same for somebody who copies another's store: files are opened for reading alone, and none that is a symbolic
+    link, which may lead to what the copy's readers may not see.  A linked directory is followed: so operators move a
+    log to another disk.
+    """
 
     def open(self, path: str) -> PosixFile:
         """See :meth:`rocketha.store.disk.Disk.open`; the file's ``write`` fails with EBADF."""
-        return PosixFile(path, _open(path, "open", lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO is no file, and not waited for
+        try:
+            return PosixFile(path, _open(path, "open", lambda: os.open(path, flags)))
+        except DiskFailure as failure:
+            if failure.errno == errno.ELOOP and os.path.islink(path):
+                said = "a symbolic link, and none is followed to a file of a store"
+                raise DiskFailure(path, "open", errno.ELOOP, said) from None
+            raise
 
 
 def _lock_directory(fd: int) -> None:
