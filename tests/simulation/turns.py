@@ -91,13 +91,13 @@ class Turns:
         """Note what is synced in turns."""
         step = host.disk.step
 
-        def noted(path: str, operation: str) -> None:
+        def noted(path: str, operation: str, opens: bool = False) -> None:
             if operation.startswith("sync"):
                 if self._in_threads:
                     self.in_threads.add(path)
                 else:
                     self._synced.append(path)
-            step(path, operation)
+            step(path, operation, opens)
 
         host.disk.step = noted  # type: ignore[method-assign]
 

@@ -15,7 +15,7 @@ from rocketha.broker.topics import TopicConfig, TopicTable
 from rocketha.errors import RequestRefused
 from rocketha.namesrv import register_body
 from rocketha.namesrv.effects import Address, HolderToBeAsked
-from rocketha.namesrv.requests import NameServer
+from rocketha.namesrv.requests import Caller, NameServer
 from rocketha.namesrv.route_table import BrokerKey
 from rocketha.services.broker.registration import ROUND_PERIODS, Registration
 from rocketha.wire.codes import RequestCode
@@ -49,7 +49,7 @@ class Client:
         self.said.append((code, body))
         command = Command(code, fields=dict(fields or {}), body=body)
         try:
-            answer = self.server.answer(command, 1, int(self.clock.seconds() * 1000))
+            answer = self.server.answer(command, Caller(1, "10.0.0.1"), int(self.clock.seconds() * 1000))
         except RequestRefused as refusal:
             answer = Answer(refusal.code, refusal.remark)
         return defer.succeed(Command(answer.code, flag=1, fields=dict(answer.fields or {}), body=answer.body))
@@ -240,7 +240,7 @@ class SlaveTests(RegistrationCase):
                       "haServerAddr": f"ha-{master}"}  # fmt: skip
             now_ms = int(self.clock.seconds() * 1000)
             try:
-                self.server.answer(Command(REGISTER, fields=fields), 9, now_ms)
+                self.server.answer(Command(REGISTER, fields=fields), Caller(9, "10.0.0.9"), now_ms)
             except HolderToBeAsked as claim:  # the former master, which does not answer
                 self.server.take_over(claim.request, now_ms)
             self.clock.advance(PERIOD_S)

@@ -854,10 +854,10 @@ class DiskFailureTests(PairCase):
         self.until("level", lambda: self.level(self.master, slave))
         original = slave.disk.step
 
-        def step(path: str, operation: str) -> None:
+        def step(path: str, operation: str, opens: bool = False) -> None:
             if operation == "write" and "commitlog" in path:
                 raise DiskFailure(path, operation, 5, "Input/output error")
-            original(path, operation)
+            original(path, operation, opens)
 
         slave.disk.step = step  # type: ignore[method-assign]
         self.assertIn(self.send(self.master), (ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE))
