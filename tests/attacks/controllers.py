@@ -20,6 +20,7 @@ from tests.attacks.wire import (
     ELECT,
     HOST,
     NEXT_ID,
+    OUTSIDE,
     REGISTER,
     STRANGER,
     SYNC_STATE,
@@ -62,12 +63,12 @@ def clean(directory: pathlib.Path) -> Verdict:
         )
 
 
-def stranger_asks(servers: Group, address: str, name: str | None = None) -> list[int]:
+def stranger_asks(servers: Group, address: str, name: str | None = None, source: str = STRANGER) -> list[int]:
     """Clean, take the next id, register, be alive, be elected; the five answers."""
     leader = servers.leader()
     who: dict[str, object] = {"clusterName": servers.cluster, "brokerName": name or servers.name}
     codes = []
-    with Connection(leader, source=STRANGER) as stranger:
+    with Connection(leader, source=source) as stranger:
         for living in (False, True):
             codes.append(stranger.ask(CLEAN, {**who, "isCleanLivingBroker": living, "invokeTime": 0}).code)
         answer = stranger.ask(NEXT_ID, who)
@@ -106,12 +107,12 @@ def five_living(directory: pathlib.Path) -> Verdict:
 @attack("five-requests-stopped-set")
 def five_stopped(directory: pathlib.Path) -> Verdict:
     """All three brokers stand still until nobody takes them for alive; they come back while the stranger is there."""
-    with group(directory) as servers, Victim(servers.master_port) as victim, Counter(STRANGER, close=False) as port:
+    with group(directory) as servers, Victim(servers.master_port) as victim, Counter(OUTSIDE, close=False) as port:
         victim.during(2)
         acknowledged = len(victim.acknowledged)
         with paused(*(servers.pid(each) for each in servers.broker_ports)):
             wait(14)
-            codes = stranger_asks(servers, port.address)
+            codes = stranger_asks(servers, port.address, source=OUTSIDE)
             address = servers.replicas().fields.get("masterAddress")
             stranger_is_master = address == port.address
         back = until(lambda: servers.master_port() in servers.broker_ports and len(servers.masters()) == 1, 40)
@@ -139,7 +140,8 @@ def five_fresh(directory: pathlib.Path) -> Verdict:
 
 @attack("squatted-name-is-given-back")
 def squatted(directory: pathlib.Path) -> Verdict:
-    """The stranger who took a name goes; an operator's clean must make it free, for one broker of that name."""
+    """The stranger who took a name goes; an operator's clean must make it free: the next broker of
+    that name is its master when the operator says so."""
     with group(directory) as servers:
         with Counter(STRANGER, close=False) as port:
             stranger_asks(servers, port.address, "fresh")
@@ -149,9 +151,10 @@ def squatted(directory: pathlib.Path) -> Verdict:
         with Counter(HOST, close=False) as own:
             check = {"appliedBrokerId": number, "registerCheckCode": f"{own.address};2"}
             applied = servers.control(APPLY_ID, {**who, **check}).code
-            elected = servers.control(ELECT, {**who, "brokerId": number, "designateElect": False}).code
-        figures = f"cleaned {cleaned}; the next broker of that name: id {number}, applied {applied}, elected {elected}"
-        return Verdict(cleaned and applied == elected == 0, figures)
+            asked = servers.control(ELECT, {**who, "brokerId": number, "designateElect": False}).code
+            elected = servers.control(ELECT, {**who, "brokerId": number, "designateElect": True}).code
+        figures = f"cleaned {cleaned}; the next broker of that name: id {number}, applied {applied}, asked {asked},"
+        return Verdict(cleaned and applied == elected == 0 != asked, f"{figures} designated {elected}")
 
 
 @attack("heartbeat-keeps-a-dead-master")

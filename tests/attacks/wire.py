@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -14,6 +15,18 @@ from typing import Any
 HOST = "127.0.0.1"
 STRANGER = "127.0.0.2"
 """Whence attacks come where the attacked tells addresses apart."""
+
+
+def _outside() -> str:
+    """An address of this machine that is not loopback's; loopback's where it has no other."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as finder, contextlib.suppress(OSError):
+        finder.connect(("203.0.113.1", 9))  # sends nothing
+        return str(finder.getsockname()[0])
+    return STRANGER
+
+
+OUTSIDE = _outside()
+"""Whence they come where the attacked machine's own requests are an operator's."""
 
 SEND, SEND_V2, PULL, HEARTBEAT, LOCK = 10, 310, 11, 34, 41
 REGISTER_BROKER, UNREGISTER_BROKER, ROUTE, CLUSTERS, RUNTIME, HA_STATUS = 103, 104, 105, 106, 28, 907

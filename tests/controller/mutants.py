@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant(
         "unclean always",
         "controller/elections.py",
-        "if winner == NOBODY and (evidence.unclean or (event.designate and group.adopted and group.never_elected)):",
+        "if winner == NOBODY and (evidence.unclean or gives_up):",
         "if winner == NOBODY:",
     ),
     Mutant(
@@ -207,10 +207,34 @@ MUTANTS = [
         "if group.adopted:",
     ),
     Mutant(
+        "cleaned group's first asker elected",
+        "controller/elections.py",
+        "not group.adopted and not group.master_epoch and asker",
+        "not group.adopted and asker",
+    ),
+    Mutant(
+        "anybody designates in a cleaned group",
+        "controller/elections.py",
+        "gives_up = event.designate and evidence.operator and not group.in_sync",
+        "gives_up = event.designate and not group.in_sync",
+    ),
+    Mutant(
+        "a cleaned member comes back anywhere",
+        "controller/registration.py",
+        "    return (member.address, member.elsewhere) == (event.address, _elsewhere(event.address, event))",
+        "    return True",
+    ),
+    Mutant(
+        "who names an address holds what was there",
+        "controller/group.py",
+        "if each in members and not members[each].elsewhere])",
+        "if each in members])",
+    ),
+    Mutant(
         "adopted first asker elected",
         "controller/elections.py",
-        "if group.never_elected and not group.adopted and asker != CONTROLLER:",
-        "if group.never_elected and asker != CONTROLLER:",
+        "if group.never_elected and not group.adopted and not group.master_epoch and asker != CONTROLLER:",
+        "if group.never_elected and not group.master_epoch and asker != CONTROLLER:",
     ),
     Mutant(
         "1003 names dead master",

@@ -110,8 +110,8 @@ class EventTests(SynchronousTestCase):
     def test_unknown_flags(self) -> None:
         """Whoever ignored a bit of a newer program would decide otherwise than that one: each is refused."""
         alive = controller_log.Alive(2, 3, 100, 0, True)
-        data = controller_log.encode_entry(controller_log.EntryRow(3, flags=15, alive=(alive,)))
-        self.assertEqual(controller_log.decode_entry(data).flags, 15)
+        data = controller_log.encode_entry(controller_log.EntryRow(3, flags=31, alive=(alive,)))
+        self.assertEqual(controller_log.decode_entry(data).flags, 31)
         for at, known in ((3, spec.ENTRY_FLAGS), (len(data) - 3, spec.ALIVE_FLAGS)):
             self.assertEqual(data[at], known)
             for bit in range(known.bit_length(), 8):
@@ -121,7 +121,7 @@ class EventTests(SynchronousTestCase):
 
     def test_unknown_flags_of_a_snapshot(self) -> None:
         """Likewise."""
-        row = controller_log.GroupRow(1, 0, 0, 0, 7, 0, 0, 1, "c", "b", (), (), (), (), ())
+        row = controller_log.GroupRow(1, 0, 0, 0, 7, 0, 0, 1, "c", "b", (), (), (), (), (), (), ())
         for good in (row, row._replace(flags=0)):
             data = controller_log.encode_snapshot(1, [controller_log.encode_group(good)])
             self.assertEqual(controller_log.decode_snapshot(data).groups, (good,))

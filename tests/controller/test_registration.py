@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.controller import audit, registration
+from rocketha.controller import group as group_module
 from rocketha.controller.events import (
     Alive,
+    AlterSyncStateSet,
     ApplyBrokerId,
     CleanBrokerData,
     ElectMaster,
@@ -17,9 +19,10 @@ from rocketha.controller.events import (
 )
 from rocketha.controller.group import ADOPTED_EPOCH_MARGIN, ADOPTED_SET_EPOCH, BrokerGroup, Did
 from rocketha.controller.registration import ID_GAP_MAX, MEMBERS_MAX
+from rocketha.controller.state import ControllerState
 from rocketha.wire.codes import ResponseCode as Code
 from rocketha.wire.remoting import Answer, request
-from tests.controller.support import CLUSTER, NAME, Controller, code_of, contents, knows, make_group
+from tests.controller.support import CLUSTER, NAME, Controller, code_of, contents, gone, knows, make_group
 
 NAMED = {"clusterName": CLUSTER, "brokerName": NAME}
 
@@ -296,31 +299,92 @@ class CleanTests(SynchronousTestCase):
         self.assertEqual(self.controller.ask(request(1004, {"brokerName": NAME})).code, 2008)
         self.assertEqual(self.controller.apply(apply_id(1)).answer.code, 2014)
         self.assertEqual(self.controller.apply(apply_id(4)).answer.code, 0)
-        self.assertEqual(self.controller.apply(ElectMaster(CLUSTER, NAME, 4)).answer.code, 0)
+        says_so = Evidence(operator=True)
+        elected = self.controller.apply(ElectMaster(CLUSTER, NAME, 4, True, evidence=says_so)).answer
+        self.assertEqual(elected.code, 0)
         group = group_of(self.controller)
         self.assertEqual((group.master_epoch, group.set_epoch, group.in_sync), (3, 4, (4,)))
         self.assertEqual(self.controller.state.clusters_of(NAME), (CLUSTER,))
 
-    def test_who_holds_most_leads_what_was_forgotten(self) -> None:
-        """Not who comes first: an empty broker is behind one with a log, and so is one that was not heard yet."""
-        empty, half, whole = Alive(4, 0, 0), Alive(5, 2, 900), Alive(6, 2, 1000)
-        cases = (
-            (4, (empty, half, whole), False, 6),
-            (4, (half, whole), False, 6),
-            (5, (empty, half), False, 5),
-            (4, (empty,), False, 4),
-            (4, (), False, 4),
-            (6, (Alive(5, 2, 1000), whole), False, 6),  # as far as another: who asked
-            (4, (empty, half, whole), True, 4),  # an operator says so
+    def _register(self, broker_id: int, port: int = 10911, host: str = "") -> int:
+        evidence = Evidence(asker=f"{host or f'10.0.0.{broker_id}'}:7")
+        event = RegisterBroker(CLUSTER, NAME, broker_id, f"10.0.0.{broker_id}:{port}", evidence)
+        return self.controller.apply(event).answer.code
+
+    def _elect(self, asker: int, *alive: Alive, designate: bool = False, **others: bool) -> Answer:
+        evidence = Evidence(alive=alive, **others)
+        return self.controller.apply(ElectMaster(CLUSTER, NAME, asker, designate, evidence=evidence)).answer
+
+    def test_a_cleaned_member_comes_back(self) -> None:
+        """At its address and from there; not into the set; and its id is nobody else's meanwhile."""
+        self._clean(3)
+        self.assertEqual([self._register(3, 9), self._register(3, host="10.0.0.9")], [2010, 2010])
+        self.assertEqual((self._register(3), self._register(3)), (0, 0))
+        group = group_of(self.controller)
+        self.assertEqual(
+            (sorted(group.members), group.in_sync, group.retired, group.cleaned), ([1, 2, 3], (1, 2), (), {})
         )
-        for asker, alive, designate, winner in cases:
-            self.setUp()
-            self._clean(living=True)
-            for broker_id in (4, 5, 6):
-                self.controller.apply(apply_id(broker_id))
-            evidence = Evidence(alive=alive)
-            self.controller.apply(ElectMaster(CLUSTER, NAME, asker, designate, evidence=evidence))
-            self.assertEqual(group_of(self.controller).master_id, winner, (asker, alive, designate))
+        again = ControllerState()
+        again.restore(self.controller.state.snapshot())
+        self.assertEqual(contents(again), contents(self.controller.state))
+
+    def test_who_leads_what_was_forgotten(self) -> None:
+        """Whoever of the last SyncStateSet comes back; no newcomer, whatever he says he holds."""
+        self.controller.apply(AlterSyncStateSet(CLUSTER, NAME, 1, 1, 2, (1, 2), knows(1, 2)))
+        self._clean(living=True)
+        self.controller.apply(apply_id(4))
+        self.assertEqual(self._register(3), 0)  # it was a member, and not in the set
+        newcomer, outsider = Alive(4, 9, 9_999), Alive(3, 9, 9_998)
+        for asker, designate in ((4, False), (4, True), (3, False), (3, True)):
+            answer = self._elect(asker, newcomer, outsider, designate=designate)
+            self.assertEqual(answer.code, 2012)
+            self.assertIn("broker 1 of 10.0.0.1:10911, broker 2 of 10.0.0.2:10911", answer.remark or "")
+            self.assertIn("mqadmin electMaster", answer.remark or "")
+        self.assertEqual(self.controller.apply(gone(Evidence(alive=(newcomer, outsider)))).answer.code, 2004)
+        self.assertEqual(self._register(2), 0)
+        whole = self.controller.state.snapshot()
+        for asker, alive, winner in (
+            (2, (newcomer,), "2"),  # it need not have been heard yet
+            (-1, (newcomer, outsider, Alive(2)), "2"),
+            (4, (newcomer, Alive(2, 1, 1)), "2"),
+        ):
+            self.controller.state.restore(whole)
+            self.assertEqual((self._elect(asker, *alive).fields or {})["masterBrokerId"], winner)
+        self.assertEqual((group_of(self.controller).holders, self._register(1)), ((), 0))
+
+    def test_who_is_ahead_of_those_that_came_back(self) -> None:
+        """By its heartbeat, whoever asks."""
+        self._clean(living=True)
+        for broker_id in (1, 2, 3):
+            self._register(broker_id)
+        answer = self._elect(1, Alive(1, 2, 5), Alive(2, 2, 7), Alive(3, 1, 9))
+        self.assertEqual((answer.fields or {})["masterBrokerId"], "2")
+
+    def test_all_of_the_set_comes_back(self) -> None:
+        """Cleaned one by one while an outsider stays; and once it is registered elsewhere it holds nothing."""
+        self.controller.apply(AlterSyncStateSet(CLUSTER, NAME, 1, 1, 2, (1,), knows(1)))
+        self._clean(1)
+        self.assertEqual(self._elect(2, Alive(2), Alive(3), designate=True).code, 2012)
+        self.assertEqual(self._register(1), 0)
+        group = group_of(self.controller)
+        self.assertEqual((group.returned, group.former, group.in_sync), ((1,), (1,), ()))
+        self._register(1, host="10.0.0.9")
+        self.assertEqual((group.returned, group.holders), ((), (1,)))
+        self._register(1, 9)
+        self.assertEqual((group.returned, group.holders), ((), ()))
+        self.assertEqual(self._elect(2, Alive(2), designate=True).code, 2012)
+        self.assertEqual(self._elect(2, Alive(2), designate=True, operator=True).code, 0)
+
+    def test_the_cleaned_are_bounded(self) -> None:
+        """The oldest is forgotten, but for those that hold what was acknowledged."""
+        self.patch(group_module, "CLEANED_MAX", 3)
+        self._clean(living=True)
+        for broker_id in (4, 5, 6):
+            self.controller.apply(apply_id(broker_id))
+            self._clean(broker_id)
+        found = self.controller.state.record(CLUSTER, NAME)
+        assert found is not None
+        self.assertEqual((list(found.cleaned), found.holders), ([1, 2, 3], (1, 2, 3)))
 
     def test_bounded(self) -> None:
         """What must be remembered of cleaned ids has an end; the whole group can still be cleaned."""
@@ -349,7 +413,7 @@ class RehomeTests(SynchronousTestCase):
         self.assertEqual(controller.ask(request(1011, fields)).code, 2009)  # still running
         controller.ask(request(904, {**NAMED, "brokerId": "3", "heartbeatTimeoutMills": "-1"}))
         self.assertEqual(controller.ask(request(1011, fields)).code, 0)
-        again = controller.ask(request(1003, {**NAMED, "brokerId": "3", "brokerAddress": "10.0.0.3:10911"}))
+        again = controller.ask(request(1003, {**NAMED, "brokerId": "3", "brokerAddress": "10.0.0.3:10912"}))
         self.assertEqual(again.code, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)  # with its old identity file
         taken = controller.ask(request(1013, {**NAMED, "appliedBrokerId": "3", "registerCheckCode": code_of(3)}))
         self.assertEqual(taken.code, Code.CONTROLLER_BROKER_ID_INVALID)  # with its old temporary file
@@ -388,8 +452,10 @@ class AdoptTests(SynchronousTestCase):
         for broker_id in (1, 2):
             self._register(controller, broker_id)
         evidence = knows(1, 2)
-        self.assertEqual(controller.apply(ElectMaster(CLUSTER, NAME, 1, evidence=evidence)).answer.code, 2012)
-        answer = controller.apply(ElectMaster(CLUSTER, NAME, 2, True, evidence=evidence)).answer
+        for designate in (False, True):
+            refused = controller.apply(ElectMaster(CLUSTER, NAME, 1, designate, evidence=evidence)).answer
+            self.assertEqual(refused.code, 2012)
+        answer = controller.apply(ElectMaster(CLUSTER, NAME, 2, True, evidence=knows(1, 2, operator=True))).answer
         wanted = {"masterEpoch": str(2 + ADOPTED_EPOCH_MARGIN), "syncStateSetEpoch": str(ADOPTED_SET_EPOCH + 1)}
         self.assertEqual({key: (answer.fields or {})[key] for key in wanted}, wanted)
         group = group_of(controller)
@@ -403,7 +469,7 @@ class AdoptTests(SynchronousTestCase):
             for broker_id in (1, 2):
                 self._register(controller, broker_id)
             alive = tuple(replica._replace(epoch=epoch) for replica in knows(1, 2).alive)
-            controller.apply(ElectMaster(CLUSTER, NAME, 2, True, evidence=Evidence(alive=alive)))
+            controller.apply(ElectMaster(CLUSTER, NAME, 2, True, evidence=Evidence(alive=alive, operator=True)))
             group = group_of(controller)
             self.assertGreater(group.master_epoch, epoch)
             self.assertGreater(group.set_epoch, set_epoch + 1000)
@@ -424,7 +490,8 @@ class AdoptTests(SynchronousTestCase):
         for broker_id in (1, 2, 3):
             self._register(controller, broker_id)
         controller.apply(CleanBrokerData(CLUSTER, NAME, (2,)))
-        self.assertEqual(self._register(controller, 2).code, 2010)
+        registers = RegisterBroker(CLUSTER, NAME, 2, "h2:2", knows(2, adopt=True))  # elsewhere than it was
+        self.assertEqual(controller.apply(registers).answer.code, 2010)
         controller = Controller()
         make_group(controller)
         controller.apply(CleanBrokerData(CLUSTER, NAME, (), True))

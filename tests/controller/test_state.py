@@ -101,7 +101,7 @@ class FoldTests(SynchronousTestCase):
             outcome = one.apply(event, number)
             self.assertEqual(two.apply_entry(events.encode(event), number), outcome)
             self.assertEqual(seen.did, outcome.did)
-            if outcome.did is not Did.ADOPTED:
+            if outcome.did not in (Did.ADOPTED, Did.RETURNED):
                 self.assertEqual(seen.answer, outcome.answer)
         self.assertEqual(one.snapshot(), two.snapshot())
 
@@ -114,7 +114,8 @@ class FoldTests(SynchronousTestCase):
                 did = machine.apply(event, number).did
                 counts[did] = counts.get(did, 0) + 1
         for did in Did:
-            self.assertGreaterEqual(counts.get(did, 0), 5, (did, counts))
+            least = 2 if did is Did.RETURNED else 5  # who was cleaned must come back at the same address
+            self.assertGreaterEqual(counts.get(did, 0), least, (did, counts))
 
     def test_any_hash_seed(self) -> None:
         """Two processes with different PYTHONHASHSEED agree on every outcome and every byte."""
@@ -278,6 +279,8 @@ class SnapshotTests(SynchronousTestCase):
         for address in (there, here):
             at = data.index(f"{address};1".encode()) + len(address) + 2
             del data[at]
+        at = data.index(struct.pack(">I", len(whole.group("c", "b").decisions[0]))) - 2  # type: ignore[union-attr]
+        del data[at - 4 : at]  # no cleaned members, no former set
         old.restore(bytes(data) + struct.pack(">I", zlib.crc32(data)))
         self.assertEqual(_members(old), [each._replace(elsewhere=False) for each in _members(whole)])
 

@@ -41,6 +41,8 @@ def describe(group: BrokerGroup) -> dict[str, Any]:
         "brokerAddrs": {str(broker_id): address for broker_id, address in group.addresses.items()},
         "nextBrokerId": group.next_id,
         "forgotten": group.forgotten,
+        "cleanedBrokerAddrs": {str(broker_id): member.address for broker_id, member in group.cleaned.items()},
+        "formerSyncStateSet": list(group.holders),
         "unconfirmedMaster": group.unconfirmed.winner if group.unconfirmed is not None else None,
     }
     return found

@@ -3,9 +3,9 @@
 Knows the group and the evidence of one entry; no clock, no liveness of its own.  Theory of operation, in this order:
 
 1. The entry is about another master or epoch than the present one: nothing.
-2. The group never had a master and a broker asks: that broker, alive or not (it is about to send its first heartbeat);
-   since it was cleaned as a whole: whoever is ahead of those that are there.
-3. The policy, first over the SyncStateSet and then, if the evidence allows unclean elections, over all members; of
+2. The group never had a master and a broker asks: that broker, alive or not (it is about to send its first heartbeat).
+3. The policy, first over the SyncStateSet (where cleaning left nobody of it, over those of the last one that came back)
+   and then, if the evidence allows unclean elections, over all members; of
    those only who is alive in the evidence: the present master if it may stay; the designated broker or nobody; else
    the largest (epoch, max offset), then the smallest election priority, then the smallest id.
 4. Nobody, and the last election was never heard of by its winner: the policy over the SyncStateSet before it.
@@ -72,11 +72,14 @@ def elect(group: BrokerGroup | None, event: ElectMaster) -> Verdict:
     if event.designate and asker not in group.members:
         return Verdict(_failed())
     alive = {replica.broker_id: replica for replica in evidence.alive if replica.broker_id in group.members}
-    if group.never_elected and not group.adopted and asker != CONTROLLER:
+    if group.never_elected and not group.adopted and not group.master_epoch and asker != CONTROLLER:
         return _first(group, event, alive)
     preferred = asker if event.designate else NOBODY
-    winner = choose(_those(alive, group.in_sync), group.master, preferred)
-    if winner == NOBODY and (evidence.unclean or (event.designate and group.adopted and group.never_elected)):
+    gives_up = event.designate and evidence.operator and not group.in_sync
+    if (gives_up and not group.adopted) or asker in group.returned:
+        alive.setdefault(asker, Alive(asker))  # as a first master: it is about to send its first heartbeat
+    winner = choose(_those(alive, group.in_sync or group.returned), group.master, preferred)
+    if winner == NOBODY and (evidence.unclean or gives_up):
         winner = choose(_those(alive, group.members), group.master, preferred)
     if winner != NOBODY and winner == group.master:
         knows = group.unconfirmed is not None and asker == group.master
@@ -87,7 +90,7 @@ def elect(group: BrokerGroup | None, event: ElectMaster) -> Verdict:
     if winner != NOBODY:
         return _elected(group, event, alive, winner, Did.TAKEN_BACK)
     if asker != CONTROLLER:
-        return Verdict(_failed())
+        return Verdict(_failed(_awaited(group)))
     unavailable = answers.refusal(
         ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE, "Old master has down and failed to elect a new broker master", {}
     )
@@ -103,13 +106,7 @@ def _first(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive]) -
     if event.broker_id not in group.members:
         remark = f"BrokerId: {event.broker_id} hasn't been registered in broker-set: {group.broker_name}"
         return Verdict(answers.refusal(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, remark, {}))
-    winner = event.broker_id
-    if group.master_epoch and not event.designate:
-        # It was cleaned as a whole, and its brokers may come with what they hold: an empty one must not lead them.
-        asker = alive.get(winner, Alive(winner))
-        ahead = alive[best(alive.values())] if alive else asker
-        winner = ahead.broker_id if (ahead.epoch, ahead.max_offset) > (asker.epoch, asker.max_offset) else winner
-    return _elected(group, event, alive, winner, Did.ELECTED)
+    return _elected(group, event, alive, event.broker_id, Did.ELECTED)
 
 
 def _taken_back(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive], preferred: int) -> int:
@@ -146,8 +143,23 @@ def _elected(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive],
     return Verdict(answers.elected(group, winner, master_epoch, group.set_epoch + 1), change)
 
 
-def _failed() -> Answer:
-    return answers.refusal(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, "Failed to elect a new master", {})
+def _failed(why: str = "") -> Answer:
+    return answers.refusal(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, f"Failed to elect a new master{why}", {})
+
+
+def _awaited(group: BrokerGroup) -> str:
+    """Why nobody may lead a group without a SyncStateSet, and what an operator can do."""
+    if group.in_sync:
+        return ""
+    known = {**group.cleaned, **group.members}
+    those = [f"broker {each} of {known[each].address}" for each in group.holders]
+    who = f"of its last SyncStateSet {', '.join(those)} may lead it, none of them is back" if those else _NOBODY_KNOWN
+    command = f"mqadmin electMaster -a CONTROLLER -c {group.cluster} -bn {group.broker_name} -b ID"
+    return f": {who}. To give up what the others hold: {command}, on the leading controller's machine ({OPERATOR})"
+
+
+_NOBODY_KNOWN = "it is not known who holds what it acknowledged"
+OPERATOR = "remoteAdminEnable=true allows it from others"
 
 
 def _overtaken(group: BrokerGroup, event: ElectMaster) -> Answer:

@@ -75,6 +75,8 @@ class Evidence:
     :ivar asker: address of who asked, empty for itself.
     :ivar unclean: ``enableElectUncleanMaster``: a broker outside the SyncStateSet may be elected.
     :ivar adopt: brokers that this controller has no record of may register under the id they bring.
+    :ivar operator: who designates a master may say which brokers are given up: it asks from the controller's own
+        machine, or ``remoteAdminEnable`` is set.
     :ivar never_told: log index of the group's last election, if this node, which proposed that election in its present
         term, can vouch that its winner never heard of it: the notice found its port closed, and nothing that names it
         was answered to anybody of the group since.  0 where it can not.
@@ -91,6 +93,7 @@ class Evidence:
     never_told: int = 0
     alive: tuple[Alive, ...] = ()
     seen: tuple[Seen, ...] = ()
+    operator: bool = False
 
 
 NOTHING_KNOWN = Evidence()
@@ -179,7 +182,7 @@ ALL_EVENTS: tuple[type, ...] = (
     ApplyBrokerId, RegisterBroker, ElectMaster, AlterSyncStateSet, CleanBrokerData, ConfirmMaster,
 )  # fmt: skip
 
-_DESIGNATE, _LIVING, _UNCLEAN, _ADOPT = 1, 2, 4, 8
+_DESIGNATE, _LIVING, _UNCLEAN, _ADOPT, _OPERATOR = 1, 2, 4, 8, 16
 
 
 def encode(event: Event) -> bytes:
@@ -189,6 +192,7 @@ def encode(event: Event) -> bytes:
     """
     evidence = event.evidence
     flags = (_UNCLEAN if evidence.unclean else 0) | (_ADOPT if evidence.adopt else 0)
+    flags |= _OPERATOR if evidence.operator else 0
     broker_id = expected = master_epoch = set_epoch = 0
     subject = ""
     ids: tuple[int, ...] = ()
@@ -229,7 +233,7 @@ def decode(data: bytes) -> Event:
         raise RemoteProtocolError(f"controller log entry of the unknown kind {row.kind}")
     evidence = Evidence(
         row.why, row.reason, row.now_ms, row.asker, bool(row.flags & _UNCLEAN), bool(row.flags & _ADOPT),
-        row.never_told, row.alive, row.seen,
+        row.never_told, row.alive, row.seen, bool(row.flags & _OPERATOR),
     )  # fmt: skip
     return make(row, evidence)
 

@@ -9,7 +9,7 @@ transitions are here.  Java keeps the same in two classes keyed by broker name a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -27,6 +27,9 @@ ADOPTED_ROUNDS_MAX = 2046
 
 EPOCH_MAX = 2**31 - 2**16
 """Epochs are 32 bits on Java's wire, in its brokers' files and in our log; no election goes beyond this one."""
+
+CLEANED_MAX = 256
+"""Cleaned members that a group remembers: as many as it may have members."""
 
 ADOPTED_EPOCH_MARGIN = 100
 """How far above the newest epoch in the logs of an adopted group's brokers its first master's epoch lies."""
@@ -70,6 +73,7 @@ class Did(IntEnum):
     CLEANED = 8
     FORGOTTEN = 9
     CONFIRMED = 10
+    RETURNED = 11  # a cleaned member came back
 
 
 # -- changes ------------------------------------------------------------------------------------------------------
@@ -81,6 +85,13 @@ class Joined(NamedTuple):
     broker_id: int
     member: Member
     did: Did = Did.ID_APPLIED
+
+
+class Returned(NamedTuple):
+    """A member that was cleaned is one again."""
+
+    broker_id: int
+    did: Did = Did.RETURNED
 
 
 class Moved(NamedTuple):
@@ -135,20 +146,23 @@ class Confirmed(NamedTuple):
     did: Did = Did.CONFIRMED
 
 
-Change = Joined | Moved | Elected | Unseated | SetChanged | Cleaned | Forgotten | Confirmed
+Change = Joined | Returned | Moved | Elected | Unseated | SetChanged | Cleaned | Forgotten | Confirmed
 
 
 class BrokerGroup:
     """The members of one broker name in one cluster, their master and their SyncStateSet.
 
     Invariants: the epochs and ``next_id`` never fall; an id in ``retired`` never is a member again; ``in_sync`` holds
-    members only, ascending; a master is a member and in ``in_sync``; while ``forgotten`` there are no members.
+    members only, ascending; a master is a member and in ``in_sync``; while ``forgotten`` there are no members;
+    ``holders`` are members or in ``cleaned``, ascending, and none while there is an ``in_sync``.
     """
 
     __slots__ = (
         "adopted",
+        "cleaned",
         "decisions",
         "forgotten",
+        "holders",
         "in_sync",
         "key",
         "master",
@@ -173,6 +187,8 @@ class BrokerGroup:
         self.adopted = False  # made from what a broker brought: nobody knows who holds what was acknowledged
         self.forgotten = False
         self.retired: tuple[int, ...] = ()
+        self.cleaned: dict[int, Member] = {}  # members that were, and may come back; the one cleaned first is first
+        self.holders: tuple[int, ...] = ()  # the last SyncStateSet, since cleaning left nobody of it
         self.unconfirmed: Unconfirmed | None = None
         self.decisions: deque[bytes] = deque(maxlen=DECISIONS_MAX)  # encoded DecisionRow, oldest first
 
@@ -190,12 +206,24 @@ class BrokerGroup:
 
     @property
     def former(self) -> tuple[int, ...]:
-        """The set before the last election while that one is void if its winner dies; else nobody.
+        """The set before the last election while that one is void if its winner dies; else nobody.  Where cleaning left
+        no set: ``returned``.
 
         Not of a winner that acknowledges as soon as it hears of it (Java's): whether it did is not in the log.
         """
         void = self.unconfirmed
+        if not self.in_sync:
+            return self.returned
         return void.before if void is not None and void.confirms and self.master in (0, void.winner) else ()
+
+    @property
+    def returned(self) -> tuple[int, ...]:
+        """The holders that are members again and register from the host that their address names.
+
+        Anybody may name an address; only who lives there has what its holder acknowledged.
+        """
+        members = self.members
+        return tuple([each for each in self.holders if each in members and not members[each].elsewhere])
 
     @property
     def addresses(self) -> Mapping[int, str]:
@@ -221,8 +249,15 @@ class BrokerGroup:
         self.members[change.broker_id] = change.member
         self.next_id = max(self.next_id, change.broker_id + 1)
 
+    def _return(self, change: Returned, index: int) -> None:
+        self.forgotten = False
+        self.members[change.broker_id] = self.cleaned.pop(change.broker_id)
+        self.retired = tuple([broker_id for broker_id in self.retired if broker_id != change.broker_id])
+
     def _move(self, change: Moved, index: int) -> None:
         member = self.members[change.broker_id]
+        if member.address != change.address:
+            self.holders = tuple([broker_id for broker_id in self.holders if broker_id != change.broker_id])
         self.members[change.broker_id] = member._replace(address=change.address, elsewhere=change.elsewhere)
         if self.unconfirmed is not None and self.unconfirmed.winner == change.broker_id:
             self.unconfirmed = None  # the answer to its registration may have told it
@@ -231,6 +266,7 @@ class BrokerGroup:
         self.master = change.winner
         self.master_epoch = max(self.master_epoch, change.epoch_base) + 1
         self.in_sync = (change.winner,)
+        self.holders = ()
         # Its logs have the epochs of every adoption before, so that a second one begins above the first.
         adoptions = min(change.epoch_base // ADOPTED_EPOCH_MARGIN, ADOPTED_ROUNDS_MAX)
         self.set_epoch = max(self.set_epoch, adoptions * ADOPTED_SET_EPOCH) + 1
@@ -250,17 +286,8 @@ class BrokerGroup:
 
     def _clean(self, change: Cleaned, index: int) -> None:
         gone = [broker_id for broker_id in change.broker_ids if broker_id in self.members]
-        for broker_id in gone:
-            del self.members[broker_id]
+        self._put_away(gone)
         self.retired = tuple(sorted({*self.retired, *gone}))
-        if self.master in gone:
-            self.master = 0
-            self.master_epoch += 1
-        kept = tuple([broker_id for broker_id in self.in_sync if broker_id in self.members])
-        if kept != self.in_sync:
-            # Java keeps the epoch, and a master that holds the larger set under the same epoch never learns.
-            self.in_sync = kept
-            self.set_epoch += 1
         if self.unconfirmed is not None:
             before = tuple([broker_id for broker_id in self.unconfirmed.before if broker_id in self.members])
             self.unconfirmed = self.unconfirmed._replace(before=before) if before else None
@@ -268,18 +295,30 @@ class BrokerGroup:
             self._forget(Forgotten(), index)
 
     def _forget(self, change: Forgotten, index: int) -> None:
+        self._put_away(sorted(self.members))
         self.retired = ()  # next_id is above them all, and nobody is adopted below it
-        self.members = {}
-        if self.master:
-            self.master = 0
-            self.master_epoch += 1
-        if self.in_sync:
-            self.in_sync = ()
-            self.set_epoch += 1
         self.never_elected = True
         self.adopted = False
         self.forgotten = True
         self.unconfirmed = None
+
+    def _put_away(self, gone: Sequence[int]) -> None:
+        """These are no members any more; they are remembered, and who held what was acknowledged is."""
+        for broker_id in gone:
+            self.cleaned.pop(broker_id, None)
+            self.cleaned[broker_id] = self.members.pop(broker_id)
+        if self.master in gone:
+            self.master = 0
+            self.master_epoch += 1
+        kept = tuple([broker_id for broker_id in self.in_sync if broker_id in self.members])
+        if kept != self.in_sync:
+            # Java keeps the epoch, and a master that holds the larger set under the same epoch never learns.
+            self.holders = () if kept else self.in_sync
+            self.in_sync = kept
+            self.set_epoch += 1
+        spare = [broker_id for broker_id in self.cleaned if broker_id not in self.holders]
+        for broker_id in spare[: max(0, len(self.cleaned) - CLEANED_MAX)]:
+            del self.cleaned[broker_id]
 
     def _confirm(self, change: Confirmed, index: int) -> None:
         self.unconfirmed = None
@@ -294,7 +333,9 @@ class BrokerGroup:
             self.never_elected | self.adopted << 1 | self.forgotten << 2,
             unconfirmed.winner, unconfirmed.log_index, int(unconfirmed.confirms), self.cluster, self.broker_name,
             tuple([MemberRow(broker_id, *self.members[broker_id]) for broker_id in sorted(self.members)]),
-            self.in_sync, unconfirmed.before, self.retired, tuple(self.decisions),
+            self.in_sync, unconfirmed.before, self.retired,
+            tuple([MemberRow(broker_id, *member) for broker_id, member in self.cleaned.items()]), self.holders,
+            tuple(self.decisions),
         )  # fmt: skip
 
 
@@ -302,6 +343,7 @@ _NO_ELECTION = Unconfirmed(0, 0, (), False)
 
 _TRANSITIONS: dict[type, Callable[[BrokerGroup, Any, int], None]] = {
     Joined: BrokerGroup._join,
+    Returned: BrokerGroup._return,
     Moved: BrokerGroup._move,
     Elected: BrokerGroup._elect,
     Unseated: BrokerGroup._unseat,
@@ -319,12 +361,15 @@ def group_of(row: GroupRow) -> BrokerGroup:
     group.never_elected = bool(row.flags & 1)
     group.adopted = bool(row.flags & 2)
     group.forgotten = bool(row.flags & 4)
-    group.members = {
-        broker_id: Member(address, check_code, bool(flags & 1)) for broker_id, address, check_code, flags in row.members
-    }
+    group.members, group.cleaned = _members(row.members), _members(row.cleaned)
+    group.holders = row.holders
     group.in_sync = row.in_sync
     group.retired = row.retired
     if row.elected_id:
         group.unconfirmed = Unconfirmed(row.elected_id, row.elected_index, row.before, bool(row.elected_flags & 1))
     group.decisions.extend(row.decisions)
     return group
+
+
+def _members(rows: Sequence[MemberRow]) -> dict[int, Member]:
+    return {broker_id: Member(address, code, bool(flags & 1)) for broker_id, address, code, flags in rows}

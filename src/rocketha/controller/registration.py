@@ -3,7 +3,8 @@
 Knows the group and the entry.  Theory of operation (seed S3): a broker asks for the next id (1012), writes it down with
 a check code of its own making, applies for it (1013) and may apply again with the same code as often as it likes; the
 first code that an id is applied with owns it for ever.  Ids are never given twice, not even after the group was
-cleaned, since a broker that was off at that moment still has its id on disk.  Java class: ``ReplicasInfoManager``.
+cleaned, since a broker that was off at that moment still has its id on disk: it registers, and is a member again.
+Java class: ``ReplicasInfoManager``.
 """
 
 from __future__ import annotations
@@ -95,6 +96,17 @@ def register(group: BrokerGroup | None, event: RegisterBroker) -> Verdict:
     elif group.unconfirmed is not None and group.unconfirmed.winner == event.broker_id and master_alive:
         change = Confirmed()
     return Verdict(answer, change)
+
+
+def may_return(group: BrokerGroup | None, event: RegisterBroker) -> bool:
+    """Whether it is a cleaned member that comes back: at the address that it had, and no less surely from there.
+
+    :param group: also one that is forgotten.
+    """
+    member = group.cleaned.get(event.broker_id) if group is not None else None
+    if group is None or member is None or len(group.members) >= MEMBERS_MAX:
+        return False
+    return (member.address, member.elsewhere) == (event.address, _elsewhere(event.address, event))
 
 
 def may_adopt(group: BrokerGroup | None, event: RegisterBroker) -> bool:

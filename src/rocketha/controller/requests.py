@@ -76,11 +76,12 @@ class Caller(NamedTuple):
     """Where a request came from.
 
     ``cluster`` is the one that heartbeats and registrations on the same connection named, empty if there were none:
-    Java's 1001 and 1004 name none themselves.
+    Java's 1001 and 1004 name none themselves.  ``operator``: on the controller's own machine, or as good as.
     """
 
     address: str = ""
     cluster: str = ""
+    operator: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -243,6 +244,7 @@ class Requests:
         else:
             why, reason = Why.BROKER_ASKED, f"broker {broker_id} knows no master"
         evidence = self._evidence(caller, cluster or caller.cluster, name, now_ms, why, reason)
+        evidence = attrs.evolve(evidence, operator=designate and caller.operator)
         return Intent(ElectMaster(cluster or caller.cluster, name, broker_id, designate, evidence=evidence))
 
     def _register(self, command: Command, caller: Caller, now_ms: int) -> Intent:

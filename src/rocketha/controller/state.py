@@ -25,7 +25,7 @@ from rocketha.controller.events import (
     Event,
     RegisterBroker,
 )
-from rocketha.controller.group import BrokerGroup, Did, Elected, GroupKey, group_of
+from rocketha.controller.group import CLEANED_MAX, BrokerGroup, Did, Elected, GroupKey, Returned, group_of
 from rocketha.controller.notices import RoleChanged, role_changed
 from rocketha.controller.verdict import Verdict
 from rocketha.errors import InvariantBroken, RemoteProtocolError, ensure
@@ -132,7 +132,7 @@ class ControllerState:
         if group.forgotten is not was_forgotten:
             self._rename(group)
         answer = verdict.answer
-        if change.did is Did.ADOPTED:
+        if change.did in (Did.ADOPTED, Did.RETURNED):
             assert isinstance(event, RegisterBroker)
             answer = registration.register(group, event).answer
         if change.did not in _NOT_IN_THE_TRAIL:
@@ -173,8 +173,11 @@ class ControllerState:
     @staticmethod
     def _judge_registration(record: BrokerGroup | None, group: BrokerGroup | None, event: RegisterBroker) -> Verdict:
         verdict = registration.register(group, event)
-        if (group is None or event.broker_id not in group.members) and registration.may_adopt(record, event):
-            return Verdict(verdict.answer, registration.adopt(event))
+        if group is None or event.broker_id not in group.members:
+            if registration.may_return(record, event):
+                return Verdict(verdict.answer, Returned(event.broker_id))
+            if registration.may_adopt(record, event):
+                return Verdict(verdict.answer, registration.adopt(event))
         return verdict
 
     def ambiguous(self, broker_name: str) -> str:
@@ -242,5 +245,11 @@ def _check(group: BrokerGroup) -> None:
         problem = "a master outside its SyncStateSet"
     elif group.forgotten is not (not members):
         problem = "members although it is forgotten, or none although it is not"
+    elif len(group.cleaned) > CLEANED_MAX or any(each in members or each >= group.next_id for each in group.cleaned):
+        problem = "a cleaned member that is one, or was never given an id, or too many of them"
+    elif group.holders != tuple(sorted({*group.holders} & {*members, *group.cleaned})) or (
+        group.holders and group.in_sync
+    ):
+        problem = "a former SyncStateSet beside the present one, or not of members that are or were"
     if problem:
         raise RemoteProtocolError(f"controller snapshot: {group.cluster}/{group.broker_name} has {problem}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rocketha.errors import RemoteProtocolError
@@ -112,6 +111,8 @@ class GroupRow(NamedTuple):
     in_sync: tuple[int, ...]
     before: tuple[int, ...]
     retired: tuple[int, ...]
+    cleaned: tuple[MemberRow, ...]
+    holders: tuple[int, ...]
     decisions: tuple[bytes, ...]
 
 
@@ -157,10 +158,9 @@ def encode_decision(row: DecisionRow) -> bytes:
 
 def encode_group(row: GroupRow) -> bytes:
     """The bytes of one group."""
-    parts = [_GROUP.layout.pack(*row[:8]), _text(row.cluster), _text(row.broker_name), _COUNT.pack(len(row.members))]
-    for broker_id, address, check_code, flags in row.members:
-        parts += (_LONG.pack(broker_id), _text(address), _text(check_code), bytes((flags,)))
-    parts += (_ids(row.in_sync), _ids(row.before), _ids(row.retired), _COUNT.pack(len(row.decisions)))
+    parts = [_GROUP.layout.pack(*row[:8]), _text(row.cluster), _text(row.broker_name), *_members(row.members)]
+    parts += (_ids(row.in_sync), _ids(row.before), _ids(row.retired))
+    parts += (*_members(row.cleaned), _ids(row.holders), _COUNT.pack(len(row.decisions)))
     for decision in row.decisions:
         parts += (_LENGTH.pack(len(decision)), decision)
     return b"".join(parts)
@@ -175,6 +175,13 @@ def encode_snapshot(log_index: int, groups: list[bytes]) -> bytes:
 
 def _ids(ids: tuple[int, ...]) -> bytes:
     return struct.pack(f">H{len(ids)}q", len(ids), *ids)
+
+
+def _members(rows: tuple[MemberRow, ...]) -> list[bytes]:
+    parts = [_COUNT.pack(len(rows))]
+    for broker_id, address, check_code, flags in rows:
+        parts += (_LONG.pack(broker_id), _text(address), _text(check_code), bytes((flags,)))
+    return parts
 
 
 def _text(text: str) -> bytes:
@@ -309,23 +316,27 @@ def decode_snapshot(data: bytes) -> SnapshotRow:
     cursor = _Cursor(data, _SNAPSHOT.size, end, "controller snapshot")
     if count > end:
         raise RemoteProtocolError(f"controller snapshot: {count} groups in {end} bytes")
-    member = _member if version > 1 else _old_member
-    groups = tuple([_group(cursor, member) for _ in range(count)])
+    groups = tuple([_group(cursor, version) for _ in range(count)])
     cursor.finish()
     return SnapshotRow(index, groups)
 
 
-def _group(cursor: _Cursor, member: Callable[[_Cursor], MemberRow]) -> GroupRow:
+def _group(cursor: _Cursor, version: int) -> GroupRow:
+    member = _member if version > 1 else _old_member
     head = cursor.fixed(_GROUP.layout)
     cursor.flags(head[4], spec.GROUP_FLAGS)
     cursor.flags(head[7], spec.ELECTED_FLAGS)
     cluster, broker_name = cursor.text(), cursor.text()
     members = tuple([member(cursor) for _ in range(cursor.count())])
     in_sync, before, retired = cursor.ids(), cursor.ids(), cursor.ids()
+    cleaned: tuple[MemberRow, ...] = ()
+    holders: tuple[int, ...] = ()
+    if version > 1:
+        cleaned, holders = tuple([_member(cursor) for _ in range(cursor.count())]), cursor.ids()
     decisions = tuple([cursor.block() for _ in range(cursor.count())])
     for decision in decisions:
         decode_decision(decision)
-    return GroupRow._make((*head, cluster, broker_name, members, in_sync, before, retired, decisions))
+    return GroupRow._make((*head, cluster, broker_name, members, in_sync, before, retired, cleaned, holders, decisions))
 
 
 def _old_member(cursor: _Cursor) -> MemberRow:

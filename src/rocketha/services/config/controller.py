@@ -120,7 +120,8 @@ class ControllerConfig(Section):
     )
     remote_admin_enable: bool = flag(
         False,
-        "Whether leadership transfer and membership change may be asked for from other machines; from this one always.",
+        "Whether leadership transfer, membership change and electMaster in a group without a SyncStateSet may be "
+        "asked for from other machines; from this one always.",
         ours=True,
     )
     enable_elect_unclean_master: bool = flag(

@@ -153,8 +153,12 @@ class OwnAnswers:
         started = self._raft.started
         return self._raft.status() if started.called and self._raft.running else None
 
+    def is_operator(self, connection: RemotingProtocol) -> bool:
+        """Whether it comes from this machine, or may come from another."""
+        return is_loopback(connection.peer_host) or self._config.remote_admin_enable
+
     def _check_operator(self, connection: RemotingProtocol) -> None:
-        if not is_loopback(connection.peer_host) and not self._config.remote_admin_enable:
+        if not self.is_operator(connection):
             raise RequestRefused(
                 ResponseCode.NO_PERMISSION,
                 "this is granted on the controller's own machine only; remoteAdminEnable=true allows it from others",

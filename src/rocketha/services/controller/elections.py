@@ -37,7 +37,7 @@ RECENT_MAX = 1000
 TELL_MAX = 10
 """Of them in one tick, so that a large cluster does not stop its new leader."""
 
-_LOUD = frozenset({Did.ELECTED, Did.TAKEN_BACK, Did.UNSEATED, Did.CLEANED, Did.FORGOTTEN})
+_LOUD = frozenset({Did.ELECTED, Did.TAKEN_BACK, Did.UNSEATED, Did.CLEANED, Did.FORGOTTEN, Did.RETURNED})
 
 
 class Elections:

@@ -30,7 +30,7 @@ from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.controller import answers, heartbeats
 from rocketha.controller.codes import PrivateCode
 from rocketha.controller.events import AlterSyncStateSet, ConfirmMaster, Event
-from rocketha.controller.group import GroupKey
+from rocketha.controller.group import BrokerGroup, GroupKey
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.rates import IDS_AT_ONCE, NEWCOMERS_AT_ONCE, Rates
 from rocketha.controller.requests import Caller, Intent, Question, Requests
@@ -471,7 +471,8 @@ class ControllerService(service.MultiService):
         return None if master is None else self._watch.find_out(master, what)
 
     def _take(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
-        caller = Caller(connection.peer, self._clusters.get(connection.id, ""))
+        cluster = self._clusters.get(connection.id, "")
+        caller = Caller(connection.peer, cluster, self._own.is_operator(connection))
         found = self._requests.decode(command, caller, self.leading, int(self._wall() * 1000))
         if isinstance(found, Answer):
             return found
@@ -518,8 +519,9 @@ class ControllerService(service.MultiService):
             heard = self._watch.liveness.by_connection(connection.id)
             here = [key.broker_id for key in heard if (key.cluster, key.broker_name) == group.key]
             strangers = [broker_id for broker_id in here if broker_id not in group.members]
-            if strangers and self.config.adopt_unknown_brokers and answer.code == ResponseCode.SUCCESS:
-                # Its set was adopted with another broker: this is what makes a Java broker register.
+            strangers = [each for each in strangers if self._may_register(group, each)]
+            if strangers and answer.code == ResponseCode.SUCCESS:
+                # It was cleaned, or its set was adopted with another broker: this makes a Java broker register.
                 return answers.refusal(
                     ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, f"broker {strangers[0]} is to register", {}
                 )
@@ -528,6 +530,13 @@ class ControllerService(service.MultiService):
             newest = (answer.fields or {}).get("masterEpoch") == str(group.master_epoch)
             self._elections.answered(group, here if for_itself and newest else [])
         return answer
+
+    def _may_register(self, group: BrokerGroup, broker_id: int) -> bool:
+        """Whether one that is heard and is no member could be, if it registered."""
+        cleaned = group.cleaned.get(broker_id)
+        last = self._watch.liveness.last(ReplicaKey(*group.key, broker_id))
+        same = cleaned is not None and last is not None and last.address == cleaned.address
+        return same or self.config.adopt_unknown_brokers
 
 
 _BEATEN = Answer(remark="Heart beat success")

@@ -29,9 +29,9 @@ VERSION = 1
 """Of an entry.  A reader refuses any other."""
 
 SNAPSHOT_VERSION = 2
-"""A reader takes version 1 too, whose members have no flags."""
+"""A reader takes version 1 too, whose members have no flags, and whose groups no cleaned members."""
 
-ENTRY_FLAGS, ALIVE_FLAGS, GROUP_FLAGS, ELECTED_FLAGS, MEMBER_FLAGS = 15, 1, 7, 1, 1
+ENTRY_FLAGS, ALIVE_FLAGS, GROUP_FLAGS, ELECTED_FLAGS, MEMBER_FLAGS = 31, 1, 7, 1, 1
 """The bits that have a meaning.  A reader refuses any other: who ignored one would decide otherwise than the rest."""
 
 SNAPSHOT_MAGIC = b"RHCS"
@@ -58,7 +58,7 @@ def _entry_head() -> list[construct.Construct]:
         "version" / Int8ub,  # 1
         "kind" / Int8ub,  # EventKind
         "why" / Int8ub,  # Why
-        "flags" / Int8ub,  # bit 0 designated, 1 living brokers too, 2 unclean allowed, 3 adoption allowed
+        "flags" / Int8ub,  # bit 0 designated, 1 living brokers too, 2 unclean, 3 adoption allowed, 4 an operator
         "broker_id" / Int64sb,  # whom it is about or who asks; -1 the controller
         "expected_master" / Int64sb,  # an election only if this is still the master; 0 whoever it is
         "master_epoch" / Int32sb,  # the asker's, or the one expected
@@ -131,7 +131,11 @@ GROUP = "group" / Struct(
     "before_count" / Rebuild(Int16ub, len_(this.before)),
     "before" / Array(this.before_count, Int64sb),  # the SyncStateSet before the election that is not confirmed
     "retired_count" / Rebuild(Int16ub, len_(this.retired)),
-    "retired" / Array(this.retired_count, Int64sb),  # ids that were cleaned, never given again
+    "retired" / Array(this.retired_count, Int64sb),  # ids that were cleaned, not given again
+    "cleaned_count" / Rebuild(Int16ub, len_(this.cleaned)),
+    "cleaned" / Array(this.cleaned_count, MEMBER),  # members that were, the one cleaned first is first
+    "holder_count" / Rebuild(Int16ub, len_(this.holders)),
+    "holders" / Array(this.holder_count, Int64sb),  # the last SyncStateSet, where cleaning left nobody of it
     "decision_count" / Rebuild(Int16ub, len_(this.decisions)),
     "decisions" / Array(this.decision_count, Prefixed(Int32ub, DECISION)),  # oldest first
 )
