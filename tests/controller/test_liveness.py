@@ -247,3 +247,23 @@ class AttendedClockTests(SynchronousTestCase):
         table.heard(ONE, beat(), 7, clock.read(0))
         now_ms = clock.read(60_000)
         self.assertEqual((table.alive(ONE, now_ms), table.silent(1200, now_ms)), (True, []))
+
+
+class HeldTests(SynchronousTestCase):
+    """Heartbeats in the name of one whose connection is open."""
+
+    def test_a_silent_one(self) -> None:
+        """Only once its port has answered, its connection has closed, or its lease is over; dead or not."""
+        for dead in (False, True):
+            table, key = Liveness(held_ms=1200), ReplicaKey("c", "b", 1)
+            table.heard(key, Heartbeat("h:1"), 7, 0)
+            if dead:
+                table.died(key)
+            self.assertTrue(table.held(key, 8, 5000))
+            self.assertFalse(table.held(key, 7, 5000))
+            self.assertFalse(table.held(key, 8, 10_001))
+            table.proved(key, 4000)
+            self.assertFalse(table.held(key, 8, 5000))
+        table.heard(key, Heartbeat("h:1"), 7, 6000)
+        table.connection_lost(7)
+        self.assertFalse(table.held(key, 8, 6001))

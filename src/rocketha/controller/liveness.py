@@ -240,12 +240,17 @@ class Liveness:
     def held(self, key: ReplicaKey, connection: int, now_ms: int) -> bool:
         """Whether it is heard by another connection than this one, which is open, in its turn.
 
-        A broker that makes a new connection has closed the old one, or says nothing by it any more.
+        A broker that makes a new connection has closed the old one, or says nothing by it any more.  While that is
+        open, silent and not older than its lease, the broker's own port must have answered since: anybody can send
+        heartbeats in the name of one that is frozen, and have it taken for alive.
         """
         entry = self._find(key)
-        if entry is None or entry.dead or entry.connection in (None, connection):
+        if entry is None or entry.connection in (None, connection):
             return False
-        return now_ms - entry.heard_ms < self._held_ms
+        age_ms = now_ms - entry.heard_ms
+        if not entry.dead and age_ms < self._held_ms:
+            return True
+        return bool(self._held_ms) and entry.proved_ms <= entry.heard_ms and age_ms <= self.holds_ms(key)
 
     def host(self, key: ReplicaKey) -> str:
         """Where it spoke from; empty where that is not known."""
