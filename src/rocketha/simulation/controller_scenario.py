@@ -87,6 +87,7 @@ class ControllerScenario:
             controller_dleger_group="simulated", controller_dleger_peers=peers,
             controller_dleger_self_id=process.host.name, controller_store_path="/controller",
             raft_lease_reads=self.setup.lease_reads, adopt_unknown_brokers=self.adopting,
+            remote_admin_enable=self.adopting,
         )  # fmt: skip
         complete_controller(config, (), "simulation", [])
         service = ControllerService(

@@ -553,7 +553,7 @@ class ForgedNoticeTests(ControlledCase):
 class EmptiedControllersTests(ControlledCase):
     """All controllers lose their disks; the brokers keep theirs (``adoptUnknownBrokers``)."""
 
-    controller_keys = "adoptUnknownBrokers=true"
+    controller_keys = "adoptUnknownBrokers=true\nremoteAdminEnable=true"
 
     def test_twice(self) -> None:
         """An operator elects, each time; everybody comes in sync, and nothing that was acknowledged is lost."""
