@@ -17,7 +17,7 @@ ID_GAP_MAX = 1024
 
 
 class GroupState(NamedTuple):
-    """See the module.  ``members``: (id, check code) by id."""
+    """See the module.  ``members`` and ``cleaned``: (id, check code) by id."""
 
     next_id: int = 1
     members: tuple[tuple[int, str], ...] = ()
@@ -25,6 +25,7 @@ class GroupState(NamedTuple):
     epoch: int = 0
     in_sync: tuple[int, ...] = ()
     set_epoch: int = 0
+    cleaned: tuple[tuple[int, str], ...] = ()
 
     def has(self, number: int) -> bool:
         """Whether an id is registered."""
@@ -59,6 +60,10 @@ def _apply(state: GroupState, what: tuple[Any, ...], output: Any) -> tuple[bool,
 
 
 def _register(state: GroupState, what: tuple[Any, ...], output: Any) -> tuple[bool, GroupState]:
+    back = [each for each in state.cleaned if each[0] == what[1] and each[1].split(";")[0] == what[2]]
+    if back and (output is UNKNOWN or not output[0]):
+        cleaned = tuple(each for each in state.cleaned if each not in back)
+        state = state._replace(members=tuple(sorted((*state.members, *back))), cleaned=cleaned)
     if output is UNKNOWN:
         return True, state
     if output[0]:
@@ -128,7 +133,9 @@ def _clean(state: GroupState, what: tuple[Any, ...], output: Any) -> tuple[bool,
         return True, state
     members = tuple(each for each in state.members if each[0] != number)
     kept = tuple(each for each in state.in_sync if each != number)
+    cleaned = tuple(sorted({*state.cleaned, *state.members} - {*members}))
     after = state._replace(members=members, in_sync=kept, set_epoch=state.set_epoch + (kept != state.in_sync))
+    after = after._replace(cleaned=cleaned)
     if number == state.master:
         after = after._replace(master=0, epoch=state.epoch + 1)
     return True, after
