@@ -267,3 +267,12 @@ class HeldTests(SynchronousTestCase):
         table.heard(key, Heartbeat("h:1"), 7, 6000)
         table.connection_lost(7)
         self.assertFalse(table.held(key, 8, 6001))
+
+    def test_one_that_moved(self) -> None:
+        """What was open there holds nothing for it any more."""
+        table, key = Liveness(held_ms=1200), ReplicaKey("c", "b", 1)
+        table.heard(key, Heartbeat("h:1"), 7, 0)
+        self.assertTrue(table.held(key, 8, 5000))
+        table.moved(key)
+        self.assertFalse(table.held(key, 8, 5000))
+        self.assertEqual(table.by_connection(7), ())

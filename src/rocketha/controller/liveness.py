@@ -215,6 +215,13 @@ class Liveness:
         if entry is not None:
             entry.dead = True
 
+    def moved(self, key: ReplicaKey) -> None:
+        """It is known to be gone from where it was: the connection by which it was heard speaks for it no more."""
+        entry = self._find(key)
+        if entry is not None:
+            self._leave(key, entry)
+            entry.connection = None
+
     def connection_lost(self, connection: int) -> tuple[ReplicaKey, ...]:
         """A connection ended; the replicas whose last heartbeat came by it, sorted."""
         keys = self._by_connection.pop(connection, set())

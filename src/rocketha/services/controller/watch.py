@@ -208,6 +208,7 @@ class Watch:
 
         def known(_: None) -> None:
             self._refuse_a_second(key)
+            self.liveness.moved(key)
             self._spoke_from(key, host)
 
         return settled.addCallback(known)
