@@ -298,7 +298,7 @@ class Readers:
             self._seen.update((letters(name), value) for name, value in values)
         elif code == 11:
             held = mock.Mock()
-            pull.Pulls(self._broker.state, self._store, self._rules, held).pull(mock.Mock(), command, 0)
+            pull.Pulls(self._broker.state, self._store, self._rules, held).pull(mock.Mock(peer=client.peer), command, 0)
         elif code == 36:
             nothing = mock.Mock()
             backs = send_back.SendBacks(
@@ -306,7 +306,7 @@ class Readers:
             )
             backs.send_back(client, command, 0)
         elif code in (103, 322):
-            self._names.answer(command, 1, 0)
+            self._names.answer(command, namesrv_requests.Caller(1, "127.0.0.1"), 0)
         elif code == 904:
             heartbeats.read(command.fields)
         elif code in _CONTROLLER:

@@ -41,7 +41,7 @@ def _group(chance: Random, group: Any) -> None:
         group[name] = _text(group[name])
     group["flags"] &= controller_log.GROUP_FLAGS
     group["elected_flags"] &= controller_log.ELECTED_FLAGS
-    for member in group["members"]:
+    for member in (*group["members"], *group["cleaned"]):
         member["address"] = chance.choice(_ADDRESSES)
         member["check_code"] = _text(member["check_code"])
         member["flags"] &= controller_log.MEMBER_FLAGS
