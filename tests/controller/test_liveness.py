@@ -268,6 +268,15 @@ class HeldTests(SynchronousTestCase):
         table.connection_lost(7)
         self.assertFalse(table.held(key, 8, 6001))
 
+    def test_from_the_same_host(self) -> None:
+        """A broker that comes back after a partition, while what it was heard by before is still open here."""
+        table, key = Liveness(held_ms=1200), ReplicaKey("c", "b", 1)
+        table.heard(key, Heartbeat("h:1"), 7, 0)
+        table.came_from(key, "10.0.0.1")
+        self.assertTrue(table.held(key, 8, 1000, "10.0.0.1"))
+        self.assertFalse(table.held(key, 8, 5000, "10.0.0.1"))
+        self.assertTrue(table.held(key, 8, 5000, "10.0.0.2"))
+
     def test_one_that_moved(self) -> None:
         """What was open there holds nothing for it any more."""
         table, key = Liveness(held_ms=1200), ReplicaKey("c", "b", 1)

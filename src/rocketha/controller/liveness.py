@@ -244,12 +244,15 @@ class Liveness:
             return False
         return now_ms <= max(entry.heard_ms, entry.proved_ms) + self.holds_ms(key)
 
-    def held(self, key: ReplicaKey, connection: int, now_ms: int) -> bool:
+    def held(self, key: ReplicaKey, connection: int, now_ms: int, host: str = "") -> bool:
         """Whether it is heard by another connection than this one, which is open, in its turn.
 
         A broker that makes a new connection has closed the old one, or says nothing by it any more.  While that is
-        open, silent and not older than its lease, the broker's own port must have answered since: anybody can send
-        heartbeats in the name of one that is frozen, and have it taken for alive.
+        open, silent and not older than its lease, the new one must come from the same host, as after a partition, or
+        the broker's own port must have answered since: anybody can send heartbeats in the name of one that is frozen,
+        and have it taken for alive.
+
+        :param host: where this connection comes from.
         """
         entry = self._find(key)
         if entry is None or entry.connection in (None, connection):
@@ -257,7 +260,9 @@ class Liveness:
         age_ms = now_ms - entry.heard_ms
         if not entry.dead and age_ms < self._held_ms:
             return True
-        return bool(self._held_ms) and entry.proved_ms <= entry.heard_ms and age_ms <= self.holds_ms(key)
+        if not self._held_ms or (host and host == entry.host):
+            return False
+        return entry.proved_ms <= entry.heard_ms and age_ms <= self.holds_ms(key)
 
     def host(self, key: ReplicaKey) -> str:
         """Where it spoke from; empty where that is not known."""

@@ -99,7 +99,7 @@ class Watch:
         if address not in (None, beat.address):
             remark = f"broker {key} is registered at {address}, not at {beat.address}"
             raise RequestRefused(ResponseCode.CONTROLLER_INVALID_REQUEST, remark)
-        if self.liveness.held(key, connection, now_ms):
+        if self.liveness.held(key, connection, now_ms, host):
             remark = f"broker {key} is heard by another connection"
             raise RequestRefused(ResponseCode.CONTROLLER_INVALID_REQUEST, remark)
         self.liveness.heard(key, beat, connection, now_ms)
