@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unittest
-from typing import Any
 
 from twisted.internet import defer
 
@@ -454,31 +453,6 @@ class OperatorTests(ControlledCase):
         self.restart(first)
         self.assertIs(self.master(), first)
         self.until("the one that was behind has all", lambda: self.level(first, behind))
-
-
-class RegistrationTests(ControlledCase):
-    """What nameservers are told of a switch; of two masters they believe the one with the larger state version."""
-
-    def test_a_new_master_registers_with_its_epoch(self) -> None:
-        """Not with the version of the tables that it took from the master before."""
-        first = self.start_group()
-        told: list[tuple[Role, int, int]] = []
-        for host in self.brokers:
-            broker = self.service(host)
-            assert broker.registration is not None
-
-            def register(broker: Any = broker, then: Any = broker.registration.register) -> None:
-                version = broker.state.topics.data_version
-                told.append((broker.replication.role, version.state_version, broker.replication.epoch))
-                then()
-
-            broker.registration.register = register  # type: ignore[method-assign]
-        first.kill()
-        self.until("another one leads", lambda: any(self.acknowledges(host) for host in self.brokers[1:]))
-        self.run_for(1)
-        masters = [(state_version, epoch) for role, state_version, epoch in told if role is Role.MASTER]
-        self.assertTrue(masters)
-        self.assertEqual([state_version for state_version, _ in masters], [epoch for _, epoch in masters])
 
 
 class ForgedNoticeTests(ControlledCase):

@@ -353,7 +353,6 @@ class ControllerMode:
         def leads(_: None) -> None:
             self._log.info("this broker {id} is master of epoch {epoch}", id=replication.own_id, epoch=epoch)
             watch.own(epoch, frozenset(replication.members))
-            self._broker.register()  # the tables' version has the epoch by now, and a nameserver believes the larger one
 
         self._follow_up(leading.addCallback(leads), number)
 

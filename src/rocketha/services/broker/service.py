@@ -466,11 +466,6 @@ class BrokerService(service.MultiService):
         if role is not Role.FENCED and replication.controlled:
             number = 0 if role is Role.MASTER else replication.own_id
             self.identity = self.state.identity = attrs.evolve(self.identity, broker_id=number)
-        if role is not Role.MASTER or not replication.controlled:  # an elected one registers when its tables say so
-            self.register()
-
-    def register(self) -> None:
-        """Tell the nameservers what this broker is."""
         if self.registration is not None:
             self.registration.register()
 
