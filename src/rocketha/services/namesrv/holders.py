@@ -19,8 +19,7 @@ from rocketha.services.controller.probes import reading_of
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 
-TIMEOUT_S = 2.0
-"""A broker that lives answers within, however busy; whoever claims the place of one that is gone waits for as long."""
+TIMEOUT_S = 0.5
 HOLDS_S = 1.0
 REMEMBERED_S = 20.0
 """An answer holds as long where its holder may not be asked yet."""
