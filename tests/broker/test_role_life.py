@@ -290,12 +290,15 @@ class RoleTests(unittest.TestCase):
             self.assertEqual(life.hear(Question.INFO, master(1, 2, 2, 1)), [retires])
 
     def test_nobody_answers_whether_a_notice_is_right(self) -> None:
-        """Then it stays suspended, and asks on."""
+        """Fenced after half a second, so that requests are kept for whoever leads; the answer makes it lead again."""
         life = leading()
         life.do("noticed", 7, MasterInfo(1, "h:1", 2, SyncSet((1,), 2)))
-        for _ in range(5):
-            self.assertEqual(life.silence(Question.INFO), [])
-            self.assertEqual(life.wait("ask INFO"), ["ask INFO"])
+        began = life.now
+        self.assertEqual([text.split()[0] for text in life.wait("Fence")], ["Fence", "Noticed"])
+        self.assertEqual(life.now - began, 500)
+        self.assertEqual(life.silence(Question.INFO), [])
+        self.assertEqual(life.wait("ask INFO"), ["ask INFO"])
+        self.assertEqual(life.hear(Question.INFO, master(2, 1, 1, 1, 2, 3)), ["Lead 2 1 (1, 2, 3) 1 False"])
 
     def test_controllers_that_lost_what_they_knew_resume_nothing(self) -> None:
         """Their word of an older epoch is not believed, so it says nothing about the notice."""

@@ -61,6 +61,9 @@ ID_MAX = (1 << 32) - 1
 NOTICE_GAP_MS = 4
 """Between questions that notices bring about."""
 
+SUSPENDED_MS_MAX = 500
+"""Controllers that have not answered by then may be out of reach: fenced, the broker keeps requests for the master."""
+
 FRESH_MS = 200
 """An answer that is no older lets a suspended master through once, though another notice has come since: it was asked
 for after whatever waits had come, and a master that is heard is not replaced within so short a time without its
@@ -110,6 +113,7 @@ class RoleLife:
         self._new_notices: list[tuple[int, int]] = []  # the question that is open is older than these
         self._notice_asked_ms = -NOTICE_GAP_MS
         self._suspended = False
+        self._suspended_until: int | None = None
         self._resign_until: int | None = None
         self._resign_ms = timing.resign
 
@@ -134,7 +138,8 @@ class RoleLife:
         if self.departure.stage is Leaving.LEFT:
             return None
         due = self._questions.due_ms(self.registered) + self.departure.due_ms()
-        due += [each for each in (self._resign_until, self._retire_until) if each is not None]
+        times = (self._resign_until, self._retire_until, self._suspended_until)
+        due += [each for each in times if each is not None]
         return min(due, default=None)
 
     # -- what happens -------------------------------------------------------------------------------------------------
@@ -150,6 +155,9 @@ class RoleLife:
             self._questions.at(Question.REGISTER, now_ms)
         if self._retire_until is not None and now_ms >= self._retire_until:
             self._fence(_REPLACED)
+        if self._suspended_until is not None and now_ms >= self._suspended_until:
+            self._fence("another broker is said to be the master, and no controller answers")
+            self.standing.told = None
         if self.departure.waited_enough(now_ms):
             self._hand_over(now_ms)
         if self.departure.over(now_ms):
@@ -197,7 +205,7 @@ class RoleLife:
             self._out.append(wanted.Noticed(notice, True))
             return self._effects(now_ms)
         if self.standing.leads and info.master_id != self.number and not self._suspended:
-            self._suspended = True
+            self._suspended, self._suspended_until = True, now_ms + SUSPENDED_MS_MAX
             self._out.append(wanted.Suspend())
         if not self._new_notices:
             if not self._notices:
@@ -330,13 +338,15 @@ class RoleLife:
         if not self._suspended:
             return
         if not self._new_notices:
-            self._suspended = False
+            self._suspended, self._suspended_until = False, None
             self._out.append(wanted.Resume())
         elif now_ms - asked_ms <= FRESH_MS:
+            self._suspended_until = now_ms + SUSPENDED_MS_MAX
             self._out += [wanted.Resume(), wanted.Suspend()]
 
     def _make_way(self, now_ms: int) -> None:
         """The controllers confirm a notice of another master."""
+        self._suspended_until = None
         if not self.standing.leads or self._retire_until is not None:
             return
         if self.standing.order is None:
@@ -448,7 +458,7 @@ class RoleLife:
         for question in _MASTERS:
             self._questions.drop(question)
         self._retire_until = None
-        self._suspended = False
+        self._suspended, self._suspended_until = False, None
         self._answer(self._notices)
         self._answer(self._new_notices)
 
@@ -510,7 +520,7 @@ class RoleLife:
         before = self.standing.post
         self._out += self.standing.steer()
         if self.standing.post != before:
-            self._change, self._suspended = None, False
+            self._change, self._suspended, self._suspended_until = None, False, None
             for question in _MASTERS:
                 self._questions.drop(question)
 

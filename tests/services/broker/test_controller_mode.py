@@ -523,7 +523,7 @@ class ForgedNoticeTests(ControlledCase):
         codes: list[int] = []
         for each in (*waiting, notice):
             each.addCallback(lambda answer: codes.append(answer.code))
-        self.run_for(1)
+        self.run_for(0.3)
         self.assertEqual((codes, self.role(master)), ([], Role.MASTER))
         for host in self.controllers:
             host.thaw()
@@ -538,11 +538,11 @@ class ForgedNoticeTests(ControlledCase):
         codes: list[int] = []
         pull = self.asking(master, RequestCode.PULL_MESSAGE, fields)
         pull.addCallback(lambda answer: codes.append(answer.code))
-        self.run_for(0.5)
+        self.run_for(0.9)
         for host in self.controllers:
             host.freeze(whole=False)
         self.forge(master, 50)
-        self.run_for(1)
+        self.run_for(0.3)
         self.assertEqual(codes, [])
         for host in self.controllers:
             host.thaw()
