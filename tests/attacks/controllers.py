@@ -264,18 +264,24 @@ def probes(directory: pathlib.Path) -> Verdict:
         )
 
 
+def clean_a_slave(servers: Group) -> tuple[int, str]:
+    """A slave stands still, and a stranger cleans it; its port, and what came of that."""
+    slave = servers.slave_port()
+    number = next(key for key, address in servers.route().items() if address.endswith(f":{slave}"))
+    with paused(servers.pid(slave)):
+        wait(14)
+        fields = {"clusterName": servers.cluster, "brokerName": servers.name, "brokerControllerIdsToClean": number}
+        code = servers.control(CLEAN, {**fields, "isCleanLivingBroker": False}, source=STRANGER).code
+    return slave, f"clean of id {number}: {code}"
+
+
 @attack("cleaned-member-comes-back")
 def readopted(directory: pathlib.Path) -> Verdict:
     """A slave that stands still is cleaned by a stranger; back again, it must become a member by itself."""
     with group(directory) as servers, Victim(servers.master_port) as victim:
-        slave = servers.slave_port()
-        number = next(key for key, address in servers.route().items() if address.endswith(f":{slave}"))
-        with paused(servers.pid(slave)):
-            wait(14)
-            fields = {"clusterName": servers.cluster, "brokerName": servers.name, "brokerControllerIdsToClean": number}
-            code = servers.control(CLEAN, {**fields, "isCleanLivingBroker": False}, source=STRANGER).code
+        _, cleaned = clean_a_slave(servers)
         whole = until(lambda: len(servers.in_sync()) == 3, 45)
-        figures = f"clean of id {number}: {code}; three in sync afterwards {whole}: {servers.in_sync()}"
+        figures = f"{cleaned}; three in sync afterwards {whole}: {servers.in_sync()}"
         figures += f"; sends {victim.during(1)}"
         return Verdict(whole, figures)
 
@@ -284,16 +290,11 @@ def readopted(directory: pathlib.Path) -> Verdict:
 def restarted(directory: pathlib.Path) -> Verdict:
     """What an operator tries then: the process of the cleaned member ends and is started again, on its own disk."""
     with group(directory) as servers, Victim(servers.master_port) as victim:
-        slave = servers.slave_port()
-        number = next(key for key, address in servers.route().items() if address.endswith(f":{slave}"))
-        with paused(servers.pid(slave)):
-            wait(14)
-            fields = {"clusterName": servers.cluster, "brokerName": servers.name, "brokerControllerIdsToClean": number}
-            code = servers.control(CLEAN, {**fields, "isCleanLivingBroker": False}, source=STRANGER).code
+        slave, cleaned = clean_a_slave(servers)
         wait(2)
         os.kill(servers.pid(slave), signal.SIGKILL)
         whole = until(lambda: len(servers.in_sync()) == 3, 45)
-        figures = f"clean of id {number}: {code}; three in sync after its restart {whole}: {servers.in_sync()}"
+        figures = f"{cleaned}; three in sync after its restart {whole}: {servers.in_sync()}"
         return Verdict(whole, f"{figures}; sends {victim.during(1)}")
 
 
