@@ -19,10 +19,10 @@ one that it took up may not.  The same question, at a third of the lease, keeps 
 role.  But it may be true, and then the other master may have acknowledged and shown more than we know of.  So a master
 is *suspended* until they answer: sends and reads wait, and so do acknowledgements.  One question is open at a time, and
 covers all notices that came before it was asked; if more came meanwhile, what waits is let through once and the next
-question is asked, so that forged notices, however many, delay a request by about one answer.  A master that the answer
-replaces takes no more sends, gives its replicas a moment to get what it has (their acks are still good, and whoever
-sent is answered), and is fenced, all before the notice is answered, since our controllers tell the new master after
-that.
+question is asked, so that forged notices, however many, delay a request by about one answer.  Where none comes within
+half a second it is fenced, and leads again when one names it.  A master that the answer replaces takes no more sends,
+gives its replicas a moment to get what it has (their acks are still good, and whoever sent is answered), and is fenced,
+all before the notice is answered, since our controllers tell the new master after that.
 
 *Resigning.*  The epoch cannot be led (bytes that were sent may be missing after a crash), or the disk fails: the broker
 falls silent and hangs up.  The controllers find it gone, elect somebody, or the same broker in a new epoch when it
