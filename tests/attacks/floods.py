@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tests.attacks.attack import Verdict, attack
 from tests.attacks.registrations import registration, topics
-from tests.attacks.servers import Alone, alone, get, group, nameserver, rss_mib
+from tests.attacks.servers import Alone, Server, alone, get, group, nameserver, rss_mib
 from tests.attacks.victim import Victim
 from tests.attacks.wire import (
     APPLY_ID,
@@ -175,6 +175,13 @@ def status_paths(directory: pathlib.Path) -> Verdict:
         return Verdict(grown < 2000 and after - before < 20, figures)
 
 
+def newcomer(server: Server) -> tuple[int, int]:
+    """What a true broker's registration is answered, and its route."""
+    with Connection(server.port) as broker:
+        code = broker.ask(REGISTER_BROKER, registration("true", "127.0.0.1:1"), topics("orders")).code
+        return code, broker.ask(ROUTE, {"topic": "orders"}).code
+
+
 @attack("flood-registrations-nameserver")
 def nameserver_names(directory: pathlib.Path) -> Verdict:
     """Each registration has a name, a cluster and an address of its own."""
@@ -187,9 +194,7 @@ def nameserver_names(directory: pathlib.Path) -> Verdict:
         before, kept = server.rss_mib(), list[Connection]()
         sent, codes = pipelined(server.port, request, source=STRANGER, kept=kept)
         after = server.rss_mib()
-        with Connection(server.port) as newcomer:
-            code = newcomer.ask(REGISTER_BROKER, registration("true", "127.0.0.1:1"), topics("orders")).code
-            route = newcomer.ask(ROUTE, {"topic": "orders"}).code
+        code, route = newcomer(server)
         figures = f"{sent} registrations, answers {codes}: {before:.0f} to {after:.0f} MiB;"
         figures += f" then a true broker {code}, its route {route}"
         return Verdict(after - before < 200 and code == route == 0, figures)
@@ -207,9 +212,7 @@ def nameserver_topics(directory: pathlib.Path) -> Verdict:
                 code = stranger.ask(REGISTER_BROKER, registration(f"b-{number}", f"10.0.{number}.1:1"), body).code
                 codes[code] = codes.get(code, 0) + 1
             after = server.rss_mib()
-            with Connection(server.port) as newcomer:
-                code = newcomer.ask(REGISTER_BROKER, registration("true", "127.0.0.1:1"), topics("orders")).code
-                route = newcomer.ask(ROUTE, {"topic": "orders"}).code
+            code, route = newcomer(server)
         figures = f"300,000 topics, answers {codes}: {before:.0f} to {after:.0f} MiB;"
         figures += f" then a true broker {code}, its route {route}"
         return Verdict(after - before < 400 and code == 0, figures)
