@@ -37,7 +37,7 @@ $(VENV)/.stamp-python:
 		{ echo "could not make a venv; on Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
 	@touch $@
 
-$(VENV)/.stamp-run: $(VENV)/.stamp-python setup.cfg pyproject.toml twisted/plugins/rocketha_plugins.py
+$(VENV)/.stamp-run: $(VENV)/.stamp-python setup.cfg setup.py pyproject.toml src/rocketha/_compiled.pyx twisted/plugins/rocketha_plugins.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import partial
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -12,6 +13,7 @@ from rocketha.store.config import StoreConfig
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import BatchKeys, PlacedBatch, PutBatch, PutMessage
+from rocketha.wire.properties import build
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 NOW = 1_795_256_860_000
@@ -32,19 +34,12 @@ class PutBatchTests(SynchronousTestCase):
     def batch(self, chance: random.Random, count: int, alike: bool) -> PutBatch:
         bodies = [bytes([chance.randrange(256)]) * (100 if alike else chance.randrange(1, 900)) for _ in range(count)]
         host = HOST if chance.random() < 0.8 else bytes(15) + b"\x01" + HOST[4:]
+        keys = [(f"a{i}", "b") if alike else (f"key{i}", "T#x")[: chance.randrange(3)] for i in range(count)]
         return PutBatch(
             "T", chance.randrange(3), 0, NOW - 5, host, 0,
-            [chance.randrange(10) for _ in bodies], bodies, [f"k\x01{i}\x02".encode() for i in range(count)],
-            [chance.randrange(-5, 5) for _ in bodies],
-            partial(self.keys, [(f"key{i}", "T#x")[: chance.randrange(3)] for i in range(count)], alike),
+            [chance.randrange(10) for _ in bodies], bodies, [properties_of(some, i) for i, some in enumerate(keys)],
+            [chance.randrange(-5, 5) for _ in bodies], partial(columns_of, keys, alike),
         )  # fmt: skip
-
-    def keys(self, keys: list[tuple[str, ...]], alike: bool) -> BatchKeys:
-        """As many keys of each, or as many as it has."""
-        if alike:
-            return BatchKeys([[f"a{i}" for i in range(len(keys))], ["b"] * len(keys)], range(len(keys)))
-        numbers = [number for number, some in enumerate(keys) for _ in some]
-        return BatchKeys([[key for some in keys for key in some]], numbers)
 
     def rows(self, batch: PutBatch) -> list[PutMessage]:
         columns, messages = batch.keys()
@@ -83,6 +78,21 @@ class PutBatchTests(SynchronousTestCase):
         (placed,) = self.stores[0].append([batch], NOW)
         assert isinstance(placed, PlacedBatch)
         self.assertEqual((placed.queue_offset, self.stores[0].max_offset("T", batch.queue_id)), (0, 10))
+
+
+def properties_of(keys: Sequence[str], number: int) -> bytes:
+    """A block whose index keys are these."""
+    words = " ".join([key for key in keys if not key.startswith("T#")])
+    values = {"k": str(number), "KEYS": words, "TAGS": "".join(key[2:] for key in keys if key.startswith("T#"))}
+    return build({name: value for name, value in values.items() if value})
+
+
+def columns_of(keys: Sequence[tuple[str, ...]], alike: bool) -> BatchKeys:
+    """As many keys of each, or as many as it has."""
+    if alike:
+        return BatchKeys(list(zip(*keys, strict=True)), range(len(keys)))
+    numbers = [number for number, some in enumerate(keys) for _ in some]
+    return BatchKeys([[key for some in keys for key in some]], numbers)
 
 
 def files(disk: MemoryDisk, directory: str = "/store") -> list[str]:

@@ -41,7 +41,7 @@ class PackagingTests(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.work, ignore_errors=True)
         tree = cls.work / "tree"
         ignored = shutil.ignore_patterns(
-            ".venv", ".git", "build", "dist", "data", "*.egg-info", "__pycache__", ".*_cache", "_trial_temp*"
+            ".venv", ".git", "*.so", "build", "dist", "data", "*.egg-info", "__pycache__", ".*_cache", "_trial_temp*"
         )
         shutil.copytree(ROOT, tree, symlinks=True, ignore=ignored)
         build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", cls.work / "dist")
@@ -73,8 +73,18 @@ class PackagingTests(unittest.TestCase):
             names = [name.split("/", maxsplit=1)[1] for name in sdist.getnames() if "/" in name]
         for wanted in ("Makefile", ".ci/suite", "tests/tidy/source.py", "docs/divergence.md", PLUGIN):
             self.assertIn(wanted, names)
-        self.assertEqual([name for name in names if name.endswith((".pyc", "dropin.cache"))], [])
+        self.assertEqual([name for name in names if name.endswith((".pyc", ".so", "dropin.cache"))], [])
         self.assertEqual([name for name in names if "twisted/" in name and name.endswith("__init__.py")], [])
+
+    def test_without_a_compiler(self) -> None:
+        """It is built all the same, and does without the compiled part."""
+        built, tree = self.work / "without", self.work / "tree"
+        run("env", "CC=false", sys.executable, "setup.py", "--quiet", "build", "--build-lib", built, cwd=tree)
+        asked = "from rocketha import compiled; print(compiled.__file__, compiled.AVAILABLE)"
+        self.assertEqual(
+            run("env", f"PYTHONPATH={built}", sys.executable, "-c", asked, cwd=self.work).split(),
+            [str(built / "rocketha" / "compiled.py"), "False"],
+        )
 
     def test_installs_and_uninstalls_cleanly(self) -> None:
         """In a fresh venv twistd lists our commands and `rocketha` runs; after uninstalling, twistd still works."""

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import chain, repeat
 from operator import contains
 
+from rocketha.compiled import compiled
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.dispatch import index_keys, key_words, tags_code
 from rocketha.store.messages import BatchKeys
@@ -29,6 +30,17 @@ def batch_keys(blocks: Sequence[bytes]) -> tuple[Sequence[int], Callable[[], Bat
 
     :raises RemoteProtocolError: a block is not UTF-8.
     """
+    codes = ascii_tags_codes(blocks)
+    return _joined(blocks) if codes is None else (codes, lambda: _joined(blocks)[1]())
+
+
+@compiled
+def ascii_tags_codes(blocks: Sequence[bytes]) -> list[int] | None:
+    """Tags code of each block, where all are ASCII; None: :func:`_joined` finds the codes together with the keys."""
+    return None
+
+
+def _joined(blocks: Sequence[bytes]) -> tuple[Sequence[int], Callable[[], BatchKeys]]:
     try:
         text = PAIR + _BETWEEN.join(blocks).decode("utf-8") + PAIR
     except UnicodeDecodeError:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import orjson
 
 from rocketha.broker.acknowledgements import Acknowledgements, Replicas, Writer
+from rocketha.compiled import compiled
 from rocketha.wire.remoting import VERSION
 
 MAYBE_STORED = "it may have stored the message, or not"
@@ -63,13 +64,13 @@ class SendAnswers:
         """
         prefix = self._id_prefix
         if len(physical_offsets) == 1:
-            message_ids = b"%b%016X" % (prefix, physical_offsets[0])
+            ids = b"%b%016X" % (prefix, physical_offsets[0])
         else:
-            message_ids = ((prefix + b"%016X,") * len(physical_offsets) % tuple(physical_offsets))[:-1]
+            ids = message_ids(prefix, physical_offsets)
         safe = unique_key.encode() if unique_key.isalnum() and unique_key.isascii() else _escaped(unique_key)
         rest = b'%b%b","queueId":"%d","queueOffset":"%d"%b},"flag":1,"language":"PYTHON","opaque":%d%b' % (
             self._head,
-            message_ids,
+            ids,
             queue_id,
             queue_offset,
             b',"transactionId":"%b"' % safe if safe else b"",
@@ -81,6 +82,12 @@ class SendAnswers:
             waiting.stored(end, now_ms, connection, lambda code: _frame(code, rest))
         else:
             connection.write(_frame(0, rest))
+
+
+@compiled
+def message_ids(prefix: bytes, offsets: Sequence[int]) -> bytes:
+    """The ids of messages at some offsets in the log, with commas between."""
+    return ((prefix + b"%016X,") * len(offsets) % tuple(offsets))[:-1]
 
 
 def _escaped(text: str) -> bytes:

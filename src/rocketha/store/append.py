@@ -8,19 +8,20 @@ between).
 
 from __future__ import annotations
 
+import struct
 import zlib
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from operator import sub
 from typing import cast
 
+from rocketha.compiled import compiled
 from rocketha.errors import InvariantBroken, ensure
 from rocketha.store.commitlog import CommitLog, Run
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue, pack_unit
 from rocketha.store.dispatch import SCHEDULE_TOPIC, deliver_time_ms
-from rocketha.store.index import Keyed, KeyIndex, KeyRows, rows_of
-from rocketha.store.messages import BatchKeys, PlacedBatch, PutBatch, PutMessage, PutResult
+from rocketha.store.index import Keyed, KeyedBatch, KeyedRecords, KeyIndex
+from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage, PutResult
 from rocketha.store.queue_table import QueueTable
 from rocketha.wire.properties import LENGTH_MAX as PROPERTIES_BYTES_MAX
 from rocketha.wire.record import (
@@ -39,6 +40,8 @@ BLANK_BYTES = 8
 """What every record must leave free in its file (``CommitLog.END_FILE_MIN_BLANK_LENGTH``)."""
 _KEEP_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 _TOPICS_MAX = 10_000
+_FIRST = struct.Struct(">iiii")
+"""The first four fields of a head."""
 
 _Entry = tuple[PutMessage, ConsumeQueue, bool, PutResult, int] | tuple[PutBatch, ConsumeQueue, bool, PlacedBatch, int]
 """message or batch, its queue, whether it gets an entry there, its place, its tags code (0 for a batch)"""
@@ -187,34 +190,16 @@ class Appender:
         if len(born_host) != 8:
             ensure(len(born_host) == 20, "a born host is IP and port, 8 or 20 bytes")
             sys_flag |= BORN_HOST_V6
-        bits = sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)
-        layout, pack = HEAD_LAYOUTS[bits], SHARED_LAYOUTS[bits].pack
-        shared = layout.pack(
-            0, 0, 0, 0, 0, 0, 0, sys_flag, batch.born_timestamp_ms, born_host, wall_ms, self._store_host,
+        head = HEAD_LAYOUTS[sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)].pack(
+            0, magic, 0, queue_id, 0, 0, 0, sys_flag, batch.born_timestamp_ms, born_host, wall_ms, self._store_host,
             batch.reconsume_times, 0, 0,
-        )[SYS_FLAG_AT:-4]  # fmt: skip
-        crc32, add_part, fixed, size_max = (
-            zlib.crc32,
-            parts.extend,
-            layout.size + len(topic_bytes) + 2,
-            self._record_max,
-        )
-        first = queue_offset = queue.next_offset
-        offsets: list[int] = []
-        for flag, body, properties in zip(batch.flags, batch.bodies, batch.properties, strict=True):
-            body_bytes, properties_bytes = len(body), len(properties)
-            size = fixed + body_bytes + properties_bytes
-            if size > size_max or properties_bytes > PROPERTIES_BYTES_MAX:
-                raise InvariantBroken(f"a record of {size} bytes with {properties_bytes} of properties")
-            crc = crc32(body) & 0x7FFFFFFF
-            head = pack(size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes)
-            add_part((head, body, topic_bytes, properties_bytes.to_bytes(2, "big"), properties))
-            offsets.append(position)
-            queue_offset += 1
-            position += size
-        queue.next_offset = queue_offset
-        entries.append((batch, queue, True, PlacedBatch(first, offsets, position), 0))
-        return position
+        )  # fmt: skip
+        first = queue.next_offset
+        records, offsets, end = lay_out(batch, head, topic_bytes, first, position, self._record_max)
+        parts += records
+        queue.next_offset = first + len(offsets)
+        entries.append((batch, queue, True, PlacedBatch(first, offsets, end), 0))
+        return end
 
     def _code(self, message: PutMessage, wall_ms: int) -> int:
         if message.topic == SCHEDULE_TOPIC:
@@ -248,20 +233,53 @@ class Appender:
 
     def _dispatch_batch(self, batch: PutBatch, queue: ConsumeQueue, place: PlacedBatch, wall_ms: int) -> None:
         offsets = place.physical_offsets
-        sizes = map(sub, [*offsets[1:], place.end], offsets)
-        queue.tail += b"".join(map(pack_unit, offsets, sizes, batch.tags_codes))
+        queue.tail += queue_units(offsets, place.end, batch.tags_codes)
         self._queues.pending_bytes += UNIT * len(offsets)
         if self._index is not None:
-            self._index.defer(partial(_batch_rows, batch.topic, batch.keys, offsets), len(offsets), wall_ms)
+            self._index.defer(KeyedBatch(batch.topic, batch.properties, offsets, batch.keys), wall_ms)
 
     def _index_later(self, keyed: list[Keyed], wall_ms: int) -> None:
         if keyed and self._index is not None:
-            self._index.defer(partial(rows_of, keyed), len(keyed), wall_ms)
+            self._index.defer(KeyedRecords(keyed), wall_ms)
 
 
-def _batch_rows(topic: str, keys: Callable[[], BatchKeys], offsets: Sequence[int]) -> KeyRows:
-    columns, messages = keys()
-    return KeyRows([topic] * len(messages), columns, [offsets[number] for number in messages])
+@compiled
+def lay_out(
+    batch: PutBatch, head: bytes, topic: bytes, queue_offset: int, position: int, size_max: int
+) -> tuple[Sequence[bytes], list[int], int]:
+    """The records of a batch that begin at ``position`` in the log, in pieces; their places; the end of the last.
+
+    :param head: of any of them: what differs from record to record counts for nothing.
+    :param topic: with its length, as in records.
+    :param queue_offset: of the first.
+    :raises InvariantBroken: one has more than ``size_max`` bytes.
+    """
+    pack, (_, magic, _, queue_id), shared = (
+        SHARED_LAYOUTS[len(head)].pack,
+        _FIRST.unpack_from(head),
+        head[SYS_FLAG_AT:-4],
+    )
+    parts: list[bytes] = []
+    offsets: list[int] = []
+    fixed, crc32, add_part = len(head) + len(topic) + 2, zlib.crc32, parts.extend
+    for flag, body, properties in zip(batch.flags, batch.bodies, batch.properties, strict=True):
+        body_bytes, properties_bytes = len(body), len(properties)
+        size = fixed + body_bytes + properties_bytes
+        if size > size_max or properties_bytes > PROPERTIES_BYTES_MAX:
+            raise InvariantBroken(f"a record of {size} bytes with {properties_bytes} of properties")
+        crc = crc32(body) & 0x7FFFFFFF
+        own = pack(size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes)
+        add_part((own, body, topic, properties_bytes.to_bytes(2, "big"), properties))
+        offsets.append(position)
+        queue_offset += 1
+        position += size
+    return parts, offsets, position
+
+
+@compiled
+def queue_units(offsets: list[int], end: int, tags_codes: Sequence[int]) -> bytes:
+    """Queue entries of adjacent records, the last up to ``end``."""
+    return b"".join(map(pack_unit, offsets, map(sub, [*offsets[1:], end], offsets), tags_codes))
 
 
 def _give_back(entries: list[_Entry], mark: int) -> None:

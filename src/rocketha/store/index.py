@@ -13,10 +13,14 @@ slots included, and the log is dispatched again from there (``recovery.py``).
 from __future__ import annotations
 
 import datetime
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+import attrs
+
+from rocketha.compiled import compiled
 from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk
@@ -24,6 +28,7 @@ from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.in_memory import NotInMemory, Wait
 from rocketha.store.index_file import FALL_MS, Chain, IndexFile, Search, key_hash
 from rocketha.store.jobs import Job
+from rocketha.store.messages import BatchKeys
 from rocketha.store.segment import OpenFiles
 from rocketha.wire.java_text import hashes_behind, string_hash
 
@@ -38,6 +43,9 @@ DEFERRED_MAX = 1024
 
 Keyed = tuple[str, tuple[str, ...], int]
 """A record to index: topic, keys, log offset."""
+
+Units = tuple["array[int]", "array[int]"]
+"""Hashes of keys, and the log offset of each one's record."""
 
 
 class KeyRows(NamedTuple):
@@ -62,6 +70,71 @@ def rows_of(records: Sequence[Keyed]) -> KeyRows:
     return KeyRows(topics, list(zip(*rows, strict=True)), offsets)
 
 
+@compiled
+def units_of_records(prefix_of: Callable[[str], int], records: Sequence[Keyed]) -> Units | None:
+    """What to index of some records; None: many together cost less, by :class:`KeyRows`."""
+    return None
+
+
+@compiled
+def units_of_blocks(prefix: int, blocks: Sequence[bytes], offsets: Sequence[int]) -> Units | None:
+    """What to index of records of one topic, from their properties, which are ASCII; None: see above."""
+    return None
+
+
+class ToIndex(Protocol):
+    """Records of one turn that are in the log and not in the index."""
+
+    def count(self) -> int:
+        """How many."""
+
+    def units(self, prefix_of: Callable[[str], int]) -> Units | None:
+        """What to index; None where it is better found of many together.
+
+        :param prefix_of: the hash of what stands before each key of a topic.
+        """
+
+    def rows(self) -> KeyRows:
+        """What it is found from."""
+
+
+@attrs.frozen
+class KeyedRecords:
+    """Records one by one."""
+
+    records: Sequence[Keyed]
+
+    def count(self) -> int:
+        return len(self.records)
+
+    def units(self, prefix_of: Callable[[str], int]) -> Units | None:
+        return units_of_records(prefix_of, self.records)
+
+    def rows(self) -> KeyRows:
+        return rows_of(self.records)
+
+
+@attrs.frozen
+class KeyedBatch:
+    """The records of a batch, by their properties; ``keys`` finds the keys in there."""
+
+    topic: str
+    properties: Sequence[bytes]
+    offsets: list[int]
+    keys: Callable[[], BatchKeys]
+
+    def count(self) -> int:
+        return len(self.offsets)
+
+    def units(self, prefix_of: Callable[[str], int]) -> Units | None:
+        return units_of_blocks(prefix_of(self.topic), self.properties, self.offsets)
+
+    def rows(self) -> KeyRows:
+        """Of topic, keys and log offset."""
+        columns, messages = self.keys()
+        return KeyRows([self.topic] * len(messages), columns, [self.offsets[number] for number in messages])
+
+
 class KeyIndex:
     """The index files.
 
@@ -79,7 +152,7 @@ class KeyIndex:
         self._config = config
         self._prefixes: dict[str, int] = {}
         self._busy = False
-        self._deferred: list[tuple[Callable[[], KeyRows], int]] = []
+        self._deferred: list[tuple[ToIndex, int]] = []
         self._waiting = 0  # records in there
 
     @property
@@ -98,11 +171,10 @@ class KeyIndex:
         """Index a record that is in the log."""
         self.put_all([(topic, keys, physical_offset)], store_timestamp_ms)
 
-    def defer(self, rows: Callable[[], KeyRows], records: int, store_timestamp_ms: int) -> None:
-        """Find the rows of so many records, and index them, at the next :meth:`settle`, which whoever asks the index
-        brings about."""
-        self._deferred.append((rows, store_timestamp_ms))
-        self._waiting += records
+    def defer(self, records: ToIndex, store_timestamp_ms: int) -> None:
+        """Index them at the next :meth:`settle`, which whoever asks the index brings about."""
+        self._deferred.append((records, store_timestamp_ms))
+        self._waiting += records.count()
         if self._waiting > DEFERRED_MAX:
             self.settle()
 
@@ -111,13 +183,27 @@ class KeyIndex:
         does it in another thread."""
         if self._waiting >= least:
             deferred, self._deferred, self._waiting = self._deferred, [], 0
-            self._put([(rows(), time_ms) for rows, time_ms in deferred])
+            self._put(deferred)
 
     def put_all(self, records: Sequence[Keyed], store_timestamp_ms: int) -> None:
         """Index records that are in the log, in order of their offsets."""
-        self._put([(rows_of(records), store_timestamp_ms)])
+        self._put([(KeyedRecords(records), store_timestamp_ms)])
 
-    def _put(self, turns: Sequence[tuple[KeyRows, int]]) -> None:
+    def _put(self, turns: Sequence[tuple[ToIndex, int]]) -> None:
+        """Index turns: each alone where that costs least, else those next to each other together."""
+        together: list[tuple[KeyRows, int]] = []
+        for records, time_ms in turns:
+            units = records.units(self._prefix)
+            if units is None:
+                together.append((records.rows(), time_ms))
+                continue
+            self._put_together(together)
+            together = []
+            hashes, offsets = units
+            self._put_units(hashes, offsets, [time_ms] * len(hashes))
+        self._put_together(together)
+
+    def _put_together(self, turns: Sequence[tuple[KeyRows, int]]) -> None:
         """Index turns, as many of them in one go as have as many keys a row and times that do not fall."""
         first = 0
         for at, (rows, time_ms) in enumerate(turns):
@@ -143,6 +229,11 @@ class KeyIndex:
         )
         offsets = _row_by_row([[offset for rows, _ in turns for offset in rows.offsets]] * len(columns))
         times = _row_by_row([[time_ms for rows, time_ms in turns for _ in rows.offsets]] * len(columns))
+        self._put_units(array("i", hashes), array("q", offsets), times)
+
+    def _put_units(self, hashes: array[int], offsets: array[int], times: Sequence[int]) -> None:
+        if not hashes:
+            return
         file = self.files[-1] if self.files else self._begin_file(times[0])
         put = 0
         while put < len(hashes):

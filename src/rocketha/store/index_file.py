@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import attrs
 
+from rocketha.compiled import compiled
 from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk, File
@@ -63,15 +64,38 @@ def _to_unit(data: bytes) -> IndexUnit | None:
     return IndexUnit(*INDEX_UNIT.unpack(data)) if len(data) == UNIT else None
 
 
-def _pack_units(
-    hashes: Sequence[int], offsets: Sequence[int], seconds: Sequence[int], previous: Sequence[int]
-) -> bytes:
+@compiled
+def link_units(
+    hashes: array[int], offsets: array[int], seconds: list[int], slots: memoryview, dirty: bytearray, number: int
+) -> tuple[bytes, int]:
+    """Let slots lead to new units, the first of which has this number.
+
+    :param dirty: gets 1 for each page whose slots change.
+    :return: the packed units, and how many are the first of their slots.
+    """
+    previous: list[int] = []
+    add = previous.append
+    slots_number = len(slots)
+    used = [value % slots_number for value in hashes]
+    # Slots lie anywhere in 20 MB: a tight loop lets the processor fetch many of them at once, the next one cannot.
+    itemgetter(*used)(slots)
+    for slot in used:
+        add(slots[slot])
+        slots[slot] = number
+        number += 1
+    if 0 in dirty:
+        for page in dict.fromkeys([slot // PAGE_SLOTS for slot in used]):
+            dirty[page] = 1
+    return _pack_units(hashes, offsets, seconds, previous), previous.count(0)
+
+
+def _pack_units(hashes: array[int], offsets: array[int], seconds: Sequence[int], previous: Sequence[int]) -> bytes:
     """As ``INDEX_UNIT.layout`` packs each, at a fraction of the time: column by column, an offset being two words."""
     words = array("i", bytes(len(hashes) * UNIT))
     step = UNIT // words.itemsize
-    halves = array("i", array("q", offsets).tobytes())
+    halves = array("i", offsets.tobytes())
     high = 1 if sys.byteorder == "little" else 0
-    words[0::step] = array("i", hashes)
+    words[0::step] = hashes
     words[1::step] = halves[high::2]
     words[2::step] = halves[1 - high :: 2]
     words[3::step] = array("i", seconds)
@@ -226,30 +250,17 @@ class IndexFile:
             self.begin_offset = self.end_offset = former.end_offset
             self.begin_timestamp_ms = self.end_timestamp_ms = former.end_timestamp_ms
 
-    def put(self, hashes: Sequence[int], offsets: Sequence[int], times_ms: Sequence[int]) -> int:
+    def put(self, hashes: array[int], offsets: array[int], times_ms: Sequence[int]) -> int:
         """Add units, given as columns of key hashes, log offsets and store times; returns how many found room."""
         slots = self._slots if self._slots is not None else self.take_slots()
-        first, slots_number = self.unit_count, self.slots_number
-        room = self.unit_limit - first
+        room = self.unit_limit - self.unit_count
         if len(hashes) > room:
             hashes, offsets, times_ms = hashes[:room], offsets[:room], times_ms[:room]
-        number = first
-        previous: list[int] = []
-        add = previous.append
-        used = [value % slots_number for value in hashes]
-        # Slots lie anywhere in 20 MB: a tight loop lets the processor fetch many of them at once, the next one cannot.
-        itemgetter(*used)(slots)
-        for slot in used:
-            add(slots[slot])
-            slots[slot] = number
-            number += 1
-        self.slot_count += previous.count(0)
-        dirty = self._dirty_pages
-        if 0 in dirty:
-            for page in dict.fromkeys([slot // PAGE_SLOTS for slot in used]):
-                dirty[page] = 1
-        self._tail += _pack_units(hashes, offsets, self._seconds(offsets[0], times_ms), previous)
-        self.unit_count = number
+        seconds = self._seconds(offsets[0], times_ms)
+        units, begun = link_units(hashes, offsets, seconds, slots, self._dirty_pages, self.unit_count)
+        self._tail += units
+        self.slot_count += begun
+        self.unit_count += len(hashes)
         self.end_offset = offsets[-1]
         self.end_timestamp_ms = times_ms[-1]
         return len(hashes)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from rocketha.compiled import compiled
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import properties
 from rocketha.wire.limits import BATCH_MESSAGES_MAX
@@ -56,12 +57,18 @@ def columns(data: bytes) -> Columns:
 
     :raises RemoteProtocolError: when lengths do not add up, or there are more than :data:`MESSAGES_MAX`.
     """
-    return _alike(data) or _any(data)
+    found = split_batch(data, MESSAGES_MAX)
+    return _any(data) if found is None else Columns(*found)
 
 
-def _alike(data: bytes) -> Columns | None:
-    """Messages that all have the first one's sizes, as a producer of one kind of message sends them: read by one
-    ``struct``.  None when they are not alike (or the first is broken).
+_Columns = tuple[Sequence[int], Sequence[bytes], Sequence[bytes]]
+
+
+@compiled
+def split_batch(data: bytes, most: int) -> _Columns | None:
+    """Flags, bodies and properties of at most so many messages that all have the first one's sizes, as a producer of
+    one kind of message sends them: read by one ``struct``.  None when they are not alike (or the first is broken);
+    the compiled twin reads all that are sound.
     """
     end = len(data)
     if end < _FRAMING:
@@ -71,7 +78,7 @@ def _alike(data: bytes) -> Columns | None:
     if not 0 <= body_bytes < end or not 0 <= properties_bytes <= properties.LENGTH_MAX or end % total:
         return None
     count = end // total
-    if count > _ALIKE_MAX:
+    if count > min(_ALIKE_MAX, most):
         return None
     layout = _layout(count, body_bytes, properties_bytes)
     values = layout.unpack(data)
@@ -80,7 +87,7 @@ def _alike(data: bytes) -> Columns | None:
         and values[4::8].count(body_bytes) == count
         and values[6::8].count(properties_bytes) == count
     )
-    return Columns(values[3::8], values[5::8], values[7::8]) if alike else None
+    return (values[3::8], values[5::8], values[7::8]) if alike else None
 
 
 @lru_cache(maxsize=64)

@@ -47,9 +47,9 @@ HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 SYS_FLAG_AT = 36
 PHYSICAL_OFFSET_AT = 28
 SHARED_LAYOUTS: dict[int, struct.Struct] = {
-    bits: struct.Struct(f">lllllqq{layout.size - SYS_FLAG_AT - 4}sl") for bits, layout in HEAD_LAYOUTS.items()
+    layout.size: struct.Struct(f">lllllqq{layout.size - SYS_FLAG_AT - 4}sl") for layout in HEAD_LAYOUTS.values()
 }
-"""The same for heads that are alike from the sys_flag to before the length of the body, which is one field here."""
+"""size of a head -> layout of one that is shared from the sys_flag to before the length of the body: one field."""
 
 _SHORT = struct.Struct(">h")
 

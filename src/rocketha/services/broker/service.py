@@ -26,6 +26,7 @@ from twisted.application import service
 from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
+from rocketha import compiled
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.role import NOT_AVAILABLE, Role
@@ -285,6 +286,8 @@ class BrokerService(service.MultiService):
         report = self.recovery
         how = "new" if report is None or not report.end else "clean" if report.clean else "after a crash"
         seconds = self.reactor.seconds() - began
+        if not compiled.AVAILABLE:
+            self.log.info("rocketha was installed without its compiled part: batches cost two to four times the CPU")
         root = config.store.store_path_root_dir
         emit(self.log, events.BrokerStarted(self.identity.broker_name, self.identity.address, root, how, seconds))
         self.started.callback(None)

@@ -1,0 +1,372 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The hot path's loops over messages, compiled.
+
+Each function is the twin of the Python function of the same name that stands under ``@compiled``, where its contract
+is; None is what it leaves to that one: input out of the ordinary, and all errors.  It checks every length before it
+reads, and changes nothing before it knows that it will go on to the end.
+"""
+
+from cpython cimport array
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DATA, PyUnicode_GET_LENGTH, PyUnicode_KIND, PyUnicode_READ
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy
+
+import array as arrays
+from zlib import crc32
+
+cdef extern from *:
+    void __builtin_prefetch(const void* at) noexcept nogil
+
+ctypedef unsigned char byte
+
+cdef enum:
+    BATCH_FRAMING = 22
+    SIZE_AT = 0
+    CRC_AT = 8
+    FLAG_AT = 16
+    QUEUE_OFFSET_AT = 20
+    POSITION_AT = 28
+    HEAD_MIN = 88
+    QUEUE_UNIT = 20
+    INDEX_UNIT = 20
+    MESSAGE_ID_OFFSET = 16
+    PAGE_SLOTS = 1024
+    PROPERTIES_MAX = 32767
+
+cdef const char* DIGITS = b"0123456789ABCDEF"
+cdef array.array INTS = arrays.array("i")
+cdef array.array LONGS = arrays.array("q")
+
+
+cdef inline uint32_t read_32(const byte* at) noexcept nogil:
+    return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
+
+
+cdef inline void write_32(byte* at, uint32_t value) noexcept nogil:
+    at[0], at[1], at[2], at[3] = <byte>(value >> 24), <byte>(value >> 16), <byte>(value >> 8), <byte>value
+
+
+cdef inline void write_64(byte* at, uint64_t value) noexcept nogil:
+    write_32(at, <uint32_t>(value >> 32))
+    write_32(at + 4, <uint32_t>value)
+
+
+# A batch as it comes in
+
+
+def split_batch(bytes data not None, Py_ssize_t most):
+    cdef const byte* start = <const byte*>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t at = 0, end = PyBytes_GET_SIZE(data), total, body_bytes, properties_bytes
+    cdef list flags = [], bodies = [], blocks = []
+    while at < end:
+        if end - at < BATCH_FRAMING or len(flags) >= most:
+            return None
+        total = <int32_t>read_32(start + at)
+        body_bytes = <int32_t>read_32(start + at + 16)
+        if total < BATCH_FRAMING or total > end - at or body_bytes < 0 or body_bytes > total - BATCH_FRAMING:
+            return None
+        properties_bytes = (<Py_ssize_t>start[at + 20 + body_bytes] << 8) | start[at + 21 + body_bytes]
+        if properties_bytes > PROPERTIES_MAX or properties_bytes != total - BATCH_FRAMING - body_bytes:
+            return None
+        flags.append(<int32_t>read_32(start + at + 12))
+        bodies.append(PyBytes_FromStringAndSize(<char*>start + at + 20, body_bytes))
+        blocks.append(PyBytes_FromStringAndSize(<char*>start + at + 22 + body_bytes, properties_bytes))
+        at += total
+    return flags, bodies, blocks
+
+
+cdef struct Text:
+    const byte* at  # NULL: there is none
+    Py_ssize_t size
+
+
+cdef struct Found:
+    Text unique_key
+    Text keys
+    Text tags
+
+
+cdef bint is_ascii(const byte* at, Py_ssize_t size) noexcept nogil:
+    cdef uint64_t word, seen = 0
+    while size >= 8:
+        memcpy(&word, at, 8)
+        seen |= word
+        at += 8
+        size -= 8
+    while size > 0:
+        seen |= at[0]
+        at += 1
+        size -= 1
+    return seen & <uint64_t>0x8080808080808080 == 0
+
+
+cdef bint find(bytes block, Found* found):
+    """The three properties that count, of a block of ASCII; False where it is another one."""
+    cdef const byte* at = <const byte*>PyBytes_AS_STRING(block)
+    cdef const byte* end = at + PyBytes_GET_SIZE(block)
+    cdef const byte* stop
+    cdef const byte* between
+    cdef Py_ssize_t name_size
+    cdef Text value
+    found.unique_key.at = found.keys.at = found.tags.at = NULL
+    if not is_ascii(at, end - at):
+        return False
+    while at < end:
+        stop = <const byte*>memchr(at, 2, end - at)
+        if stop == NULL:
+            stop = end
+        between = <const byte*>memchr(at, 1, stop - at)
+        if between != NULL and between > at and stop - between > 1:
+            name_size = between - at
+            value.at, value.size = between + 1, stop - between - 1
+            if name_size == 4:
+                if memcmp(at, b"KEYS", 4) == 0:
+                    found.keys = value
+                elif memcmp(at, b"TAGS", 4) == 0:
+                    found.tags = value
+            elif name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
+                found.unique_key = value
+        at = stop + 1
+    return True
+
+
+cdef inline uint32_t hash_on(uint32_t value, const byte* at, Py_ssize_t size) noexcept nogil:
+    """``String.hashCode`` of ASCII behind text whose hash is ``value``."""
+    cdef Py_ssize_t number
+    for number in range(size):
+        value = value * 31 + at[number]
+    return value
+
+
+def ascii_tags_codes(blocks):
+    cdef Found found
+    cdef list codes = []
+    for block in blocks:
+        if not find(<bytes?>block, &found):
+            return None
+        codes.append(<int32_t>hash_on(0, found.tags.at, found.tags.size) if found.tags.at != NULL else 0)
+    return codes
+
+
+# Its records and queue entries
+
+
+def lay_out(batch, bytes head not None, bytes topic not None, int64_t queue_offset, int64_t position, Py_ssize_t size_max):
+    flags, bodies, blocks = batch.flags, batch.bodies, batch.properties
+    cdef Py_ssize_t count = len(bodies), number, size, whole = 0
+    cdef Py_ssize_t head_bytes = PyBytes_GET_SIZE(head), topic_bytes = PyBytes_GET_SIZE(topic)
+    cdef Py_ssize_t fixed = head_bytes + topic_bytes + 2, body_bytes, properties_bytes
+    cdef bytes body, block
+    if head_bytes < HEAD_MIN or len(flags) != count or len(blocks) != count:
+        return None
+    for number in range(count):
+        properties_bytes = PyBytes_GET_SIZE(<bytes?>blocks[number])
+        size = fixed + PyBytes_GET_SIZE(<bytes?>bodies[number]) + properties_bytes
+        if size > size_max or properties_bytes > PROPERTIES_MAX:
+            return None
+        whole += size
+    records = PyBytes_FromStringAndSize(NULL, whole)
+    cdef byte* at = <byte*>PyBytes_AS_STRING(records)
+    cdef list offsets = []
+    for number in range(count):
+        body, block = bodies[number], blocks[number]
+        body_bytes, properties_bytes = PyBytes_GET_SIZE(body), PyBytes_GET_SIZE(block)
+        size = fixed + body_bytes + properties_bytes
+        memcpy(at, PyBytes_AS_STRING(head), head_bytes)
+        write_32(at + SIZE_AT, <uint32_t>size)
+        write_32(at + CRC_AT, <uint32_t>crc32(body) & 0x7FFFFFFF)
+        write_32(at + FLAG_AT, <uint32_t><int32_t>flags[number])
+        write_64(at + QUEUE_OFFSET_AT, <uint64_t>(queue_offset + number))
+        write_64(at + POSITION_AT, <uint64_t>position)
+        write_32(at + head_bytes - 4, <uint32_t>body_bytes)
+        at += head_bytes
+        memcpy(at, PyBytes_AS_STRING(body), body_bytes)
+        at += body_bytes
+        memcpy(at, PyBytes_AS_STRING(topic), topic_bytes)
+        at += topic_bytes
+        at[0], at[1] = <byte>(properties_bytes >> 8), <byte>properties_bytes
+        memcpy(at + 2, PyBytes_AS_STRING(block), properties_bytes)
+        at += 2 + properties_bytes
+        offsets.append(position)
+        position += size
+    return (records,), offsets, position
+
+
+def queue_units(list offsets not None, int64_t end, codes):
+    cdef Py_ssize_t count = len(offsets), number
+    units = PyBytes_FromStringAndSize(NULL, count * QUEUE_UNIT)
+    cdef byte* at = <byte*>PyBytes_AS_STRING(units)
+    cdef int64_t offset, after
+    if len(codes) != count:
+        return None
+    for number in range(count):
+        offset = offsets[number]
+        after = offsets[number + 1] if number + 1 < count else end
+        write_64(at, <uint64_t>offset)
+        write_32(at + 8, <uint32_t>(after - offset))
+        write_64(at + 12, <uint64_t><int64_t>codes[number])
+        at += QUEUE_UNIT
+    return units
+
+
+def message_ids(bytes prefix not None, offsets):
+    cdef Py_ssize_t count = len(offsets), prefix_bytes = PyBytes_GET_SIZE(prefix), number
+    cdef int digit, place
+    cdef uint64_t offset
+    if count == 0:
+        return None
+    ids = PyBytes_FromStringAndSize(NULL, count * (prefix_bytes + MESSAGE_ID_OFFSET + 1) - 1)
+    cdef byte* at = <byte*>PyBytes_AS_STRING(ids)
+    for number in range(count):
+        offset = offsets[number]
+        if number:
+            at[0] = b","
+            at += 1
+        memcpy(at, PyBytes_AS_STRING(prefix), prefix_bytes)
+        at += prefix_bytes
+        for place in range(MESSAGE_ID_OFFSET):
+            digit = (offset >> (4 * (MESSAGE_ID_OFFSET - 1 - place))) & 0xF
+            at[place] = DIGITS[digit]
+        at += MESSAGE_ID_OFFSET
+    return ids
+
+
+# Its index units
+
+
+cdef inline int32_t key_hash(uint32_t value) noexcept nogil:
+    """``IndexFile.indexKeyHashMethod``: the absolute value, 0 for the one that has none."""
+    return <int32_t>((0 - value) & 0x7FFFFFFF if value >> 31 else value)
+
+
+cdef uint32_t hash_text(uint32_t value, str text):
+    """``String.hashCode`` of any text behind one whose hash is ``value``: UTF-16 units."""
+    cdef Py_ssize_t number, size = PyUnicode_GET_LENGTH(text)
+    cdef int kind = PyUnicode_KIND(text)
+    cdef void* data = PyUnicode_DATA(text)
+    cdef uint32_t unit
+    if kind == 1:
+        return hash_on(value, <const byte*>data, size)
+    for number in range(size):
+        unit = PyUnicode_READ(kind, data, number)
+        if unit > 0xFFFF:
+            value = value * 31 + 0xD800 + ((unit - 0x10000) >> 10)
+            unit = 0xDC00 + (unit & 0x3FF)
+        value = value * 31 + unit
+    return value
+
+
+cdef Py_ssize_t words_in(Text keys) noexcept nogil:
+    cdef Py_ssize_t number, count = 0
+    for number in range(keys.size):
+        if keys.at[number] != 32 and (number == 0 or keys.at[number - 1] == 32):
+            count += 1
+    return count
+
+
+def units_of_blocks(int64_t prefix, blocks, list offsets not None):
+    cdef Found found
+    cdef Py_ssize_t count = 0, number, at, start
+    cdef uint32_t behind = <uint32_t>prefix
+    cdef int64_t offset
+    if len(blocks) != len(offsets):
+        return None
+    for block in blocks:
+        if not find(<bytes?>block, &found):
+            return None
+        count += (found.unique_key.at != NULL) + (found.tags.at != NULL)
+        if found.keys.at != NULL:
+            count += words_in(found.keys)
+    cdef array.array hashes = array.clone(INTS, count, False), places = array.clone(LONGS, count, False)
+    cdef int* to = hashes.data.as_ints
+    cdef long long* place = places.data.as_longlongs
+    for number in range(len(offsets)):
+        find(<bytes>blocks[number], &found)
+        offset = offsets[number]
+        at = 0
+        if found.unique_key.at != NULL:
+            to[0], place[0] = key_hash(hash_on(behind, found.unique_key.at, found.unique_key.size)), offset
+            to, place = to + 1, place + 1
+        while found.keys.at != NULL and at < found.keys.size:
+            if found.keys.at[at] == 32:
+                at += 1
+                continue
+            start = at
+            while at < found.keys.size and found.keys.at[at] != 32:
+                at += 1
+            to[0], place[0] = key_hash(hash_on(behind, found.keys.at + start, at - start)), offset
+            to, place = to + 1, place + 1
+        if found.tags.at != NULL:
+            to[0] = key_hash(hash_on(hash_on(behind, b"T#", 2), found.tags.at, found.tags.size))
+            place[0] = offset
+            to, place = to + 1, place + 1
+    return hashes, places
+
+
+def units_of_records(prefix_of, records):
+    cdef Py_ssize_t count = 0
+    cdef uint32_t behind = 0
+    cdef str known = None
+    for _, keys, _ in records:
+        count += len(<tuple?>keys)
+    cdef array.array hashes = array.clone(INTS, count, False), places = array.clone(LONGS, count, False)
+    cdef int* to = hashes.data.as_ints
+    cdef long long* place = places.data.as_longlongs
+    for topic, keys, offset in records:
+        if topic is not known:
+            behind, known = <uint32_t><int64_t>prefix_of(topic), topic
+        for key in <tuple>keys:
+            to[0], place[0] = key_hash(hash_text(behind, <str?>key)), <int64_t>offset
+            to, place = to + 1, place + 1
+    return hashes, places
+
+
+def link_units(
+    array.array hashes not None, array.array offsets not None, list seconds not None, slots, dirty, int32_t number
+):
+    cdef Py_buffer slots_view, dirty_view
+    PyObject_GetBuffer(slots, &slots_view, PyBUF_WRITABLE)
+    try:
+        PyObject_GetBuffer(dirty, &dirty_view, PyBUF_WRITABLE)
+        try:
+            return link(hashes, offsets, seconds, &slots_view, &dirty_view, number)
+        finally:
+            PyBuffer_Release(&dirty_view)
+    finally:
+        PyBuffer_Release(&slots_view)
+
+
+cdef object link(
+    array.array hashes, array.array offsets, list seconds, Py_buffer* slots_view, Py_buffer* dirty_view, int32_t number
+):
+    cdef Py_ssize_t count = len(hashes), at, slot
+    cdef Py_ssize_t slots_number = slots_view.len // <Py_ssize_t>sizeof(int32_t)
+    cdef int32_t* slots = <int32_t*>slots_view.buf
+    cdef byte* dirty = <byte*>dirty_view.buf
+    cdef int32_t previous, zeros = 0
+    cdef int* hash_at = hashes.data.as_ints
+    cdef long long* offset_at = offsets.data.as_longlongs
+    if len(offsets) != count or len(seconds) != count or not slots_number or dirty_view.len * PAGE_SLOTS < slots_number:
+        return None
+    units = PyBytes_FromStringAndSize(NULL, count * INDEX_UNIT)
+    cdef byte* to = <byte*>PyBytes_AS_STRING(units)
+    for at in range(count):
+        if hash_at[at] < 0:
+            return None
+        __builtin_prefetch(slots + hash_at[at] % slots_number)  # they lie anywhere in 20 MB: many are fetched at once
+        write_32(to, <uint32_t>hash_at[at])
+        write_64(to + 4, <uint64_t>offset_at[at])
+        write_32(to + 12, <uint32_t><int32_t>seconds[at])
+        to += INDEX_UNIT
+    to -= count * INDEX_UNIT
+    for at in range(count):
+        slot = hash_at[at] % slots_number
+        previous = slots[slot]
+        slots[slot] = number + <int32_t>at
+        dirty[slot // PAGE_SLOTS] = 1
+        zeros += previous == 0
+        write_32(to + 16, <uint32_t>previous)
+        to += INDEX_UNIT
+    return units, zeros
