@@ -26,7 +26,6 @@ class CourseTests(unittest.TestCase):
         for code, master in itertools.product(forward_rules.FORWARDED, (None, "a:1", "c:1")):
             self.assertIsNot(course(Command(code, fields={MARK: "a:1"}), master), Course.FORWARD)
 
-
     def test_the_forwarder_is_master_since(self) -> None:
         """It passed the request on to us when we were; now it must serve it itself."""
         passed = Command(310, fields={MARK: "a:1", EPOCH_MARK: "4"})

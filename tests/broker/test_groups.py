@@ -57,7 +57,6 @@ class GroupTableTests(unittest.TestCase):
         self.assertRaises(CorruptStore, table.load, b'{"forbiddenTable":{"G":{"T":"x"}}}')
         self.assertRaises(CorruptStore, table.load, b'{"forbiddenTable":{"G":3}}')
 
-
     def test_bits_are_set_and_cleared_one_by_one(self) -> None:
         """Reading and writing are forbidden apart."""
         table = GroupTable()

@@ -80,8 +80,10 @@ class JavaFilesTests(unittest.TestCase):
         again = json_dialect.loads(written)
         self.assertEqual(again["offsetTable"], value["offsetTable"])
         self.assertEqual(again["pullOffsetTable"], value["pullOffsetTable"])
-        self.assertEqual({key: sorted(topics) for key, topics in again["groupTopicMap"].items()},
-                         {key: sorted(topics) for key, topics in value["groupTopicMap"].items()})
+        self.assertEqual(
+            {key: sorted(topics) for key, topics in again["groupTopicMap"].items()},
+            {key: sorted(topics) for key, topics in value["groupTopicMap"].items()},
+        )
 
     def test_a_reset_is_not_saved_as_an_order(self) -> None:
         """As in Java a reset that no consumer took yet survives a restart only as the committed offset."""
@@ -177,8 +179,8 @@ class RoundTripTests(unittest.TestCase):
         """Whatever a file of another broker's had in it."""
         table = TopicTable()
         self.assertEqual(table.dump(), json_dialect.dumps_pretty(table.as_json()))
-        for number, name in enumerate(("T", "quote\"d", "back\\slash", "ü\u2028\x01\n\U0001f680", "%RETRY%g")):
-            attributes = {"message.type": "FIFO", "odd\n": "\n\"}"} if number % 2 else {}
+        for number, name in enumerate(("T", 'quote"d', "back\\slash", "ü\u2028\x01\n\U0001f680", "%RETRY%g")):
+            attributes = {"message.type": "FIFO", "odd\n": '\n"}'} if number % 2 else {}
             table.put(TopicConfig(name, number, 2 * number, 7, f"kind{name}", number, bool(number % 2), attributes), 1)
         self.assertEqual(table.dump(), json_dialect.dumps_pretty(table.as_json()))
 

@@ -90,7 +90,7 @@ class OffsetTextTests(unittest.TestCase):
         self.assertEqual(json_dialect.loads_large(b'{"a,1:b":{0:1}}'), {"a,1:b": {"0": 1}})
         self.assertEqual(json_dialect.loads_large(b'{"a":"{7:","b":{0:1}}'), {"a": "{7:", "b": {"0": 1}})
 
-    @given(st.dictionaries(st.text("{},:1\"", max_size=6), st.text("{},:1\"", max_size=6), max_size=3))
+    @given(st.dictionaries(st.text('{},:1"', max_size=6), st.text('{},:1"', max_size=6), max_size=3))
     def test_json_stays_what_it_is(self, value: object) -> None:
         """Whatever stands in its texts."""
         self.assertEqual(json_dialect.loads_large(json.dumps(value).encode()), value)

@@ -51,9 +51,7 @@ def as_javas_slave(broker: Broker) -> dict[str, Any]:
     seq = 0
     while True:
         text = "" if version is None else json.dumps(version)
-        answer = broker.reply(
-            GET_ALL_TOPICS, {"topicSeq": str(seq), "maxTopicNum": "2000", "dataVersion": text}
-        )
+        answer = broker.reply(GET_ALL_TOPICS, {"topicSeq": str(seq), "maxTopicNum": "2000", "dataVersion": text})
         value = json_dialect.loads(answer.body)
         table.update(value["topicConfigTable"])
         seq += len(value["topicConfigTable"])

@@ -139,10 +139,13 @@ class ShowTests(unittest.TestCase):
             self.broker.store.put("T", 1, stored_ms)
         self.broker.store.first["T", 1] = 2
         rows = plain(self.broker.value(STATS, {"topic": "T"})["offsetTable"])
-        self.assertEqual([row for _, row in rows], [
-            {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0},
-            {"lastUpdateTimestamp": 13, "maxOffset": 3, "minOffset": 2},
-        ])
+        self.assertEqual(
+            [row for _, row in rows],
+            [
+                {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0},
+                {"lastUpdateTimestamp": 13, "maxOffset": 3, "minOffset": 2},
+            ],
+        )
 
     def test_consumers_of_a_topic(self) -> None:
         """Connected groups and groups with offsets, once each."""

@@ -222,9 +222,7 @@ class TablesCase(WorldCase):
         slave.state.is_slave = True
         slave.watch.other(master.address, epoch, master.number)
 
-    def ask(
-        self, node: Node, code: int, fields: Mapping[str, str] | None = None, body: bytes = b""
-    ) -> list[Command]:
+    def ask(self, node: Node, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> list[Command]:
         """A request of the administrator; the list gets its answer."""
         answers: list[Command] = []
 

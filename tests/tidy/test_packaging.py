@@ -23,9 +23,7 @@ PLUGIN = "twisted/plugins/rocketha_plugins.py"
 def run(*command: str | pathlib.Path, cwd: pathlib.Path) -> str:
     """Run to the end; the output, or a failure that shows it."""
     arguments = [str(each) for each in command]
-    done = subprocess.run(
-        arguments, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+    done = subprocess.run(arguments, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}")
     return done.stdout

@@ -69,9 +69,7 @@ class ClientRequests:
 
     @staticmethod
     def _member(connection: Peer, command: Command, beat: Heartbeat, now_ms: int) -> Member:
-        return Member(
-            connection.id, connection.peer, beat.client_id, command.language, command.version, now_ms
-        )
+        return Member(connection.id, connection.peer, beat.client_id, command.language, command.version, now_ms)
 
     def _fingerprint_differs(self, beat: Heartbeat, data: ConsumerData) -> bool:
         """Whether a client must send its subscriptions again.

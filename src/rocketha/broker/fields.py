@@ -60,16 +60,12 @@ def integer(fields: Mapping[str, str], name: str, low: int = INT_MIN, high: int 
     return _parse(value, name, low, high)
 
 
-def optional_integer(
-    fields: Mapping[str, str], name: str, low: int = INT_MIN, high: int = INT_MAX
-) -> int | None:
+def optional_integer(fields: Mapping[str, str], name: str, low: int = INT_MIN, high: int = INT_MAX) -> int | None:
     """A number that may be absent; what Java cannot read is."""
     return _optional(fields, name, INT_MIN, INT_MAX, low, high)
 
 
-def optional_long(
-    fields: Mapping[str, str], name: str, low: int = LONG_MIN, high: int = LONG_MAX
-) -> int | None:
+def optional_long(fields: Mapping[str, str], name: str, low: int = LONG_MIN, high: int = LONG_MAX) -> int | None:
     """A 64-bit number that may be absent; what Java cannot read is."""
     return _optional(fields, name, LONG_MIN, LONG_MAX, low, high)
 

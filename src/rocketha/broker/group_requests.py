@@ -75,8 +75,7 @@ class GroupRequests:
         return Answer(fields={"totalGroupNum": str(len(groups.table))}, body=body)
 
     def delete_group(self, connection: Peer, command: Command, now_ms: int) -> Answer:
-        """DELETE_SUBSCRIPTIONGROUP: forget a group, with ``cleanOffset`` also how far it came.  No group is no error.
-        """
+        """DELETE_SUBSCRIPTIONGROUP: forget a group, and with ``cleanOffset`` how far it came.  No group is no error."""
         refuse_on_slave(self._state)
         state, group = self._state, fields.text(command.fields, "groupName")
         state.groups.delete(group, state.wall_ms())

@@ -114,9 +114,7 @@ class ProxiedRequests:
         target = (member.connection_id, client_id)
         answer_to = (connection.id, command.head())
         self._state.effects.append(
-            CallClients(
-                (target,), command.code, header, body, CALL_TIMEOUT_MS, answer_to, PassOn(group, client_id)
-            )
+            CallClients((target,), command.code, header, body, CALL_TIMEOUT_MS, answer_to, PassOn(group, client_id))
         )
 
     def consumer_status(self, connection: Peer, command: Command, now_ms: int) -> None:

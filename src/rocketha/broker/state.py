@@ -210,9 +210,7 @@ class BrokerState:
             self._made(maker)
         return config
 
-    def _make_for_send(
-        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int
-    ) -> TopicConfig | None:
+    def _make_for_send(self, topic: str, default_topic: str, queue_nums: int, sys_flag: int) -> TopicConfig | None:
         if topic.startswith(names.RETRY_PREFIX):
             return self.topic_for_group(topic, 1, sys_flag=sys_flag)
         rules = self.rules
@@ -224,7 +222,12 @@ class BrokerState:
         return config
 
     def topic_for_group(
-        self, topic: str, queue_nums: int, *, order: bool = False, sys_flag: int = 0,
+        self,
+        topic: str,
+        queue_nums: int,
+        *,
+        order: bool = False,
+        sys_flag: int = 0,
         perm: int = permissions.READ_WRITE,
     ) -> TopicConfig:
         """A group's retry or DLQ topic, made when it is missing."""

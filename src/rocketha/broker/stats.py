@@ -255,9 +255,7 @@ class BrokerStats:
     def runtime_info(self, now_ms: int) -> dict[str, str]:
         """The keys of GET_BROKER_RUNTIME_INFO that are about counting."""
         elapsed_s = (now_ms - self._began_ms) // 1000
-        total = [
-            sum(self._rate(seconds, field) or 0.0 for field in ("found", "missed")) for seconds in RATE_WINDOWS_S
-        ]
+        total = [sum(self._rate(seconds, field) or 0.0 for field in ("found", "missed")) for seconds in RATE_WINDOWS_S]
         return {
             "bootTimestamp": str(self.boot_ms),
             "runtime": (

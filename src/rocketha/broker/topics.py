@@ -99,7 +99,12 @@ class TopicConfig:
 
 
 def system_topics(
-    cluster_name: str, broker_name: str, *, auto_create: bool, default_queue_nums: int, cluster_topic: bool = True,
+    cluster_name: str,
+    broker_name: str,
+    *,
+    auto_create: bool,
+    default_queue_nums: int,
+    cluster_topic: bool = True,
     broker_topic: bool = True,
 ) -> list[TopicConfig]:
     """The topics every broker owns (``TopicConfigManager.init``).

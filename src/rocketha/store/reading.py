@@ -45,9 +45,7 @@ class Reader:
     :ivar confirm_offset: log offset up to which messages may be seen; None for all that is stored.
     """
 
-    def __init__(
-        self, log: CommitLog, index: KeyIndex | None, deleted: DeletedTopics, config: StoreConfig
-    ) -> None:
+    def __init__(self, log: CommitLog, index: KeyIndex | None, deleted: DeletedTopics, config: StoreConfig) -> None:
         self.confirm_offset: int | None = None
         self._log = log
         self._index = index

@@ -202,12 +202,17 @@ class Recovery:
 
     def _agrees(self, queue: ConsumeQueue, offset: int, unit: QueueUnit) -> bool:
         record = record_at(self._log.segments, unit.physical_offset)
-        return record is not None and (record.topic, record.queue_id, record.queue_offset, record.total) == (
-            queue.topic,
-            queue.queue_id,
-            offset,
-            unit.size,
-        ) and not self._deleted.is_void(queue.topic, unit.physical_offset)
+        return (
+            record is not None
+            and (record.topic, record.queue_id, record.queue_offset, record.total)
+            == (
+                queue.topic,
+                queue.queue_id,
+                offset,
+                unit.size,
+            )
+            and not self._deleted.is_void(queue.topic, unit.physical_offset)
+        )
 
     def _newest_file(self, covered: Callable[[Record], bool]) -> int:
         """The beginning of the newest file whose first record is good and ``covered``; else of the oldest file."""

@@ -365,7 +365,6 @@ class SwitchTests(ForwardingCase):
         self.assertEqual(self.codes(), {b"one": 0})
         self.assertEqual(self.b.stored, [b"one"])
 
-
     def test_passed_on_to_one_that_is_replaced_by_us(self) -> None:
         """It refuses at once, as it hears who is master now; we serve it."""
         self.master_is(self.b, self.a, epoch=2)

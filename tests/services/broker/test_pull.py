@@ -94,7 +94,6 @@ class PullTests(BrokerCase):
         self.pull(client, sysFlag="5", commitOffset="1")
         self.assertEqual(self.broker.state.offsets.query("G", "T", 0), 1)
 
-
     def test_what_it_commits_does_not_decide(self) -> None:
         """A client that has consumed nothing says -1, another nothing or nonsense: each gets its messages."""
         client = self.connect()

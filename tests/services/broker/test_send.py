@@ -1,5 +1,4 @@
-"""Sends through the whole broker: what is stored, what is answered, what is refused (facts: broker-requests 2, 3, 6).
-"""
+"""Sends through the whole broker: what is stored, answered and refused (facts: broker-requests 2, 3, 6)."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ class SendTests(BrokerCase):
         return record.decode(found.buffers[0])
 
     def test_answer_of_a_send(self) -> None:
-        """The success header: message id from store host and offset, queue, offset, transaction id, region and trace.
-        """
+        """Success: message id from store host and offset, queue, offset, transaction id, region and trace."""
         client = self.connect()
         first, second = self.send(client), self.send(client)
         self.assertEqual(first.code, 0)

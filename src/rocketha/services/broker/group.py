@@ -73,9 +73,7 @@ class BrokerGroup:
             clock, now_ms, state, store, delays, store_busy, watch, own_id, save, topics_changed, log, replicas,
             period_s, keys.metadata_ack_timeout_mills,
         )  # fmt: skip
-        self.forwarding = Forwarding(
-            clock, watch, state.identity.address, serve, as_turn, keys.forward_sends, serves
-        )
+        self.forwarding = Forwarding(clock, watch, state.identity.address, serve, as_turn, keys.forward_sends, serves)
         self.requests = self.metadata.requests
         self.forwarded = frozenset(map(int, FORWARDED))
 

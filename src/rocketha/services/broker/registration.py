@@ -241,7 +241,8 @@ class Registration:
         if not nameserver.complained:  # once, not every second
             nameserver.complained = True
             self._log.warn(
-                "nameserver {address} did not take the registration: {why}", address=nameserver.address,
+                "nameserver {address} did not take the registration: {why}",
+                address=nameserver.address,
                 why=why.getErrorMessage(),
             )
         nameserver.registered = False

@@ -158,9 +158,7 @@ class BrokerService(service.MultiService):
         self._turn = Turn()
         self._turn.afterwards = self._settle
         self.flusher = Flusher(self.store, self.waiting, self._log_work, self.as_turn)
-        self.effects = BrokerEffects(
-            self.state, self.factories, self.files, self._topics_changed, self.flusher.on_disk
-        )
+        self.effects = BrokerEffects(self.state, self.factories, self.files, self._topics_changed, self.flusher.on_disk)
         self.upkeep = BrokerUpkeep(self.config, self.state, self.store, self.effects, self.files, self._upkeep_work)
         self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
         self.cold = self._cold_reads(parts.consumers_reads, pull_work)
