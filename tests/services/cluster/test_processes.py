@@ -13,6 +13,7 @@ import sys
 import time
 import unittest
 
+from rocketha.export import manifest as manifests
 from tests.interop.harness import ports
 
 PATIENCE_S = 90
@@ -110,6 +111,44 @@ class Group:
             os.kill(pid, signal.SIGKILL)
 
 
+FOREIGN = (".DS_Store", ".nfs000000000001", "lost+found", ".snapshot", "._00000000000000000000")
+FOLDERS = ("lost+found", ".snapshot")
+
+
+def learn(group: Group, place: pathlib.Path, messages: int) -> None:
+    """A learner until its export has so many messages."""
+    command = [
+        str(BIN / "twistd"),
+        "--nodaemon",
+        "--pidfile=",
+        "rocketha-learner",
+        "--controller-mode",
+        "--every",
+        "0.2",
+    ]
+    command += [
+        "--namesrv",
+        f"127.0.0.1:{group.namesrv}",
+        "--name",
+        "broker-a",
+        "--set",
+        "mappedFileSizeCommitLog=8388608",
+    ]
+    command += ["--data", str(place / "store"), "--export", str(place / "export")]
+    with open(place.parent / "learner-output", "ab+") as output:
+        learner = subprocess.Popen(command, cwd=place.parent, stdout=output, stderr=output)
+        group.test.addCleanup(learner.kill)
+        deadline = time.monotonic() + PATIENCE_S
+        manifest = place / "export" / manifests.NAME
+        while not manifest.exists() or manifests.decode(manifest.read_bytes(), "manifest").messages < messages:
+            output.seek(0)
+            over = time.monotonic() > deadline or learner.poll() is not None
+            group.test.assertFalse(over, output.read().decode())
+            time.sleep(0.05)  # a file sends no event
+        learner.terminate()
+        group.test.assertIn(learner.wait(PATIENCE_S), (0, -signal.SIGTERM))
+
+
 class GroupTests(unittest.TestCase):
     """Each test its own directory."""
 
@@ -180,6 +219,34 @@ class GroupTests(unittest.TestCase):
         refused = Group(self, self.data, 1, 0)
         self.assertEqual(refused.process.wait(PATIENCE_S), 1)
         self.assertIn("--brokers 2 --controllers 1", refused.out.read_text() + refused.errors.read_text())
+
+    def test_foreign_names_in_every_directory(self) -> None:
+        """Of every role, a learner with its export too: all start again, and both sides keep what is theirs."""
+        group = Group(self, self.data, 2, 1)
+        group.wait_for("in sync: broker-1, broker-2\n")
+        group.rocketha("send", "T", "a", "b", "c")
+        learner = self.work / "learner"
+        learn(group, learner, 3)
+        group.stop(signal.SIGTERM)
+        places = [path for root in (self.data, learner) for path in (root, *root.rglob("*")) if path.is_dir()]
+        self.assertLessEqual(
+            {"commitlog", "consumequeue", "index", "config", "raft-n1", "export"}, {path.name for path in places}
+        )
+        foreign = [place / name for place in places for name in FOREIGN]
+        for path in foreign:
+            if path.name in FOLDERS:
+                path.mkdir()
+                (path / "theirs").write_bytes(b"not ours")
+            else:
+                path.write_bytes(b"not ours")
+        again = Group(self, self.data, 2, 1)
+        again.wait_for("in sync: broker-1, broker-2\n")
+        self.assertEqual(again.rocketha("send", "T", "d").count("SEND_OK"), 1)
+        self.assertEqual(again.received(4), ["a", "b", "c", "d"])
+        learn(again, learner, 4)
+        again.stop(signal.SIGTERM)
+        theirs = [path / "theirs" if path.name in FOLDERS else path for path in foreign]
+        self.assertEqual([path for path in theirs if path.read_bytes() != b"not ours"], [])
 
     def test_a_taken_port_ends_all(self) -> None:
         """Exit code 1 and a line that says whose; the other processes are stopped."""
