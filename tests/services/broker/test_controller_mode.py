@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import unittest
+from typing import Any
 
 from twisted.internet import defer
 
 from rocketha.broker.controller_identity import IdentityFiles
 from rocketha.broker.role import Role
+from rocketha.broker.role_effects import Lead
+from rocketha.namesrv.route_table import MASTER_ID
 from rocketha.services.broker.controller_client import Reply
 from rocketha.simulation.disk import SimulatedDisk
 from rocketha.simulation.host import Host
@@ -17,6 +20,7 @@ from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 from tests.services.broker_case import pull_fields
 from tests.services.controlled_case import CLUSTER, CONTROLLER_PORT, NAME, ControlledCase
+from tests.services.replication_case import NAMESERVER_PORT
 
 
 class FirstStartTests(ControlledCase):
@@ -455,15 +459,79 @@ class OperatorTests(ControlledCase):
         self.until("the one that was behind has all", lambda: self.level(first, behind))
 
 
+def forged(epoch: int) -> tuple[dict[str, str], bytes]:
+    """A notice of another master, of this epoch: header fields and body."""
+    fields = {
+        "masterBrokerId": "2", "masterAddress": "10.9.9.9:1", "masterEpoch": str(epoch), "syncStateSetEpoch": "9",
+    }  # fmt: skip
+    return fields, b'{"syncStateSet":[2],"syncStateSetEpoch":9}'
+
+
+class RegistrationTests(ControlledCase):
+    """What the nameservers are told of a switch; of two masters they believe the one with the newer epoch."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        names = self.nameserver()
+        self.keys = f"namesrvAddr={names.address}:{NAMESERVER_PORT}"
+        assert names.process is not None
+        self.table = names.process.service.server.table
+        self.told: list[tuple[str, int]] = []
+        register = self.table.register
+
+        def registered(request: Any, now_ms: int) -> Any:
+            if request.broker_id == MASTER_ID:
+                self.told.append((request.address, request.body.version.state_version))
+            return register(request, now_ms)
+
+        self.table.register = registered
+        self.first = self.start_group()
+
+    def hears(self, master: Host, epoch: int) -> None:
+        """The nameserver is told of this master under its epoch, at once, and of nobody under another one."""
+        self.until("it leads", lambda: self.service(master).watch.leads and self.service(master).watch.epoch == epoch)
+        self.run_for(0.1)
+        self.assertEqual(set(self.told), {(f"{master.address}:10911", epoch)})
+
+    def test_the_first_master(self) -> None:
+        """Alone under the controllers; that others join its SyncStateSet is nothing to a nameserver."""
+        self.hears(self.first, 1)
+        self.assertEqual(len(self.told), 1)
+
+    def test_a_new_master(self) -> None:
+        """Not with the version of the tables that it took from the master before."""
+        self.run_for(1)
+        self.told.clear()
+        self.first.kill()
+        self.hears(self.master(), 2)
+
+    def test_a_master_that_is_elected_again(self) -> None:
+        """It was master all the time."""
+        self.run_for(1)
+        self.told.clear()
+        replication = self.service(self.first).replication
+        order = Lead(1000, 2, replication.members, replication.set_epoch + 1, again=True)
+        self.mode(self.first)._order(order)
+        self.hears(self.first, 2)
+
+    def test_a_master_that_was_fenced(self) -> None:
+        """No controller answered for a while; it leads in its epoch again, and says so."""
+        self.run_for(1)
+        for host in self.controllers:
+            host.freeze(whole=False)
+        self.asking(self.first, RequestCode.NOTIFY_BROKER_ROLE_CHANGED, *forged(50)).addErrback(lambda _: None)
+        self.until("it is fenced", lambda: self.role(self.first) is Role.FENCED)
+        self.told.clear()
+        for host in self.controllers:
+            host.thaw()
+        self.hears(self.first, 1)
+
+
 class ForgedNoticeTests(ControlledCase):
     """Whoever reaches the port of a master says that there is another one."""
 
     def forge(self, master: Host, epoch: int) -> defer.Deferred[Command]:
-        fields = {
-            "masterBrokerId": "2", "masterAddress": "10.9.9.9:1", "masterEpoch": str(epoch), "syncStateSetEpoch": "9",
-        }  # fmt: skip
-        body = b'{"syncStateSet":[2],"syncStateSetEpoch":9}'
-        return self.asking(master, RequestCode.NOTIFY_BROKER_ROLE_CHANGED, fields, body)
+        return self.asking(master, RequestCode.NOTIFY_BROKER_ROLE_CHANGED, *forged(epoch))
 
     def flood(self, a_second: int) -> None:
         """A second of it: each send is acknowledged and each read answered soon, at a question each 4 ms."""

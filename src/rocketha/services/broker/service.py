@@ -175,6 +175,7 @@ class BrokerService(service.MultiService):
             self.parked, self.state, self.files, self.sends, self.request, self.as_turn, lambda: self._changes.busy
         )
         self.watch = MasterWatch()
+        self._mastership = self.watch.now
         self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
 
     def _cold_reads(self, reads: Mapping[int, Read], work: BlockingWork) -> ColdReads:
@@ -247,6 +248,7 @@ class BrokerService(service.MultiService):
             replication, replication.elected or NoReplicas(), functools.partial(self.parked.resume, self.request),
             self.as_turn, lambda: replication.send_refusal is None,
         )  # fmt: skip
+        self.watch.watch(self._mastership_changed)
         self._saved_answers = SavedAnswers(self.files, self.group.metadata)
         self._lingering = Lingering(
             self.reactor, keys, self.watch, self.group.forwarding, self.state.clients, self.identity, self.chance
@@ -467,6 +469,19 @@ class BrokerService(service.MultiService):
         if role is not Role.FENCED and replication.controlled:
             number = 0 if role is Role.MASTER else replication.own_id
             self.identity = self.state.identity = attrs.evolve(self.identity, broker_id=number)
+        if role is Role.SLAVE:
+            self._register()
+
+    def _mastership_changed(self) -> None:
+        """A master registers when it leads, not when its role begins: now its tables have the version of its epoch.
+
+        Of two masters a nameserver believes the one with the newer epoch.
+        """
+        before, self._mastership = self._mastership, self.watch.now
+        if self.watch.leads and before != self._mastership:  # else its SyncStateSet changed
+            self._register()
+
+    def _register(self) -> None:
         if self.registration is not None:
             self.registration.register()
 
