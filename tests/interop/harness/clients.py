@@ -328,12 +328,16 @@ class JavaClient(LineProcess):
 
 
 class Admin(LineProcess):
-    """mqadmin in one long-lived JVM, against one nameserver."""
+    """mqadmin in one long-lived JVM, against one nameserver.
+
+    The id of a message that it sends holds an address of this machine, and is 24 bytes longer where that is one of
+    IPv6.  Java takes the first that it finds, and other tests add interfaces meanwhile (network.py).
+    """
 
     main = "Admin"
 
     def __init__(self, namesrv: str, folder: Path | None = None) -> None:
-        super().__init__("mqadmin", folder)
+        super().__init__("mqadmin", folder, ("-Djava.net.preferIPv4Stack=true",))
         self.namesrv = namesrv
 
     def run(self, *arguments: str, namesrv: bool = True) -> str:
