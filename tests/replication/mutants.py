@@ -491,14 +491,14 @@ MUTANTS = [
         "lease",
         "a suspended lease holds",
         "lease",
-        " and not self.suspended",
+        " and not self._suspended(now_ms)",
         "",
     ),
     Rule(
         "lease",
         "a new epoch is suspended",
         "lease",
-        "        self.suspended = False\n        self.epoch = epoch",
+        "        self.suspended_ms = None\n        self.epoch = epoch",
         "        self.epoch = epoch",
     ),
     Rule(

@@ -54,18 +54,20 @@ class LeaseTests(SynchronousTestCase):
         self.assertEqual((self.lease.holds(200), self.lease.ask_at_ms(200)), (False, None))
 
     def test_suspended(self) -> None:
-        """It does not hold, whatever is confirmed; undecided while it would; another epoch is not suspended."""
+        """From then on it does not hold, whatever is confirmed; undecided while it would; another epoch is not."""
         self.lease.begin(4)
         self.lease.confirmed(4, 100)
-        self.lease.suspended = True
+        self.lease.suspended_ms = 250
+        self.assertEqual([self.lease.holds(249), self.lease.undecided(249)], [True, False])
+        self.assertEqual([self.lease.holds(250), self.lease.undecided(250)], [False, True])
         self.lease.confirmed(4, 200)
         self.assertEqual([self.lease.holds(300), self.lease.undecided(300), self.lease.undecided(3200)],
                          [False, True, False])  # fmt: skip
-        self.lease.suspended = False
+        self.lease.suspended_ms = None
         self.assertEqual([self.lease.holds(300), self.lease.undecided(300)], [True, False])
-        self.lease.suspended = True
+        self.lease.suspended_ms = 300
         self.lease.begin(5)
-        self.assertFalse(self.lease.suspended)
+        self.assertIsNone(self.lease.suspended_ms)
 
     def test_asks_at_a_third(self) -> None:
         """Two answers may be lost."""

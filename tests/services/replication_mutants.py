@@ -39,8 +39,8 @@ MUTANTS = (
     Mutant(
         "a demoted broker serves slaves (A22)",
         LINKS,
-        '        if not self.serving:\n            return "this broker is not the master"',
-        '        if False:\n            return ""',
+        "        if not self.serving:\n            return NoLink(",
+        "        if False:\n            return NoLink(",
     ),
     Mutant(
         "sends kept for a master wait after its lease is confirmed",
@@ -181,7 +181,7 @@ MUTANTS = (
     Mutant(
         "no lease is needed (A5)",
         ORDERS,
-        "        if elected is None or elected.lease.holds(elected.now_ms()):",
+        "        if elected is None or (elected.lease.holds(elected.now_ms()) and not self._replaced):",
         "        if True:",
     ),
     Mutant(
@@ -202,12 +202,12 @@ MUTANTS = (
         "(elected.lease.holds(elected.now_ms()) and not self._replaced)",
         "elected.lease.holds(elected.now_ms())",
     ),
-    Mutant("a suspended master acknowledges", "replication/lease.py", " and not self.suspended", ""),
+    Mutant("a suspended master acknowledges", "replication/lease.py", " and not self._suspended(now_ms)", ""),
     Mutant(
         "no request waits for a suspended master",
         "replication/lease.py",
-        "return self.suspended and",
-        "return False and",
+        "return self._runs(now_ms) and self._suspended(now_ms)",
+        "return False",
     ),
     Mutant(
         "a held pull is told nothing new while that is undecided",

@@ -125,7 +125,12 @@ class Fence(NamedTuple):
 
 
 class Suspend(NamedTuple):
-    """No acknowledgement and no read before :class:`Resume`, or another order: there may be another master."""
+    """There may be another master: no acknowledgement and no read before :class:`Resume`, or another order.
+
+    :ivar from_ms: from then on, steady.
+    """
+
+    from_ms: int
 
 
 class Resume(NamedTuple):

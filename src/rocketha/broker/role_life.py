@@ -18,11 +18,12 @@ one that it took up may not.  The same question, at a third of the lease, keeps 
 *A notice* (1008) comes from whoever reaches the port, so it is a reason to ask our controllers (1004) and changes no
 role.  But it may be true, and then the other master may have acknowledged and shown more than we know of.  So a master
 is *suspended* until they answer: sends and reads wait, and so do acknowledgements.  One question is open at a time, and
-covers all notices that came before it was asked; if more came meanwhile, what waits is let through once and the next
-question is asked, so that forged notices, however many, delay a request by about one answer.  Where none comes within
-half a second it is fenced, and leads again when one names it.  A master that the answer replaces takes no more sends,
-gives its replicas a moment to get what it has (their acks are still good, and whoever sent is answered), and is fenced,
-all before the notice is answered, since our controllers tell the new master after that.
+covers all notices that came before it was asked.  An answer that names this broker stands for a moment: notices that
+come meanwhile suspend it when that is over, unless the next answer is there by then; so forged ones, however many, make
+requests wait for one answer.  Where none comes within half a second it is fenced, and leads again when one names it.  A
+master that the answer replaces takes no more sends, gives its replicas a moment to get what it has (their acks are
+still good, and whoever sent is answered), and is fenced, all before the notice is answered, since our controllers tell
+the new master after that.
 
 *Resigning.*  The epoch cannot be led (bytes that were sent may be missing after a crash), or the disk fails: the broker
 falls silent and hangs up.  The controllers find it gone, elect somebody, or the same broker in a new epoch when it
@@ -58,16 +59,15 @@ from rocketha.wire.replica_list import replicas
 ID_MAX = (1 << 32) - 1
 """A replica tells its id to its master in four bytes."""
 
-NOTICE_GAP_MS = 4
+NOTICE_GAP_MS = 10
 """Between questions that notices bring about."""
 
 SUSPENDED_MS_MAX = 500
 """Controllers that have not answered by then may be out of reach: fenced, the broker keeps requests for the master."""
 
 FRESH_MS = 200
-"""An answer that is no older lets a suspended master through once, though another notice has come since: it was asked
-for after whatever waits had come, and a master that is heard is not replaced within so short a time without its
-answer."""
+"""From when a question about a notice was asked, its answer stands against other notices: a master that is heard is not
+replaced within so short a time without its answer, and one that stood still looks at the clock first."""
 
 _REPLACED = "another broker is the master"
 _MASTERS = (Question.ALTER, Question.CONFIRM, Question.REPLICAS)
@@ -114,6 +114,7 @@ class RoleLife:
         self._notice_asked_ms = -NOTICE_GAP_MS
         self._suspended = False
         self._suspended_until: int | None = None
+        self._fresh_until = 0  # by the controllers' last answer to a notice, this broker is master until then
         self._resign_until: int | None = None
         self._resign_ms = timing.resign
 
@@ -198,15 +199,24 @@ class RoleLife:
             self._no_answer(question, now_ms)
         return self._effects(now_ms)
 
+    def joins(self, notice: int, info: MasterInfo) -> bool:
+        """Whether a notice is asked about with others that came before it and changes nothing else; then it is taken.
+
+        This much can be said without an effect, so a flood costs little.
+        """
+        doubted = self._suspended or not self.standing.leads or info.master_id == self.number
+        joins = bool(self._new_notices) and doubted and self._is_news(info)
+        if joins:
+            self._new_notices.append((notice, info.master_epoch))
+        return joins
+
     def noticed(self, notice: int, info: MasterInfo, now_ms: int) -> list[Effect]:
         """Somebody says that there is another master (1008)."""
-        heeds = self.registered and self._heeds and self.departure.stage is Leaving.NO
-        if not heeds or info.master_epoch <= self.standing.epoch:
+        if not self._is_news(info):
             self._out.append(wanted.Noticed(notice, True))
             return self._effects(now_ms)
         if self.standing.leads and info.master_id != self.number and not self._suspended:
-            self._suspended, self._suspended_until = True, now_ms + SUSPENDED_MS_MAX
-            self._out.append(wanted.Suspend())
+            self._suspend(max(now_ms, self._fresh_until))
         if not self._new_notices:
             if not self._notices:
                 self._questions.disregard(Question.INFO)  # asked before the notice, of somebody who may be gone
@@ -214,6 +224,11 @@ class RoleLife:
             self._questions.at(Question.INFO, self._notice_asked_ms)
         self._new_notices.append((notice, info.master_epoch))
         return self._effects(now_ms)
+
+    def _is_news(self, info: MasterInfo) -> bool:
+        """Whether a notice is a reason to ask."""
+        heeds = self.registered and self._heeds and self.departure.stage is Leaving.NO
+        return heeds and info.master_epoch > self.standing.epoch
 
     def done(self, order: int, now_ms: int) -> list[Effect]:
         """An order is carried out."""
@@ -337,12 +352,17 @@ class RoleLife:
         """The controllers say that this broker still is the master."""
         if not self._suspended:
             return
-        if not self._new_notices:
-            self._suspended, self._suspended_until = False, None
-            self._out.append(wanted.Resume())
-        elif now_ms - asked_ms <= FRESH_MS:
-            self._suspended_until = now_ms + SUSPENDED_MS_MAX
-            self._out += [wanted.Resume(), wanted.Suspend()]
+        self._fresh_until = asked_ms + FRESH_MS
+        if self._new_notices and now_ms >= self._fresh_until:
+            return
+        self._suspended, self._suspended_until = False, None
+        self._out.append(wanted.Resume())
+        if self._new_notices:
+            self._suspend(self._fresh_until)
+
+    def _suspend(self, from_ms: int) -> None:
+        self._suspended, self._suspended_until = True, from_ms + SUSPENDED_MS_MAX
+        self._out.append(wanted.Suspend(from_ms))
 
     def _make_way(self, now_ms: int) -> None:
         """The controllers confirm a notice of another master."""
@@ -520,7 +540,7 @@ class RoleLife:
         before = self.standing.post
         self._out += self.standing.steer()
         if self.standing.post != before:
-            self._change, self._suspended, self._suspended_until = None, False, None
+            self._change, self._suspended, self._suspended_until, self._fresh_until = None, False, None, 0
             for question in _MASTERS:
                 self._questions.drop(question)
 

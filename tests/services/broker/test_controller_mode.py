@@ -534,7 +534,7 @@ class ForgedNoticeTests(ControlledCase):
         return self.asking(master, RequestCode.NOTIFY_BROKER_ROLE_CHANGED, *forged(epoch))
 
     def flood(self, a_second: int) -> None:
-        """A second of it: each send is acknowledged and each read answered soon, at a question each 4 ms."""
+        """A second of it: each send is acknowledged and each read answered as ever, at a question each 10 ms."""
         master = self.start_group()
         client, ask = self.mode(master)._client, self.mode(master)._client.ask
         asked: list[int] = []
@@ -562,7 +562,8 @@ class ForgedNoticeTests(ControlledCase):
         self.until("all are answered", lambda: len(codes) == 200)
         self.assertEqual(set(codes) - {ResponseCode.PULL_NOT_FOUND}, {ResponseCode.SUCCESS})
         self.assertLess(max(took), 0.1)
-        self.assertTrue(50 <= asked.count(RequestCode.CONTROLLER_GET_REPLICA_INFO) <= 270, len(asked))
+        self.assertLess(sorted(took)[-3], 0.005, "only those that came with the first notice wait")
+        self.assertTrue(50 <= asked.count(RequestCode.CONTROLLER_GET_REPLICA_INFO) <= 110, len(asked))
 
     def test_a_hundred_in_a_second(self) -> None:
         """Now and then, as a script would."""

@@ -427,7 +427,7 @@ class OrderTests(Case):
         two.freeze(whole=True)
         waiting = self.sending(one)
         self.until("stored", lambda: self.log(one).end > self.log(two).end)
-        replication.suspend()
+        replication.suspend(self.now_ms(1))
         pulling = self.asking(one, RequestCode.PULL_MESSAGE, pull_fields())
         two.thaw()
         self.until("copied", lambda: self.log(one).end == self.log(two).end)

@@ -233,7 +233,8 @@ class ControllerMode:
             self._answer_notice(next(iter(self._notices)), True)  # it is asked about all the same
         self._noticed += 1
         self._notices[self._noticed] = (connection, command)
-        self._happened("noticed", self._noticed, info)
+        if not self.life.joins(self._noticed, info):
+            self._happened("noticed", self._noticed, info)
         return None
 
     def _link_trouble(self, cause: Any, text: str) -> None:
@@ -263,8 +264,8 @@ class ControllerMode:
                 self._save(effect)
             case Fence() | Retire() | Lead() | Follow():
                 self._order(effect)
-            case Suspend():
-                replication.suspend()
+            case Suspend(from_ms):
+                replication.suspend(from_ms)
             case Resume():
                 replication.resume()
             case LeaseConfirmed(epoch, asked_ms):

@@ -294,18 +294,17 @@ class SetLinks(SlaveLinks):
             if not held and self.lease.holds(now_ms):
                 self.resumed()
 
-    def suspend(self) -> None:
-        """There may be another master: nothing moves before :meth:`resume`, or another role."""
-        self.lease.suspended = True
+    def suspend(self, from_ms: int) -> None:
+        """There may be another master: from then on, steady, nothing moves before :meth:`resume`, or another role."""
+        self.lease.suspended_ms = from_ms
 
     def resume(self) -> None:
         """There is none, or what was sent here holds all the same."""
-        if self.lease.suspended:
-            self.lease.suspended = False
-            now_ms = self.now_ms()
+        now_ms = self.now_ms()
+        held, self.lease.suspended_ms = self.lease.holds(now_ms), None
+        if not held and self.lease.holds(now_ms):
             self.progress(now_ms)
-            if self.lease.holds(now_ms):
-                self.resumed()
+            self.resumed()
 
     def take_set(self, members: Iterable[int], set_epoch: int) -> None:
         """Its set, however it came to be known."""

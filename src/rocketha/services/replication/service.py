@@ -378,9 +378,11 @@ class Replication:
         """All replicas that the controller knows."""
         self._set.registered(ids)
 
-    def suspend(self) -> None:
-        """There may be another master: this one neither acknowledges nor shows anything until it knows."""
-        self._set.suspend()
+    def suspend(self, from_ms: int) -> None:
+        """There may be another master: from then on, steady, this one neither acknowledges nor shows anything until it
+        knows.
+        """
+        self._set.suspend(from_ms)
 
     def resume(self) -> None:
         """There is none."""
