@@ -89,16 +89,23 @@ spark.stop()
 """
 
 
-def greatest_rss(pid: int) -> float:
-    """The greatest resident memory of any Python worker below a process."""
-    greatest = 0.0
+WORKER_MIB = 400
+KINDS = {"a worker": b"-m\0pyspark.daemon", "the JVM": b"org.apache.spark.deploy.SparkSubmit"}
+"""Processes of Spark, by what stands in their command lines."""
+
+
+def greatest_rss(pid: int) -> dict[str, float]:
+    """The greatest resident memory so far, in MiB, of any process of each kind below one."""
+    greatest = dict.fromkeys(KINDS, 0.0)
     for each in descendants(pid):
         try:
-            if b"pyspark" in pathlib.Path(f"/proc/{each}/cmdline").read_bytes():
-                found = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{each}/status").read_text())
-                greatest = max(greatest, int(found[1]) / 1024 if found else 0.0)
+            command = pathlib.Path(f"/proc/{each}/cmdline").read_bytes()
+            found = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{each}/status").read_text())
         except OSError:
             continue
+        for kind, words in KINDS.items():
+            if words in command and found:
+                greatest[kind] = max(greatest[kind], int(found[1]) / 1024)
     return greatest
 
 
@@ -112,8 +119,8 @@ def exported(directory: pathlib.Path, bodies: list[bytes]) -> pathlib.Path:
     return directory / "export"
 
 
-def read(directory: pathlib.Path) -> tuple[list[str], float]:
-    """Read the export with Spark in a process of its own; what it said, and a worker's memory at most."""
+def read(directory: pathlib.Path) -> tuple[list[str], dict[str, float]]:
+    """Read the export with Spark in a process of its own; what it said, and the memory of its processes at most."""
     script = directory / "read.py"
     script.write_text(READ)
     output = directory / "output"
@@ -121,12 +128,12 @@ def read(directory: pathlib.Path) -> tuple[list[str], float]:
         process = subprocess.Popen(
             [sys.executable, str(script), str(directory / "export")], stdout=file, stderr=file, cwd=directory
         )
-    greatest = 0.0
+    greatest = dict.fromkeys(KINDS, 0.0)
     try:
 
         def ended() -> bool:
-            nonlocal greatest
-            greatest = max(greatest, greatest_rss(process.pid))
+            for kind, rss_mib in greatest_rss(process.pid).items():
+                greatest[kind] = max(greatest[kind], rss_mib)
             return process.poll() is not None
 
         until(ended, 240, 0.05)
@@ -140,11 +147,12 @@ def read(directory: pathlib.Path) -> tuple[list[str], float]:
 
 
 def bounded(directory: pathlib.Path, bodies: list[bytes]) -> Verdict:
-    """A worker has some copies of the largest body, of 64 MiB; not of all."""
+    """A worker has some copies of the largest body, of 64 MiB; not of all.  The JVM has what its user gave it."""
     exported(directory, bodies)
     said, greatest = read(directory)
-    figures = f"{len(bodies)} messages, {sum(map(len, bodies)) / 1e6:.1f} MB; {said};"
-    return Verdict(bool(said) and 0 < greatest < 1200, f"{figures} a worker's memory {greatest:.0f} MiB at most")
+    figures = f"{len(bodies)} messages, {sum(map(len, bodies)) / 1e6:.1f} MB; {said}; at most "
+    figures += ", ".join(f"{kind} {rss_mib:.0f} MiB" for kind, rss_mib in greatest.items())
+    return Verdict(bool(said) and 0 < greatest["a worker"] < WORKER_MIB, figures)
 
 
 @attack("export-links-read-by-spark")

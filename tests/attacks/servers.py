@@ -99,11 +99,11 @@ def alive(pid: int) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below one."""
-    try:
-        children = [int(each) for each in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+    """All processes below one, whichever of its threads started them: Spark's JVM starts Python workers from many."""
+    children = []
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            children += [int(each) for each in path.read_text().split()]
     return children + [each for child in children for each in descendants(child)]
 
 
