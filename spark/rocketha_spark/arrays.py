@@ -5,28 +5,22 @@ from __future__ import annotations
 import functools
 import hashlib
 import ipaddress
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketha.errors import CorruptStore
 from rocketha.export.manifest import BLOCK_BYTES, EpochRange
 from rocketha.wire import properties as names
 from rocketha_spark import text
+from rocketha_spark.bodies import CODEC_BITS, CODECS, COMPRESSED
 from rocketha_spark.exports import Export
 from rocketha_spark.records import Records
 from rocketha_spark.schema import ARROW_TYPES
 from rocketha_spark.text import Bytes, Ints
 
-COMPRESSED, CODEC_BITS = 0x1, 0x700
-"""sys_flag.  MessageSysFlag.COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR"""
-CODECS = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
-BODY_BYTES_MAX = 64 << 20
-"""A body is not unpacked beyond that."""
 _MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999: what Spark and Python have in common."""
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
@@ -36,16 +30,12 @@ class Columns:
     """Of sound records of one export.
 
     :param path: of their file.
-    :param unpacked: bodies that stand for those of the records, by log offset.
     """
 
-    def __init__(
-        self, export: Export, path: str, records: Records, unpacked: Mapping[int, bytes] | None = None
-    ) -> None:
+    def __init__(self, export: Export, path: str, records: Records) -> None:
         self._export = export
         self._path = path
         self._records = records
-        self._unpacked = unpacked or {}
 
     def make(self, name: str) -> pa.Array:
         """A column."""
@@ -191,43 +181,10 @@ class Columns:
 
     def _make_body(self) -> pa.Array:
         records = self._records
-        bodies = text.cut_out(self._buffer, records.body_at, records.body_at + records.body_size)
-        if not self._unpacked:
-            return bodies
-        places = records.places.tolist()
-        packed = [at for at, each in enumerate(places) if each in self._unpacked]
-        place = np.arange(len(records))
-        place[packed] = len(records) + np.arange(len(packed))
-        unpacked = pa.array([self._unpacked[places[at]] for at in packed], pa.binary())
-        return pa.concat_arrays([bodies, unpacked]).take(pa.array(place))
+        return text.cut_out(self._buffer, records.body_at, records.body_at + records.body_size)
 
     def _make_crc_ok(self) -> pa.Array:
         return pa.array(self._records.crc_right())
-
-
-def parts(records: Records, path: str, bytes_max: int) -> Iterator[tuple[int, int, dict[int, bytes]]]:
-    """Records so few that their bodies, unpacked, have at most so many bytes: a few MiB of log may have gigabytes.
-
-    :param path: of their file.
-    :returns: number of the first, number behind the last, and the unpacked bodies by log offset; a record that has
-        more alone is a part of its own.
-    :raises CorruptStore: a body cannot be unpacked.
-    """
-    first = size = 0
-    bodies: dict[int, bytes] = {}
-    for at in np.flatnonzero((records.head["sys_flag"] & COMPRESSED > 0) & records.sound).tolist():
-        place, begin = int(records.places[at]), int(records.body_at[at])
-        codec = CODECS.get(int(records.head["sys_flag"][at]) & CODEC_BITS)
-        try:
-            body = unpack(records.data[begin : begin + int(records.body_size[at])].tobytes(), codec)
-        except ValueError as error:
-            raise CorruptStore(path, place, f"its body cannot be unpacked: {error}") from None
-        if bodies and size + len(body) > bytes_max:
-            yield first, at, bodies
-            first, size, bodies = at, 0, {}
-        bodies[place] = body
-        size += len(body)
-    yield first, len(records), bodies
 
 
 def digests(records: Records) -> list[bytes]:
@@ -290,28 +247,3 @@ def host_text(host: bytes) -> str:
             return f"[{groups}]:{port}"
         address = address.ipv4_mapped
     return f"{address}:{port}"
-
-
-def unpack(data: bytes, codec: str | None) -> bytes:
-    """A body as the producer had it.
-
-    :raises ValueError: it is not of that codec, or longer than :data:`BODY_BYTES_MAX`.
-    """
-    if codec is None:
-        raise ValueError("no such codec")
-    try:
-        if codec == "zlib":
-            unpacker = zlib.decompressobj()
-            made = unpacker.decompress(data, BODY_BYTES_MAX + 1)
-            whole = unpacker.eof or len(made) > BODY_BYTES_MAX
-        else:
-            with pa.input_stream(pa.py_buffer(data), compression=codec) as stream:
-                made = stream.read(BODY_BYTES_MAX + 1)
-            whole = True
-    except (zlib.error, OSError) as error:
-        raise ValueError(str(error)) from None
-    if not whole:
-        raise ValueError("it ends too early")
-    if len(made) > BODY_BYTES_MAX:
-        raise ValueError(f"more than {BODY_BYTES_MAX} bytes")
-    return made

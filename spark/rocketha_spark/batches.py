@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
@@ -10,7 +11,8 @@ import pyarrow as pa
 
 from rocketha.errors import CorruptStore
 from rocketha.export.manifest import DLEDGER
-from rocketha_spark.arrays import Chain, Columns, digests, parts
+from rocketha_spark.arrays import Chain, Columns, digests
+from rocketha_spark.bodies import Part, parts
 from rocketha_spark.exports import Export
 from rocketha_spark.filters import EVERYTHING, HIGHEST, LOWEST, Bounds
 from rocketha_spark.options import Options
@@ -86,14 +88,23 @@ class _Rows:
         left = records.only(kept)
         if not len(left):
             return
-        whole = [(0, len(left), dict[int, bytes]())]
         unpacks = self.options.decompress and "body" in self.names
-        for low, high, bodies in parts(left, path, UNPACKED_BYTES) if unpacks else whole:
-            some = np.zeros(len(left), bool)
-            some[low:high] = True
-            columns = self._columns(left.only(some), path, bodies)
-            columns |= {name: values.slice(low, high - low) for name, values in given.items()}
-            yield pa.RecordBatch.from_arrays([columns[name] for name in self.names], schema=arrow_schema(self.names))
+        some = parts(left, path, UNPACKED_BYTES) if unpacks else iter([(0, len(left), None)])
+        yield from map(functools.partial(self._batch, left, path, given), some)  # which keeps none, as a loop would
+
+    def _batch(self, records: Records, path: str, given: Mapping[str, pa.Array], part: Part) -> pa.RecordBatch:
+        """Of some of these records.
+
+        :param given: columns of all of them that were made before.
+        """
+        low, high, bodies = part
+        some = np.zeros(len(records), bool)
+        some[low:high] = True
+        columns = {name: values.slice(low, high - low) for name, values in given.items()}
+        if bodies is not None:
+            columns["body"] = bodies
+        columns |= self._columns(records.only(some), path, [name for name in self.names if name not in columns])
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.names], schema=arrow_schema(self.names))
 
     def _look_at_crc(self) -> bool:
         """Exporting has looked; so only if it is asked for again, or some were known to be wrong."""
@@ -144,13 +155,12 @@ class _Rows:
                 kept &= ~of_queue | ((offsets >= low) & (offsets < high))
         return kept
 
-    def _columns(self, records: Records, path: str, bodies: Mapping[int, bytes]) -> dict[str, pa.Array]:
-        """All but digests; of a record that is none only its place."""
-        names = [name for name in self.names if name not in ("record_digest", "chain_digest")]
-        whole = Columns(self.export, path, records, bodies)
+    def _columns(self, records: Records, path: str, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Of a record that is none only its place."""
+        whole = Columns(self.export, path, records)
         if records.sound.all():
             return {name: whole.make(name) for name in names}
-        sound = Columns(self.export, path, records.only(records.sound), bodies)
+        sound = Columns(self.export, path, records.only(records.sound))
         at = np.cumsum(records.sound) - 1
         take = pa.array(at, mask=~records.sound)
         made = {name: whole.make(name) if name in PLACE else sound.make(name).take(take) for name in names}

@@ -21,6 +21,9 @@ from rocketha_spark.plan import Piece, bounds_of, chosen, limit, packed, pieces
 from rocketha_spark.schema import ARROW_TYPES, ddl, wanted
 from rocketha_spark.stream import Positions
 
+LARGE_BYTES = 16 << 20
+"""A batch of so many is not held beside another."""
+
 
 @functools.cache
 def settle() -> None:
@@ -46,7 +49,24 @@ class Task(InputPartition):
         """
         settle()
         for piece in self.pieces:
-            yield from batches(self.export, piece, names, options, self.bounds)
+            yield from let_go(batches(self.export, piece, names, options, self.bounds))
+
+
+def let_go(made: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows; what a large batch has is freed before the next one is made.
+
+    Spark's worker holds the first batch of a task to its end, and any other until it has the next; so one without rows
+    stands before each large one, and behind it.
+    """
+    for batch in made:
+        if batch.nbytes < LARGE_BYTES:
+            yield batch
+            continue
+        none = pa.RecordBatch.from_pylist([], batch.schema)
+        yield none
+        yield batch
+        del batch
+        yield none
 
 
 def tasks(ranges: Sequence[tuple[Export, int, int, Bounds]], options: Options) -> list[InputPartition]:

@@ -89,7 +89,8 @@ spark.stop()
 """
 
 
-WORKER_MIB = 400
+WORKER_MIB = 250
+"""Python with its libraries has 100; the longest body of 64 MiB, while it grows, and 4 MiB of log come on top."""
 KINDS = {"a worker": b"-m\0pyspark.daemon", "the JVM": b"org.apache.spark.deploy.SparkSubmit"}
 """Processes of Spark, by what stands in their command lines."""
 
@@ -147,7 +148,7 @@ def read(directory: pathlib.Path) -> tuple[list[str], dict[str, float]]:
 
 
 def bounded(directory: pathlib.Path, bodies: list[bytes]) -> Verdict:
-    """A worker has some copies of the largest body, of 64 MiB; not of all.  The JVM has what its user gave it."""
+    """A worker has one batch, which may be one body of 64 MiB.  The JVM has what its user gave it."""
     exported(directory, bodies)
     said, greatest = read(directory)
     figures = f"{len(bodies)} messages, {sum(map(len, bodies)) / 1e6:.1f} MB; {said}; at most "

@@ -5,16 +5,21 @@ from __future__ import annotations
 import random
 import tempfile
 import unittest
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+import pyarrow as pa
 
 from rocketha.errors import CorruptStore
 from rocketha.export.manifest import Manifest, QueuePart
 from rocketha_spark import batches as batching
-from rocketha_spark.arrays import unpack
+from rocketha_spark import bodies
 from rocketha_spark.batches import batches
+from rocketha_spark.bodies import unpacked
 from rocketha_spark.counts import count, queues
 from rocketha_spark.exports import opened
 from rocketha_spark.filters import EVERYTHING, Bounds
@@ -166,9 +171,23 @@ class ColumnTests(Case):
             flags, data = logs.packed(chance, body)
             codec = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}.get(flags >> 8 & 7)
             if codec is not None:
-                self.assertEqual(unpack(data, codec), body)
+                self.assertEqual(b"".join(unpacked(memoryview(data), codec)), body)
                 with self.assertRaises(ValueError):
-                    unpack(data[:-5], codec)
+                    list(unpacked(memoryview(data[:-5]), codec))
+
+    def test_unpacked_in_pieces(self) -> None:
+        """Also where a body ends with a piece, or what zlib is fed ends within one."""
+        chance = random.Random(2)
+        with mock.patch.object(bodies, "PIECE_BYTES", 7), mock.patch.object(bodies, "_FED_BYTES", 3):
+            for size in (0, 1, 6, 7, 8, 14, 100, 1400):
+                for body in (bytes(size), chance.randbytes(size)):
+                    for codec in ("zlib", "lz4", "zstd"):
+                        packed = zlib.compress(body) if codec == "zlib" else pa.compress(body, codec, asbytes=True)
+                        found = list(unpacked(memoryview(packed), codec))
+                        self.assertEqual(b"".join(found), body)
+                        self.assertLessEqual(max(map(len, found), default=0), 7)
+                        with self.assertRaises(ValueError):
+                            list(unpacked(memoryview(packed[:-1]), codec))
 
 
 class LedgerColumnTests(ColumnTests):

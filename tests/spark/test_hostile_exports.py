@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import tracemalloc
 import unittest
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
+
+import pyarrow as pa
 
 from rocketha.errors import ConfigError, CorruptStore
 from rocketha.export.manifest import NAME
@@ -16,15 +20,20 @@ from rocketha_spark import batches as making
 from rocketha_spark import projection
 from rocketha_spark.exports import opened, read_within
 from rocketha_spark.figures import consumer_offsets
+from rocketha_spark.filters import EVERYTHING
 from rocketha_spark.options import parse
 from rocketha_spark.parquet import to_parquet
 from rocketha_spark.plan import pieces
 from rocketha_spark.read import read
 from rocketha_spark.report import write_report
+from rocketha_spark.source import Task, tasks
 from tests.export.stores import Store, made
 from tests.export.test_foreign import tree
 from tests.spark.session import session
 from tests.spark.test_columns import Case, table
+
+POOLS: list[pa.MemoryPool] = []
+"""What was allocated from one is given back to it, perhaps behind the test."""
 
 
 class LinkTests(Case):
@@ -109,23 +118,74 @@ class BombTests(Case):
         store.export(self.out)
         return store
 
-    def sizes(self, **options: str) -> list[int]:
+    def sizes(self) -> list[list[int]]:
         """Of the bodies in each batch."""
         (export,) = opened(str(self.out))
-        parsed = parse({"path": str(self.out), "decompress": "true", "onlyConfirmed": "false", **options})
+        parsed = parse({"path": str(self.out), "decompress": "true", "onlyConfirmed": "false"})
         found = []
         for piece in pieces(export, 0, 0, export.manifest.end, parsed):
             for batch in making.batches(export, piece, ("body", "phys_offset"), parsed):
-                found.append(sum(len(each.as_py()) for each in batch.column(0)))
+                found.append([len(each.as_py()) for each in batch.column(0)])
         return found
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Of the export, as a worker of Spark asks for them."""
+        (export,) = opened(str(self.out))
+        parsed = parse({"path": str(self.out), "decompress": "true", "onlyConfirmed": "false"})
+        (task,) = tasks([(export, 0, export.manifest.end, EVERYTHING)], parsed)
+        assert isinstance(task, Task)
+        return task.rows(("topic", "body"), parsed)
 
     def test_bounded(self) -> None:
         """300 MB in one piece of log: in batches of bounded bytes, in order, each record once."""
         store = self.bombs(300, 1 << 20)
         self.assertLess(store.end, making.BATCH_BYTES)
-        sizes = self.sizes()
-        self.assertLessEqual(max(sizes), making.UNPACKED_BYTES + (1 << 20))
-        self.assertGreaterEqual(len(sizes), 300 * (1 << 20) // making.UNPACKED_BYTES)
+        sizes = [sum(each) for each in self.sizes()]
+        self.assertLessEqual(max(sizes), making.UNPACKED_BYTES)
+        self.assertLessEqual(len(sizes), 300 * (1 << 20) // making.UNPACKED_BYTES + 1)
+
+    def test_longer_than_a_batch(self) -> None:
+        """Such a body is a batch of its own; the short ones beside it are in others."""
+        self.bombs(10, 3000)
+        with mock.patch.object(making, "UNPACKED_BYTES", 2000):
+            sizes = self.sizes()
+        self.assertEqual([each for each in sizes if max(each) == 3000], [[3000]] * 10)
+        self.assertEqual(sum(map(len, sizes)), 20)
+
+    def live(self) -> tuple[int, int]:
+        """Read all rows as Spark's worker does, which holds the first batch, and each until it has the next.
+
+        :returns: how many there were, and the most bytes that Python, numpy and Arrow held at a time.
+        """
+        default, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+        POOLS.append(counted)
+        pa.set_memory_pool(counted)
+        rows = self.rows()
+        tracemalloc.start()
+        try:
+            first = next(rows)
+            count = first.num_rows
+            for batch in rows:
+                count += batch.num_rows
+            return count, tracemalloc.get_traced_memory()[1] + (counted.max_memory() or 0)
+        finally:
+            tracemalloc.stop()
+            pa.set_memory_pool(default)
+
+    def test_memory(self) -> None:
+        """A worker has one batch at a time and little besides."""
+        self.bombs(100, 1 << 20)
+        found, live = self.live()
+        self.assertEqual(found, 200)
+        self.assertLess(live, 1.5 * making.UNPACKED_BYTES)
+
+    def test_memory_of_long_bodies(self) -> None:
+        """And so where each is longer than a batch may be."""
+        size = making.UNPACKED_BYTES + (4 << 20)
+        self.bombs(6, size)
+        found, live = self.live()
+        self.assertEqual(found, 12)
+        self.assertLess(live, 1.5 * size)
 
     def test_the_same_rows(self) -> None:
         """With all columns, also where a body is longer than a batch may have, and where records are damaged."""
