@@ -112,6 +112,31 @@ class ConsumerTests(unittest.TestCase):
         self.assertIsNone(self.clients.find_consumer("G", "c1"))
 
 
+class Unsorted(str):
+    """The name of a group that may not be compared with others: of many that would take long."""
+
+    def __lt__(self, other: str) -> bool:
+        raise AssertionError("names of groups are sorted")
+
+
+class ManyGroupsTests(unittest.TestCase):
+    """What is asked of a client for every request of its that is refused, and every row of one."""
+
+    def test_the_client_of_a_connection(self) -> None:
+        """Is known without a look at all its groups."""
+        clients = Clients()
+        for number in range(3):
+            clients.register_consumer(member(1), consumer(Unsorted(f"G{number}")), 0, True)
+        self.assertEqual(clients.client_id(1), "c1")
+        clients.unregister_consumer("G0", 1)
+        self.assertEqual(clients.client_id(1), "c1")
+        for number in (1, 2):
+            clients.unregister_consumer(f"G{number}", 1)
+        self.assertIsNone(clients.client_id(1))
+        clients.register_producer("P", member(1))
+        self.assertEqual(clients.client_id(1), "c1")
+
+
 class MembershipMachine(RuleBasedStateMachine):
     """Any order of joins, leaves and losses leaves the indexes true to the groups."""
 

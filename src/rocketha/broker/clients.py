@@ -100,8 +100,9 @@ class GroupChange:
 
 @attrs.define(slots=True)
 class _Memberships:
-    consumer_groups: set[str] = attrs.field(factory=set)
-    producer_groups: set[str] = attrs.field(factory=set)
+    # In the order in which they came, whatever texts hash to.
+    consumer_groups: dict[str, None] = attrs.field(factory=dict)
+    producer_groups: dict[str, None] = attrs.field(factory=dict)
 
 
 class Clients:
@@ -126,7 +127,7 @@ class Clients:
         group.consume_from_where, group.fingerprint = data.consume_from_where, fingerprint
         joined = self._join(group.members, member)
         if joined:
-            self._memberships.setdefault(member.connection_id, _Memberships()).consumer_groups.add(data.group)
+            self._memberships.setdefault(member.connection_id, _Memberships()).consumer_groups[data.group] = None
         return (self._subscribe(group, data.subscriptions) if with_sub else False) or joined
 
     @staticmethod
@@ -163,7 +164,7 @@ class Clients:
         if members is None:
             members = self.producers[group] = {}
         if self._join(members, member):
-            self._memberships.setdefault(member.connection_id, _Memberships()).producer_groups.add(group)
+            self._memberships.setdefault(member.connection_id, _Memberships()).producer_groups[group] = None
 
     def unregister_consumer(self, group_name: str, connection_id: int) -> GroupChange | None:
         """A client leaves a consumer group; who must be told.  ``None`` when there is no such group.
@@ -184,7 +185,7 @@ class Clients:
                 del self.producers[group]
             memberships = self._memberships.get(connection_id)
             if memberships is not None:
-                memberships.producer_groups.discard(group)
+                memberships.producer_groups.pop(group, None)
                 self._forget_connection(connection_id, memberships)
 
     def disconnected(self, connection_id: int) -> list[GroupChange]:
@@ -239,7 +240,7 @@ class Clients:
         return next((member for member in found.members.values() if member.client_id == client_id), None)
 
     def client_id(self, connection_id: int) -> str | None:
-        """What the heartbeats of a connection call its client; None without groups."""
+        """What the heartbeats of a connection call its client; None without groups.  Asked for every refusal."""
         member = next(self._members_of(connection_id), None)
         return None if member is None else member.client_id
 
@@ -266,15 +267,15 @@ class Clients:
     def _members_of(self, connection_id: int) -> Iterator[Member]:
         memberships = self._memberships.get(connection_id)
         if memberships is not None:
-            for name in sorted(memberships.consumer_groups):
+            for name in memberships.consumer_groups:
                 yield self.consumers[name].members[connection_id]
-            for name in sorted(memberships.producer_groups):
+            for name in memberships.producer_groups:
                 yield self.producers[name][connection_id]
 
     def _leave_consumers(self, group: ConsumerGroup, connection_id: int) -> None:
         if group.members.pop(connection_id, None) is not None:
             memberships = self._memberships[connection_id]
-            memberships.consumer_groups.discard(group.name)
+            memberships.consumer_groups.pop(group.name, None)
             self._forget_connection(connection_id, memberships)
         if not group.members:
             del self.consumers[group.name]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import attrs
@@ -97,9 +97,9 @@ class HeldPulls:
             self._release(pull)
         return woken
 
-    def topic_changed(self, topic: str) -> list[HeldPull]:
-        """A topic was deleted or changed: every pull of it runs once more and gets its answer."""
-        woken = [pull for (name, _), waiting in self._queues.items() if name == topic for pull in waiting]
+    def topics_changed(self, topics: Collection[str]) -> list[HeldPull]:
+        """Topics were deleted or changed: every pull of them runs once more and gets its answer."""
+        woken = [pull for (name, _), waiting in self._queues.items() if name in topics for pull in waiting]
         for pull in woken:
             self._release(pull)
         return woken

@@ -66,6 +66,15 @@ class WakeupsTests(SynchronousTestCase):
         self.wakeups.readable([message(1, 7), message(2)], 10)
         self.assertEqual(self.woken, [1])
 
+    def test_topics_that_changed(self) -> None:
+        """Pulls of any of them run again, and no others."""
+        for number in range(4):
+            self.held.hold(HeldPull(Client(), mock.sentinel.command, f"T{number}", 10 + number, 5, None, 99))
+        self.wakeups.topics_changed(("T1", "T3", "unknown"), 10)
+        self.assertEqual(sorted(self.woken), [11, 13])
+        self.wakeups.topics_changed(("T", "T1"), 10)
+        self.assertEqual(sorted(self.woken), [0, 1, 11, 13])
+
     def test_when_confirmed(self) -> None:
         """By the end of the turn that stored it; a part of the turn is not enough."""
         self.wakeups.stored([message(0)], 100)

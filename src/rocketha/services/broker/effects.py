@@ -53,17 +53,25 @@ class BrokerEffects:
         return None
 
     def carry_out(self) -> list[Saved]:
-        """Carry out the effects of a handler; what its answer has to wait for."""
-        saves: list[Saved] = []
+        """Carry out the effects of a handler; what its answer has to wait for.
+
+        The tables are as the handler left them, so each is saved once, and all topics are told at once: a heartbeat
+        may make a thousand.
+        """
+        saves: dict[str, Saved] = {}
+        topics: dict[str, None] = {}
+        any_topic = False
         for effect in self._state.take_effects():
             if isinstance(effect, wanted.NotifyClient):
                 connection = self.connection(effect.connection_id)
                 if connection is not None:
                     connection.notify(effect.code, effect.fields, effect.body)
             elif isinstance(effect, wanted.SaveConfig):
-                saves.append(self.save(effect.which))
+                if effect.which not in saves:
+                    saves[effect.which] = self.save(effect.which)
             elif isinstance(effect, wanted.RegisterTopics):
-                self._topics_changed(effect.topics or ())
+                topics |= dict.fromkeys(effect.topics or ())
+                any_topic |= not effect.topics
             elif isinstance(effect, wanted.CallClients):
                 self._proxied.call(effect)
             elif isinstance(effect, wanted.CloseConnection):
@@ -74,7 +82,11 @@ class BrokerEffects:
                 self._log.info(
                     "{event} by {peer}: {details}", event=effect.event, peer=effect.peer, details=effect.details
                 )
-        return saves
+        if topics:
+            self._topics_changed(tuple(topics))
+        if any_topic:
+            self._topics_changed(())
+        return list(saves.values())
 
     def save(self, which: str) -> Saved:
         """Have a table saved; fires when it is on the disk as it is now, or could not be."""

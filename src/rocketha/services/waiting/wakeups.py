@@ -119,8 +119,7 @@ class Wakeups:
 
     def topics_changed(self, topics: Iterable[str], now_ms: int) -> None:
         """Topics were made, changed or deleted: pulls of them may get another answer now."""
-        for topic in topics:
-            self._run(self._held.topic_changed(topic), now_ms)
+        self._run(self._held.topics_changed(frozenset(topics)), now_ms)
 
     def due(self, now_ms: int) -> None:
         """Pulls whose time is up get their answer; delayed messages whose time has come are staged."""
