@@ -127,12 +127,19 @@ def served(times: int, does: Callable[[], object]) -> tuple[int, float]:
 
 
 def crowded(
-    directory: pathlib.Path, says: Callable[[int, int], bytes], again_s: float | None, count: int = 1024
+    directory: pathlib.Path,
+    says: Callable[[int, int], bytes],
+    again_s: float | None,
+    source: str = STRANGER,
+    count: int = 1024,
 ) -> Verdict:
-    """A broker with 256 places; a new client and an operator must come in, and who was there must stay."""
+    """A broker with 256 places; a new client and an operator must come in, and who was there must stay.
+
+    Both come from ``HOST``: where the crowd does, too, their address tells nobody who they are.
+    """
     with alone(directory, files=FILES) as server, Victim(lambda: server.port, pause_s=0.05) as victim:
         victim.during(1)
-        with Crowd(server.port, count, says, again_s, STRANGER) as crowd:
+        with Crowd(server.port, count, says, again_s, source) as crowd:
             wait(6)
             began = time.monotonic()
             client = served(8, lambda: ask(server.port, SEND_V2, message("newcomers"), b"x").code == 0)
@@ -175,6 +182,30 @@ def waiting_pulls(directory: pathlib.Path) -> Verdict:
 def asking(directory: pathlib.Path) -> Verdict:
     """1,024 connections that ask every second."""
     return crowded(directory, said, 1)
+
+
+@attack("places-of-one-address-one-frame-each")
+def one_frame_alike(directory: pathlib.Path) -> Verdict:
+    """As ``places-one-frame-each``, from the address of everybody else."""
+    return crowded(directory, said, None, HOST)
+
+
+@attack("places-of-one-address-registered-clients")
+def registered_alike(directory: pathlib.Path) -> Verdict:
+    """As ``places-of-registered-clients``, from the address of everybody else."""
+    return crowded(directory, registered, 20, HOST)
+
+
+@attack("places-of-one-address-pulls-that-wait")
+def waiting_alike(directory: pathlib.Path) -> Verdict:
+    """As ``places-of-pulls-that-wait``, from the address of everybody else."""
+    return crowded(directory, waits, 15, HOST)
+
+
+@attack("places-of-one-address-that-goes-on-asking")
+def asking_alike(directory: pathlib.Path) -> Verdict:
+    """As ``places-that-go-on-asking``, from the address of everybody else."""
+    return crowded(directory, said, 1, HOST)
 
 
 def replica_returns(directory: pathlib.Path, says: Callable[[int, int], bytes], again_s: float | None) -> Verdict:
@@ -287,6 +318,17 @@ def many_clients(directory: pathlib.Path) -> Verdict:
 @attack("places-of-two-ports-and-the-files")
 def two_ports(directory: pathlib.Path) -> Verdict:
     """Main and fast port are filled by connections that say one thing: the store must still open its files."""
+    return ports_filled(directory, STRANGER)
+
+
+@attack("places-of-one-address-two-ports-and-the-files")
+def two_ports_alike(directory: pathlib.Path) -> Verdict:
+    """As ``places-of-two-ports-and-the-files``, from the address of everybody else."""
+    return ports_filled(directory, HOST)
+
+
+def ports_filled(directory: pathlib.Path, source: str) -> Verdict:
+    """A client that came a moment before the crowd sends to new topics."""
     small = ("--set", "mappedFileSizeCommitLog=1048576")
     with (
         alone(directory, *small, files=FILES) as server,
@@ -294,7 +336,7 @@ def two_ports(directory: pathlib.Path) -> Verdict:
         Connection(server.port) as client,
     ):
         assert client.ask(RUNTIME).code == 0
-        with Crowd(server.port, 300, said, None, STRANGER), Crowd(server.port - 2, 300, said, None, STRANGER):
+        with Crowd(server.port, 300, said, None, source), Crowd(server.port - 2, 300, said, None, source):
             wait(2)
             codes: dict[str, int] = {}
             for number in range(40):

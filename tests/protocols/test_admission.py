@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.observe.refusals import Ended
-from rocketha.protocols.admission import CROWDED_S, IDLE_PLACE_S, Admission
+from rocketha.protocols.admission import CROWDED_S, HEARD_AT_ONCE, IDLE_PLACE_S, SETTLED_IDLE_S, Admission
 from rocketha.protocols.limits import Limits
 
 
@@ -18,12 +21,14 @@ class Connection:
         self.id = int(name) if name.isdecimal() else 0
         self.name = name
         self.peer_host = host
-        self.greeted = self.on_trial = False
+        self.stirred = False
+        self.heard = 0
         self.rest_s: int | None = None
         self.ended = ended
         self.unread: Callable[[], None] | None = None  # what it said and nobody read yet does that
 
     def hear(self) -> None:
+        self.heard += 1
         if self.unread is not None:
             self.unread()
 
@@ -32,7 +37,7 @@ class Connection:
 
 
 class AdmissionTests(SynchronousTestCase):
-    """Five places, two for an address."""
+    """Five places, two for an address; who has spoken stays, as a replica does."""
 
     def setUp(self) -> None:
         self.ended: list[str] = []
@@ -42,7 +47,8 @@ class AdmissionTests(SynchronousTestCase):
     def come(self, name: str, host: str = "10.0.0.1", speaks: bool = False) -> str | None:
         connection = self.known[name] = Connection(name, host, self.ended)
         refusal = self.admission.admit(connection)
-        connection.greeted = speaks
+        if speaks:
+            self.admission.spoke(connection)
         return refusal
 
     def test_the_oldest_stranger_of_the_address(self) -> None:
@@ -77,7 +83,7 @@ class AdmissionTests(SynchronousTestCase):
             self.come(name, "127.0.0.1")
 
         def speak() -> None:
-            self.known["a"].greeted = True
+            self.admission.spoke(self.known["a"])
 
         self.known["a"].unread = speak
         self.known["b"].unread = lambda: self.admission.leave(self.known["b"])
@@ -126,9 +132,7 @@ class AdmissionTests(SynchronousTestCase):
         self.come("c", "10.0.0.3")
         self.assertEqual(self.admission.patience_s("10.0.0.2"), CROWDED_S)
         for connection in self.known.values():
-            connection.greeted = True
-        self.assertEqual(self.admission.patience_s("10.0.0.2"), CROWDED_S, "it is seen once a second")
-        self.admission.settle()
+            self.admission.spoke(connection)
         self.assertEqual(self.admission.patience_s("10.0.0.2"), 10)
 
     def test_loopback_is_crowded_by_the_port_alone(self) -> None:
@@ -138,8 +142,8 @@ class AdmissionTests(SynchronousTestCase):
         self.assertEqual(self.admission.patience_s("127.0.0.1"), 10)
 
 
-class ReserveTests(SynchronousTestCase):
-    """32 places, 20 for an address, four more of either in reserve."""
+class Crowded(SynchronousTestCase):
+    """32 places, 20 for an address, four more of either in reserve; who speaks may have to leave."""
 
     def setUp(self) -> None:
         self.ended: list[str] = []
@@ -148,126 +152,263 @@ class ReserveTests(SynchronousTestCase):
         self.admission = Admission(limits, lambda ids: self.holding, reserve=True)
         self.known: dict[str, Connection] = {}
 
-    def come(self, name: str, host: str = "127.0.0.1") -> str | None:
-        """Somebody who speaks at once, and may show later that the reserve is for him."""
+    def come(self, name: str, host: str = "127.0.0.1", shows: bool = False) -> Connection:
+        """Somebody who speaks at once."""
+        connection = self.enter(name, host)
+        self.admission.spoke(connection, shows)
+        return connection
+
+    def enter(self, name: str, host: str = "127.0.0.1") -> Connection:
+        """Somebody who says nothing yet."""
         connection = self.known[name] = Connection(name, host, self.ended)
-        refusal = self.admission.admit(connection)
-        connection.greeted = True
-        return refusal
+        self.assertIsNone(self.admission.admit(connection))
+        return connection
 
     def fill(self, host: str = "127.0.0.1", places: int = 32) -> None:
         for number in range(1, places + 1):
-            self.assertIsNone(self.come(str(number), host))
-            self.assertFalse(self.known[str(number)].on_trial)
-
-    def show(self, name: str) -> None:
-        self.admission.shown(self.known[name])
-
-    def test_who_shows_it_stays(self) -> None:
-        """Clients have all places, and more clients come for ever; the operator who speaks keeps his place."""
-        self.fill()
-        self.assertIsNone(self.come("operator"))
-        self.assertTrue(self.known["operator"].on_trial)
-        self.show("operator")
-        self.assertFalse(self.known["operator"].on_trial)
-        for number in range(100, 150):
-            self.assertIsNone(self.come(str(number)))
-        self.assertEqual(self.ended, [str(number) for number in range(100, 147)], "each for the next one")
-        self.assertTrue(all(self.known[str(number)].on_trial for number in range(147, 150)))
-
-    def test_who_showed_it_and_was_not_heard(self) -> None:
-        """The operator keeps his place though as many came after him before his request was read."""
-        self.fill()
-        self.come("operator")
-        self.known["operator"].unread = lambda: self.show("operator")
-        for name in "abcde":
-            self.assertIsNone(self.come(name))
-        self.assertEqual((self.ended, self.known["operator"].on_trial), (["a", "b"], False))
-
-    def test_who_said_nothing_yet(self) -> None:
-        """Has time as long as there are others who have asked for what the reserve is not for."""
-        self.fill()
-        operator = self.known["operator"] = Connection("operator", "127.0.0.1", self.ended)
-        self.assertIsNone(self.admission.admit(operator))
-        for number in range(100, 120):
-            self.come(str(number))
-        self.assertEqual(self.ended, [str(number) for number in range(100, 117)])
-        silent = [Connection(name, "127.0.0.1", self.ended) for name in "abcd"]
-        for each in silent:
-            self.assertIsNone(self.admission.admit(each))
-        self.assertEqual(self.ended[17:], ["117", "118", "119", "operator"])
-
-    def test_the_reserve_is_bounded(self) -> None:
-        """Four have shown it, and none of them is idle."""
-        self.fill()
-        for name in "abcd":
-            self.assertIsNone(self.come(name))
-            self.show(name)
-        self.assertEqual(self.come("e"), "36 connections are open")
-        self.admission.leave(self.known["b"])
-        self.assertIsNone(self.come("e"))
+            self.come(str(number), host)
         self.assertEqual(self.ended, [])
 
-    def test_idle_ones_of_the_reserve(self) -> None:
-        """They make room for others who come there, never for clients."""
+    def crowd(self, count: int, host: str = "127.0.0.1", first: int = 1000) -> None:
+        for number in range(first, first + count):
+            self.come(str(number), host)
+
+
+class CrowdTests(Crowded):
+    """Who leaves for whom."""
+
+    def test_those_that_came_first_stay(self) -> None:
+        """Half of the places are theirs; the others leave in the order in which they came."""
+        self.fill()
+        self.crowd(100)
+        self.assertEqual(self.ended, [*map(str, range(17, 33)), *map(str, range(1000, 1084))])
+
+    def test_a_crowd_from_elsewhere(self) -> None:
+        """Costs nobody else his place, neither before nor after it took half of them."""
+        self.come("before", "10.0.0.1")
+        self.crowd(16, "127.0.0.2", 3000)
+        self.come("first", "10.0.0.2")
+        self.crowd(200, "127.0.0.2")
+        for number in range(8):
+            self.come(f"after-{number}", f"127.0.1.{number % 4}")
+        self.crowd(200, "127.0.0.2", 2000)
+        self.assertEqual([name for name in self.ended if not name.isdecimal()], [])
+        self.assertEqual(len(self.ended), 16 + 200 + 200 + 10 - 32)
+
+    def test_a_crowd_of_many_addresses(self) -> None:
+        """Where everybody has one place, the first of those leaves that are not settled."""
+        for number in range(40):
+            self.come(str(number), f"10.0.1.{number}")
+        self.assertEqual(self.ended, [str(number) for number in range(16, 24)])
+
+    def test_who_is_in_the_middle_of_something(self) -> None:
+        """Stays for as long as it goes on, and no longer."""
+        self.fill()
+        busy = self.come("busy")
+        for number in range(1000, 1100):
+            busy.stirred = True
+            self.come(str(number))
+        self.assertNotIn("busy", self.ended)
+        self.crowd(40, first=2000)
+        self.assertIn("busy", self.ended)
+
+    def test_a_request_that_nobody_read(self) -> None:
+        """Is read before its connection has to leave: many may have come in one turn."""
+        self.fill()
+        busy = self.come("busy")
+
+        def ask() -> None:
+            busy.stirred, busy.unread = True, None
+
+        self.crowd(15)
+        busy.unread = ask
+        self.crowd(15, first=2000)
+        self.assertNotIn("busy", self.ended)
+        self.crowd(2, first=3000)
+        self.assertIn("busy", self.ended)
+
+    def test_who_leaves_when_it_is_read(self) -> None:
+        """It hung up: nobody else has to go."""
+        self.fill()
+        self.known["17"].unread = lambda: self.admission.leave(self.known["17"])
+        self.come("a")
+        self.assertEqual(self.ended, [])
+
+    def test_everybody_speaks_all_the_time(self) -> None:
+        """What is read for one who comes is bounded."""
+        self.fill()
+        for each in self.known.values():
+            each.unread = lambda each=each: setattr(each, "stirred", True)  # type: ignore[misc]
+        self.come("a")
+        self.assertEqual(len(self.ended), 1)
+        self.assertEqual(sum(each.heard for each in self.known.values()), HEARD_AT_ONCE)
+
+    def test_the_silent(self) -> None:
+        """A flood of them costs nobody his place who spoke."""
+        self.fill()
+        for number in range(8):
+            self.enter(f"early-{number}")
+        self.ended.clear()
+        for number in range(100):
+            self.enter(f"silent-{number}")
+        self.assertEqual(self.ended[0], "25", "they have a quarter of the places")
+        self.assertEqual(self.ended[1:9], [f"early-{number}" for number in range(8)])
+        self.assertEqual(len(self.ended), 100)
+        self.assertFalse(any(name.isdecimal() for name in self.ended[1:]))
+
+    def test_who_said_nothing_yet(self) -> None:
+        """Has time to, however many come that speak at once."""
+        self.fill()
+        slow = self.enter("slow", "127.0.0.1")
+        self.crowd(100)
+        self.assertNotIn("slow", self.ended)
+        self.admission.spoke(slow)
+        self.crowd(10, first=2000)
+        self.assertNotIn("slow", self.ended)
+
+    def test_an_address_has_its_share(self) -> None:
+        """Its own leave for those who come from there, though there is room."""
+        self.fill("10.0.0.1", 20)
+        self.come("o", "10.0.0.2")
+        self.come("a", "10.0.0.1")
+        self.come("b", "10.0.0.1")
+        self.assertEqual(self.ended, ["11", "12"])
+        limits = Limits(connections=320, connections_per_address=20)
+        self.admission = Admission(limits, lambda ids: self.holding)
+        self.ended.clear()
+        self.fill("10.0.0.1", 20)
+        self.crowd(295)
+        self.come("a", "10.0.0.1")
+        self.assertEqual(self.ended, ["11"], "and not one of an address that has more")
+
+    def test_places_of_the_settled(self) -> None:
+        """As one leaves, the newcomer has its place that came first, and none that comes later."""
+        self.fill()
+        for number in (1, 2):
+            self.admission.leave(self.known[str(number)])
+        self.come("a")
+        self.come("b")
+        self.admission.settle()
+        self.crowd(30)
+        self.assertFalse({"17", "18"} & set(self.ended))
+        self.assertTrue({"19", "a", "b"} <= set(self.ended))
+
+    def test_who_is_idle(self) -> None:
+        """And holds nothing leaves first, the longest idle before the others; who is settled after a longer time."""
+        self.fill()
+        for number, rest_s in ((3, IDLE_PLACE_S), (4, SETTLED_IDLE_S), (20, 7), (25, 9), (30, 8), (31, 4)):
+            self.known[str(number)].rest_s = rest_s
+        self.holding = {30}
+        self.admission.settle()
+        self.crowd(4)
+        self.assertEqual(self.ended, ["4", "25", "20", "17"])
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.data())
+    def test_any_order(self, data: st.DataObject) -> None:
+        """Two addresses with two connections at most keep them, whatever a third does, and the bounds hold."""
+        self.setUp()
+        here: dict[str, list[Connection]] = {"127.0.0.1": [], "10.0.0.1": [], "127.0.0.2": []}
+        came = 0
+        for _ in range(data.draw(st.integers(0, 150))):
+            host = data.draw(st.sampled_from(("127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.1", "10.0.0.1")))
+            others = [each for each in here[host] if each.name not in self.ended]
+            many = host == "127.0.0.2"
+            what = data.draw(st.sampled_from(("come", "come", "come", "shows", "silent", "stir", "leave", "settle")))
+            if what in ("come", "shows") or (what == "silent" and many):
+                if many or len(others) < 2:
+                    came += 1
+                    here[host].append(self.enter(str(came), host))
+                    if what != "silent":
+                        self.admission.spoke(here[host][-1], what == "shows")
+            elif what == "settle":
+                self.admission.settle()
+            elif others:
+                one = data.draw(st.sampled_from(others))
+                if what == "leave":
+                    self.admission.leave(one)
+                    here[host].remove(one)
+                one.stirred = True
+            self._check(here)
+
+    def _check(self, here: dict[str, Sequence[Connection]]) -> None:
+        honest = {each.name for host in ("127.0.0.1", "10.0.0.1") for each in here[host]}
+        self.assertFalse(honest & set(self.ended))
+        self.assertEqual(len(self.ended), len(set(self.ended)))
+        inside = sum(each.name not in self.ended for each in itertools.chain(*here.values()))
+        everybody = self.admission._all
+        self.assertEqual(everybody.guests + everybody.in_reserve, inside)
+        self.assertLessEqual(everybody.guests, 32)
+        self.assertLessEqual(everybody.settled, 16)
+        self.assertLessEqual(everybody.in_reserve, 4)
+
+
+class ReserveTests(Crowded):
+    """Those whom it is for: they say so with their first request."""
+
+    def test_who_shows_it_stays(self) -> None:
+        """Clients have all places, and more clients come for ever; the operator keeps his place, and says no more."""
+        self.fill()
+        self.come("operator", shows=True)
+        self.crowd(200)
+        self.assertNotIn("operator", self.ended)
+        self.assertEqual(len(self.ended), 200, "one left for the operator, and left a place free")
+
+    def test_it_is_bounded(self) -> None:
+        """Four have it; a fifth is a newcomer like others, until one of the four has gone."""
+        self.fill()
+        for name in "abcde":
+            self.come(name, shows=True)
+        self.crowd(20)
+        self.assertEqual({"a", "b", "c", "d", "e"} & set(self.ended), {"e"})
+        self.come("f", shows=True)
+        self.admission.leave(self.known["b"])
+        self.admission.settle()
+        self.crowd(40, first=2000)
+        self.assertNotIn("f", self.ended)
+
+    def test_an_address_that_has_it_all(self) -> None:
+        """Gives of it to one that has none."""
+        self.fill()
+        for name in "abcd":
+            self.come(name, "127.0.0.2", shows=True)
+        for name in "efg":
+            self.come(name, "127.0.0.3", shows=True)
+        for name in "hi":
+            self.come(name, "127.0.0.4", shows=True)
+        for host in "234":
+            self.crowd(100, f"127.0.0.{host}", int(host) * 1000)
+        self.assertEqual({*"abcdefghi"} & set(self.ended), {"a", "b", "c", "g", "i"})
+
+    def test_idle_ones(self) -> None:
+        """They make room for others whom it is for, never for clients."""
         self.fill()
         for name in ("101", "102", "103", "104"):
-            self.come(name)
-            self.show(name)
-            self.known[name].rest_s = IDLE_PLACE_S
+            self.come(name, shows=True).rest_s = IDLE_PLACE_S
         self.holding = {101, 103}
         self.admission.settle()
-        self.assertIsNone(self.come("105"))
-        self.assertTrue(self.known["105"].on_trial)
-        self.assertEqual(self.ended, ["102"])
+        self.crowd(20)
+        self.assertNotIn("102", self.ended)
+        self.come("105", shows=True)
+        self.assertIn("102", self.ended)
+        self.crowd(40, first=2000)
+        self.assertFalse({"101", "103", "104", "105"} & set(self.ended))
 
-    def test_those_whom_it_is_for_leave_last(self) -> None:
-        """Of the idle ones within the limit."""
-        self.fill()
-        for number in (3, 9, 20):
-            self.known[str(number)].rest_s = IDLE_PLACE_S + number
-        self.show("20")
-        self.admission.settle()
-        for name in ("a", "b", "c"):
-            self.assertIsNone(self.come(name))
-            self.assertFalse(self.known[name].on_trial)
-        self.assertEqual(self.ended, ["9", "3", "20"])
-        self.assertIsNone(self.come("d"))
-        self.assertTrue(self.known["d"].on_trial)
-
-    def test_places_that_became_free(self) -> None:
-        """Who stays takes one, and the reserve is whole again."""
-        self.fill()
-        for name in "abcd":
-            self.come(name)
-            self.show(name)
-        for number in range(1, 5):
-            self.admission.leave(self.known[str(number)])
-        self.admission.settle()
-        for name in "efgh":
-            self.assertIsNone(self.come(name))
-            self.assertTrue(self.known[name].on_trial, "the places within the limit are taken")
-            self.show(name)
-        self.assertIsNotNone(self.come("i"))
-        for each in self.known.values():
-            self.admission.leave(each)
-        self.fill()
-
-    def test_an_address(self) -> None:
-        """Its share has a reserve of its own, and none beyond that of all."""
+    def test_an_address_has_a_part_of_it(self) -> None:
+        """As large a part as its share is of all places."""
+        limits = Limits(connections=320, connections_per_address=20)
+        self.admission = Admission(limits, lambda ids: self.holding, reserve=True)
         self.fill("10.0.0.1", 20)
-        for name in "abcd":
-            self.assertIsNone(self.come(name, "10.0.0.1"))
-            self.assertTrue(self.known[name].on_trial)
-            self.show(name)
-        self.assertEqual(self.come("e", "10.0.0.1"), "24 connections of 10.0.0.1 are open")
-        self.fill("10.0.0.2", 12)
-        self.assertEqual(self.come("f", "10.0.0.3"), "36 connections are open", "the reserve of all is taken")
+        for name in "abcde":
+            self.come(name, "10.0.0.1", shows=True)
+        self.crowd(40, "10.0.0.1")
+        self.assertEqual({*"abcde"} & set(self.ended), {"e"})
 
-    def test_strangers_of_the_reserve_make_no_room_for_clients(self) -> None:
-        """Else clients would fill it, one by one."""
-        self.fill()
-        silent = self.known["silent"] = Connection("silent", "127.0.0.1", self.ended)
-        self.assertIsNone(self.admission.admit(silent))
-        self.assertIsNone(self.come("a"))
-        self.assertEqual((silent.on_trial, self.known["a"].on_trial, self.ended), (True, True, []))
+    def test_an_operator_of_a_quiet_server(self) -> None:
+        """Has a place like anybody: the reserve is there when it is needed."""
+        for number in range(10):
+            self.come(f"early-{number}", shows=True)
+        self.crowd(30)
+        self.come("operator", shows=True)
+        self.crowd(100, first=2000)
+        self.assertFalse([name for name in self.ended if not name.isdecimal()])

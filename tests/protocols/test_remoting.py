@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from twisted.internet import defer, error, task
@@ -718,40 +718,56 @@ class IdlePlaceTests(RemotingCase):
     def ended(self) -> list[int]:
         return [number for number, (_, transport) in enumerate(self.taken) if transport.aborted]
 
+    def come(self, ports: Iterable[int]) -> None:
+        """Others, each of whom gets in and is answered."""
+        for port in ports:
+            _, transport = self.speak(port)
+            self.assertFalse(transport.aborted, port)
+            self.assertEqual(len(frames_of(transport.value())), 1)
+
     def test_one_frame_each_keeps_nobody_out(self) -> None:
-        """The longest idle leave as others come; those that spoke lately, or hold something, stay."""
-        self.assertTrue(self.speak(1000)[1].aborted, "all spoke just now")
+        """Half of them stay, since they came first; of the others the idle leave, then those that spoke only once."""
+        self.come([1000])
+        self.assertEqual(self.ended(), [100], "all spoke just now")
         self.advance(1)
-        for protocol, _ in self.taken[:50]:
+        for protocol, _ in self.taken[101:121]:
             protocol.dataReceived(frame(1))
-        self.holding = {protocol.id for protocol, _ in self.taken[50:100]}
+        self.holding = {protocol.id for protocol, _ in self.taken[121:141]}
         self.advance(IDLE_PLACE_S - 1)
-        self.assertFalse(any(self.speak(port)[1].aborted for port in range(1000, 1100)))
-        self.assertEqual(self.ended(), list(range(100, 200)))
-        self.assertTrue(self.speak(1100)[1].aborted, "nobody else was idle for long")
-        self.advance(1)
-        self.assertFalse(any(self.speak(port)[1].aborted for port in range(2000, 2050)))
-        self.assertEqual(self.ended(), [*range(50), *range(100, 200)])
-        self.assertEqual(self.factory.refusals.ended, {"no_place": 2, "lost_place": 150})
+        self.come(range(2000, 2060))
+        self.assertEqual(self.ended(), [100, *range(141, 200)])
+        self.come(range(3000, 3002))
+        self.assertEqual(self.ended(), [100, 121, 122, *range(141, 200)])
+        self.assertEqual(self.factory.refusals.ended, {"lost_place": 63})
 
     def test_what_is_under_way(self) -> None:
-        """A request of ours that waits, or a part of a frame that came, keeps the place."""
-        self.taken[0][0].request(1, timeout_s=100).addErrback(lambda _: None)
-        self.taken[1][0].dataReceived(frame(1)[:5])
+        """Who waits for our answer, or is waited for, is not idle: a request of ours, and a part of a frame."""
+        self.taken[100][0].request(1, timeout_s=100).addErrback(lambda _: None)
+        self.taken[101][0].dataReceived(frame(1)[:5])
         self.advance(IDLE_PLACE_S)
-        for port in range(1000, 1198):
-            self.assertFalse(self.speak(port)[1].aborted, port)
-        self.assertTrue(self.speak(1198)[1].aborted)
-        self.assertEqual(self.ended(), list(range(2, 200)))
+        self.come(range(1000, 1098))
+        self.assertEqual(self.ended(), list(range(102, 200)))
 
     def test_who_spoke_meanwhile(self) -> None:
         """Idle when it was looked up, once a second, and not when its turn comes."""
         self.advance(IDLE_PLACE_S)
-        self.assertFalse(self.speak(1000)[1].aborted)
-        for protocol, _ in self.taken[1:]:
+        _, once = self.speak(1000)
+        for protocol, _ in self.taken[101:]:
             protocol.dataReceived(frame(1))
-        self.assertTrue(self.speak(1001)[1].aborted)
-        self.assertEqual(len(self.ended()), 1)
+        self.come([1001])
+        self.assertEqual((self.ended(), once.aborted), ([100], True))
+
+    def test_who_is_not_read_now(self) -> None:
+        """It asks and does not take its answers: looking for one that must leave reads no more of its requests."""
+        heard: list[Transport] = []
+        self.patch(remoting, "eager_read", heard.append)
+        deaf, transport = self.taken[100]
+        deaf.pauseProducing()
+        self.come([1000])
+        self.assertEqual((self.ended(), heard), ([100], []))
+        self.come([1001])
+        self.assertEqual((self.ended(), heard), ([100, 101], [self.taken[101][1]]))
+        self.assertTrue(transport.aborted)
 
 
 class Deaf(Transport):

@@ -11,9 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.raft_port import RaftPort
-from rocketha.protocols.remoting import TRIAL_S, Reserve
 from rocketha.protocols.shared_port import SharedPort, SharedProtocol
-from rocketha.wire.codes import ResponseCode
 from rocketha.wire.raft_frames import MessageWriter
 from rocketha.wire.raft_values import Kind, Message
 from tests.protocols.raft_case import IDENTITY, Heard, Transport, contents, hello
@@ -114,25 +112,29 @@ class SharedPortTests(SynchronousTestCase):
             self.assertEqual((transport.aborted, its.aborted, self.raft.connected), (False, False, ["n2"]), host)
             self.assertEqual([c.opaque for c in frames_of(its.value())], [7])
 
-    def test_the_reserve(self) -> None:
-        """All places are taken by who works: a member still comes in, and has none of the four in reserve then."""
+    def test_places_are_taken_by_who_works(self) -> None:
+        """A member comes in and has none of them then; clients and controllers do, and those that came first stay."""
         admission = Admission(LIMITS, lambda ids: ids, reserve=True)
-        shows = Reserve(lambda command: command.code == 9)
-        self.factory = SharedPort(self.service, self.clock, self.raft, LIMITS, admission=admission, reserve=shows)
+        self.factory = SharedPort(
+            self.service, self.clock, self.raft, LIMITS, admission=admission, shows=lambda command: command.code == 9
+        )
         self.factory.doStart()
         self.addCleanup(self.factory.doStop)
-        for _ in range(4):
-            self.connect()[0].dataReceived(frame(1))
+        early = [self.connect() for _ in range(4)]
+        for protocol, _ in early:
+            protocol.dataReceived(frame(1))
         for name in ("n1", "n2") * 3:
             self.connect()[0].dataReceived(hello(sender=name))
         self.assertEqual(self.raft.connected, ["n1", "n2"])
-        _, client = late = self.connect()
-        late[0].dataReceived(frame(1, 7))
-        controller, its = self.connect()
+        client, its = self.connect()
+        client.dataReceived(frame(1, 7))
+        self.assertEqual([each.code for each in frames_of(its.value())], [0])
+        controller, _ = self.connect()
         controller.dataReceived(frame(9, 8))
-        self.assertEqual([each.code for each in frames_of(client.value())], [ResponseCode.SYSTEM_BUSY])
-        self.advance(TRIAL_S + 1)
-        self.assertEqual((client.disconnecting, its.disconnecting), (True, False))
+        for _ in range(20):
+            self.connect()[0].dataReceived(frame(1))
+        self.assertEqual([transport.aborted for _, transport in early], [False, False, True, True])
+        self.assertFalse(controller.closed)
 
     def test_neither(self) -> None:
         """A length over the limit is refused as remoting, an R that is no magic as Raft."""

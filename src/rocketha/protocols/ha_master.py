@@ -132,7 +132,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
     def __init__(self, factory: MasterHaFactory, number: int) -> None:
         super().__init__(factory.clock, factory.refusals)
         self.id = number
-        self.greeted = self.on_trial = False
+        self.greeted = self.stirred = False
         self.bytes_sent = 0
         self.factory = factory
         self._reader: BlockReader | None = None
@@ -202,7 +202,8 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
         super().dataReceived(data)
         if not self.greeted and not self.over and self.machine.position != NOWHERE:
             self.greeted = self.factory.owner.is_replica(self)
-            self.factory.admission.settle()
+            if self.greeted:
+                self.factory.admission.spoke(self)
 
     def _carry_out(self, effect: Effect) -> None:
         try:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import traceback
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 from typing import Protocol as Interface
 
@@ -50,23 +50,6 @@ TURN_BYTES_MAX = 1024 * 1024
 
 CROWDED_BYTES_MAX = 64 * 1024
 """Likewise while a sixteenth of ``queued_bytes_all`` waits for peers that do not read, or requests that turns left."""
-
-
-TRIAL_S = 3
-"""How long a connection may have a place of the reserve without a request that shows that it is for it."""
-
-
-@attrs.frozen
-class Reserve:
-    """Whom a port's places in reserve are for.
-
-    :ivar shows: whether a request is one of a replica, another broker, a controller or an operator.
-    :ivar answered: codes of requests that are answered before one of those came, since nobody stays connected for the
-        answer; others are refused.
-    """
-
-    shows: Callable[[Command], bool]
-    answered: Container[int] = ()
 
 
 class RequestService(Interface):
@@ -103,7 +86,7 @@ class RemotingProtocol(Protocol):
     :ivar language: of the peer's first frame, None before it or where it is none of RocketMQ's.
     :ivar version: ``MQVersion`` ordinal of the peer's last request, None before the first.
     :ivar refused: what was refused here, None for nothing.
-    :ivar on_trial: it has a place of the reserve, and nothing showed yet that it is for it.
+    :ivar stirred: something was read since :mod:`~rocketha.protocols.admission` asked.
     """
 
     factory: RemotingFactory
@@ -124,7 +107,7 @@ class RemotingProtocol(Protocol):
         self._out: list[bytes] = []
         self._pending: dict[int, _Pending] = {}
         self._opaque = 0
-        self._closed = self.greeted = self.on_trial = False
+        self._closed = self.greeted = self.stirred = False
         self._held = self._unsent = self._out_bytes = 0
         self._paused = False  # our outbound buffer is over its mark
         self._backlog: list[bytes] = []  # frames of a read that wait for the answers before them to be taken
@@ -149,8 +132,6 @@ class RemotingProtocol(Protocol):
         self._enter()
 
     def _enter(self) -> None:
-        if self.on_trial:
-            self._service = self.factory.trial
         self._service.connected(self)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
@@ -178,7 +159,7 @@ class RemotingProtocol(Protocol):
         if self._closed:
             return
         factory = self.factory
-        self.active_tick = factory.tick
+        self.active_tick, self.stirred = factory.tick, True
         factory.bytes_in += len(data)
         try:
             frames = self._buffer.feed(data)
@@ -270,9 +251,8 @@ class RemotingProtocol(Protocol):
     def _greeted(self, command: Command) -> None:
         """The first valid frame."""
         self.greeted, self.language = True, command.language
-        reserve = self.factory.reserve
-        if reserve is not None and reserve.shows(command):
-            self.factory.admission.shown(self)
+        shows = self.factory.shows
+        self.factory.admission.spoke(self, shows is not None and shows(command))
 
     def _hold(self, held: int) -> None:
         factory = self.factory
@@ -446,7 +426,8 @@ class RemotingProtocol(Protocol):
 
     def hear(self) -> None:
         """See :class:`~rocketha.protocols.admission.Guest`."""
-        eager_read(self.transport)
+        if not (self._paused or self._backlog):  # else it is not read now, or what it sends would not be bounded
+            eager_read(self.transport)
 
     def lose_place(self, cause: Ended, why: str) -> None:
         """See :class:`~rocketha.protocols.admission.Guest`."""
@@ -464,8 +445,6 @@ class RemotingProtocol(Protocol):
         silent_s = 0 if self.greeted or not self.factory.server else tick - self._opened_tick
         if silent_s and silent_s > admission.patience_s(self.peer_host):
             return Ended.NO_REQUEST, f"no request within {silent_s - 1} s"
-        if self.on_trial and self.age_s > TRIAL_S:
-            return Ended.NO_PLACE, f"{limits.connections} connections are open, and it may not have one of the reserve"
         if self._frame_tick is not None and tick - self._frame_tick > limits.whole_frame_s:
             return Ended.SLOW_FRAME, f"a frame not whole within {limits.whole_frame_s} s"
         if tick - self.active_tick > limits.idle_s:
@@ -493,28 +472,6 @@ class RemotingProtocol(Protocol):
         """Twisted: the transport ends."""
 
 
-class _Trial:
-    """Stands before the service for connections that have a place of the reserve: see :class:`Reserve`."""
-
-    def __init__(self, service: RequestService, reserve: Reserve | None, admission: Admission) -> None:
-        self._service = service
-        self._reserve = reserve
-        self._admission = admission
-        self.connected = service.connected
-        self.disconnected = service.disconnected
-        self.turn_ended = service.turn_ended
-
-    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
-        """Pass on what may be."""
-        reserve = self._reserve
-        if connection.on_trial and reserve is not None:
-            if reserve.shows(command):
-                self._admission.shown(connection)
-            elif command.code not in reserve.answered:
-                raise RequestRefused(ResponseCode.SYSTEM_BUSY, "all places for clients are taken")
-        return self._service.request(connection, command)
-
-
 class RemotingFactory(ServerFactory):
     """Makes the connections of one port (or of one client) and keeps their limits.
 
@@ -525,7 +482,7 @@ class RemotingFactory(ServerFactory):
     :param turn: likewise shared, so that one turn's answers leave together whatever port they leave by.
     :param refusals: likewise shared; told of every answer with a code, and of every connection that is ended.
     :param admission: of a server, shared by its ports; one without a reserve where not given.
-    :param reserve: whom the reserve of ``admission`` is for.
+    :param shows: whether who makes this request first is one of those whom the reserve of ``admission`` is for.
     """
 
     noisy = False
@@ -533,7 +490,7 @@ class RemotingFactory(ServerFactory):
     def __init__(
         self, service: RequestService, clock: IReactorTime, limits: Limits | None = None, server: bool = True,
         numbers: Iterator[int] | None = None, turn: Turn | None = None, refusals: Refusals | None = None,
-        admission: Admission | None = None, reserve: Reserve | None = None,
+        admission: Admission | None = None, shows: Callable[[Command], bool] | None = None,
     ) -> None:  # fmt: skip
         self.service, self.clock = service, clock
         self.limits = limits or Limits()
@@ -551,8 +508,7 @@ class RemotingFactory(ServerFactory):
         self.crowded = False  # much is unsent
         self.turn_bytes_max = TURN_BYTES_MAX  # of answers to one connection in one turn
         self.admission = admission or Admission(self.limits)
-        self.reserve = reserve
-        self.trial = _Trial(service, reserve, self.admission)
+        self.shows = shows
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self._backlogs: dict[RemotingProtocol, None] = {}  # with requests that a turn left, who waits longest first
         self._going_on = False  # with those, in the next turn of the reactor

@@ -10,7 +10,7 @@ What it must not know: anything that is said on either.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol as Interface
 
 from twisted.internet.interfaces import IAddress, IReactorTime, ITransport
@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.limits import Limits
-from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService, Reserve
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService
 from rocketha.protocols.turn import Turn
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.spec.raft import MAGIC
@@ -145,10 +145,10 @@ class SharedPort(RemotingFactory):
         turn: Turn | None = None,
         refusals: Refusals | None = None,
         admission: Admission | None = None,
-        reserve: Reserve | None = None,
+        shows: Callable[[Command], bool] | None = None,
     ) -> None:
         super().__init__(
-            service, clock, limits, numbers=numbers, turn=turn, refusals=refusals, admission=admission, reserve=reserve
+            service, clock, limits, numbers=numbers, turn=turn, refusals=refusals, admission=admission, shows=shows
         )
         self.raft = raft
 

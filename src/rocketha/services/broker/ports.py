@@ -16,7 +16,7 @@ from rocketha.services.broker import fast_port
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.config.replication import ASYNC_MASTER
-from rocketha.services.process.reserve import SERVERS
+from rocketha.services.process.reserve import shows
 
 
 class BrokerPorts:
@@ -75,7 +75,7 @@ class BrokerPorts:
             turn=self._turn,
             refusals=self._refusals,
             admission=self._admission,
-            reserve=SERVERS,
+            shows=shows,
         )
         self._factories.append(factory)
         port = strports.service(description, factory, self._reactor)

@@ -199,9 +199,9 @@ class RemotingConfig(Section):
     connections_max: int = number(
         1024,
         "Most connections of clients at a time; without it, about three quarters of the open files that the system "
-        "allows. A newcomer beyond that takes the place of the oldest on which nothing was said yet, else of the "
-        "longest idle that holds nothing. A sixteenth more is in reserve for replicas, other brokers, controllers and "
-        "operators.",
+        "allows. A newcomer beyond that takes the place of one on which nothing was said yet, else of one that is idle "
+        "and holds nothing, else of one of the address that has most newcomers; those that came first have half of "
+        "the places. A sixteenth more is in reserve for replicas, other brokers, controllers and operators.",
         low=1,
         high=1_000_000,
         ours=True,

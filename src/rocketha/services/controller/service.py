@@ -54,7 +54,7 @@ from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.sequencer import Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
 from rocketha.services.process.clients import ConnectedClients
-from rocketha.services.process.reserve import SERVERS
+from rocketha.services.process.reserve import shows
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.options import RaftOptions, RaftView
 from rocketha.services.raft.service import RaftService
@@ -274,7 +274,7 @@ class ControllerService(service.MultiService):
             turn=turn,
             refusals=self.refusals,
             admission=Admission(limits, lambda ids: self._clusters, reserve=True),
-            reserve=SERVERS,
+            shows=shows,
         )
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         self._parts = [raft, *(strports.service(each, self.factory, reactor_) for each in self._listen)]

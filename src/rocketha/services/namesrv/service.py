@@ -53,7 +53,7 @@ from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.services.namesrv.holders import Holders
 from rocketha.services.process.clients import ConnectedClients
-from rocketha.services.process.reserve import NAMESERVERS
+from rocketha.services.process.reserve import shows
 from rocketha.services.tables.kv_file import KvConfigFile
 from rocketha.services.waiting.blocking import BlockingWork, Worker
 from rocketha.store.disk import Disk
@@ -212,7 +212,7 @@ class NameServerService(service.MultiService):
         limits = views.limits(self.config.remoting)
         admission = Admission(limits, self._purposes, reserve=True)
         self.factory = RemotingFactory(
-            self, self._reactor, limits, refusals=self.refusals, admission=admission, reserve=NAMESERVERS
+            self, self._reactor, limits, refusals=self.refusals, admission=admission, shows=shows
         )
         self._holders = Holders(self._reactor)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from rocketha.broker.forward_rules import MARK
 from rocketha.controller.codes import PrivateCode
-from rocketha.protocols.remoting import Reserve
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 
@@ -61,10 +60,3 @@ OF_OTHERS = frozenset((*RequestCode, *PrivateCode)) - OF_CLIENTS
 def shows(command: Command) -> bool:
     """Whether a request is one of a replica, another broker, a controller or an operator."""
     return command.code in OF_OTHERS or MARK in command.fields
-
-
-SERVERS = Reserve(shows)
-"""Of a broker and of a controller."""
-
-NAMESERVERS = Reserve(shows, frozenset((RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_KV_CONFIG)))
-"""Of a nameserver.  mqadmin looks up routes, too, and before it asks anything else."""
