@@ -22,7 +22,7 @@ from rocketha.protocols import remoting
 from rocketha.protocols.admission import IDLE_PLACE_S, Admission
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
-from rocketha.protocols.remoting import TURN_BYTES_MAX, RemotingFactory, RemotingProtocol
+from rocketha.protocols.remoting import TURN_BYTES_MAX, TURN_S, RemotingFactory, RemotingProtocol
 from rocketha.services.config import views
 from rocketha.services.config.loading import load_broker
 from rocketha.wire.framing import FRAME_LIMIT, FrameBuffer
@@ -768,6 +768,57 @@ class IdlePlaceTests(RemotingCase):
         self.come([1001])
         self.assertEqual((self.ended(), heard), ([100, 101], [self.taken[101][1]]))
         self.assertTrue(transport.aborted)
+
+
+class LongTurnTests(RemotingCase):
+    """Reads full of requests that take long."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.took: list[tuple[int, int]] = []
+        take = self.service.request
+
+        def request(connection: RemotingProtocol, command: Command) -> Answer | None:
+            self.took.append((connection.peer_port, command.opaque))
+            self.clock.rightNow += 0.4 * TURN_S if command.code == 1 else 0
+            return take(connection, command)
+
+        self.service.request = request  # type: ignore[method-assign]
+
+    def test_others_are_read_in_between(self) -> None:
+        """What a turn left is answered later, in order, a few requests of each connection at a time."""
+        rounds: list[Callable[[], None]] = []  # of the reactor
+        self.patch(self.clock, "callLater", lambda _, call: rounds.append(call))
+        first, its = self.connect(port=1)
+        second, _ = self.connect(port=2)
+        first.dataReceived(b"".join(frame(1, number) for number in range(7)))
+        self.assertEqual(len(self.took), 3)
+        self.assertEqual(len(frames_of(its.value())), 3, "they have their answers at the end of the turn")
+        second.dataReceived(b"".join(frame(1, number) for number in range(4)))
+        first.dataReceived(frame(1, 7))
+        rounds.pop(0)()
+        self.assertEqual([port for port, _ in self.took], [1, 1, 1, 2, 2, 2, 1, 1, 1], "then others are read again")
+        while rounds:
+            rounds.pop(0)()
+        self.assertEqual([number for port, number in self.took if port == 1], list(range(8)))
+        self.assertEqual([number for port, number in self.took if port == 2], list(range(4)))
+        self.assertEqual([port for port, _ in self.took], [1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 1, 1])
+        self.assertEqual([each.opaque for each in frames_of(its.value())], list(range(8)))
+
+    def test_a_batch_that_is_quick(self) -> None:
+        """Is one turn, however many requests it has."""
+        turns: list[None] = []
+        self.service.turn_ended = lambda: turns.append(None)  # type: ignore[method-assign]
+        self.connect(port=1)[0].dataReceived(b"".join(frame(2, number) for number in range(1000)))
+        self.assertEqual((len(self.took), len(turns)), (1000, 1))
+
+    def test_one_request_that_takes_long(self) -> None:
+        """Is answered in its turn, and the connection goes on being read."""
+        protocol, transport = self.connect(port=1)
+        for number in range(3):
+            self.clock.rightNow += 1
+            protocol.dataReceived(frame(1, number))
+        self.assertEqual(len(frames_of(transport.value())), 3)
 
 
 class Deaf(Transport):

@@ -52,6 +52,10 @@ CROWDED_BYTES_MAX = 64 * 1024
 """Likewise while a sixteenth of ``queued_bytes_all`` waits for peers that do not read, or requests that turns left."""
 
 
+TURN_S = 0.02
+"""After so long a turn leaves the requests of its read that it has not come to: first others are read."""
+
+
 class RequestService(Interface):
     """What answers requests: the nameserver's, the broker's or a client's side of a connection."""
 
@@ -202,9 +206,11 @@ class RemotingProtocol(Protocol):
     def _frames(self, frames: list[bytes]) -> None:
         factory, service, decode = self.factory, self._service, self._headers.decode
         header_limit, turn_bytes_max = factory.limits.header_bytes, factory.turn_bytes_max
+        seconds, began_s = factory.clock.seconds, factory.clock.seconds()
         for number, frame in enumerate(frames, 1):
-            if self._out_bytes > turn_bytes_max:
-                # A read full of requests for large answers: the rest waits until these are taken.
+            if self._out_bytes > turn_bytes_max or seconds() - began_s > TURN_S:
+                # A read full of requests for large answers, or for much work: the rest waits, for the answers to be
+                # taken and for others to be read.
                 self._backlog = frames[number - 1 :]
                 return
             try:
@@ -593,12 +599,12 @@ class RemotingFactory(ServerFactory):
         """Answer what turns left, as much as one connection may be answered in a turn; then others have theirs."""
         self._going_on = False
         self.bound_turns()
-        until = self.bytes_out + self.turn_bytes_max
+        until, began_s = self.bytes_out + self.turn_bytes_max, self.clock.seconds()
         try:
             for connection in list(self._backlogs):
                 del self._backlogs[connection]
                 connection.take_up()
-                if self.bytes_out > until:
+                if self.bytes_out > until or self.clock.seconds() - began_s > TURN_S:
                     break
         finally:
             self._go_on_soon()
