@@ -13,12 +13,15 @@ import time
 from collections.abc import Callable
 
 from tests.attacks.attack import Verdict, attack, wait
-from tests.attacks.servers import BIN, alone, cpu_s, get, group, until
+from tests.attacks.registrations import registration, topics
+from tests.attacks.servers import BIN, alone, cpu_s, get, group, nameserver, until
 from tests.attacks.victim import Victim
 from tests.attacks.wire import (
     HEARTBEAT,
     HOST,
     PULL,
+    REGISTER_BROKER,
+    ROUTE,
     RUNTIME,
     SEND_V2,
     STRANGER,
@@ -206,6 +209,33 @@ def waiting_alike(directory: pathlib.Path) -> Verdict:
 def asking_alike(directory: pathlib.Path) -> Verdict:
     """As ``places-that-go-on-asking``, from the address of everybody else."""
     return crowded(directory, said, 1, HOST)
+
+
+def nameserver_crowded(directory: pathlib.Path, source: str) -> Verdict:
+    """A nameserver with 256 places: routes must be answered, a registered broker must stay, an operator come in."""
+    with nameserver(directory, files=FILES) as server, Connection(server.port) as broker:
+        assert broker.ask(REGISTER_BROKER, registration("true", "127.0.0.1:1"), topics("orders")).code == 0
+        with Crowd(server.port, 1024, said, 1, source) as crowd:
+            wait(6)
+            client = served(8, lambda: ask(server.port, ROUTE, {"topic": "orders"}).code == 0)
+            operator = served(3, lambda: operator_lists(server.port))
+            opened = crowd.opened
+        again = broker.ask(REGISTER_BROKER, registration("true", "127.0.0.1:1"), topics("orders")).code
+        figures = f"{opened} opened; routes answered {client[0]} of 8 (longest {client[1]:.1f} s), `rocketha clients`"
+        figures += f" {operator[0]} of 3; the broker from before {again}"
+        return Verdict(client[0] == 8 and operator[0] == 3 and again == 0, figures)
+
+
+@attack("places-of-a-nameserver")
+def of_a_nameserver(directory: pathlib.Path) -> Verdict:
+    """1,024 connections that ask every second."""
+    return nameserver_crowded(directory, STRANGER)
+
+
+@attack("places-of-one-address-of-a-nameserver")
+def of_a_nameserver_alike(directory: pathlib.Path) -> Verdict:
+    """As ``places-of-a-nameserver``, from the address of everybody else."""
+    return nameserver_crowded(directory, HOST)
 
 
 def replica_returns(directory: pathlib.Path, says: Callable[[int, int], bytes], again_s: float | None) -> Verdict:
