@@ -275,8 +275,6 @@ STEPS: tuple[Callable[[World, Broker], None], ...] = (
 
 
 class LivesTests(unittest.TestCase):
-    """See the module."""
-
     @settings(max_examples=150, deadline=None)
     @given(
         st.integers(0, 1 << 30),

@@ -38,8 +38,6 @@ EVENT = st.one_of(
 
 
 class NeverRaisesTests(SynchronousTestCase):
-    """See the module."""
-
     @settings(max_examples=60, deadline=None)
     @given(st.lists(EVENT, max_size=12))
     def test_any_entries(self, found: list[Event]) -> None:

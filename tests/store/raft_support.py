@@ -79,7 +79,6 @@ class HookedFile(MemoryFile):
     """Calls the disk's hook when a sync of a segment has done its work, before the caller knows."""
 
     def sync(self) -> None:
-        """See :class:`HookedDisk`."""
         super().sync()
         disk = self._disk
         assert isinstance(disk, HookedDisk)
@@ -96,13 +95,11 @@ class HookedDisk(MemoryDisk):
     hook: Callable[[], None] | None = None
 
     def open(self, path: str) -> MemoryFile:
-        """See :meth:`rocketha.store.disk.Disk.open`."""
         file = super().open(path)
         file.__class__ = HookedFile
         return file
 
     def create(self, path: str, size: int, preallocate: bool = False) -> MemoryFile:
-        """See :meth:`rocketha.store.disk.Disk.create`."""
         file = super().create(path, size, preallocate)
         file.__class__ = HookedFile
         return file

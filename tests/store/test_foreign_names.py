@@ -46,7 +46,6 @@ class _RootsDisk(MemoryDisk):
     """Of which ``lost+found`` lets nobody but root look into it."""
 
     def list(self, path: str) -> list[str]:
-        """See :meth:`rocketha.store.disk.Disk.list`."""
         if path.endswith("/lost+found"):
             raise DiskFailure(path, "list", errno.EACCES, "permission denied")
         return super().list(path)

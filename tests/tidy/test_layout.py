@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import unittest
 from collections.abc import Iterator
@@ -85,18 +86,34 @@ def banned_names(source: Module) -> Iterator[str]:
 
 
 def missing_docstrings(source: Module) -> Iterator[str]:
-    """Public things without a docstring."""
+    """Public things that nothing explains."""
     if source.tree.body and not ast.get_docstring(source.tree):
         yield f"{source.path}: no module docstring"
-    for name, node in public_definitions(source):
-        if ast.get_docstring(node) is None and not documented_elsewhere(node):
+    definitions = list(public_definitions(source))
+    classes = [name for name, node in definitions if isinstance(node, ast.ClassDef) and "." not in name]
+    for name, node in definitions:
+        if ast.get_docstring(node) is None and [name] != classes and not explained_elsewhere(name, node):
             yield f"{source.path}:{node.lineno} {name} has no docstring"
 
 
-def documented_elsewhere(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether the node is Twisted's (camelCase), an overload, or a one-liner whose name and types say it all."""
+@functools.cache
+def declared_methods() -> frozenset[str]:
+    """Names of methods that have a docstring in some class: where an interface or a base declares them."""
+    return frozenset(
+        name.rpartition(".")[2]
+        for source in modules()
+        for name, node in public_definitions(source)
+        if "." in name and ast.get_docstring(node) is not None
+    )
+
+
+def explained_elsewhere(name: str, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the node does what a base or an interface says, is Twisted's (camelCase), an overload, or a one-liner
+    whose name and types say it all."""
     if isinstance(node, ast.ClassDef):
         return False
+    if "." in name and node.name in declared_methods():
+        return True
     decorators = {ast.unparse(each).rsplit(".", maxsplit=1)[-1] for each in node.decorator_list}
     camel_case = re.search("[a-z][A-Z]", node.name) is not None
     return camel_case or "overload" in decorators or "override" in decorators or len(node.body) == 1
@@ -201,7 +218,10 @@ class RuleTests(unittest.TestCase):
         self.assertEqual(list(banned_names(module("a.py", "class Reutilised: pass"))), [])
 
     def test_missing_docstrings_are_seen(self) -> None:
-        """A public class without one is caught; a private function, and what Twisted calls, are not."""
-        method = "    def dataReceived(self, d):\n        a = 1\n        return a\n"
-        text = f'"""m"""\nclass C:\n{method}def _f():\n    pass\n'
-        self.assertEqual(len(list(missing_docstrings(module("a.py", text)))), 1)
+        """A second class and a method of ours without one are caught; a private function, what Twisted calls, what an
+        interface of ours declares, and the one class that the module is about are not."""
+        body = "(self, d):\n        a = 1\n        return a\n"
+        text = f'"""m"""\nclass C:\n    def dataReceived{body}\n    def sync_dir{body}\ndef _f():\n    pass\n'
+        self.assertEqual(list(missing_docstrings(module("a.py", text))), [])
+        text += f"class D:\n    def of_its_own{body}"
+        self.assertEqual(len(list(missing_docstrings(module("a.py", text)))), 3)

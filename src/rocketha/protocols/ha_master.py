@@ -178,11 +178,9 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
         return None
 
     def hear(self) -> None:
-        """See :class:`~rocketha.protocols.admission.Guest`."""
         eager_read(self.transport)
 
     def lose_place(self, cause: Ended, why: str) -> None:
-        """See :class:`~rocketha.protocols.admission.Guest`."""
         self._ended(cause, why)
         self.abort(why)
 
@@ -192,7 +190,6 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
     # -- events -------------------------------------------------------------------------------------------------------
 
     def tell(self, event: Callable[[int], list[Effect]]) -> None:
-        """See :meth:`HaConnection.tell`."""
         if not self._telling:
             self._turn_left = TURN_BYTES
         super().tell(event)

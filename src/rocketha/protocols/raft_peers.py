@@ -157,7 +157,6 @@ class _Peer:
     # --- Side
 
     def opened(self, connection: RaftProtocol) -> str | None:
-        """See :class:`~rocketha.protocols.raft.Side`."""
         if self._stopped:
             return "left"
         self.connection = connection
@@ -179,7 +178,6 @@ class _Peer:
         return b""
 
     def last_index(self) -> int:
-        """See :class:`~rocketha.protocols.raft.Side`."""
         return self.owner.group.last_index()
 
     def refused(self, connection: RaftProtocol, refusal: Refusal, by_peer: bool) -> None:

@@ -94,7 +94,6 @@ class RaftPort(ServerFactory):
     # --- Side
 
     def opened(self, connection: RaftProtocol) -> str | None:
-        """See :class:`~rocketha.protocols.raft.Side`."""
         if not self._group.ready:
             why = "this member is not started"
             self._ended(connection, Ended.NOT_SERVED, why)
@@ -120,11 +119,9 @@ class RaftPort(ServerFactory):
         return None
 
     def members(self) -> bytes:
-        """See :class:`~rocketha.protocols.raft.Side`."""
         return self._group.encoded_members()
 
     def last_index(self) -> int:
-        """See :class:`~rocketha.protocols.raft.Side`."""
         return self._group.last_index()
 
     def refused(self, connection: RaftProtocol, refusal: Refusal, by_peer: bool) -> None:
@@ -134,11 +131,9 @@ class RaftPort(ServerFactory):
         self._ended(connection, ENDED[refusal.code], refusal.text)
 
     def received(self, messages: list[Message]) -> None:
-        """See :class:`~rocketha.protocols.raft.Side`."""
         self._group.received(messages)
 
     def ended(self, connection: RaftProtocol, reason: str) -> None:
-        """See :class:`~rocketha.protocols.raft.Side`."""
         self._closing.pop(connection, None)
         if connection not in self._open:
             return

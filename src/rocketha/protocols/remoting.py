@@ -431,12 +431,10 @@ class RemotingProtocol(Protocol):
         return self.factory.tick - self.active_tick if self.at_rest else None
 
     def hear(self) -> None:
-        """See :class:`~rocketha.protocols.admission.Guest`."""
         if not (self._paused or self._backlog):  # else it is not read now, or what it sends would not be bounded
             eager_read(self.transport)
 
     def lose_place(self, cause: Ended, why: str) -> None:
-        """See :class:`~rocketha.protocols.admission.Guest`."""
         self.factory.refusals.ended_by_us(self, cause, why)
         self.abort()
 

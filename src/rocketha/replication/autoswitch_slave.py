@@ -96,7 +96,6 @@ class AutoswitchSlave(SlaveLink):
 
     @property
     def transfers(self) -> bool:
-        """See :class:`SlaveLink`."""
         return self.state is SlaveState.TRANSFER
 
     def begin(self, now_ms: int) -> list[Effect]:

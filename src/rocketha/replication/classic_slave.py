@@ -58,7 +58,6 @@ class ClassicSlave(SlaveLink):
 
     @property
     def transfers(self) -> bool:
-        """See :class:`SlaveLink`."""
         return self.state is ClassicSlaveState.TRANSFER
 
     def begin(self, now_ms: int) -> list[Effect]:

@@ -21,7 +21,7 @@ class Group(NamedTuple):
 
 
 class BrokerOracle:
-    """See the module."""
+    """Told of every action, it reports those that break an invariant."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings

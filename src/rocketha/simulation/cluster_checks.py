@@ -29,8 +29,6 @@ TIMERS_MAX = 400
 
 
 class ClusterChecks:
-    """See the module."""
-
     def __init__(self, scenario: ClusterScenario) -> None:
         self._scenario = scenario
         self._setup = scenario.setup

@@ -158,13 +158,11 @@ class ClusterScenario:
     # -- what is asked of a scenario
 
     def look(self) -> None:
-        """See :meth:`rocketha.simulation.run.Scenario.look`."""
         self.checks.look()
         if self.world.now > self.whole_s:
             self.checks.delays(self.whole_s)
 
     def recovered(self) -> str | None:
-        """See :meth:`rocketha.simulation.run.Scenario.recovered`."""
         for group in self.setup.groups:
             if self.oracle.last_acknowledged_s.get(group, 0.0) < self.setup.heal_s:
                 return f"{group} has acknowledged nothing since; {self.checks.recovered()}"
@@ -191,6 +189,5 @@ class ClusterScenario:
         return None
 
     def finish(self) -> None:
-        """See :meth:`rocketha.simulation.run.Scenario.finish`."""
         self.checks.finish()
         self.oracle.delays(self.whole_s, self.checks.deleted)

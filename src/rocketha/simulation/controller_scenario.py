@@ -151,14 +151,12 @@ class ControllerScenario:
     # -- what is asked of a scenario
 
     def look(self) -> None:
-        """See :meth:`rocketha.simulation.run.Scenario.look`."""
         self.raft_checks.look(self.nodes)
         self._looks += 1
         if self._looks % 8 == 0:
             self.raft_checks.match(self.nodes)
 
     def recovered(self) -> str | None:
-        """See :meth:`rocketha.simulation.run.Scenario.recovered`."""
         missing = self.raft_checks.recovered(self.nodes, exact=False)
         if missing is not None:
             return missing
@@ -197,7 +195,6 @@ class ControllerScenario:
         return None
 
     def finish(self) -> None:
-        """See :meth:`rocketha.simulation.run.Scenario.finish`."""
         self.raft_checks.match(self.nodes, 1 << 30)
         self.checks.refold([(host.name, host.process.service.state) for host in self.nodes if host.process is not None])
         for key in GROUPS:

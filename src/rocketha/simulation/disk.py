@@ -63,7 +63,6 @@ class SimulatedDisk(MemoryDisk):
             self.hastened(slow / before)
 
     def step(self, path: str, operation: str, opens: bool = False) -> None:
-        """See :meth:`MemoryDisk.step`; dies here, before the operation takes effect."""
         if self.gone:
             raise ProcessDied(f"before {operation} of {path}")
         if self.die_at:
@@ -77,11 +76,9 @@ class SimulatedDisk(MemoryDisk):
         super().step(path, operation, opens)
 
     def stale(self, path: str, operation: str) -> BaseException:
-        """See :meth:`MemoryDisk.stale`; the code of a process that has died goes no further."""
         return ProcessDied(f"before {operation} of {path}") if self.gone else super().stale(path, operation)
 
     def waited_for(self, path: str) -> None:
-        """See :meth:`MemoryDisk.waited_for`."""
         if "/commitlog/" in path:
             self.spent_s += self.read_s * self.slow
 
@@ -111,7 +108,6 @@ class SimulatedWork:
         """Nothing to start."""
 
     def run(self, call: Callable[[], T]) -> defer.Deferred[T]:
-        """See :meth:`BlockingWork.run`."""
         result: defer.Deferred[T] = defer.Deferred()
         self._queue.append((call, result))
         if not self.busy.under_way:

@@ -185,7 +185,6 @@ class Network:
         return made
 
     def connect(self, reactor: SimulatedReactor, host: str, port: int, factory: Any, timeout: float) -> Connector:
-        """See :meth:`SimulatedReactor.connectTCP`."""
         connector = Connector(self, reactor, host, port, factory, timeout)
         connector.connect()
         return connector

@@ -28,8 +28,6 @@ _FROM_LEADERS = (Kind.APPEND, Kind.HEART_BEAT, Kind.SNAPSHOT)
 
 
 class RaftChecks:
-    """See the module."""
-
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._leaders: dict[int, str] = {}

@@ -58,14 +58,12 @@ class CheckedMachine(RegisterMachine):
         self._checks = checks
 
     def apply(self, entries: Sequence[Entry]) -> list[object]:
-        """See :meth:`RegisterMachine.apply`."""
         self._checks.applied(self._name, tuple(entries))
         outcomes = super().apply(entries)
         self._checks.state(self._name, self.index, self.digest)
         return outcomes
 
     def restore(self, data: bytes) -> None:
-        """See :meth:`RegisterMachine.restore`."""
         super().restore(data)
         if self.index:
             self._checks.state(self._name, self.index, self.digest)
@@ -242,7 +240,7 @@ class Flood:
 
 
 class RaftScenario:
-    """See the module."""
+    """One run: the group, its clients, the checks."""
 
     def __init__(self, setup: Setup, world: World) -> None:
         self.setup = setup
@@ -270,18 +268,15 @@ class RaftScenario:
         Flood(self)
 
     def look(self) -> None:
-        """See :meth:`rocketha.simulation.run.Scenario.look`."""
         self.checks.look(self.nodes)
         self._looks += 1
         if self._looks % 8 == 0:
             self.checks.match(self.nodes)
 
     def recovered(self) -> str | None:
-        """See :meth:`rocketha.simulation.run.Scenario.recovered`."""
         return self.checks.recovered(self.nodes)
 
     def finish(self) -> None:
-        """See :meth:`rocketha.simulation.run.Scenario.finish`."""
         self.checks.match(self.nodes, 1 << 30)
         for key in self.history.objects():
             wrong = explain(self.history.of(key), "", register.step)

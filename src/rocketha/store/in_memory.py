@@ -60,7 +60,6 @@ class Part(NamedTuple):
     size: int
 
     def fetch(self, file: File, wanted: Wanted) -> None:
-        """See :class:`Lack`."""
         start, end = self.offset, self.offset + self.size
         while start < end and wanted():
             file.read(start, min(FETCH_BYTES, end - start))
@@ -74,7 +73,6 @@ class RecordPart(NamedTuple):
     offset: int
 
     def fetch(self, file: File, wanted: Wanted) -> None:
-        """See :class:`Lack`."""
         head = file.read(self.offset, RECORD_FETCH_BYTES)
         size = int.from_bytes(head[:4], "big")
         if len(head) < size <= RECORD_BYTES_MAX:

@@ -190,8 +190,6 @@ class Chain:
         return 0
 
     def fetch(self, file: File, wanted: Wanted) -> None:
-        """See :class:`~rocketha.store.in_memory.Lack`: a unit says which one is needed next."""
-
         def unit_of(number: int) -> IndexUnit | None:
             return _to_unit(file.read(self.units_at + number * UNIT, UNIT)) if wanted() else None
 

@@ -90,7 +90,6 @@ class MemoryFile:
         self._disk.step(self.path, operation)
 
     def read(self, offset: int, size: int) -> bytes:
-        """See :meth:`rocketha.store.disk.File.read`."""
         self._step("read")
         if self._disk.cached is False and not self._in_memory(offset, size):
             self._disk.waited_for(self.path)
@@ -101,7 +100,6 @@ class MemoryFile:
         return self._inode.cached.issuperset(pages(offset, size))
 
     def read_cached(self, offset: int, view: memoryview) -> bool | None:
-        """See :meth:`rocketha.store.disk.File.read_cached`."""
         if not self._disk.cached and (self._disk.cached is None or not self._in_memory(offset, len(view))):
             return self._disk.cached
         data = self.read(offset, len(view))
@@ -109,7 +107,6 @@ class MemoryFile:
         return len(data) == len(view)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """See :meth:`rocketha.store.disk.File.write`; a failing write leaves a random part of its bytes."""
         data = b"".join(buffers)
         try:
             self._step("write")
@@ -123,7 +120,6 @@ class MemoryFile:
         self._inode.change((offset, data, 0))
 
     def sync(self) -> None:
-        """See :meth:`rocketha.store.disk.File.sync`; a failing one loses what it should have synced, for good."""
         try:
             self._step("sync")
         except DiskFailure:
@@ -132,17 +128,14 @@ class MemoryFile:
         self._inode.sync()
 
     def size(self) -> int:
-        """See :meth:`rocketha.store.disk.File.size`."""
         self._step("size")
         return self._inode.seen.size
 
     def truncate(self, size: int) -> None:
-        """See :meth:`rocketha.store.disk.File.truncate`."""
         self._step("truncate")
         self._inode.change((size, None, self._disk.journal()))
 
     def next_data(self, offset: int) -> int | None:
-        """See :meth:`rocketha.store.disk.File.next_data`."""
         self._step("seek")
         first = offset // PAGE
         numbers = [number for number in self._inode.seen.pages if number >= first]
@@ -151,7 +144,6 @@ class MemoryFile:
         return max(offset, min(numbers) * PAGE)
 
     def close(self) -> None:
-        """See :meth:`rocketha.store.disk.File.close`."""
         self._open = False
 
 
@@ -310,12 +302,10 @@ class MemoryDisk:
     # Disk
 
     def open(self, path: str) -> MemoryFile:
-        """See :meth:`rocketha.store.disk.Disk.open`."""
         self.step(path, "open", opens=True)
         return MemoryFile(self, path, self._file(path, "open"))
 
     def create(self, path: str, size: int, preallocate: bool = False) -> MemoryFile:
-        """See :meth:`rocketha.store.disk.Disk.create`."""
         self.step(path, "create", opens=True)
         if path in self._names:
             raise _failure(path, "create", errno.EEXIST)
@@ -328,7 +318,6 @@ class MemoryDisk:
         return MemoryFile(self, path, inode)
 
     def read_all(self, path: str, size_max: int) -> bytes:
-        """See :meth:`rocketha.store.disk.Disk.read_all`."""
         self.step(path, "read")
         image = self._file(path, "read").seen
         if image.size > size_max:
@@ -336,7 +325,6 @@ class MemoryDisk:
         return image.read(0, image.size)
 
     def list(self, path: str) -> list[str]:
-        """See :meth:`rocketha.store.disk.Disk.list`."""
         self.step(path, "list")
         if self._names.get(path, 0) is not None:
             raise _failure(path, "list", errno.ENOTDIR if path in self._names else errno.ENOENT)
@@ -348,45 +336,37 @@ class MemoryDisk:
         )
 
     def exists(self, path: str) -> bool:
-        """See :meth:`rocketha.store.disk.Disk.exists`."""
         self.step(path, "stat")
         return path in self._names
 
     def is_dir(self, path: str) -> bool:
-        """See :meth:`rocketha.store.disk.Disk.is_dir`."""
         self.step(path, "stat")
         return self._names.get(path, 0) is None
 
     def is_link(self, path: str) -> bool:
-        """See :meth:`rocketha.store.disk.Disk.is_link`; there are none."""
         self.step(path, "stat")
         return False
 
     def real_path(self, path: str) -> str:
-        """See :meth:`rocketha.store.disk.Disk.real_path`."""
         self.step(path, "stat")
         return path
 
     def size(self, path: str) -> int:
-        """See :meth:`rocketha.store.disk.Disk.size`."""
         self.step(path, "size")
         return self._file(path, "size").seen.size
 
     def remove(self, path: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.remove`."""
         self.step(path, "remove")
         self._file(path, "remove")
         self._change_names((path,), lambda names: _forget(names, path))
 
     def remove_tree(self, path: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.remove_tree`."""
         self.step(path, "remove")
         prefix = path.rstrip("/") + "/"
         for name in sorted((name for name in self._names if name == path or name.startswith(prefix)), reverse=True):
             self._change_names((name,), functools.partial(_forget, name=name))
 
     def rename(self, old: str, new: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.rename`."""
         self.step(old, "rename")
         inode = self._file(old, "rename")
         self._parent_there(new, "rename")
@@ -398,7 +378,6 @@ class MemoryDisk:
         self._change_names((old, new), move)
 
     def make_dirs(self, path: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.make_dirs`."""
         self.step(path, "mkdir")
         parts = path.strip("/").split("/")
         for count in range(1, len(parts) + 1):
@@ -409,7 +388,6 @@ class MemoryDisk:
                 raise _failure(path, "mkdir", errno.EEXIST if count == len(parts) else errno.ENOTDIR)
 
     def sync_dir(self, path: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.sync_dir`."""
         self.step(path, "sync", opens=True)
         if self._names.get(path, 0) is not None:
             raise _failure(path, "sync", errno.ENOTDIR if path in self._names else errno.ENOENT)
@@ -422,14 +400,12 @@ class MemoryDisk:
         self._name_changes = rest
 
     def sync_all(self, files: Collection[str], directories: Collection[str]) -> None:
-        """See :meth:`rocketha.store.disk.Disk.sync_all`; one after the other."""
         for path in files:
             sync_file(self, path)
         for path in directories:
             sync_names(self, path)
 
     def lock(self, path: str) -> MemoryLock:
-        """See :meth:`rocketha.store.disk.Disk.lock`."""
         self.step(path, "lock")
         if path in self.locks:
             raise _failure(path, "lock", errno.EAGAIN)
@@ -439,7 +415,6 @@ class MemoryDisk:
         return MemoryLock(self, path)
 
     def space(self, path: str) -> DiskSpace:
-        """See :meth:`rocketha.store.disk.Disk.space`."""
         self.step(path, "statvfs")
         total = self.capacity_bytes or 10**12
         free = max(0, total - (self.used_bytes() if self.capacity_bytes else round(self.ratio * total)))

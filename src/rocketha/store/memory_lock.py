@@ -24,7 +24,6 @@ class MemoryLock:
         self._life = disk.life
 
     def release(self) -> None:
-        """See :meth:`rocketha.store.disk.Lock.release`."""
         if self._life == self._disk.life:
             self._disk.locks.discard(self._path)
             self._life = -1

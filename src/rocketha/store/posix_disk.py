@@ -86,7 +86,6 @@ class PosixFile:
         self._size_changed = False
 
     def read(self, offset: int, size: int) -> bytes:
-        """See :meth:`rocketha.store.disk.File.read`."""
         try:
             data = os.pread(self._fd, size, offset)
             if len(data) == size:
@@ -117,7 +116,6 @@ class PosixFile:
             _fail(self.path, "read", error)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """See :meth:`rocketha.store.disk.File.write`."""
         try:
             for start in range(0, len(buffers), BUFFERS_MAX):
                 part = buffers[start : start + BUFFERS_MAX] if len(buffers) > BUFFERS_MAX else buffers
@@ -139,7 +137,6 @@ class PosixFile:
             written += step
 
     def sync(self) -> None:
-        """See :meth:`rocketha.store.disk.File.sync`."""
         try:
             if self._size_changed:
                 os.fsync(self._fd)
@@ -152,14 +149,12 @@ class PosixFile:
             raise DiskFailure(self.path, "sync", errno.EBADF, os.strerror(errno.EBADF)) from error
 
     def size(self) -> int:
-        """See :meth:`rocketha.store.disk.File.size`."""
         try:
             return os.fstat(self._fd).st_size
         except OSError as error:
             _fail(self.path, "size", error)
 
     def truncate(self, size: int) -> None:
-        """See :meth:`rocketha.store.disk.File.truncate`."""
         try:
             self._size_changed = True
             os.ftruncate(self._fd, size)
@@ -167,7 +162,6 @@ class PosixFile:
             _fail(self.path, "truncate", error)
 
     def next_data(self, offset: int) -> int | None:
-        """See :meth:`rocketha.store.disk.File.next_data`."""
         try:
             return os.lseek(self._fd, offset, os.SEEK_DATA)
         except OSError as error:
@@ -178,7 +172,6 @@ class PosixFile:
             _fail(self.path, "seek", error)
 
     def close(self) -> None:
-        """See :meth:`rocketha.store.disk.File.close`."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             try:
@@ -201,7 +194,6 @@ class PosixLock:
         self._fd = fd
 
     def release(self) -> None:
-        """See :meth:`rocketha.store.disk.Lock.release`; closing the descriptor drops both locks."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
@@ -212,11 +204,9 @@ class PosixDisk:
     """The operating system's files."""
 
     def open(self, path: str) -> PosixFile:
-        """See :meth:`rocketha.store.disk.Disk.open`."""
         return PosixFile(path, _open(path, "open", lambda: os.open(path, os.O_RDWR | os.O_CLOEXEC)))
 
     def create(self, path: str, size: int, preallocate: bool = False) -> PosixFile:
-        """See :meth:`rocketha.store.disk.Disk.create`.  A file that could not be made whole is removed again."""
         fd = _open(path, "create", lambda: private_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         try:
             os.ftruncate(fd, size)
@@ -231,7 +221,6 @@ class PosixDisk:
         return made
 
     def read_all(self, path: str, size_max: int) -> bytes:
-        """See :meth:`rocketha.store.disk.Disk.read_all`."""
         opened = self.open(path)
         try:
             data = opened.read(0, size_max + 1)
@@ -242,15 +231,12 @@ class PosixDisk:
         return data
 
     def list(self, path: str) -> list[str]:
-        """See :meth:`rocketha.store.disk.Disk.list`."""
         return sorted(_call(path, "list", lambda: os.listdir(path)))
 
     def exists(self, path: str) -> bool:
-        """See :meth:`rocketha.store.disk.Disk.exists`."""
         return self._mode(path) is not None
 
     def is_dir(self, path: str) -> bool:
-        """See :meth:`rocketha.store.disk.Disk.is_dir`."""
         mode = self._mode(path)
         return mode is not None and stat.S_ISDIR(mode)
 
@@ -263,24 +249,18 @@ class PosixDisk:
             _fail(path, "stat", error)
 
     def is_link(self, path: str) -> bool:
-        """See :meth:`rocketha.store.disk.Disk.is_link`."""
         return _call(path, "stat", lambda: os.path.islink(path))
 
     def real_path(self, path: str) -> str:
-        """See :meth:`rocketha.store.disk.Disk.real_path`."""
         return _call(path, "stat", lambda: os.path.realpath(path))
 
     def size(self, path: str) -> int:
-        """See :meth:`rocketha.store.disk.Disk.size`."""
         return _call(path, "size", lambda: os.stat(path).st_size)
 
     def remove(self, path: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.remove`."""
         _call(path, "remove", lambda: os.unlink(path))
 
     def remove_tree(self, path: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.remove_tree`."""
-
         def remove_all() -> None:
             if not os.path.lexists(path):
                 return
@@ -301,15 +281,12 @@ class PosixDisk:
         _call(path, "remove", remove_all)
 
     def rename(self, old: str, new: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.rename`."""
         _call(old, "rename", lambda: os.rename(old, new))
 
     def make_dirs(self, path: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.make_dirs`."""
         _call(path, "mkdir", lambda: private_dirs(path))
 
     def sync_dir(self, path: str) -> None:
-        """See :meth:`rocketha.store.disk.Disk.sync_dir`."""
         fd = _open(path, "sync", lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         try:
             os.fsync(fd)
@@ -360,7 +337,6 @@ class PosixDisk:
         return PosixLock(real, fd)
 
     def space(self, path: str) -> DiskSpace:
-        """See :meth:`rocketha.store.disk.Disk.space`."""
         found = _call(path, "statvfs", lambda: os.statvfs(path))
         return DiskSpace(*(blocks * found.f_frsize for blocks in (found.f_blocks, found.f_bfree, found.f_bavail)))
 
@@ -372,7 +348,6 @@ class ReadingDisk(PosixDisk):
     """
 
     def open(self, path: str) -> PosixFile:
-        """See :meth:`rocketha.store.disk.Disk.open`; the file's ``write`` fails with EBADF."""
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO is no file, and not waited for
         try:
             return PosixFile(path, _open(path, "open", lambda: os.open(path, flags)))

@@ -176,7 +176,6 @@ class QueueTable:
         return max((queue.last().physical_offset for queue in self.all()), default=-1)
 
     def correct_min(self, log_begin: int) -> None:
-        """See :meth:`ConsumeQueue.correct_min`."""
         for queue in self.all():
             queue.correct_min(log_begin)
 

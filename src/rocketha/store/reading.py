@@ -104,7 +104,6 @@ class Reader:
         accepts: Callable[[int], bool] | None,
         wait: Wait = Wait.ANYTHING,
     ) -> GetResult:
-        """See :meth:`rocketha.store.message_store.MessageStore.get`."""
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         low, high = queue.min_offset, self.visible_end(queue, wait)
@@ -244,7 +243,6 @@ class Reader:
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, wait: Wait = Wait.ANYTHING
     ) -> list[bytes]:
-        """See :meth:`rocketha.store.message_store.MessageStore.query`."""
         if self._index is None or max_count <= 0:
             return []
         offsets = self._index.find(topic, key, 4 * max_count, begin_ms, end_ms, wait)
@@ -253,7 +251,6 @@ class Reader:
         )
 
     def query_placed(self, topic: str, key: str, max_count: int, first: int, end: int, wait: Wait) -> list[bytes]:
-        """See :meth:`rocketha.store.message_store.MessageStore.query_placed`."""
         if self._index is None:
             return []
         offsets = self._index.find_placed(topic, key, 4 * max_count, first, end, wait)
@@ -310,7 +307,6 @@ class Reader:
         return self.store_time(_physical_offset(data, 0), wait) if data else -1
 
     def offset_by_time(self, queue: ConsumeQueue, timestamp_ms: int, upper: bool, wait: Wait = Wait.ANYTHING) -> int:
-        """See :meth:`rocketha.store.message_store.MessageStore.offset_by_time`."""
         low, high = queue.min_offset, queue.next_offset
 
         def is_behind(offset: int) -> bool:

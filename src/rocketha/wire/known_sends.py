@@ -198,7 +198,6 @@ class KnownSend(Command):
 
     @property
     def fields(self) -> dict[str, str]:
-        """See the base."""
         made = self._made
         if made is None:
             made = self._made = self.shape.fields(*self._texts, self.properties)

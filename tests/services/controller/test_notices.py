@@ -150,8 +150,6 @@ class Decisions:
 
 
 class NoticesTests(SynchronousTestCase):
-    """See the module."""
-
     def setUp(self) -> None:
         self.clock = task.Clock()
         self.network = Network()

@@ -39,8 +39,6 @@ assert gone() is None, "garbage since then is kept"
 
 
 class FrozenHeapTests(unittest.SynchronousTestCase):
-    """See the module."""
-
     def test_what_the_process_began_with(self) -> None:
         """Is not looked at again, without its garbage; what comes later is."""
         ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)

@@ -77,8 +77,6 @@ class Pipe:
 
 
 class LeanRoundsTests(unittest.SynchronousTestCase):
-    """See the module."""
-
     def setUp(self) -> None:
         self.reactor = EPollReactor()
         self.addCleanup(self._close)

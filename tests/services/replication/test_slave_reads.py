@@ -69,7 +69,6 @@ class SmallMemory(ReplicationCase):
     """Brokers on machines with little memory, which consumers of 60 messages soon lag behind."""
 
     def broker(self, name: str, settings: str, start: bool = True, **more: Any) -> Host:
-        """See the base."""
         return super().broker(name, settings, start, memory=lambda: MEMORY_BYTES, **more)
 
     def fill(self, master: Host, slaves: list[Host], first: int = 0, count: int = 60) -> None:

@@ -125,7 +125,6 @@ class ControllerMode:
     # --- what the broker calls
 
     def begin(self) -> None:
-        """See ``RoleSource``."""
         replication = self._replication
         replication.changes = lambda change: self._happened("wants_set", change)
         replication.stranger = lambda replica: self._happened("doubted", Question.REPLICAS)
@@ -152,13 +151,11 @@ class ControllerMode:
         end_process(self._reactor, f"the broker can not join its group: {self._failed}")
 
     def learned(self, address: str, ha_address: str) -> None:
-        """See ``RoleSource``."""
         replication = self._replication
         if replication.role is Role.SLAVE and ha_address and address == replication.master_address:
             replication.ha_address_known(ha_address)
 
     def end(self) -> defer.Deferred[None]:
-        """See ``RoleSource``."""
         if self.life is None:
             self._close()
             return defer.succeed(None)
@@ -166,7 +163,6 @@ class ControllerMode:
         return self._left
 
     def ready(self) -> str | None:
-        """See ``RoleSource``."""
         life = self.life
         if self._failed or life is None:
             return self._failed or "its id is not known yet"

@@ -57,7 +57,6 @@ class ClassicRole:
         self._complained = False
 
     def begin(self) -> None:
-        """See the base."""
         if self._keys.broker_role != SLAVE:
             self._replication.lead_alone()
             self._watch.own()
@@ -67,7 +66,6 @@ class ClassicRole:
             self._follow(self._keys.ha_master_address)
 
     def learned(self, address: str, ha_address: str) -> None:
-        """See the base."""
         if self._keys.broker_role != SLAVE:
             return
         if address and address != self._identity.address:
@@ -85,9 +83,7 @@ class ClassicRole:
         self._replication.ha_address_known(ha_address)
 
     def end(self) -> defer.Deferred[None]:
-        """See the base."""
         return defer.succeed(None)
 
     def ready(self) -> str | None:
-        """See the base."""
         return None

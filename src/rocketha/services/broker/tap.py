@@ -44,7 +44,6 @@ class Options(ListenOptions):
     loaded: loading.Loaded[loading.BrokerConfig] | None = None
 
     def load(self) -> None:
-        """See the base."""
         self.loaded = loading.load_broker(*self.file("broker.conf"), self.flags)
 
 

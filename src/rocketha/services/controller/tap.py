@@ -49,7 +49,6 @@ class Options(ListenOptions):
     loaded: loading.Loaded[loading.ControllerConfig] | None = None
 
     def load(self) -> None:
-        """See the base."""
         self.loaded = loading.load_controller(*self.file("controller.conf"), self.flags)
 
 

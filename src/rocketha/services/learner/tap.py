@@ -51,7 +51,6 @@ class Options(KeyOptions):
     settings: LearnerSettings | None = None
 
     def load(self) -> None:
-        """See the base."""
         if self["config"] is None and not self["master"] and "namesrvAddr" not in self.flags:
             raise ConfigError("--namesrv or --master is needed")
         # which broker of the group the file is of does not matter

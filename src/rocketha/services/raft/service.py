@@ -296,11 +296,9 @@ class RaftService(service.Service):
         return Office(self.id, self.node, self._driver, self._changes, self.options, self.wake)
 
     def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
-        """See :meth:`Office.transfer`."""
         return self.office.transfer(to, ticks)
 
     def change_members(self, change: MembersChange) -> defer.Deferred[Members]:
-        """See :meth:`Office.change_members`."""
         return self.office.change_members(change)
 
     def status(self) -> RaftView:

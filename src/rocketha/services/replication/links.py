@@ -101,7 +101,6 @@ class SlaveLinks:
     # -- the owner
 
     def open_link(self, connection: MasterHaProtocol, now_ms: int) -> OpenLink | NoLink:
-        """See :class:`LinkOwner`."""
         if not self.serving:
             return NoLink(Ended.NOT_SERVED, "this broker is not the master")
         if not self._keys.may_replicate(connection.peer_host):
@@ -112,19 +111,15 @@ class SlaveLinks:
         """See :class:`LinkOwner`."""
 
     def is_replica(self, connection: MasterHaProtocol) -> bool:
-        """See :class:`LinkOwner`; a classic link does not say whose it is."""
         return True
 
     def acked(self, connection: MasterHaProtocol, offset: int) -> None:
-        """See :class:`LinkOwner`."""
         raise NotImplementedError
 
     def disk_failed(self, connection: MasterHaProtocol, error: DiskFailure | CorruptStore) -> None:
-        """See :class:`LinkOwner`."""
         self._logger.error("the log can not be read for {peer}: {why}", peer=connection.peer, why=str(error))
 
     def closed(self, connection: MasterHaProtocol, reason: str, cause: Cause | None) -> None:
-        """See :class:`LinkOwner`."""
         raise NotImplementedError
 
 
@@ -145,26 +140,22 @@ class ClassicLinks(SlaveLinks):
         self._weigh()
 
     def stop(self, why: str) -> None:
-        """See the base."""
         self.serving = False
         self.factory.close_all(why)
 
     def log_grew(self, now_ms: int) -> None:
-        """See the base."""
         if self.factory.connections:
             self.factory.log_grew()
         if self._need > 1:
             self._weigh()
 
     def acked(self, connection: MasterHaProtocol, offset: int) -> None:
-        """See the base."""
         if self._acks.replica(connection.id) is None:
             self._acks.connected(connection.id, connection.peer)
         self._acks.acked(connection.id, offset, self._log.end)
         self._count()
 
     def closed(self, connection: MasterHaProtocol, reason: str, cause: Cause | None) -> None:
-        """See the base."""
         self._acks.disconnected(connection.id)
         self._logger.info("the slave {peer} is gone: {reason}", peer=connection.peer, reason=reason)
         self._weigh()
@@ -173,11 +164,9 @@ class ClassicLinks(SlaveLinks):
         return ClassicMaster(self._log, now_ms, self._timing, self._keys.ha_transfer_batch_size, self._throttle())
 
     def acknowledged(self, replica: MasterHaProtocol) -> int:
-        """See the base."""
         return self._acks.offset(replica.peer)
 
     def is_in_sync(self, replica: MasterHaProtocol) -> bool:
-        """See the base."""
         acked = self.acknowledged(replica)
         return acked != NO_ACK and self._log.end - acked < self._keys.ha_max_gap_not_in_sync
 
@@ -275,7 +264,6 @@ class SetLinks(SlaveLinks):
             self.lease.confirmed(epoch, asked_ms)
 
     def stop(self, why: str) -> None:
-        """See the base."""
         self.serving = False
         self.sync = None
         self.lease.end()
@@ -368,7 +356,6 @@ class SetLinks(SlaveLinks):
         )  # fmt: skip
 
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
-        """See the base."""
         sync = self.sync
         if sync is None:
             return
@@ -386,7 +373,6 @@ class SetLinks(SlaveLinks):
             self.stranger(hello.broker_id)
 
     def acked(self, connection: MasterHaProtocol, offset: int) -> None:
-        """See the base."""
         sync = self.sync
         if sync is not None:
             now_ms = self.now_ms()
@@ -394,7 +380,6 @@ class SetLinks(SlaveLinks):
             self.progress(now_ms)
 
     def closed(self, connection: MasterHaProtocol, reason: str, cause: Cause | None) -> None:
-        """See the base."""
         sync = self.sync
         if sync is None:
             return
@@ -406,23 +391,19 @@ class SetLinks(SlaveLinks):
         self.progress(now_ms)
 
     def is_replica(self, connection: MasterHaProtocol) -> bool:
-        """See the base: who the controllers know, so that no more places are kept than there are brokers."""
         return self.sync is not None and self.sync.acks.replica(connection.id) in self._known
 
     def acknowledged(self, replica: MasterHaProtocol) -> int:
-        """See the base."""
         sync = self.sync
         known = None if sync is None else sync.acks.replica(replica.id)
         return NO_ACK if sync is None or known is None else sync.acks.offset(known, sync.epoch)
 
     def is_in_sync(self, replica: MasterHaProtocol) -> bool:
-        """See the base."""
         return self.sync is not None and self.sync.acks.replica(replica.id) in self.sync.members
 
     # -- what follows
 
     def log_grew(self, now_ms: int) -> None:
-        """See the base."""
         sync = self.sync
         if sync is None:
             return

@@ -210,7 +210,6 @@ class Following:
     # -- the follower
 
     def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave | AutoswitchSlave | str:
-        """See :class:`Follower`."""
         log = self._log
         if not self.active or self._changes.busy or self.connection is not None or not log.ready:
             return "this broker follows another master now, or none"
@@ -231,7 +230,6 @@ class Following:
             self._logger.info("the master at {address} is followed", address=self.address)
 
     def compare(self, offset: int, data: bytes | memoryview) -> defer.Deferred[None]:
-        """See :class:`Follower`."""
         log, connection = self._log, self.connection
 
         def difference() -> int | None:
@@ -249,16 +247,13 @@ class Following:
             )
 
     def compared(self) -> None:
-        """See :class:`Follower`."""
         self._reached()
 
     def append_raw(self, offset: int, data: bytes | memoryview) -> None:
-        """See :class:`Follower`."""
         self._log.append_raw(offset, data)
         self._pause_s = PAUSE_FIRST_S
 
     def save_epochs(self, epochs: Sequence[EpochEntry]) -> defer.Deferred[None]:
-        """See :class:`Follower`."""
         log, connection = self._log, self.connection
 
         def save() -> None:
@@ -268,7 +263,6 @@ class Following:
         return self._changes.beside(save)
 
     def align(self, offset: int, epochs: Sequence[EpochEntry]) -> defer.Deferred[tuple[int, Sequence[EpochEntry]]]:
-        """See :class:`Follower`."""
         log, connection = self._log, self.connection
 
         def cut() -> tuple[int, Sequence[EpochEntry]]:
@@ -288,12 +282,10 @@ class Following:
         return result
 
     def confirm(self, offset: int) -> None:
-        """See :class:`Follower`."""
         if self._confirm is not None and self._confirm.advance(offset, self._log.end):
             self._log.confirm(self._confirm.offset)
 
     def turn_ended(self, connection: SlaveHaProtocol) -> None:
-        """See :class:`Follower`."""
         self.read_s = self._reactor.seconds()
         if self._log.ready:
             self._report(connection)
@@ -324,12 +316,10 @@ class Following:
             connection.appended(self._log.ack_offset)
 
     def disk_failed(self, connection: SlaveHaProtocol, error: DiskFailure | CorruptStore) -> None:
-        """See :class:`Follower`."""
         self._pause_s = PAUSE_MOST_S
         self._complain(f"this replica's disk failed: {error}")
 
     def closed(self, connection: SlaveHaProtocol, reason: str, cause: Cause | None) -> None:
-        """See :class:`Follower`."""
         if self.connection is not connection:
             return
         self.connection = None

@@ -51,7 +51,6 @@ class LinkReader:
         self._closed = False
 
     def read(self, offset: int, size: int) -> memoryview | Deferred[bytes]:
-        """See :class:`rocketha.protocols.ha_master.BlockReader`."""
         view = self._reads.view(size)
         if self._raw.read_cached(offset, view):
             return view
@@ -70,7 +69,6 @@ class LinkReader:
         return result
 
     def close(self) -> None:
-        """See :class:`rocketha.protocols.ha_master.BlockReader`."""
         self._closed = True
         if not self._out:
             self._raw.close()
