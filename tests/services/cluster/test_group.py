@@ -248,7 +248,7 @@ class SwitchTests(SynchronousTestCase):
         self.advance(0.1)
         self.hear(2, 2, (2,))
         (line,) = self.told
-        self.assertRegex(line, r"^<broker-2> is master of epoch 2 instead of broker-1; nobody was for 0\.2[0-2] s ")
+        self.assertRegex(line, r"^<broker-2> is master of epoch 2 instead of broker-1; no master for 0\.2[0-2] s ")
         self.assertIn("(PORT_REFUSED: it is gone)", line)
         self.assertEqual(self.switches.master, "broker-2")
 
@@ -260,7 +260,7 @@ class SwitchTests(SynchronousTestCase):
         self.switches.started("broker-1")
         self.advance(0.1)
         self.hear(1, 2, (1, 2))
-        self.assertRegex(self.told[0], r"<broker-1> is master of epoch 2 again; nobody was for 1\.0[0-2] s")
+        self.assertRegex(self.told[0], r"<broker-1> is master of epoch 2 again; no master for 1\.0[0-2] s")
 
     def test_a_frozen_master(self) -> None:
         """It was registered until the next one was: no time is told, also when an earlier switch had one."""

@@ -174,7 +174,7 @@ class GroupTests(unittest.TestCase):
         group.wait_for(rf"^\d\d:\d\d:\d\d  {killed[1]} ended: killed by SIGKILL$")
         told = group.wait_for(
             rf"(broker-\d) \(pid \d+\) is master of epoch \d+ instead of {killed[1]}; "
-            r"nobody was for (\d+\.\d\d) s \(PORT_REFUSED"
+            r"no master for (\d+\.\d\d) s \(PORT_REFUSED"
         )
         self.assertNotEqual(told[1], killed[1])
         self.assertLess(float(told[2]), 30)

@@ -171,7 +171,7 @@ class Switches:
         if self.master:
             text += " again" if master == self.master else f" instead of {self.master}"
             if self._since_s is not None and self._until_s is not None:
-                text += f"; nobody was for {max(0.0, self._until_s - self._since_s):.2f} s"
+                text += f"; no master for {max(0.0, self._until_s - self._since_s):.2f} s"
             text += f" ({reason})" if reason else ""
         self.master, self._epoch = master, epoch
         self._since_s = None

@@ -1,4 +1,4 @@
-"""A copy of a master's log that nobody counts on, and an export that grows with it.
+"""A copy of a master's log that is no replica of its group, and an export that grows with it.
 
 Theory of operation.  The log is a replica's: the same link, the same rules when masters change, in a store of its own
 (:mod:`rocketha.services.replication.slave`).  But this one is no broker.  It is registered nowhere, so it is never
