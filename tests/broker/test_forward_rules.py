@@ -8,6 +8,7 @@ import unittest
 from rocketha.broker import forward_rules
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, Course, course, patience, told
 from rocketha.broker.hold import HELD_PER_CONNECTION_MAX
+from rocketha.broker.routes import FORWARDED, PULLS
 from rocketha.wire.remoting import Answer, Command
 
 
@@ -23,7 +24,7 @@ class CourseTests(unittest.TestCase):
         self.assertIs(course(passed, None), Course.HOLD)
         self.assertIs(course(passed, "a:1"), Course.HOLD)
         self.assertIs(course(passed, "c:1"), Course.REFUSE)
-        for code, master in itertools.product(forward_rules.FORWARDED, (None, "a:1", "c:1")):
+        for code, master in itertools.product(FORWARDED, (None, "a:1", "c:1")):
             self.assertIsNot(course(Command(code, fields={MARK: "a:1"}), master), Course.FORWARD)
 
     def test_the_forwarder_is_master_since(self) -> None:
@@ -53,7 +54,7 @@ class CourseTests(unittest.TestCase):
 class PatienceTests(unittest.TestCase):
     def test_below_the_clients(self) -> None:
         """A Java producer waits for 3 s, one that is refused earlier can still try again."""
-        for code in forward_rules.FORWARDED - forward_rules.PULLS:
+        for code in FORWARDED - PULLS:
             self.assertLess(patience(Command(code)).answer_ms, 3000)
             self.assertLess(patience(Command(code)).hold_ms, patience(Command(code)).answer_ms)
 

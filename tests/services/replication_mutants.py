@@ -239,13 +239,13 @@ MUTANTS = (
     Mutant(
         "a fenced broker shows messages (A9)",
         "broker/role.py",
-        "        **{int(code): UNKNOWN_ROLE for code in READS + LOOKS},",
+        "        **dict.fromkeys(of_kind(Kind.PULL, Kind.LOOK), UNKNOWN_ROLE),",
         "",
     ),
     Mutant(
         "a slave takes messages",
         "broker/role.py",
-        "return {int(code): BUSY for code in (SENDS if slave_reads else SENDS + READS)}",
+        "return dict.fromkeys(SENDS if slave_reads else SENDS | PULLS, BUSY)",
         "return {}",
     ),
     Mutant(

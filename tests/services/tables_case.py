@@ -12,8 +12,8 @@ from rocketha.broker.delay_levels import DelayLevels, parse_levels
 from rocketha.broker.effects import SaveConfig
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.master_watch import MasterWatch
-from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.requests import request_table
+from rocketha.broker.routes import CHANGES
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
 from rocketha.broker.topics import TopicConfig

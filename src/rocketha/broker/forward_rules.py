@@ -18,7 +18,8 @@ from enum import Enum
 import attrs
 
 from rocketha.broker.fields import INT_MAX
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.broker.routes import PULLS
+from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
 MARK = "rocketha.forwardedBy"
@@ -30,28 +31,6 @@ EPOCH_MARK = "rocketha.forwardedEpoch"
 
 NEWER_MARK = "rocketha.masterEpoch"
 """Field of the refusal of such a request: the epoch of a newer master, for whom the forwarder should wait."""
-
-SENDS = frozenset(
-    {
-        RequestCode.SEND_MESSAGE,
-        RequestCode.SEND_MESSAGE_V2,
-        RequestCode.SEND_BATCH_MESSAGE,
-        RequestCode.CONSUMER_SEND_MSG_BACK,
-    }
-)
-PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-CONSUMER_STATE = frozenset(
-    {
-        RequestCode.QUERY_CONSUMER_OFFSET,
-        RequestCode.UPDATE_CONSUMER_OFFSET,
-        RequestCode.LOCK_BATCH_MQ,
-        RequestCode.UNLOCK_BATCH_MQ,
-    }
-)
-"""A Java slave answers these itself: by offsets that are as old as its last round of metadata, which the next one
-overwrites, and by locks on queues that another consumer gets from the master."""
-
-FORWARDED = SENDS | PULLS | CONSUMER_STATE
 
 REQUESTS_MAX = 10_000
 BYTES_MAX = 64 * 1024 * 1024

@@ -21,14 +21,12 @@ within a term and the bound is one number.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import attrs
 
 from rocketha.broker.data_version import DataVersion
-from rocketha.broker.effects import ConfigFile
-from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Answer, Command
 
 STRANGER_MS = 5000
@@ -38,17 +36,6 @@ OURS_MS = 60_000
 
 WAITING_MAX = 4096
 """Answers that wait; a further one is given at once, as Java would."""
-
-CHANGES: Mapping[int, ConfigFile] = {
-    RequestCode.UPDATE_AND_CREATE_TOPIC: "topics",
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: "topics",
-    RequestCode.DELETE_TOPIC_IN_BROKER: "topics",
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: "groups",
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: "groups",
-    RequestCode.DELETE_SUBSCRIPTIONGROUP: "groups",
-    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: "groups",
-}
-"""Requests whose answer promises that a change of topics or groups stays, and which table that is."""
 
 
 class Versions(NamedTuple):

@@ -15,32 +15,6 @@ from rocketha.broker.runtime_requests import RuntimeRequests
 from rocketha.broker.state import BrokerState
 from rocketha.broker.store_requests import StoreRequests
 from rocketha.broker.topic_requests import TopicRequests
-from rocketha.wire.codes import RequestCode
-
-CONSUMERS_READS = (
-    RequestCode.QUERY_CONSUMER_OFFSET,
-    RequestCode.GET_MAX_OFFSET,
-    RequestCode.CONSUMER_SEND_MSG_BACK,
-)
-"""Requests beside pulls that a consumer needs to go on, and that read messages or queues' entries."""
-LOOK_UPS = (
-    RequestCode.QUERY_MESSAGE,
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
-    RequestCode.GET_EARLIEST_MSG_STORETIME,
-    RequestCode.VIEW_MESSAGE_BY_ID,
-    RequestCode.GET_BROKER_RUNTIME_INFO,
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-    RequestCode.CONSUME_MESSAGE_DIRECTLY,
-    RequestCode.GET_TOPIC_STATS_INFO,
-    RequestCode.GET_CONSUME_STATS,
-    RequestCode.GET_BROKER_CONSUME_STATS,
-    RequestCode.QUERY_CONSUME_TIME_SPAN,
-    RequestCode.QUERY_CONSUME_QUEUE,
-)
-"""The others that do: people and tools wait for them, and some are long.
-
-Each of both runs with :class:`~rocketha.store.patient_reads.PatientReads`, perhaps more than once.
-"""
 
 
 def request_table(state: BrokerState) -> dict[int, Responder]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.broker.routes import PULLS, SENDS, Kind, of_kind
+from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer
 
 
@@ -23,28 +24,6 @@ class Role(Enum):
     SLAVE = "it copies its master's log"
     MASTER = "it takes messages"
 
-
-SENDS = (
-    RequestCode.SEND_MESSAGE,
-    RequestCode.SEND_MESSAGE_V2,
-    RequestCode.SEND_BATCH_MESSAGE,
-    RequestCode.CONSUMER_SEND_MSG_BACK,
-)
-READS = (
-    RequestCode.PULL_MESSAGE,
-    RequestCode.LITE_PULL_MESSAGE,
-)
-LOOKS = (
-    RequestCode.QUERY_MESSAGE,
-    RequestCode.VIEW_MESSAGE_BY_ID,
-)
-"""Requests that show stored messages to people."""
-BOUNDS = (
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
-    RequestCode.GET_MAX_OFFSET,
-    RequestCode.GET_MIN_OFFSET,
-)
-"""Requests for offsets of a queue: served without a lease, but not while there may be another master."""
 
 BUSY = Answer(ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while")
 """Java's words to a request that a slave does not serve."""
@@ -63,8 +42,8 @@ def refusals(role: Role, slave_reads: bool) -> dict[int, Answer]:
     if role is Role.MASTER:
         return {}
     if role is Role.SLAVE:
-        return {int(code): BUSY for code in (SENDS if slave_reads else SENDS + READS)}
+        return dict.fromkeys(SENDS if slave_reads else SENDS | PULLS, BUSY)
     return {
-        **{int(code): NOT_AVAILABLE for code in SENDS},
-        **{int(code): UNKNOWN_ROLE for code in READS + LOOKS},
+        **dict.fromkeys(SENDS, NOT_AVAILABLE),
+        **dict.fromkeys(of_kind(Kind.PULL, Kind.LOOK), UNKNOWN_ROLE),
     }

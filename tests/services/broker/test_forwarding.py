@@ -11,9 +11,10 @@ from unittest import mock
 from twisted.internet import defer, error
 
 from rocketha.broker import forward_rules
-from rocketha.broker.forward_rules import FORWARDED, MARK
+from rocketha.broker.forward_rules import MARK
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.role import BUSY
+from rocketha.broker.routes import FORWARDED
 from rocketha.errors import RequestRefused
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from twisted.internet import defer
 
 from rocketha.broker import progress_requests
-from rocketha.broker.requests import CONSUMERS_READS, LOOK_UPS
-from rocketha.broker.role import READS
+from rocketha.broker.routes import PULLS, Fetch, fetched_by
 from rocketha.errors import DiskFailure
 from rocketha.services.waiting import fetches
 from rocketha.wire import json_dialect
@@ -351,4 +350,4 @@ class AnyRequestTests(ColdRequestCase):
                 client.close()
         self.flushLoggedErrors()
         self.assertEqual(waited, [])
-        self.assertGreater(cold, 2 * len(CONSUMERS_READS + LOOK_UPS + READS) - 8)
+        self.assertGreater(cold, 2 * len(fetched_by(Fetch.CONSUMERS) | fetched_by(Fetch.LOOK_UPS) | PULLS) - 8)

@@ -8,11 +8,11 @@ Java: ``BrokerController.initializeRemotingServer`` (fastRemotingServer).
 
 from __future__ import annotations
 
+from rocketha.broker.routes import PULLS
 from rocketha.protocols.remoting import RemotingProtocol, RequestService
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
-_PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 BELOW = 2
 """How far below the main port it is."""
 
@@ -38,7 +38,7 @@ class FastPort:
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         """As on the main port, without pulls."""
-        if command.code in _PULLS:
+        if command.code in PULLS:
             return unsupported(command)
         return self._broker.request(connection, command)
 

@@ -37,6 +37,7 @@ from rocketha.broker import forward_rules
 from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, REFUSALS, Course, epoch_in
 from rocketha.broker.master_watch import Mastership, MasterWatch
+from rocketha.broker.routes import PULLS, SENDS
 from rocketha.broker.send_answer import MAYBE_STORED
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
@@ -199,7 +200,7 @@ class Forwarding:
         if not self._enabled or course is Course.REFUSE:
             return forward_rules.told(command, refusal, self._watch.epoch)
         size = held_bytes(command)
-        if not self.budgets[command.code in forward_rules.PULLS].take(connection.id, size):
+        if not self.budgets[command.code in PULLS].take(connection.id, size):
             return refusal
         now_s, patience = self._clock.seconds(), forward_rules.patience(command)
         request = _Request(
@@ -250,7 +251,7 @@ class Forwarding:
     # --- kept
 
     def _line(self, request: _Request) -> DeadlineLine[_Request]:
-        return self._kept[request.command.code in forward_rules.PULLS, MARK in request.command.fields]
+        return self._kept[request.command.code in PULLS, MARK in request.command.fields]
 
     def _keep(self, request: _Request) -> None:
         self._line(request).add(request)
@@ -371,7 +372,7 @@ class Forwarding:
             self._done(request)
         else:
             asked = connection.request(command.code, fields, command.body, left_s)
-            if command.code in forward_rules.PULLS:
+            if command.code in PULLS:
                 self._pulling.setdefault(request.connection.id, {})[request] = asked
             else:
                 link.asked(now_s)
@@ -379,7 +380,7 @@ class Forwarding:
         return True
 
     def _answered(self, answer: Command, request: _Request, link: _Link) -> None:
-        link.answered(request.command.code in forward_rules.PULLS, self._clock.seconds())
+        link.answered(request.command.code in PULLS, self._clock.seconds())
         self._back(request)
         if answer.code in REFUSALS and self._enabled and not request.connection.closed:
             request.from_epoch = epoch_in(answer.fields, NEWER_MARK)
@@ -409,12 +410,12 @@ class Forwarding:
             self._done(request)
             return
         if failure.check(error.TimeoutError):
-            link.missed(request.command.code in forward_rules.PULLS, self._clock.seconds())
+            link.missed(request.command.code in PULLS, self._clock.seconds())
         if failure.check(error.ConnectionClosed, error.TimeoutError, error.ConnectionAborted, RemoteProtocolError):
             self._complain(failure, link.address)
         else:
             self._log.error("passing on to {master}: {trace}", master=link.address, trace=failure.getTraceback())
-        if request.command.code in forward_rules.SENDS:
+        if request.command.code in SENDS:
             self._done(request)
             self.doubtful += 1
             self._answer(request, IN_DOUBT)
@@ -429,7 +430,7 @@ class Forwarding:
         self._answer(request, forward_rules.told(request.command, request.refusal, self._watch.epoch))
 
     def _done(self, request: _Request) -> None:
-        pulls = request.command.code in forward_rules.PULLS
+        pulls = request.command.code in PULLS
         self.budgets[pulls].give_back(request.connection.id, request.bytes)
 
     def _answer(self, request: _Request, answer: Answer) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rocketha.broker.delay_levels import DelayLevels
-from rocketha.broker.forward_rules import FORWARDED
 from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.routes import FORWARDED
 from rocketha.broker.state import BrokerState
 from rocketha.observe.metrics import Registry
 from rocketha.services.broker.forwarding import Forwarding
@@ -75,7 +75,7 @@ class BrokerGroup:
         )  # fmt: skip
         self.forwarding = Forwarding(clock, watch, state.identity.address, serve, as_turn, keys.forward_sends, serves)
         self.requests = self.metadata.requests
-        self.forwarded = frozenset(map(int, FORWARDED))
+        self.forwarded = FORWARDED
 
     def install(self, metrics: Registry) -> None:
         """Register the metrics of this."""

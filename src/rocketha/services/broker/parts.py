@@ -18,8 +18,8 @@ from rocketha.broker.hold import HeldPulls
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.pull import Pulls
 from rocketha.broker.queries import Queries
-from rocketha.broker.requests import CONSUMERS_READS, LOOK_UPS, request_table
-from rocketha.broker.role import READS
+from rocketha.broker.requests import request_table
+from rocketha.broker.routes import PULLS, Fetch, fetched_by
 from rocketha.broker.send import Sends, host_bytes
 from rocketha.broker.send_back import SendBacks
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
@@ -140,8 +140,8 @@ def make_parts(
         store, stats, rules, delays, state, held, waiting, sends, pulls, queries,
         DelayedDelivery(state, store, delays, sends), files, requests,
         {
-            **dict.fromkeys(READS, pulls.pull),
-            **{code: patient(requests[code], reads) for code in CONSUMERS_READS},
+            **dict.fromkeys(PULLS, pulls.pull),
+            **{code: patient(requests[code], reads) for code in fetched_by(Fetch.CONSUMERS)},
         },
-        {code: patient(requests[code], reads) for code in LOOK_UPS},
+        {code: patient(requests[code], reads) for code in fetched_by(Fetch.LOOK_UPS)},
     )  # fmt: skip

@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from rocketha.broker.metadata_waits import CHANGES
-from rocketha.broker.role import BOUNDS, BUSY, LOOKS, NOT_AVAILABLE, NOT_ENOUGH, READS, SENDS, Role, refusals
+from rocketha.broker.role import BUSY, NOT_AVAILABLE, NOT_ENOUGH, Role, refusals
+from rocketha.broker.routes import CHANGES, PULLS, SENDS, Kind, of_kind
 from rocketha.services.broker.parts import Responder
 from rocketha.services.replication.service import Replication
 from rocketha.services.waiting.parked_requests import ParkedRequests
+from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Answer, Command
-
-_BELONG_TO_MASTER = frozenset((14, 15, 41, 42))
-"""Offsets and queue locks: a slave answers them where it serves reads, else its master does, if it can be asked."""
 
 
 class Elsewhere(Protocol):
@@ -65,17 +63,17 @@ class RoleRequests:
         if role is Role.MASTER:
             if self._replication.controlled:
                 table |= {code: self._send_if_it_may(self._served[code]) for code in SENDS}
-                table |= {code: self._read_if_it_may(self._served[code]) for code in READS + LOOKS}
-                table |= {code: self._answer_if_decided(self._served[code]) for code in BOUNDS}
+                table |= {code: self._read_if_it_may(self._served[code]) for code in of_kind(Kind.PULL, Kind.LOOK)}
+                table |= {code: self._answer_if_decided(self._served[code]) for code in of_kind(Kind.BOUND)}
                 table |= {code: self._change_if_it_may(self._served[code]) for code in CHANGES if code in self._served}
         else:
             if self._replication.controlled:  # an election away from being undone, so never a success
                 table |= {code: self._refusing(NOT_AVAILABLE) for code in CHANGES}
             table |= {code: self._refusing(answer) for code, answer in refusals(role, False).items()}
             if role is Role.SLAVE:
-                table |= {code: self._if_slaves_are_read(self._served[code], table[code]) for code in READS}
+                table |= {code: self._if_slaves_are_read(self._served[code], table[code]) for code in PULLS}
             if self._elsewhere is not None:
-                for code in self._forwarded & _BELONG_TO_MASTER:
+                for code in self._forwarded & of_kind(Kind.PROGRESS):  # a slave answers where it serves reads
                     here = self._served[code]
                     table[code] = self._if_slaves_are_read(here, self._elsewhere_or_here(here))
         self.table = table
@@ -89,7 +87,7 @@ class RoleRequests:
         replication = self._replication
         if replication.role is Role.MASTER:
             return replication.refusal
-        return refusals(replication.role, replication.keys.slave_read_enable).get(READS[0])
+        return refusals(replication.role, replication.keys.slave_read_enable).get(RequestCode.PULL_MESSAGE)
 
     # -- responders
 

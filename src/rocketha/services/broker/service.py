@@ -28,8 +28,8 @@ from twisted.python.failure import Failure
 
 from rocketha import compiled
 from rocketha.broker.master_watch import MasterWatch
-from rocketha.broker.metadata_waits import CHANGES
 from rocketha.broker.role import NOT_AVAILABLE, Role
+from rocketha.broker.routes import CHANGES
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.unsaved import NotSavedYet
 from rocketha.controller.codes import PrivateCode

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from twisted.internet import defer
 
 from rocketha.broker.fair_budget import FairBudget, held_bytes
-from rocketha.broker.metadata_waits import CHANGES
+from rocketha.broker.routes import CHANGES
 from rocketha.broker.send import Sends
 from rocketha.broker.state import BrokerState
 from rocketha.observe.logging import make_logger
