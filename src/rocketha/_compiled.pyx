@@ -260,66 +260,88 @@ cdef uint32_t hash_text(uint32_t value, str text):
 
 cdef Py_ssize_t words_in(Text keys) noexcept nogil:
     cdef Py_ssize_t number, count = 0
+    if keys.at == NULL:
+        return 0
     for number in range(keys.size):
         if keys.at[number] != 32 and (number == 0 or keys.at[number - 1] == 32):
             count += 1
     return count
 
 
+cdef Py_ssize_t keys_in(Found* found) noexcept nogil:
+    return (found.unique_key.at != NULL) + words_in(found.keys) + (found.tags.at != NULL)
+
+
+cdef Py_ssize_t hash_keys(Found* found, uint32_t behind, int* to) noexcept nogil:
+    """The hashes of the keys in Java's order: UNIQ_KEY, each word of KEYS, ``T#`` and TAGS; how many."""
+    cdef Py_ssize_t count = 0, at = 0, start
+    if found.unique_key.at != NULL:
+        to[count] = key_hash(hash_on(behind, found.unique_key.at, found.unique_key.size))
+        count += 1
+    while found.keys.at != NULL and at < found.keys.size:
+        start = at
+        while at < found.keys.size and found.keys.at[at] != 32:
+            at += 1
+        if at > start:
+            to[count] = key_hash(hash_on(behind, found.keys.at + start, at - start))
+            count += 1
+        at += 1
+    if found.tags.at != NULL:
+        to[count] = key_hash(hash_on(hash_on(behind, b"T#", 2), found.tags.at, found.tags.size))
+        count += 1
+    return count
+
+
 def units_of_blocks(int64_t prefix, blocks, list offsets not None):
     cdef Found found
-    cdef Py_ssize_t count = 0, number, at, start
-    cdef uint32_t behind = <uint32_t>prefix
-    cdef int64_t offset
+    cdef Py_ssize_t count = 0, number, filled = 0, size
     if len(blocks) != len(offsets):
         return None
     for block in blocks:
         if not find(<bytes?>block, &found):
             return None
-        count += (found.unique_key.at != NULL) + (found.tags.at != NULL)
-        if found.keys.at != NULL:
-            count += words_in(found.keys)
+        count += keys_in(&found)
     cdef array.array hashes = array.clone(INTS, count, False), places = array.clone(LONGS, count, False)
-    cdef int* to = hashes.data.as_ints
-    cdef long long* place = places.data.as_longlongs
     for number in range(len(offsets)):
         find(<bytes>blocks[number], &found)
-        offset = offsets[number]
-        at = 0
-        if found.unique_key.at != NULL:
-            to[0], place[0] = key_hash(hash_on(behind, found.unique_key.at, found.unique_key.size)), offset
-            to, place = to + 1, place + 1
-        while found.keys.at != NULL and at < found.keys.size:
-            if found.keys.at[at] == 32:
-                at += 1
-                continue
-            start = at
-            while at < found.keys.size and found.keys.at[at] != 32:
-                at += 1
-            to[0], place[0] = key_hash(hash_on(behind, found.keys.at + start, at - start)), offset
-            to, place = to + 1, place + 1
-        if found.tags.at != NULL:
-            to[0] = key_hash(hash_on(hash_on(behind, b"T#", 2), found.tags.at, found.tags.size))
-            place[0] = offset
-            to, place = to + 1, place + 1
+        size = hash_keys(&found, <uint32_t>prefix, hashes.data.as_ints + filled)
+        fill(places.data.as_longlongs + filled, size, offsets[number])
+        filled += size
     return hashes, places
 
 
+cdef void fill(long long* at, Py_ssize_t count, int64_t offset) noexcept nogil:
+    cdef Py_ssize_t number
+    for number in range(count):
+        at[number] = offset
+
+
 def units_of_records(prefix_of, records):
-    cdef Py_ssize_t count = 0
+    cdef Found found
+    cdef Py_ssize_t count = 0, filled = 0, size
     cdef uint32_t behind = 0
     cdef str known = None
     for _, keys, _ in records:
-        count += len(<tuple?>keys)
+        if type(keys) is bytes:
+            if not find(<bytes>keys, &found):
+                return None
+            count += keys_in(&found)
+        else:
+            count += len(<tuple?>keys)
     cdef array.array hashes = array.clone(INTS, count, False), places = array.clone(LONGS, count, False)
-    cdef int* to = hashes.data.as_ints
-    cdef long long* place = places.data.as_longlongs
     for topic, keys, offset in records:
         if topic is not known:
             behind, known = <uint32_t><int64_t>prefix_of(topic), topic
-        for key in <tuple>keys:
-            to[0], place[0] = key_hash(hash_text(behind, <str?>key)), <int64_t>offset
-            to, place = to + 1, place + 1
+        if type(keys) is bytes:
+            find(<bytes>keys, &found)
+            size = hash_keys(&found, behind, hashes.data.as_ints + filled)
+        else:
+            size = 0
+            for key in <tuple>keys:
+                hashes.data.as_ints[filled + size] = key_hash(hash_text(behind, <str?>key))
+                size += 1
+        fill(places.data.as_longlongs + filled, size, offset)
+        filled += size
     return hashes, places
 
 

@@ -119,6 +119,7 @@ class TwinTests(SynchronousTestCase):
         for block in ("TAGS\x01é\x02".encode(), b"a\x01\xff\x02", b"TAGS\x01a\x02KEYS\x01abcdefgh\x80"):
             self.assertIsNone(twin("ascii_tags_codes")([b"TAGS\x01a\x02", block]))
             self.assertIsNone(twin("units_of_blocks")(7, [block], [1]))
+            self.assertIsNone(twin("units_of_records")(string_hash, [("T", ("a",), 1), ("T", block, 2)]))
 
     @given(st.lists(_MESSAGE, min_size=1, max_size=5), st.sampled_from(list(HEAD_LAYOUTS)), st.integers(0, 1 << 62))
     def test_lay_out(self, messages: list[batch.BatchMessage], bits: int, position: int) -> None:
@@ -165,9 +166,19 @@ class TwinTests(SynchronousTestCase):
     def test_units_of_records(self, keyed: list[tuple[str, tuple[str, ...]]]) -> None:
         """Text of any kind: Java hashes UTF-16 units."""
         records = [(topic, keys, 1 << 41 | number) for number, (topic, keys) in enumerate(keyed)]
+        self.check_units_of(records)
+
+    def check_units_of(self, records: list[index.Keyed]) -> None:
         hashes, places = twin("units_of_records")(lambda topic: string_hash(topic + "#"), records)
-        expected = [(key_hash(string_hash(f"{topic}#{key}")), at) for topic, keys, at in records for key in keys]
+        expected = [
+            (key_hash(string_hash(f"{topic}#{key}")), at) for topic, keys, at in records for key in index.keys_of(keys)
+        ]
         self.assertEqual(list(zip(hashes, places, strict=True)), expected)
+
+    @given(st.lists(st.tuples(st.sampled_from("TU"), st.one_of(_BLOCK, st.just(("a", "é")))), max_size=6))
+    def test_units_of_records_by_their_properties(self, keyed: list[tuple[str, tuple[str, ...] | bytes]]) -> None:
+        """Beside others that come with their keys."""
+        self.check_units_of([(topic, keys, 1 << 41 | number) for number, (topic, keys) in enumerate(keyed)])
 
     @given(st.lists(st.tuples(st.integers(0, (1 << 31) - 1), st.integers(0, 1 << 62), _INT), min_size=1, max_size=9))
     def test_link_units(self, units: list[tuple[int, int, int]]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from rocketha import compiled
 from rocketha.broker import names
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.send_header import parse
@@ -20,7 +21,7 @@ from rocketha.broker.state import BrokerState
 from rocketha.broker.stored_properties import StoredProperties
 from rocketha.broker.topics import TopicConfig
 from rocketha.store.dispatch import key_words
-from rocketha.store.messages import PutBatch, PutMessage
+from rocketha.store.messages import Keys, PutBatch, PutMessage
 from rocketha.wire.java_text import string_hash
 from rocketha.wire.known_sends import KnownSend
 from rocketha.wire.properties import KEYS, LENGTH_MAX, NAME_VALUE, PAIR, TAGS, UNIQUE_KEY, WAIT
@@ -121,13 +122,12 @@ class PlainSends:
         if len(block) > LENGTH_MAX:
             return None
         unique_key = value[unique_at].decode()
-        keys: tuple[str, ...] = (unique_key,)
-        code = 0
-        if keys_at:
-            keys = (unique_key, *key_words(value[keys_at].decode()))
-        if tags_at:
-            tags = value[tags_at].decode()
-            keys, code = (*keys, "T#" + tags), _tags_code(tags)
+        tags = value[tags_at].decode() if tags_at else ""
+        keys: Keys = block  # they are found there when the senders have their answers
+        if not compiled.AVAILABLE:  # cheaper here
+            words = key_words(value[keys_at].decode()) if keys_at else ()
+            keys = (unique_key, *words, "T#" + tags) if tags else (unique_key, *words)
+        code = _tags_code(tags) if tags else 0
         message = PutMessage(
             topic, command.queue_id, flag, sys_flag, command.born_ms, born_host, reconsume_times, 0, body, block, code,
             keys, 0,

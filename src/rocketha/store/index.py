@@ -24,13 +24,15 @@ from rocketha.compiled import compiled
 from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk
+from rocketha.store.dispatch import index_keys
 from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.in_memory import NotInMemory, Wait
 from rocketha.store.index_file import FALL_MS, Chain, IndexFile, Search, key_hash
 from rocketha.store.jobs import Job
-from rocketha.store.messages import BatchKeys
+from rocketha.store.messages import BatchKeys, Keys
 from rocketha.store.segment import OpenFiles
 from rocketha.wire.java_text import hashes_behind, string_hash
+from rocketha.wire.properties import parse
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _REMEMBERED_MAX = 10_000
@@ -41,8 +43,8 @@ TOGETHER = 128
 DEFERRED_MAX = 1024
 """Records that may wait to be indexed."""
 
-Keyed = tuple[str, tuple[str, ...], int]
-"""A record to index: topic, keys, log offset."""
+Keyed = tuple[str, Keys, int]
+"""A record to index: topic, keys or the properties that they stand in, log offset."""
 
 Units = tuple["array[int]", "array[int]"]
 """Hashes of keys, and the log offset of each one's record."""
@@ -61,13 +63,19 @@ class KeyRows(NamedTuple):
 
 def rows_of(records: Sequence[Keyed]) -> KeyRows:
     """Records one by one, column by column."""
-    widths = {len(keys) for _, keys, _ in records}
+    keyed = [(topic, keys_of(keys), offset) for topic, keys, offset in records]
+    widths = {len(keys) for _, keys, _ in keyed}
     if len(widths) > 1:
-        records = [(topic, (key,), offset) for topic, keys, offset in records for key in keys]
-    if not records:
+        keyed = [(topic, (key,), offset) for topic, keys, offset in keyed for key in keys]
+    if not keyed:
         return KeyRows((), (), ())
-    topics, rows, offsets = zip(*records, strict=True)
+    topics, rows, offsets = zip(*keyed, strict=True)
     return KeyRows(topics, list(zip(*rows, strict=True)), offsets)
+
+
+def keys_of(keys: Keys) -> tuple[str, ...]:
+    """The keys, where they stand in properties."""
+    return index_keys(parse(keys)) if isinstance(keys, bytes) else keys
 
 
 @compiled

@@ -14,6 +14,8 @@ import attrs
 
 from rocketha.wire.record import Buffer
 
+Keys = tuple[str, ...] | bytes
+
 
 @attrs.define
 class PutMessage:
@@ -22,7 +24,8 @@ class PutMessage:
     :ivar born_host: IP (4 or 16 bytes) and port as a big-endian int; its length decides the IPv6 bit of ``sys_flag``.
     :ivar properties: the packed block.
     :ivar tags_code: see :func:`rocketha.store.dispatch.tags_code`; ignored for the schedule topic.
-    :ivar keys: index keys without ``topic#``, see :func:`rocketha.store.dispatch.index_keys`.
+    :ivar keys: index keys without ``topic#``, see :func:`rocketha.store.dispatch.index_keys`; or the properties that
+        they stand in.
     :ivar delay_level: for the schedule topic: its DELAY property, from which the store derives the time of delivery.
     """
 
@@ -37,7 +40,7 @@ class PutMessage:
     body: bytes
     properties: bytes
     tags_code: int = 0
-    keys: tuple[str, ...] = ()
+    keys: Keys = ()
     delay_level: int = 0
 
 
