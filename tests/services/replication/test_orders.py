@@ -16,7 +16,7 @@ from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.replication.autoswitch_master import MasterState
 from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
 from rocketha.replication.sync_state import SetChange
-from rocketha.services.broker.service import BrokerService
+from rocketha.services.broker.role import RoleContext
 from rocketha.simulation.host import Host
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -32,9 +32,9 @@ UNAVAILABLE = ResponseCode.SERVICE_NOT_AVAILABLE
 class Orders:
     """In the place of controller mode: notes what it is told, does nothing by itself."""
 
-    def __init__(self, broker: BrokerService) -> None:
+    def __init__(self, context: RoleContext) -> None:
         self.requests: Mapping[int, Any] = {}
-        self.replication = broker.replication
+        self.replication = context.replication
         self.asked: list[SetChange] = []
         self.strangers: list[int] = []
         self.troubles: list[str] = []

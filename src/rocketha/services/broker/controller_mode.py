@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet import defer, task
 from twisted.python.failure import Failure
@@ -59,15 +59,13 @@ from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.replication.epochs import ElectionNeeded
 from rocketha.services.broker.controller_client import ControllerClient, Reply
 from rocketha.services.broker.parts import Responder
+from rocketha.services.broker.role import RoleContext
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.process.fatal import end_process
 from rocketha.services.replication.ha_address import HaAddress
 from rocketha.wire import controller_calls as calls
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
-
-if TYPE_CHECKING:
-    from rocketha.services.broker.service import BrokerService
 
 NOTICES_MAX = 64
 """That wait for what the controllers say; beyond, the oldest is answered at once, and asked about all the same."""
@@ -95,22 +93,22 @@ class ControllerMode:
     :ivar life: None before the id's files were read.
     """
 
-    def __init__(self, broker: BrokerService) -> None:
-        keys = broker.config.replication
+    def __init__(self, context: RoleContext) -> None:
+        keys, identity = context.keys, context.identity
         self.life: RoleLife | None = None
         self.requests: Mapping[int, Responder] = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._notice}
-        self._broker = broker
-        self._reactor = broker.reactor
-        self._replication = broker.replication
+        self._context = context
+        self._reactor = context.reactor
+        self._replication = context.replication
         self._keys = keys
         self._timing = timing_of(keys)
-        self._place = Place(broker.identity.cluster_name, broker.identity.broker_name, broker.identity.address)
-        self._files = IdentityFiles(broker.disk, keys.store_path_broker_identity, *self._place[:2])
+        self._place = Place(identity.cluster_name, identity.broker_name, identity.address)
+        self._files = IdentityFiles(context.disk, keys.store_path_broker_identity, *self._place[:2])
         poll_s = keys.sync_controller_metadata_period / 1000
-        self._client = ControllerClient(broker.reactor, keys.controllers, broker.chance, poll_s, self._beat)
-        self._ha_address = HaAddress(broker.reactor, self._ha_address_found)
+        self._client = ControllerClient(context.reactor, keys.controllers, context.chance, poll_s, self._beat)
+        self._ha_address = HaAddress(context.reactor, self._ha_address_found)
         self._beats = task.LoopingCall(lasting(self._beat, "a heartbeat"))
-        self._beats.clock = broker.reactor
+        self._beats.clock = context.reactor
         self._timer: Any = None
         self._turn = lasting(lambda: self._happened("tick"), "a turn of the role's life")
         self._todo: deque[Effect] = deque()
@@ -130,14 +128,14 @@ class ControllerMode:
         replication.stranger = lambda replica: self._happened("doubted", Question.REPLICAS)
         replication.trouble = self._link_trouble
         self._client.start()
-        loading = self._broker.file_work.run(self._files.load)
+        loading = self._context.file_work.run(self._files.load)
         loading.addCallbacks(self._loaded, self._not_loaded)
         loading.addErrback(self._bug)
 
     def _loaded(self, identity: Identity) -> None:
         self.life = RoleLife(
-            self._place, identity, self._replication.last_epoch, self._timing, self._broker.chance,
-            self._broker.wall_ms, self._keys.async_learner,
+            self._place, identity, self._replication.last_epoch, self._timing, self._context.chance,
+            self._context.wall_ms, self._keys.async_learner,
         )  # fmt: skip
         self._know_id(identity)
         self._beats.start(self._keys.broker_heartbeat_interval / 1000, now=False)
@@ -309,7 +307,7 @@ class ControllerMode:
             failure.trap(DiskFailure)
             self._happened("not_saved", failure.getErrorMessage())
 
-        self._broker.file_work.run(save).addCallbacks(saved, not_saved).addErrback(self._bug)
+        self._context.file_work.run(save).addCallbacks(saved, not_saved).addErrback(self._bug)
 
     def _know_id(self, identity: Identity) -> None:
         if identity.number is not None:
@@ -319,7 +317,7 @@ class ControllerMode:
     # --- orders
 
     def _order(self, order: Fence | Retire | Lead | Follow) -> None:
-        replication, watch = self._replication, self._broker.watch
+        replication, watch = self._replication, self._context.watch
         if not isinstance(order, Follow):
             self._ha_address.stop()
         match order:
@@ -340,7 +338,7 @@ class ControllerMode:
                 self._ha_address.find(address, epoch)
 
     def _lead(self, number: int, epoch: int, members: tuple[int, ...], set_epoch: int, again: bool) -> None:
-        replication, watch = self._replication, self._broker.watch
+        replication, watch = self._replication, self._context.watch
         if again:
             leading = replication.reelected(epoch, members, set_epoch, None)
         else:
@@ -369,8 +367,8 @@ class ControllerMode:
         self._happened("failed", number, setback, failure.getErrorMessage())
 
     def _watch_members(self) -> None:
-        if self._broker.watch.leads:
-            self._broker.watch.members_are(frozenset(self._replication.members))
+        if self._context.watch.leads:
+            self._context.watch.members_are(frozenset(self._replication.members))
 
     # --- others
 

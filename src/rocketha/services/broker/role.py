@@ -5,9 +5,11 @@ Java: ``BrokerStartup`` (brokerRole), ``ReplicasManager``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+import attrs
 from twisted.internet import defer
 
 from rocketha.broker.master_watch import MasterWatch
@@ -16,6 +18,8 @@ from rocketha.observe.logging import make_logger
 from rocketha.services.broker.parts import Responder
 from rocketha.services.config.replication import SLAVE, ReplicationConfig
 from rocketha.services.replication.service import Replication
+from rocketha.services.waiting.blocking import BlockingWork
+from rocketha.store.disk import Disk
 
 
 class RoleSource(Protocol):
@@ -39,20 +43,39 @@ class RoleSource(Protocol):
         """None, or why the broker is not what it should be."""
 
 
+@attrs.frozen
+class RoleContext:
+    """What a role source works with: the parts of its broker.
+
+    :ivar identity: as the broker started; the id may change with the role.
+    :ivar watch: is told who the master is.
+    :ivar file_work: where small files are read and written.
+    :ivar wall_ms: the time of day.
+    """
+
+    keys: ReplicationConfig
+    identity: BrokerIdentity
+    replication: Replication
+    watch: MasterWatch
+    reactor: Any
+    chance: random.Random
+    disk: Disk
+    file_work: BlockingWork
+    wall_ms: Callable[[], int]
+
+
 class ClassicRole:
     """brokerRole, for good.
 
     A slave that is not told by ``haMasterAddress`` learns from the nameservers where its master is.
     """
 
-    def __init__(
-        self, replication: Replication, keys: ReplicationConfig, identity: BrokerIdentity, watch: MasterWatch
-    ) -> None:
+    def __init__(self, context: RoleContext) -> None:
         self.requests: Mapping[int, Responder] = {}
-        self._replication = replication
-        self._keys = keys
-        self._identity = identity
-        self._watch = watch
+        self._replication = context.replication
+        self._keys = context.keys
+        self._identity = context.identity
+        self._watch = context.watch
         self._log = make_logger()
         self._complained = False
 

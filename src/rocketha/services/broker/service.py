@@ -52,7 +52,7 @@ from rocketha.services.broker.parts import make_parts
 from rocketha.services.broker.ports import BrokerPorts
 from rocketha.services.broker.registration import Registration
 from rocketha.services.broker.requests import RoleRequests
-from rocketha.services.broker.role import ClassicRole, RoleSource
+from rocketha.services.broker.role import ClassicRole, RoleContext, RoleSource
 from rocketha.services.broker.upkeep import BrokerUpkeep
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
@@ -106,7 +106,7 @@ class BrokerService(service.MultiService):
         wall: Callable[[], float] | None = None,
         pid: Callable[[], int] = os.getpid,
         memory: Callable[[], int] = physical_memory_bytes,
-        role_source: Callable[[BrokerService], RoleSource] | None = None,
+        role_source: Callable[[RoleContext], RoleSource] | None = None,
     ) -> None:
         super().__init__()
         self.setName("broker")
@@ -235,13 +235,14 @@ class BrokerService(service.MultiService):
             self.as_turn, self._now, LogReads(self._read_work), self.refusals, report.clean,
         )  # fmt: skip
         self.replication_status = ReplicationStatus(self.replication, self.state, self.waiting, self.reactor, self.wall)
-        if self._role_source is not None:
-            self.role_source = self._role_source(self)
-        elif keys.enable_controller_mode:
-            self.role_source = ControllerMode(self)
-        else:
-            self.role_source = ClassicRole(self.replication, keys, self.identity, self.watch)
         replication = self.replication
+        role_source = self._role_source or (ControllerMode if keys.enable_controller_mode else ClassicRole)
+        self.role_source = role_source(
+            RoleContext(
+                keys, self.identity, replication, self.watch, self.reactor, self.chance, self.disk, self.file_work,
+                self.wall_ms,
+            )
+        )  # fmt: skip
         self.group = BrokerGroup(
             keys, self.reactor, self._now, self.state, self.store, self.delays, self.watch,
             lambda: replication.own_id, lambda: self._changes.busy, self.effects.save, self._topics_changed,
