@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rocketha.broker.role import Role
-from rocketha.simulation.cluster_setup import ALONE, CONTROLLER
+from rocketha.simulation.cluster_setup import ALONE, CONTROLLER, ClusterSetup
+from rocketha.simulation.findings import Findings
 from rocketha.simulation.host import Host, Process
-from rocketha.simulation.message_oracle import QueueName
+from rocketha.simulation.message_oracle import MessageOracle, QueueName
 from rocketha.store.log_walk import LogWalk
 from rocketha.store.message_store import MessageStore
 from rocketha.wire.record import Record, scan
@@ -22,18 +23,26 @@ from rocketha.wire.record import Record, scan
 if TYPE_CHECKING:
     from rocketha.services.broker.service import BrokerService
     from rocketha.services.replication.service import Replication
-    from rocketha.simulation.cluster_scenario import ClusterScenario
 
 READ_BYTES = 1 << 20
 TIMERS_MAX = 400
 
 
 class ClusterChecks:
-    def __init__(self, scenario: ClusterScenario) -> None:
-        self._scenario = scenario
-        self._setup = scenario.setup
-        self._findings = scenario.findings
-        self._oracle = scenario.oracle
+    def __init__(
+        self,
+        setup: ClusterSetup,
+        findings: Findings,
+        oracle: MessageOracle,
+        brokers: list[Host],
+        controllers: list[Host],
+    ) -> None:
+        self._setup = setup
+        self._findings = findings
+        self._oracle = oracle
+        self._brokers = brokers
+        self._controllers = controllers
+        self._places = {place.host: place for place in setup.brokers}
         self._masters: dict[tuple[str, int], str] = {}
         self._confirmed: dict[str, tuple[Process, int]] = {}
         self._timely: set[str] = set()  # delayed messages that were looked at when their time was over
@@ -56,7 +65,7 @@ class ClusterChecks:
     def _role(self, name: str, replication: Replication, role: Role, service: BrokerService) -> None:
         if role is not Role.MASTER:
             return
-        group = self._scenario.places[name].group
+        group = self._places[name].group
         self._findings.count("masters")
         if self._setup.mode == CONTROLLER:
             other = self._masters.setdefault((group, replication.epoch), name)
@@ -108,7 +117,7 @@ class ClusterChecks:
     def delays(self, calm_s: float) -> None:
         """Nothing goes wrong any more but the clocks: no delay level is more than a second behind its time."""
         levels = {
-            self._scenario.places[host.name].group: service.delays.offsets
+            self._places[host.name].group: service.delays.offsets
             for host, service in self._serving()
             if service.replication.role is Role.MASTER
         }
@@ -126,9 +135,7 @@ class ClusterChecks:
     @property
     def deleted(self) -> frozenset[str]:
         """Groups with a broker whose oldest files a full disk took."""
-        return frozenset(
-            self._scenario.places[host.name].group for host, service in self._serving() if service.store.log.begin
-        )
+        return frozenset(self._places[host.name].group for host, service in self._serving() if service.store.log.begin)
 
     def _set(self, name: str, replication: Replication) -> None:
         """A master's SyncStateSet against the members' own logs."""
@@ -148,7 +155,7 @@ class ClusterChecks:
     def recovered(self) -> str | None:
         """What is still missing."""
         serving = self._serving()
-        absent = sorted({host.name for host in self._scenario.brokers} - {host.name for host, _ in serving})
+        absent = sorted({host.name for host in self._brokers} - {host.name for host, _ in serving})
         if absent:
             return f"{', '.join(absent)} do not serve"
         for host, service in serving:
@@ -164,12 +171,12 @@ class ClusterChecks:
 
     def _led(self, group: str) -> str | None:
         """A group of controller mode: one master, whom the leading controller means too, and a full set."""
-        brokers = [each for each in self._serving() if self._scenario.places[each[0].name].group == group]
+        brokers = [each for each in self._serving() if self._places[each[0].name].group == group]
         masters = [service.replication for _, service in brokers if service.replication.role is Role.MASTER]
         if len(masters) != 1:
             roles = {host.name: service.replication.role.name for host, service in brokers}
             return f"{group} has {len(masters)} masters: {roles}"
-        leaders = [host for host in self._scenario.controllers if _leads(host)]
+        leaders = [host for host in self._controllers if _leads(host)]
         if len(leaders) != 1:
             return f"{len(leaders)} controllers lead"
         process = leaders[0].process
@@ -184,7 +191,7 @@ class ClusterChecks:
     def unequal(self) -> str | None:
         """When nobody sends any more: replicas that have not yet what their master has."""
         for group in self._setup.groups:
-            brokers = [each for each in self._serving() if self._scenario.places[each[0].name].group == group]
+            brokers = [each for each in self._serving() if self._places[each[0].name].group == group]
             ends = {}
             for host, service in brokers:
                 store = service.store
@@ -200,11 +207,11 @@ class ClusterChecks:
             self._queues(host, service)
             self._log(host, service)
         for group in self._setup.groups:
-            self._replicas([each for each in self._serving() if self._scenario.places[each[0].name].group == group])
+            self._replicas([each for each in self._serving() if self._places[each[0].name].group == group])
 
     def _serving(self) -> list[tuple[Host, BrokerService]]:
         found: list[tuple[Host, BrokerService]] = []
-        for host in self._scenario.brokers:
+        for host in self._brokers:
             service: Any = host.process.service if host.process is not None else None
             if service is not None and service.serving:
                 found.append((host, service))
@@ -232,7 +239,7 @@ class ClusterChecks:
 
     def _queues(self, host: Host, service: BrokerService) -> None:
         """Every queue, as a consumer that reads all of it gets it."""
-        group, store = self._scenario.places[host.name].group, service.store
+        group, store = self._places[host.name].group, service.store
         if store.log.begin:
             self._findings.count("brokers that deleted files")  # as a full disk makes them
         for queue in self._oracle.queues(group):

@@ -68,7 +68,7 @@ class ClusterScenario:
                     host.on_power_loss = self._power_lost
             elif name in setup.controllers:
                 self.controllers.append(host)
-        self.checks = ClusterChecks(self)
+        self.checks = ClusterChecks(setup, self.findings, self.oracle, self.brokers, self.controllers)
         self.injector = Injector(world, setup.nodes)
         for host in world.hosts.values():
             world.scheduler.after(self._chance.random() * 0.5, None, host.start)
