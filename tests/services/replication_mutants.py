@@ -239,14 +239,14 @@ MUTANTS = (
     Mutant(
         "a fenced broker shows messages (A9)",
         "broker/role.py",
-        "        **dict.fromkeys(of_kind(Kind.PULL, Kind.LOOK), UNKNOWN_ROLE),",
+        "    Kind.PULL: Gate.UNKNOWN_ROLE,\n    Kind.LOOK: Gate.UNKNOWN_ROLE,\n",
         "",
     ),
     Mutant(
         "a slave takes messages",
         "broker/role.py",
-        "return dict.fromkeys(SENDS if slave_reads else SENDS | PULLS, BUSY)",
-        "return {}",
+        "_SLAVE = {Kind.SEND: Gate.BUSY, ",
+        "_SLAVE = {",
     ),
     Mutant(
         "a classic slave's log is judged as a master's",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from rocketha.broker.routes import PULLS, SENDS, Kind, of_kind
+from rocketha.broker.routes import Kind
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer
 
@@ -34,16 +34,47 @@ NOT_ENOUGH = Answer(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
 UNKNOWN_ROLE = Answer(ResponseCode.SYSTEM_BUSY, "the broker does not know yet whether it is the master")
 
 
-def refusals(role: Role, slave_reads: bool) -> dict[int, Answer]:
-    """Request codes that are refused in this role, with the answers.
+class Gate(Enum):
+    """What stands before a kind of request in a role."""
 
-    :param slave_reads: slaveReadEnable.
+    OPEN = "served"
+    MAY_STORE = "served while it holds the lease and enough replicas are in sync; else refused or passed on"
+    MAY_SHOW = "served while it holds the lease; else refused"
+    DECIDED = "served; waits while there may be another master"
+    MAY_CHANGE = "served while it holds the lease, until it hands over; else refused"
+    SLAVE_READS = "served where slaveReadEnable says so; else refused or passed on"
+    MASTERS = "asked of the master; served here where it cannot be asked, or slaveReadEnable says so"
+    BUSY = "refused (2) or passed on"
+    NOT_AVAILABLE = "refused (14) or passed on"
+    UNKNOWN_ROLE = "refused (2): its role is not known yet"
+
+
+REFUSALS = {Gate.BUSY: BUSY, Gate.NOT_AVAILABLE: NOT_AVAILABLE, Gate.UNKNOWN_ROLE: UNKNOWN_ROLE}
+
+_CONTROLLED_MASTER = {
+    Kind.SEND: Gate.MAY_STORE,
+    Kind.PULL: Gate.MAY_SHOW,
+    Kind.LOOK: Gate.MAY_SHOW,
+    Kind.BOUND: Gate.DECIDED,
+    Kind.CHANGE: Gate.MAY_CHANGE,
+}
+_SLAVE = {Kind.SEND: Gate.BUSY, Kind.PULL: Gate.SLAVE_READS, Kind.PROGRESS: Gate.MASTERS}
+_FENCED = {
+    Kind.SEND: Gate.NOT_AVAILABLE,
+    Kind.PULL: Gate.UNKNOWN_ROLE,
+    Kind.LOOK: Gate.UNKNOWN_ROLE,
+    Kind.PROGRESS: Gate.MASTERS,
+}
+
+
+def gate(kind: Kind, role: Role, controlled: bool) -> Gate:
+    """What stands before it.
+
+    :param controlled: there are controllers: a master is one for as long as its lease holds, and a change anywhere else
+        is an election away from being undone, so it is never a success.
     """
     if role is Role.MASTER:
-        return {}
-    if role is Role.SLAVE:
-        return dict.fromkeys(SENDS if slave_reads else SENDS | PULLS, BUSY)
-    return {
-        **dict.fromkeys(SENDS, NOT_AVAILABLE),
-        **dict.fromkeys(of_kind(Kind.PULL, Kind.LOOK), UNKNOWN_ROLE),
-    }
+        return _CONTROLLED_MASTER.get(kind, Gate.OPEN) if controlled else Gate.OPEN
+    if kind is Kind.CHANGE and controlled:
+        return Gate.NOT_AVAILABLE
+    return (_SLAVE if role is Role.SLAVE else _FENCED).get(kind, Gate.OPEN)

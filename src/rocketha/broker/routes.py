@@ -15,7 +15,7 @@ from rocketha.wire.codes import RequestCode
 
 
 class Kind(Enum):
-    """What a request does; :mod:`rocketha.services.broker.requests` says in which role a broker serves it."""
+    """What a request does; :func:`rocketha.broker.role.gate` says in which role a broker serves it."""
 
     SEND = "stores messages"
     PULL = "reads a queue for a consumer"
@@ -98,6 +98,12 @@ ROUTES: dict[int, Route] = {
         Route(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, Kind.CHANGE, changes="groups"),
     )
 }
+
+
+def kind_of(code: int) -> Kind:
+    """Of any code."""
+    route = ROUTES.get(code)
+    return Kind.OTHER if route is None else route.kind
 
 
 def of_kind(*kinds: Kind) -> frozenset[int]:

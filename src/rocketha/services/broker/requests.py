@@ -1,6 +1,7 @@
 """Which request is answered by what in the present role, and what waits while nobody may touch the store.
 
-Theory of operation.  There is one table from request code to responder; a change of the role makes another.  A master
+Theory of operation.  There is one table from request code to responder; a change of the role makes another, in which
+each responder stands behind the gate that :func:`rocketha.broker.role.gate` names for its kind of request.  A master
 that is one for good pays nothing for this.  Under controllers its sends and reads ask first whether it still may
 (:attr:`Replication.refusal`); while that is undecided, they are parked.  In the other roles what is not served goes to
 a refusal, or on to the master where somebody passes it on.  While the log is being cut, requests are parked, and served
@@ -12,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from rocketha.broker.role import BUSY, NOT_AVAILABLE, NOT_ENOUGH, Role, refusals
-from rocketha.broker.routes import CHANGES, PULLS, SENDS, Kind, of_kind
+from rocketha.broker.role import BUSY, NOT_AVAILABLE, NOT_ENOUGH, REFUSALS, Gate, Role, gate
+from rocketha.broker.routes import Kind, kind_of
 from rocketha.services.broker.parts import Responder
 from rocketha.services.replication.service import Replication
 from rocketha.services.waiting.parked_requests import ParkedRequests
-from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Answer, Command
 
 
@@ -59,24 +59,33 @@ class RoleRequests:
 
     def role_changed(self, role: Role) -> None:
         """Another table from now on."""
-        table = {**self._served, **self._always}
-        if role is Role.MASTER:
-            if self._replication.controlled:
-                table |= {code: self._send_if_it_may(self._served[code]) for code in SENDS}
-                table |= {code: self._read_if_it_may(self._served[code]) for code in of_kind(Kind.PULL, Kind.LOOK)}
-                table |= {code: self._answer_if_decided(self._served[code]) for code in of_kind(Kind.BOUND)}
-                table |= {code: self._change_if_it_may(self._served[code]) for code in CHANGES if code in self._served}
-        else:
-            if self._replication.controlled:  # an election away from being undone, so never a success
-                table |= {code: self._refusing(NOT_AVAILABLE) for code in CHANGES}
-            table |= {code: self._refusing(answer) for code, answer in refusals(role, False).items()}
-            if role is Role.SLAVE:
-                table |= {code: self._if_slaves_are_read(self._served[code], table[code]) for code in PULLS}
-            if self._elsewhere is not None:
-                for code in self._forwarded & of_kind(Kind.PROGRESS):  # a slave answers where it serves reads
-                    here = self._served[code]
-                    table[code] = self._if_slaves_are_read(here, self._elsewhere_or_here(here))
-        self.table = table
+        controlled = self._replication.controlled
+        gated = {
+            code: self._behind(gate(kind_of(code), role, controlled), code, respond)
+            for code, respond in self._served.items()
+        }
+        self.table = {**gated, **self._always}
+
+    def _behind(self, gate: Gate, code: int, respond: Responder) -> Responder:
+        match gate:
+            case Gate.OPEN:
+                return respond
+            case Gate.MAY_STORE:
+                return self._send_if_it_may(respond)
+            case Gate.MAY_SHOW:
+                return self._read_if_it_may(respond)
+            case Gate.DECIDED:
+                return self._answer_if_decided(respond)
+            case Gate.MAY_CHANGE:
+                return self._change_if_it_may(respond)
+            case Gate.SLAVE_READS:
+                return self._if_slaves_are_read(respond, self._refusing(BUSY))
+            case Gate.MASTERS:
+                if self._elsewhere is None or code not in self._forwarded:
+                    return respond
+                return self._if_slaves_are_read(respond, self._elsewhere_or_here(respond, self._elsewhere))
+            case Gate.BUSY | Gate.NOT_AVAILABLE | Gate.UNKNOWN_ROLE:
+                return self._refusing(REFUSALS[gate])
 
     def only_pass_on(self) -> None:
         """The store is closed: nothing is answered here any more."""
@@ -85,9 +94,13 @@ class RoleRequests:
     def read_refusal(self) -> Answer | None:
         """Why a pull that waited gets nothing now; None: it is answered."""
         replication = self._replication
-        if replication.role is Role.MASTER:
-            return replication.refusal
-        return refusals(replication.role, replication.keys.slave_read_enable).get(RequestCode.PULL_MESSAGE)
+        match gate(Kind.PULL, replication.role, replication.controlled):
+            case Gate.OPEN | Gate.MAY_SHOW:
+                return replication.refusal
+            case Gate.SLAVE_READS:
+                return None if replication.keys.slave_read_enable else BUSY
+            case closed:
+                return REFUSALS[closed]
 
     # -- responders
 
@@ -153,10 +166,8 @@ class RoleRequests:
             connection, command, now_ms
         )
 
-    def _elsewhere_or_here(self, respond: Responder) -> Responder:
-        elsewhere = self._elsewhere
-        assert elsewhere is not None
-
+    @staticmethod
+    def _elsewhere_or_here(respond: Responder, elsewhere: Elsewhere) -> Responder:
         def pass_on(connection: Any, command: Command, now_ms: int) -> Answer | None:
             answer = elsewhere.take(connection, command, BUSY)
             return respond(connection, command, now_ms) if answer is BUSY else answer
