@@ -44,14 +44,15 @@ def outcome(
 ) -> tuple[bool, str]:
     """Whether tests pass with a mutant, or with the source as it is, and their last lines.
 
-    :param packages: what of src/rocketha the copy has; the rest must not be needed.
+    :param packages: which packages of src/rocketha the copy has, beside the modules there; the rest must not be needed.
     """
     with tempfile.TemporaryDirectory() as directory:
         copy = pathlib.Path(directory) / "rocketha"
         for package in packages:
             shutil.copytree(SOURCE / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
-        for module in ("__init__.py", "errors.py"):
-            shutil.copy(SOURCE / module, copy / module)
+        for module in SOURCE.iterdir():
+            if module.is_file():
+                shutil.copy(module, copy / module.name)
         if mutant is not None:
             path = copy / mutant.module
             path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
