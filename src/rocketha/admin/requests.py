@@ -48,13 +48,13 @@ def run(args: argparse.Namespace) -> int:
 
 def page() -> str:
     """The tables."""
-    kinds = [[f"**{each.name}**", each.value, *(_words(each, column) for column in ROLES)] for each in Kind]
-    kinds = [row for row in kinds if row[0] != f"**{Kind.OTHER.name}**"]
+    named = [each for each in Kind if each is not Kind.OTHER]
+    kinds = [[f"**{each.name}**", each.value, *(_name(gate(each, *role)) for role in ROLES.values())] for each in named]
     routes = [_row(each) for each in sorted(ROUTES.values(), key=lambda route: route.code)]
     gates = [[f"*{_name(each)}*", each.value] for each in Gate]
     parts = ["Requests of a broker", "====================", "", INTRODUCTION]
     parts += ["Kinds", "-----", "", _table(["kind", "what it does", *ROLES], kinds)]
-    parts += ["", *_table(["word", "means"], gates).splitlines(), ""]
+    parts += ["", _table(["word", "means"], gates), ""]
     parts += ["Codes", "-----", "", _table(["code", "name", "kind", "passed on", "disk", "changes"], routes), ""]
     return "\n".join(parts)
 
@@ -65,10 +65,6 @@ def _row(route: Route) -> list[str]:
         str(int(route.code)), f"``{route.code.name}``", route.kind.name, "yes" if route.forwarded else "", fetches,
         route.changes or "",
     ]  # fmt: skip
-
-
-def _words(kind: Kind, column: str) -> str:
-    return _name(gate(kind, *ROLES[column]))
 
 
 def _name(gate: Gate) -> str:

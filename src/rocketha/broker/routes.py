@@ -56,11 +56,6 @@ class Route:
         """Whether a broker that is not master may pass it on to the master."""
         return self.kind in (Kind.SEND, Kind.PULL, Kind.PROGRESS)
 
-    @property
-    def on_fast_port(self) -> bool:
-        """Whether the second port serves it."""
-        return self.kind is not Kind.PULL
-
 
 ROUTES: dict[int, Route] = {
     route.code: route
