@@ -8,6 +8,7 @@ reads, and changes nothing before it knows that it will go on to the end.
 
 from cpython cimport array
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DATA, PyUnicode_GET_LENGTH, PyUnicode_KIND, PyUnicode_READ
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -107,9 +108,6 @@ cdef bint find(bytes block, Found* found):
     cdef const byte* at = <const byte*>PyBytes_AS_STRING(block)
     cdef const byte* end = at + PyBytes_GET_SIZE(block)
     cdef const byte* stop
-    cdef const byte* between
-    cdef Py_ssize_t name_size
-    cdef Text value
     found.unique_key.at = found.keys.at = found.tags.at = NULL
     if not is_ascii(at, end - at):
         return False
@@ -117,26 +115,27 @@ cdef bint find(bytes block, Found* found):
         stop = <const byte*>memchr(at, 2, end - at)
         if stop == NULL:
             stop = end
-        between = <const byte*>memchr(at, 1, stop - at)
-        if between != NULL and between > at and stop - between > 1:
-            name_size = between - at
-            value.at, value.size = between + 1, stop - between - 1
-            if name_size == 4:
-                if memcmp(at, b"KEYS", 4) == 0:
-                    found.keys = value
-                elif memcmp(at, b"TAGS", 4) == 0:
-                    found.tags = value
-            elif name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
-                found.unique_key = value
+        if stop - at > 5:  # a name, what separates it from its value, and one byte of that
+            if memcmp(at, b"KEYS\1", 5) == 0:
+                found.keys.at, found.keys.size = at + 5, stop - at - 5
+            elif memcmp(at, b"TAGS\1", 5) == 0:
+                found.tags.at, found.tags.size = at + 5, stop - at - 5
+            elif stop - at > 9 and memcmp(at, b"UNIQ_KEY\1", 9) == 0:
+                found.unique_key.at, found.unique_key.size = at + 9, stop - at - 9
         at = stop + 1
     return True
 
 
 cdef inline uint32_t hash_on(uint32_t value, const byte* at, Py_ssize_t size) noexcept nogil:
     """``String.hashCode`` of ASCII behind text whose hash is ``value``."""
-    cdef Py_ssize_t number
-    for number in range(size):
-        value = value * 31 + at[number]
+    while size >= 4:  # the products do not wait for each other
+        value = value * 923521 + (at[0] * <uint32_t>29791 + at[1] * <uint32_t>961 + at[2] * <uint32_t>31 + at[3])
+        at += 4
+        size -= 4
+    while size > 0:
+        value = value * 31 + at[0]
+        at += 1
+        size -= 1
     return value
 
 
@@ -293,18 +292,18 @@ cdef Py_ssize_t hash_keys(Found* found, uint32_t behind, int* to) noexcept nogil
 
 
 def units_of_blocks(int64_t prefix, blocks, list offsets not None):
-    cdef Found found
     cdef Py_ssize_t count = 0, number, filled = 0, size
+    cdef bytearray all_found = bytearray(len(offsets) * sizeof(Found))
+    cdef Found* found = <Found*>PyByteArray_AS_STRING(all_found)
     if len(blocks) != len(offsets):
         return None
-    for block in blocks:
-        if not find(<bytes?>block, &found):
+    for number in range(len(offsets)):
+        if not find(<bytes?>blocks[number], found + number):
             return None
-        count += keys_in(&found)
+        count += keys_in(found + number)
     cdef array.array hashes = array.clone(INTS, count, False), places = array.clone(LONGS, count, False)
     for number in range(len(offsets)):
-        find(<bytes>blocks[number], &found)
-        size = hash_keys(&found, <uint32_t>prefix, hashes.data.as_ints + filled)
+        size = hash_keys(found + number, <uint32_t>prefix, hashes.data.as_ints + filled)
         fill(places.data.as_longlongs + filled, size, offsets[number])
         filled += size
     return hashes, places

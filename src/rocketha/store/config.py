@@ -42,7 +42,7 @@ class StoreConfig:
     # checkpoint has to be read again after a crash, about 10 us a message.
     flush_queue_thorough_interval_ms: int = 10 * SECOND
     flush_index_interval_ms: int = 30 * SECOND  # likewise; Java leaves the index to the kernel
-    pending_index_units_max: int = 262_144  # units kept in memory before they are written early, 20 bytes each
+    pending_index_units_max: int = 1_048_576  # units kept in memory before they are written early, 20 bytes each
     pending_queue_bytes_max: int = 4 * 1024 * 1024  # all queue tails together before they are written early
     file_reserved_ms: int = 72 * HOUR  # fileReservedTime
     delete_hours: frozenset[int] = frozenset((4,))  # deleteWhen, local hours of the day

@@ -24,6 +24,7 @@ from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk, File
 from rocketha.store.in_memory import Wait, Wanted
+from rocketha.store.index_tail import UnitTail
 from rocketha.store.segment import OpenFiles
 from rocketha.wire.store_files import INDEX_HEADER, INDEX_UNIT, IndexHeader, IndexUnit
 
@@ -117,7 +118,7 @@ class Snapshot:
     file_size: int
     header: bytes
     first_unit: int
-    units: bytes
+    units: tuple[bytes, ...]  # in pieces
     unit_count: int
     units_at: int
     pages: tuple[tuple[int, bytes], ...]  # (first slot, packed slots in native order)
@@ -127,12 +128,12 @@ class Snapshot:
         file = disk.open(self.path) if disk.exists(self.path) else disk.create(self.path, self.file_size)
         try:
             if self.units:
-                file.write(self.units_at + self.first_unit * UNIT, [self.units])
+                file.write(self.units_at + self.first_unit * UNIT, self.units)
             file.write(0, [self.header])
             file.sync()
             if self.pages:
                 for first_slot, data in self.pages:
-                    file.write(_slot_at(first_slot), [_swap(array("i", data)).tobytes()])
+                    file.write(_slot_at(first_slot), [memoryview(_swap(array("i", data))).cast("B")])
                 file.sync()
         finally:
             file.close()
@@ -199,8 +200,6 @@ class Chain:
 class IndexFile:
     """One file.  See the module for the order of things.
 
-    :ivar unit_count: number of the next unit.
-    :ivar pending_units: units, in ``_tail``, not known to be written.
     :ivar written: the header was written once.
     """
 
@@ -213,20 +212,23 @@ class IndexFile:
         self.begin_timestamp_ms = self.end_timestamp_ms = 0
         self.begin_offset = self.end_offset = 0
         self.slot_count = 0
-        self.unit_count = 1
         self.written = False
         self._units_at = HEADER + SLOT * config.index_slots
         self._disk = disk
         self._files = files
         self._slots: memoryview | None = None
         self._dirty_pages = bytearray((config.index_slots + PAGE_SLOTS - 1) // PAGE_SLOTS)
-        self._tail = bytearray()  # packed units from _tail_from on
-        self._tail_from = 1
+        self._tail = UnitTail()
+
+    @property
+    def unit_count(self) -> int:
+        """Number of the next unit."""
+        return self._tail.end
 
     @property
     def pending_units(self) -> int:
         """Units not known to be written."""
-        return self.unit_count - self._tail_from
+        return len(self._tail)
 
     def header(self) -> IndexHeader:
         """The header as it would be written now."""
@@ -256,9 +258,8 @@ class IndexFile:
             hashes, offsets, times_ms = hashes[:room], offsets[:room], times_ms[:room]
         seconds = self._seconds(offsets[0], times_ms)
         units, begun = link_units(hashes, offsets, seconds, slots, self._dirty_pages, self.unit_count)
-        self._tail += units
+        self._tail.add(units)
         self.slot_count += begun
-        self.unit_count += len(hashes)
         self.end_offset = offsets[-1]
         self.end_timestamp_ms = times_ms[-1]
         return len(hashes)
@@ -302,8 +303,8 @@ class IndexFile:
             self.path,
             self.file_size,
             INDEX_HEADER.pack(*self.header()),
-            self._tail_from,
-            bytes(self._tail),
+            self._tail.first,
+            self._tail.pieces(),
             self.unit_count,
             self._units_at,
             tuple(pages),
@@ -312,10 +313,7 @@ class IndexFile:
     def apply(self, snapshot: Snapshot) -> None:
         """The snapshot is on the disk."""
         self.written = True
-        done = snapshot.unit_count - self._tail_from
-        if done > 0:
-            del self._tail[: done * UNIT]
-            self._tail_from = snapshot.unit_count
+        self._tail.drop_before(snapshot.unit_count)
 
     def restore(self, snapshot: Snapshot) -> None:
         """The snapshot did not get there: its pages are dirty again."""
@@ -343,9 +341,8 @@ class IndexFile:
 
     def unit(self, number: int) -> IndexUnit:
         """A unit, from the tail or from the file."""
-        at = (number - self._tail_from) * UNIT
-        if at >= 0:
-            return IndexUnit(*INDEX_UNIT.unpack(self._tail, at))
+        if number >= self._tail.first:
+            return self._tail.unit(number)
         place = self._units_at + number * UNIT
         unit = _to_unit(self._files.get(self.path).read(place, UNIT))
         if unit is None:
@@ -354,23 +351,23 @@ class IndexFile:
 
     def units(self) -> Iterator[tuple[int, int]]:
         """``(key hash, log offset)`` of every unit."""
-        for unit in self._iterate(self.unit_count):
+        for unit in self._iterate():
             yield unit[0], unit[1]
 
-    def _iterate(self, count: int) -> Iterator[tuple[int, int, int, int]]:
-        number = 1
-        while number < min(count, self._tail_from):
-            wanted = min(_READ_UNITS, min(count, self._tail_from) - number)
+    def _iterate(self) -> Iterator[tuple[int, int, int, int]]:
+        number, written = 1, self._tail.first
+        while number < written:
+            wanted = min(_READ_UNITS, written - number)
             data = self._files.get(self.path).read(self._units_at + number * UNIT, wanted * UNIT)
             yield from INDEX_UNIT.layout.iter_unpack(data[: len(data) // UNIT * UNIT])
             number += wanted
-        if count > self._tail_from:
-            yield from INDEX_UNIT.layout.iter_unpack(bytes(self._tail[: (count - self._tail_from) * UNIT]))
+        for piece in self._tail.pieces():
+            yield from INDEX_UNIT.layout.iter_unpack(piece)
 
     def chain_problems(self) -> Iterator[str]:
         """Slots that do not lead to their newest unit, units that do not lead to the one before; for verification."""
         newest: dict[int, int] = {}
-        for number, (hash_value, _, _, previous) in enumerate(self._iterate(self.unit_count), 1):
+        for number, (hash_value, _, _, previous) in enumerate(self._iterate(), 1):
             slot = hash_value % self.slots_number
             if previous != newest.get(slot, 0):
                 yield f"{self.path} unit {number} follows {previous}, not {newest.get(slot, 0)}"
@@ -403,7 +400,7 @@ class IndexFile:
 
     def _unit(self, number: int, wait: Wait) -> IndexUnit | None:
         """None: it would take more than ``wait``."""
-        if wait is Wait.ANYTHING or number >= self._tail_from:
+        if wait is Wait.ANYTHING or number >= self._tail.first:
             return self.unit(number)
         data = self._read(self._units_at + number * UNIT, UNIT, wait)
         return None if data is None else _to_unit(data) or self.unit(number)
@@ -443,9 +440,9 @@ class IndexFile:
             self.begin_offset,
             self.end_offset,
             self.slot_count,
-            self.unit_count,
+            unit_count,
         ) = header
-        self.unit_count = self._tail_from = max(1, header.unit_count)
+        self._tail.begin(max(1, unit_count))
 
     def rebuild(self, trusted_ms: int) -> None:
         """After a crash: keep the units stored surely before ``trusted_ms``, compute slots and header from them.
@@ -455,7 +452,7 @@ class IndexFile:
         slots = _empty_slots(self.slots_number)
         kept = used = last_offset = last_seconds = 0
         seconds_max = (trusted_ms - 999 - self.begin_timestamp_ms) // 1000
-        for number, (hash_value, offset, seconds, previous) in enumerate(self._iterate(self.unit_count), 1):
+        for number, (hash_value, offset, seconds, previous) in enumerate(self._iterate(), 1):
             seconds = seconds if number > 1 else 0  # the first one's is measured against the former file
             slot = hash_value % self.slots_number
             if not last_seconds <= seconds <= seconds_max or offset < last_offset:
@@ -466,7 +463,7 @@ class IndexFile:
             used += not previous
             last_offset, last_seconds = offset, seconds
         self._slots = slots
-        self.unit_count = self._tail_from = kept + 1
+        self._tail.begin(kept + 1)
         self.slot_count = used
         self.end_offset = last_offset
         self.end_timestamp_ms = self.begin_timestamp_ms + last_seconds * 1000
@@ -490,12 +487,10 @@ class IndexFile:
                 slots[slot] = unit.previous
                 self._dirty_pages[slot // PAGE_SLOTS] = 1
                 self.slot_count -= not unit.previous
-            self.unit_count = number
+            self._tail.drop_from(number)
         else:
             self.end_offset = self.begin_offset
             self.end_timestamp_ms = self.begin_timestamp_ms
-        del self._tail[max(0, self.unit_count - self._tail_from) * UNIT :]
-        self._tail_from = min(self._tail_from, self.unit_count)
         self.written = False  # the header on disk counts units that are gone
 
     def _read_slots(self) -> memoryview:
