@@ -15,24 +15,25 @@ TESTS = (
     "not idle and not at_both_ends and not away_too_long",
 )
 LINKS, SLAVE = "services/replication/links.py", "services/replication/slave.py"
-ORDERS = "services/replication/service.py"
+CLASSIC, ORDERS = "services/replication/classic.py", "services/replication/autoswitch.py"
+SET = "services/replication/set_links.py"
 
 MUTANTS = (
     Mutant(
         "a master without a slave waits for nobody",
-        LINKS,
-        "Replicas.AWAITED if there >= self._need - 1 else Replicas.MISSING",
-        "Replicas.NOT_ASKED",
+        CLASSIC,
+        "Waited.AWAITED if there >= self._need - 1 else Waited.MISSING",
+        "Waited.NOT_ASKED",
     ),
     Mutant(
         "a slave far behind is waited for",
-        LINKS,
+        CLASSIC,
         "acked != NO_ACK and self._log.end - acked < self._keys.ha_max_gap_not_in_sync",
         "acked != NO_ACK",
     ),
     Mutant(
         "one slave too few is enough",
-        LINKS,
+        CLASSIC,
         "reached = self._acks.reached(self._need, self._log.end)",
         "reached = self._acks.reached(self._need - 1, self._log.end)",
     ),
@@ -44,20 +45,20 @@ MUTANTS = (
     ),
     Mutant(
         "sends kept for a master wait after its lease is confirmed",
-        LINKS,
-        "                self.resumed()",
+        SET,
+        "                self._broker.resumed()",
         "                pass",
     ),
-    Mutant("strangers are not told of", LINKS, "            self.stranger(hello.broker_id)", "            pass"),
+    Mutant("strangers are not told of", SET, "            self._owner.stranger(hello.broker_id)", "            pass"),
     Mutant(
         "consumers see what is not confirmed (A7)",
-        LINKS,
+        SET,
         "        if rose:\n            self._log.store.confirm_offset = sync.confirm_offset",
         "        self._log.store.confirm_offset = self._log.end\n        if rose:",
     ),
     Mutant(
         "puts are acknowledged at the end of the own log (A6)",
-        LINKS,
+        SET,
         "reached = sync.reached(self._need, now_ms) if len(self._waiting) else NO_ACK",
         "reached = self._log.end",
     ),
@@ -75,15 +76,15 @@ MUTANTS = (
     ),
     Mutant(
         "a classic slave takes the log of any master (A12)",
-        SLAVE,
-        "self._timing, overlap_begin(log))",
-        "self._timing)",
+        CLASSIC,
+        "timing, overlap_begin(log))",
+        "timing)",
     ),
     Mutant(
         "a slave that compares says that it follows",
         SLAVE,
-        "            if machine.transfers:  # there is nothing to compare",
-        "            if True:",
+        "        if machine.transfers:  # there is nothing to compare",
+        "        if True:",
     ),
     Mutant(
         "a slave follows while it compares",
@@ -106,7 +107,7 @@ MUTANTS = (
     Mutant(
         "confirmed records are cut off without a master to send them",
         SLAVE,
-        "        if self._confirm is not None and not self.transfers:",
+        "        if self._dialect.handshake and not self.transfers:",
         "        if False:",
     ),
     Mutant(
@@ -148,29 +149,34 @@ MUTANTS = (
     Mutant(
         "a replica does not start over",
         SLAVE,
-        "if cause is Cause.MASTER_BEGINS_LATER and self._confirm is not None:",
+        "if cause is Cause.MASTER_BEGINS_LATER and self._dialect.handshake:",
         "if False:",
     ),
     Mutant("held pulls of a slave are not woken", SLAVE, "            self._grown()", "            pass"),
     Mutant(
         "the confirm offset does not reach the store of a slave",
-        SLAVE,
+        ORDERS,
         "            self._log.confirm(self._confirm.offset)",
         "            pass",
     ),
-    Mutant("waiting puts are not told of a fence", ORDERS, "        self._as_turn(self._abandon)", "        pass"),
+    Mutant(
+        "waiting puts are not told of a fence",
+        "services/replication/service.py",
+        "            self._context.as_turn(self._abandon)",
+        "            pass",
+    ),
     Mutant("an order does not end the one before it", ORDERS, "        if order != self._order:", "        if False:"),
     Mutant(
         "a log that may lack bytes resumes its epoch (A10)",
         ORDERS,
-        "intact = self._intact or self._led == epoch",
+        "intact = self._context.intact or self._led == epoch",
         "intact = True",
     ),
     Mutant(
         "a fence forgets that the log is whole",
         ORDERS,
-        "intact = self._intact or self._led == epoch",
-        "intact = self._intact",
+        "intact = self._context.intact or self._led == epoch",
+        "intact = self._context.intact",
     ),
     Mutant(
         "a new epoch is not in the file",
@@ -181,26 +187,26 @@ MUTANTS = (
     Mutant(
         "no lease is needed (A5)",
         ORDERS,
-        "        if elected is None or (elected.lease.holds(elected.now_ms()) and not self._replaced):",
-        "        if True:",
+        "return None if self.lease_holds and not self._replaced else NOT_AVAILABLE",
+        "return None",
     ),
     Mutant(
         "too few members are enough",
         ORDERS,
-        "        if len(elected.sync.members) < self.keys.min_in_sync_replicas:",
+        "        if len(sync.members) < self.keys.min_in_sync_replicas:",
         "        if False:",
     ),
     Mutant(
         "a retiring master takes messages",
         ORDERS,
-        "        if self.retiring or elected.sync is None:",
-        "        if elected.sync is None:",
+        "        if self.retiring or sync is None:",
+        "        if sync is None:",
     ),
     Mutant(
         "a replaced master shows what it has",
         ORDERS,
-        "(elected.lease.holds(elected.now_ms()) and not self._replaced)",
-        "elected.lease.holds(elected.now_ms())",
+        "if self.lease_holds and not self._replaced else",
+        "if self.lease_holds else",
     ),
     Mutant("a suspended master acknowledges", "replication/lease.py", " and not self._suspended(now_ms)", ""),
     Mutant(
@@ -232,9 +238,9 @@ MUTANTS = (
     ),
     Mutant(
         "pulls of unconfirmed messages wake too early",
-        "services/broker/service.py",
-        "                if self.replication.controlled:",
-        "                if False:",
+        ORDERS,
+        "self._context.wakeups.stored(arrived, self.log.store.max_physical_offset)",
+        "self._context.wakeups.readable(arrived, self._context.now_ms())",
     ),
     Mutant(
         "a fenced broker shows messages (A9)",

@@ -128,7 +128,7 @@ class Node:
     # what the log would say
 
     needed: frozenset[int] = frozenset()
-    controlled = True
+    compares_logs = True
     linked = True  # this one's log follows whoever is master
 
     def follows(self, address: str) -> bool:

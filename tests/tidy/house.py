@@ -15,7 +15,9 @@ from tests.tidy.source import Module, imports, modules
 SMALL_LINES = 60
 ARGUMENTS = 9
 SERVICE = "services/broker/service.py"
-MODE = re.compile(r"\.(controlled|elected|enable_controller_mode)\b|controller_mode\b")
+MODE = re.compile(
+    r"\.(enable_controller_mode|leased|shows_confirmed|compares_logs|handshake)\b|isinstance\(.*(Mode|Replication)\)"
+)
 """How a line asks which replication mode this is."""
 
 

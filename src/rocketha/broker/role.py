@@ -51,7 +51,7 @@ class Gate(Enum):
 
 REFUSALS = {Gate.BUSY: BUSY, Gate.NOT_AVAILABLE: NOT_AVAILABLE, Gate.UNKNOWN_ROLE: UNKNOWN_ROLE}
 
-_CONTROLLED_MASTER = {
+_LEASED_MASTER = {
     Kind.SEND: Gate.MAY_STORE,
     Kind.PULL: Gate.MAY_SHOW,
     Kind.LOOK: Gate.MAY_SHOW,
@@ -67,14 +67,14 @@ _FENCED = {
 }
 
 
-def gate(kind: Kind, role: Role, controlled: bool) -> Gate:
+def gate(kind: Kind, role: Role, leased: bool) -> Gate:
     """What stands before it.
 
-    :param controlled: there are controllers: a master is one for as long as its lease holds, and a change anywhere else
-        is an election away from being undone, so it is never a success.
+    :param leased: a master is one for as long as its lease holds, and a change anywhere else is an election away from
+        being undone, so it is never a success.
     """
     if role is Role.MASTER:
-        return _CONTROLLED_MASTER.get(kind, Gate.OPEN) if controlled else Gate.OPEN
-    if kind is Kind.CHANGE and controlled:
+        return _LEASED_MASTER.get(kind, Gate.OPEN) if leased else Gate.OPEN
+    if kind is Kind.CHANGE and leased:
         return Gate.NOT_AVAILABLE
     return (_SLAVE if role is Role.SLAVE else _FENCED).get(kind, Gate.OPEN)

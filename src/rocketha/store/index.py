@@ -205,11 +205,13 @@ class KeyIndex:
             if units is None:
                 together.append((records.rows(), time_ms))
                 continue
-            self._put_together(together)
-            together = []
+            if together:
+                self._put_together(together)
+                together = []
             hashes, offsets = units
             self._put_units(hashes, offsets, [time_ms] * len(hashes))
-        self._put_together(together)
+        if together:
+            self._put_together(together)
 
     def _put_together(self, turns: Sequence[tuple[KeyRows, int]]) -> None:
         """Index turns, as many of them in one go as have as many keys a row and times that do not fall."""

@@ -10,6 +10,7 @@ from twisted.logger import formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.replication.set_links import SetLinks
 from tests.services.controlled_case import ControlledCase
 
 
@@ -84,8 +85,8 @@ class TimersTests(ControlledCase):
 
     def test_the_set(self) -> None:
         """It is looked at again half a second later."""
-        links = self.service(self.first).replication.elected
-        assert links is not None
+        links = self.service(self.first).replication.links
+        assert isinstance(links, SetLinks)
         well = self.spoil(links.sync, "request", 1)
         links._stop_timer()
         links._due()

@@ -523,7 +523,7 @@ class NameserverTests(ReplicationCase):
         service = self.service(slave)
         service.role_source.learned(service.identity.address, service.identity.ha_address)
         self.run_for(2.0)
-        self.assertEqual(service.replication.master_ha_address, "")
+        self.assertEqual(service.replication.following.address, "")
         self.assertEqual(service.watch.address, None)
 
 
@@ -550,7 +550,7 @@ class SyncTests(PairCase):
     def test_a_learner(self) -> None:
         """It has the message, but is no second copy: it never says that it has."""
         learner = self.slave()
-        self.service(learner).replication.following.counts = False
+        self.service(learner).replication.following._counts = False
         self.until("a link", lambda: self.connected(learner))
         for _ in range(3):
             code = self.await_(self.sending(self.master), 5.0).code

@@ -55,7 +55,7 @@ class OutageTests(ReplicationCase):
     def test_s1_23_a_master_follows_nobody(self) -> None:
         """Its port is open and it has no link of its own; a slave has one."""
         self.assertIsNone(self.service(self.master).replication.following.connection)
-        self.assertEqual(self.service(self.master).replication.master_ha_address, "")
+        self.assertEqual(self.service(self.master).replication.following.address, "")
         self.assertIsNotNone(self.service(self.slave).replication.following.connection)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rocketha.broker.role import Role
 from rocketha.broker.topics import TopicConfig
-from rocketha.services.replication import slave as replication_slave
+from rocketha.services.replication import classic
 from rocketha.services.replication.metadata_master import AWAIT_METADATA
 from rocketha.simulation.host import Host
 from rocketha.wire.codes import RequestCode
@@ -102,7 +102,7 @@ class ClassicTests(ReplicationCase):
 
     def compare_nothing(self) -> None:
         """Tables do not rely on the link's finding out that a master's log is another one."""
-        self.patch(replication_slave, "overlap_begin", lambda log: log.end)
+        self.patch(classic, "overlap_begin", lambda log: log.end)
 
     def untouched(self, before: tuple[Any, ...]) -> None:
         service = self.service(self.slave)

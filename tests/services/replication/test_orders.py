@@ -15,8 +15,10 @@ from rocketha.broker.role_standing import Standing
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.replication.autoswitch_master import MasterState
 from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
+from rocketha.replication.link import Cause
 from rocketha.replication.sync_state import SetChange
 from rocketha.services.broker.role import RoleContext
+from rocketha.services.replication.autoswitch import AutoSwitchReplication
 from rocketha.simulation.host import Host
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -32,15 +34,25 @@ UNAVAILABLE = ResponseCode.SERVICE_NOT_AVAILABLE
 class Orders:
     """In the place of controller mode: notes what it is told, does nothing by itself."""
 
+    hands_over = True
+
     def __init__(self, context: RoleContext) -> None:
         self.requests: Mapping[int, Any] = {}
-        self.replication = context.replication
         self.asked: list[SetChange] = []
         self.strangers: list[int] = []
         self.troubles: list[str] = []
-        self.replication.changes = self.asked.append
-        self.replication.stranger = self.strangers.append
-        self.replication.trouble = lambda cause, reason: self.troubles.append(cause.name)
+        assert isinstance(context.replication, AutoSwitchReplication)
+        self.replication = context.replication
+        self.replication.report_to(self)
+
+    def wants_set(self, change: SetChange) -> None:
+        self.asked.append(change)
+
+    def stranger(self, replica: int) -> None:
+        self.strangers.append(replica)
+
+    def link_trouble(self, cause: Cause, reason: str) -> None:
+        self.troubles.append(cause.name)
 
     def begin(self) -> None:
         """Nothing yet."""
@@ -584,7 +596,7 @@ class SwitchTests(Case):
         three = self.replica(3)
         self.replication(1).registered((1, 2, 3))
         self.await_(self.follow(3))
-        self.until("the third joins", lambda: self.service(one).replication.elected.needed == {2, 3})
+        self.until("the third joins", lambda: self.service(one).replication.replicas.needed == {2, 3})
         standing = Standing(NO_EPOCH)
         standing.number = 1
         first = self.ordered(standing)

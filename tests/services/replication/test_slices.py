@@ -13,10 +13,12 @@ from typing import Any, cast
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.observe.refusals import Refusals
-from rocketha.replication.link import LinkTiming
 from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.replication.classic import ClassicDialect
+from rocketha.services.replication.context import ReplicaContext
 from rocketha.services.replication.jobs import LogChanges
 from rocketha.services.replication.slave import BEHIND_BYTES, DISPATCH_BYTES, Following
+from rocketha.services.waiting.flusher import Flusher
 from rocketha.store.replica_log import ReplicaLog
 
 READ = 256 * 1024
@@ -65,11 +67,13 @@ class SliceTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.log, self.reactor = GrowingLog(), Rounds()
-        self.following = Following(
-            cast(ReplicaLog, self.log), cast(LogChanges, SimpleNamespace(busy=False)), lambda: None,
-            ReplicationConfig(), LinkTiming(), self.reactor, random.Random(1), None, lambda: None,
+        log = cast(ReplicaLog, self.log)
+        context = ReplicaContext(
+            log, ReplicationConfig(), self.reactor, random.Random(1),
+            cast(LogChanges, SimpleNamespace(busy=False)), cast(Flusher, SimpleNamespace(kick=lambda: None)),
             Refusals("broker", float),
         )  # fmt: skip
+        self.following = Following(context, ClassicDialect(log), lambda: None, lambda cause, reason: None)
 
     def turn(self, size: int) -> int:
         """What one dispatches when so much arrived before it."""

@@ -305,7 +305,7 @@ class SendTests(SlowTableCase):
         """At once it is like any send that comes then: passed on, if somebody else is the master in time."""
         self.say(b"a")
         self.broker.watch.unknown()
-        self.broker.replication._begin_order("a test says so")
+        self.broker.replication._end_role("a test says so")
         self.assertIs(self.broker.replication.role, Role.FENCED)
         self.nothing_left()
         assert self.broker.group is not None

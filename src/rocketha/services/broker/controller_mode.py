@@ -1,8 +1,8 @@
 """A broker whose id and role the controllers give: the role's life, carried out.
 
-Decides nothing: what is to be done is said by :class:`~rocketha.broker.role_life.RoleLife`; here it is done to the
-broker's :class:`~rocketha.services.replication.service.Replication`, its disk and its controllers; what comes of it is
-told.
+Decides nothing: :class:`~rocketha.broker.role_life.RoleLife` says what is to be done; here it is done to the broker's
+:class:`~rocketha.services.replication.autoswitch.AutoSwitchReplication`, its disk and its controllers, and the life is
+told what comes of it.
 
 Theory of operation.  Every event becomes effects, and these are carried out one by one; an event that comes meanwhile
 queues its effects behind them.  Afterwards the timer is set for when the life is due next.  Heartbeats have a clock of
@@ -57,11 +57,14 @@ from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, Requ
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.replication.epochs import ElectionNeeded
+from rocketha.replication.link import Cause
+from rocketha.replication.sync_state import SetChange
 from rocketha.services.broker.controller_client import ControllerClient, Reply
 from rocketha.services.broker.parts import Responder
 from rocketha.services.broker.role import RoleContext
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.process.fatal import end_process
+from rocketha.services.replication.autoswitch import AutoSwitchReplication
 from rocketha.services.replication.ha_address import HaAddress
 from rocketha.wire import controller_calls as calls
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -93,13 +96,17 @@ class ControllerMode:
     :ivar life: None before the id's files were read.
     """
 
+    hands_over = True
+
     def __init__(self, context: RoleContext) -> None:
-        keys, identity = context.keys, context.identity
+        keys, identity, replication = context.keys, context.identity, context.replication
+        assert isinstance(replication, AutoSwitchReplication)
+        replication.report_to(self)
         self.life: RoleLife | None = None
         self.requests: Mapping[int, Responder] = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._notice}
         self._context = context
         self._reactor = context.reactor
-        self._replication = context.replication
+        self._replication = replication
         self._keys = keys
         self._timing = timing_of(keys)
         self._place = Place(identity.cluster_name, identity.broker_name, identity.address)
@@ -123,10 +130,6 @@ class ControllerMode:
     # --- what the broker calls
 
     def begin(self) -> None:
-        replication = self._replication
-        replication.changes = lambda change: self._happened("wants_set", change)
-        replication.stranger = lambda replica: self._happened("doubted", Question.REPLICAS)
-        replication.trouble = self._link_trouble
         self._client.start()
         loading = self._context.file_work.run(self._files.load)
         loading.addCallbacks(self._loaded, self._not_loaded)
@@ -231,7 +234,15 @@ class ControllerMode:
             self._happened("noticed", self._noticed, info)
         return None
 
-    def _link_trouble(self, cause: Any, text: str) -> None:
+    # --- what the replication tells
+
+    def wants_set(self, change: SetChange) -> None:
+        self._happened("wants_set", change)
+
+    def stranger(self, replica: int) -> None:
+        self._happened("doubted", Question.REPLICAS)
+
+    def link_trouble(self, cause: Cause, reason: str) -> None:
         self._ha_address.again()
         self._happened("doubted", Question.INFO)
 

@@ -22,23 +22,6 @@ from rocketha.store.message_store import MessageStore
 from rocketha.wire.remoting import Answer, Command
 
 
-class NoReplicas:
-    """Of a broker without controllers: nobody is elected, so nobody is waited for."""
-
-    needed: frozenset[int] = frozenset()
-
-    def knows(self, replica: int) -> bool:
-        """There is none."""
-        return False
-
-    def is_present(self, replica: int) -> bool:
-        """There is none."""
-        return False
-
-    def fitness_changed(self) -> None:
-        """Nobody asks."""
-
-
 class BrokerGroup:
     """One broker's place in its group.
 

@@ -76,7 +76,7 @@ class Lingering:
         :param led: this broker was the master when it was told to stop; producers then are its clients.
         """
         keys = self._keys
-        if self._hurried or not (keys.enable_controller_mode and keys.forward_sends and keys.handover_linger):
+        if self._hurried or not (keys.forward_sends and keys.handover_linger):
             return False
         if self._watch.address is None:
             return False

@@ -15,7 +15,6 @@ from rocketha.protocols.turn import Turn
 from rocketha.services.broker import fast_port
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
-from rocketha.services.config.replication import ASYNC_MASTER
 from rocketha.services.process.reserve import shows
 
 
@@ -55,7 +54,7 @@ class BrokerPorts:
             below = self._endpoint(config.listen_port - fast_port.BELOW)
             self._open(below, fast_port.FastPort(self._broker), "fast")
         keys = config.replication
-        if self._listen and not keys.enable_controller_mode and keys.broker_role == ASYNC_MASTER:
+        if self._listen and keys.alone:
             return  # one whose main port is not where the file says, for a test or a quick look
         port = strports.service(self._endpoint(keys.ha_listen_port), slaves, self._reactor)
         port.setName("port-ha")

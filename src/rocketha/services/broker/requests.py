@@ -59,9 +59,9 @@ class RoleRequests:
 
     def role_changed(self, role: Role) -> None:
         """Another table from now on."""
-        controlled = self._replication.controlled
+        leased = self._replication.leased
         gated = {
-            code: self._behind(gate(kind_of(code), role, controlled), code, respond)
+            code: self._behind(gate(kind_of(code), role, leased), code, respond)
             for code, respond in self._served.items()
         }
         self.table = {**gated, **self._always}
@@ -94,7 +94,7 @@ class RoleRequests:
     def read_refusal(self) -> Answer | None:
         """Why a pull that waited gets nothing now; None: it is answered."""
         replication = self._replication
-        match gate(Kind.PULL, replication.role, replication.controlled):
+        match gate(Kind.PULL, replication.role, replication.leased):
             case Gate.OPEN | Gate.MAY_SHOW:
                 return replication.refusal
             case Gate.SLAVE_READS:

@@ -17,6 +17,7 @@ from rocketha.broker.state import BrokerIdentity
 from rocketha.observe.logging import make_logger
 from rocketha.services.broker.parts import Responder
 from rocketha.services.config.replication import SLAVE, ReplicationConfig
+from rocketha.services.replication.classic import ClassicReplication
 from rocketha.services.replication.service import Replication
 from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.store.disk import Disk
@@ -26,9 +27,11 @@ class RoleSource(Protocol):
     """See the module; one object for the life of a broker.
 
     :ivar requests: codes that it answers itself, in every role, without the store.
+    :ivar hands_over: another broker may become master when this one stops.
     """
 
     requests: Mapping[int, Responder]
+    hands_over: bool
 
     def begin(self) -> None:
         """The store is recovered and the ports are open; the role is FENCED."""
@@ -70,9 +73,13 @@ class ClassicRole:
     A slave that is not told by ``haMasterAddress`` learns from the nameservers where its master is.
     """
 
+    hands_over = False
+
     def __init__(self, context: RoleContext) -> None:
+        replication = context.replication
+        assert isinstance(replication, ClassicReplication)
         self.requests: Mapping[int, Responder] = {}
-        self._replication = context.replication
+        self._replication = replication
         self._keys = context.keys
         self._identity = context.identity
         self._watch = context.watch
@@ -81,10 +88,10 @@ class ClassicRole:
 
     def begin(self) -> None:
         if self._keys.broker_role != SLAVE:
-            self._replication.lead_alone()
+            self._replication.lead()
             self._watch.own()
             return
-        self._replication.follow_alone()
+        self._replication.follow()
         if self._keys.ha_master_address:
             self._follow(self._keys.ha_master_address)
 
@@ -92,7 +99,7 @@ class ClassicRole:
         if self._keys.broker_role != SLAVE:
             return
         if address and address != self._identity.address:
-            self._replication.master_address = address
+            self._replication.master_known(address)
             self._watch.other(address)
         if ha_address and not self._keys.ha_master_address:
             self._follow(ha_address)

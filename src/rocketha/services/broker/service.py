@@ -42,26 +42,26 @@ from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.turn import Turn
 from rocketha.services.broker import metrics as broker_metrics
 from rocketha.services.broker.clock import BrokerClock
-from rocketha.services.broker.controller_mode import ControllerMode
 from rocketha.services.broker.effects import BrokerEffects
 from rocketha.services.broker.fast_port import unsupported
-from rocketha.services.broker.group import BrokerGroup, NoReplicas
+from rocketha.services.broker.group import BrokerGroup
 from rocketha.services.broker.lingering import Lingering
 from rocketha.services.broker.own_host import address_of, is_address
 from rocketha.services.broker.parts import make_parts
 from rocketha.services.broker.ports import BrokerPorts
 from rocketha.services.broker.registration import Registration
 from rocketha.services.broker.requests import RoleRequests
-from rocketha.services.broker.role import ClassicRole, RoleContext, RoleSource
+from rocketha.services.broker.role import RoleContext, RoleSource
+from rocketha.services.broker.role_sources import role_source_of
 from rocketha.services.broker.upkeep import BrokerUpkeep
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.physical_memory import physical_memory_bytes
+from rocketha.services.replication.context import ReplicationContext
 from rocketha.services.replication.jobs import LogChanges
-from rocketha.services.replication.open import open_log
-from rocketha.services.replication.service import Replication
+from rocketha.services.replication.mode import mode_of
 from rocketha.services.replication.status import ReplicationStatus
 from rocketha.services.tables.waits import NewTopics, SavedAnswers
 from rocketha.services.waiting.blocking import BlockingWork, Worker
@@ -131,6 +131,7 @@ class BrokerService(service.MultiService):
         self.chance, self._pid = chance or random.Random(), pid
         self._work = work
         self._wall, self._memory = wall, memory
+        self._mode = mode_of(config.replication)
         self._role_source = role_source
         self._failed: str | None = None
         self._starting: defer.Deferred[Any] | None = None
@@ -213,8 +214,9 @@ class BrokerService(service.MultiService):
 
     def _load(self, now_ms: int, pid: int) -> tuple[RecoveryReport, ReplicaLog]:
         """In the log's thread."""
-        keys = self.config.replication
-        return open_log(self.store, self.disk, keys, self.waiting.sync_flush, now_ms, pid)
+        return self._mode.open_log(
+            self.store, self.disk, self.config.replication, self.waiting.sync_flush, now_ms, pid
+        )  # fmt: skip
 
     def _recovered(self, loaded: tuple[RecoveryReport, ReplicaLog], began: float) -> None:
         self.recovery, log = report, _ = loaded
@@ -230,13 +232,15 @@ class BrokerService(service.MultiService):
 
     def _replicate(self, log: ReplicaLog, report: RecoveryReport) -> None:
         keys = self.config.replication
-        self.replication = Replication(
-            log, keys, self.reactor, self.chance, self._changes, self.flusher, self.waiting, self.wakeups,
-            self.as_turn, self._now, LogReads(self._read_work), self.refusals, report.clean,
+        self.replication = self._mode.replication(
+            ReplicationContext(
+                log, keys, self.reactor, self.chance, self._changes, self.flusher, self.refusals, self.waiting,
+                self.wakeups, self.as_turn, LogReads(self._read_work), self, report.clean,
+            )
         )  # fmt: skip
         self.replication_status = ReplicationStatus(self.replication, self.state, self.waiting, self.reactor, self.wall)
         replication = self.replication
-        role_source = self._role_source or (ControllerMode if keys.enable_controller_mode else ClassicRole)
+        role_source = self._role_source or role_source_of(self._mode)
         self.role_source = role_source(
             RoleContext(
                 keys, self.identity, replication, self.watch, self.reactor, self.chance, self.disk, self.file_work,
@@ -246,17 +250,15 @@ class BrokerService(service.MultiService):
         self.group = BrokerGroup(
             keys, self.reactor, self._now, self.state, self.store, self.delays, self.watch,
             lambda: replication.own_id, lambda: self._changes.busy, self.effects.save, self._topics_changed,
-            replication, replication.elected or NoReplicas(), functools.partial(self.parked.resume, self.request),
+            replication, replication.replicas, functools.partial(self.parked.resume, self.request),
             self.as_turn, lambda: replication.send_refusal is None,
         )  # fmt: skip
         self.watch.watch(self._mastership_changed)
         self._saved_answers = SavedAnswers(self.files, self.group.metadata)
-        self._lingering = Lingering(
-            self.reactor, keys, self.watch, self.group.forwarding, self.state.clients, self.identity, self.chance
-        )
-        if replication.elected is not None:
-            replication.elected.fit = self.group.metadata.is_fit
-            replication.elected.resumed = self._resumed
+        if self.role_source.hands_over:
+            self._lingering = Lingering(
+                self.reactor, keys, self.watch, self.group.forwarding, self.state.clients, self.identity, self.chance
+            )
         clients = ConnectedClients(self.factories, self.refusals, self._purposes)
         always = {
             **self.replication_status.requests, **self.role_source.requests, PrivateCode.CLIENTS: clients.answer
@@ -362,8 +364,7 @@ class BrokerService(service.MultiService):
         try:
             self.files.save_all_blocking()
         finally:
-            if self.replication.classic is not None and not self.store.leads:
-                self.replication.log.end_whole()
+            self._mode.end_log(self.replication.log)
             self.store.close(self._now())
 
     def holding(self, ids: Sequence[int]) -> set[int]:
@@ -420,13 +421,9 @@ class BrokerService(service.MultiService):
             now_ms = self._now()
             arrived = self.sends.commit(now_ms)
             if arrived:
-                if self.replication.controlled:
-                    self.wakeups.stored(arrived, self.store.max_physical_offset)
-                else:
-                    self.wakeups.readable(arrived, now_ms)
-                self.replication.log_grew()
-            if self.waiting.sync_flush and (len(self.waiting) or self.replication.controlled):
-                self.flusher.kick()  # under controllers also what no sender waits for: consumers do
+                self.replication.stored(arrived)
+            if self.waiting.sync_flush and (len(self.waiting) or self.replication.shows_confirmed):
+                self.flusher.kick()  # also what no sender waits for, where consumers do
         self._clock.rearm_if_earlier()
 
     def _topics_changed(self, topics: Sequence[str]) -> None:
@@ -467,9 +464,8 @@ class BrokerService(service.MultiService):
             self.new_topics.role_lost()
             self.new_topics.go_on()
             self.as_turn(lambda: self.wakeups.role_lost(now_ms))
-        if role is not Role.FENCED and replication.controlled:
-            number = 0 if role is Role.MASTER else replication.own_id
-            self.identity = self.state.identity = attrs.evolve(self.identity, broker_id=number)
+        number = replication.broker_id(self.identity.broker_id)
+        self.identity = self.state.identity = attrs.evolve(self.identity, broker_id=number)
         if role is Role.SLAVE:
             self._register()
 
@@ -486,8 +482,12 @@ class BrokerService(service.MultiService):
         if self.registration is not None:
             self.registration.register()
 
-    def _resumed(self) -> None:
-        """A master may serve again: what waited for that goes on, in the order in which it came."""
+    def fit(self, replica: int) -> bool:
+        """See :class:`~rocketha.services.replication.context.ReplicationOwner`."""
+        return self.group is not None and self.group.metadata.is_fit(replica)
+
+    def resumed(self) -> None:
+        """What waited goes on in the order in which it came."""
         if self.group is not None:
             self.group.forwarding.go_on()
         self.new_topics.go_on()

@@ -230,6 +230,11 @@ class ReplicationConfig(Section):
         """``host:port`` of each, in order, none twice."""
         return tuple(dict.fromkeys(each.strip() for each in self.controller_addr.split(";") if each.strip()))
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other broker need ever copy this one's log."""
+        return self.broker_role == ASYNC_MASTER and not self.enable_controller_mode
+
     def may_replicate(self, host: str) -> bool:
         """Whether ``haAllowedAddresses`` lets this IP address connect to the HA port."""
         allowed = networks(self.ha_allowed_addresses)

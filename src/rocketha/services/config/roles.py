@@ -49,8 +49,7 @@ def complete_replication(
         _complete_controller_mode(config, keys, given, name, warnings)
     else:
         _complete_classic(config, keys, given, name, warnings)
-    alone = keys.broker_role == ASYNC_MASTER and not keys.enable_controller_mode
-    if not alone and not keys.ha_allowed_addresses and not is_loopback(config.bind_address):
+    if not keys.alone and not keys.ha_allowed_addresses and not is_loopback(config.bind_address):
         warnings.append(
             f"whoever reaches the HA port {keys.ha_listen_port} may copy every message: haAllowedAddresses says who may"
         )

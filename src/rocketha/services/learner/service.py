@@ -36,17 +36,16 @@ from rocketha.observe import refusals
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
-from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import NO_EPOCH
-from rocketha.replication.link import LinkTiming
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.learner.finder import MasterFinder
 from rocketha.services.process.disk_notices import emit_disk_notices
 from rocketha.services.process.fatal import end_process
+from rocketha.services.replication.context import ReplicaContext
 from rocketha.services.replication.ha_address import HaAddress
 from rocketha.services.replication.jobs import LogChanges
-from rocketha.services.replication.open import open_log
+from rocketha.services.replication.mode import mode_of
 from rocketha.services.replication.slave import Following
 from rocketha.services.waiting.blocking import BlockingWork, Underway, Worker, exception_of
 from rocketha.services.waiting.flusher import Flusher
@@ -121,6 +120,7 @@ class Learner(service.Service):
     ) -> None:  # fmt: skip
         self.setName("learner")
         self._config = config
+        self._mode = mode_of(config.replication)
         self._settings = settings
         self._disk = disk
         self._warnings = tuple(warnings)
@@ -170,7 +170,7 @@ class Learner(service.Service):
         self._ha = HaAddress(self._reactor, self._found)
         self._main = ""  # the main port whose HA port is looked for, or was found
         self._starting = self._works[0].run(
-            lambda: open_log(self._store, self._disk, keys, False, self._now_ms(), os.getpid())
+            lambda: self._mode.open_log(self._store, self._disk, keys, False, self._now_ms(), os.getpid())
         )
         self._starting.addCallback(self._opened).addErrback(self._not_started)
 
@@ -180,15 +180,14 @@ class Learner(service.Service):
             self._logger.warn("store: {note}", note=note)
         keys = self._config.replication
         self.log = log
-        confirm = ConfirmOffset(self._store.confirm_offset, log.end) if keys.enable_controller_mode else None
-        following = Following(
-            log, self._changes, self._flusher.kick, keys,
-            LinkTiming(keys.ha_send_heartbeat_interval, keys.ha_housekeeping_interval), self._reactor, self._chance,
-            confirm, lambda: None, self.refusals,
+        context = ReplicaContext(
+            log, keys, self._reactor, self._chance, self._changes, self._flusher, self.refusals
         )  # fmt: skip
-        following.own_id = self._settings.learner_id
-        following.counts = confirm is not None  # in controller mode the master knows
-        following.trouble = lambda cause, reason: self._ha.again()
+        dialect = self._mode.dialect(log, keys, self._settings.learner_id)
+        following = Following(
+            context, dialect, lambda: None, lambda cause, reason: self._ha.again(),
+            counts=dialect.handshake,  # else the master would take it for a slave
+        )  # fmt: skip
         self._flusher.synced, self._flusher.failed = following.synced, following.sync_failed
         self._changes.over = following.dispatch
         if not self.running:
@@ -350,6 +349,6 @@ class Learner(service.Service):
 
     def _close(self) -> None:
         """In the log's thread, while nothing else runs."""
-        if self.log is not None and not self._config.replication.enable_controller_mode:
-            self.log.end_whole()
+        if self.log is not None:
+            self._mode.end_log(self.log)
         self._store.close(self._now_ms())

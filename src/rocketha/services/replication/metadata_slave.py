@@ -95,10 +95,10 @@ class _OtherLog(Exception):
 class CopiedLog(Protocol):
     """What the log knows of the master (:class:`rocketha.services.replication.service.Replication` has it).
 
-    :ivar controlled: its links compare both logs before they copy.
+    :ivar compares_logs: its links find out whether both logs are one before they copy.
     """
 
-    controlled: bool
+    compares_logs: bool
 
     def follows(self, address: str) -> bool:
         """Whether the log is being copied from the broker whose main port is there."""
@@ -224,7 +224,7 @@ class Following:
             yield self._pause(BUSY_S)
         connection = yield tables.client.connect(self._address, CONNECT_S)
         if connection is not self._trusted:
-            if not tables.log.controlled:
+            if not tables.log.compares_logs:
                 yield from self._compare(connection)
             self._trusted = connection
             self._complaints.pop("its log", None)

@@ -9,40 +9,35 @@ Nothing on a classic link says whose log the master's is.  There the end of this
 the same (:mod:`rocketha.store.log_overlap`); of another log nothing is taken, and a person is told.
 
 A log that has bytes that are no record is cut there and sent again, once for each place: a master that sends the same
-bytes again has no better ones.  In controller mode, where those bytes are confirmed ones and this may be the last
-replica that has what lies behind them, it is cut only while it is linked to a master that has been found equal to it.
+bytes again has no better ones.  Where links begin with a handshake, those bytes are confirmed ones, and this may be the
+last replica that has what lies behind them: there it is cut only while it is linked to a master that was found equal to
+it.
 
-A log that ends before its master's begins can not go on.  In controller mode, where both have been found equal up to
-there, it starts over; a classic link can not tell whose log it is connected to, so a person has to empty the directory.
+A log that ends before its master's begins can not go on.  Where a handshake found both equal up to there, it starts
+over; a classic link can not tell whose log it is connected to, so a person has to empty the directory.
 
 Java: ``DefaultHAClient``, ``AutoSwitchHAClient``, ``ReputMessageService``.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
 from rocketha.observe.logging import lasting, make_logger
-from rocketha.observe.refusals import Refusals
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_slave import ClassicSlave
-from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import NO_EPOCH, EpochEntry
 from rocketha.replication.link import PASSING, Cause, LinkRefused, LinkTiming
-from rocketha.services.config.replication import ReplicationConfig
-from rocketha.services.replication.jobs import LogChanges
-from rocketha.store.log_overlap import first_difference, overlap_begin
+from rocketha.services.replication.context import ReplicaContext
+from rocketha.store.log_overlap import first_difference
 from rocketha.store.replica_dispatch import Damage
-from rocketha.store.replica_log import ReplicaLog
-from rocketha.wire.ha_frames import SlaveHello
 
 CONNECT_S = 3.0
 PAUSE_FIRST_S, PAUSE_MOST_S = 0.05, 1.0
@@ -55,46 +50,61 @@ BEHIND_BYTES = 512
 behind has the log first and its queues later; in all that takes no longer, and the log is what counts."""
 
 
+class Dialect(Protocol):
+    """What a replication mode says to a master, and what it does with what it hears.
+
+    :ivar handshake: links begin with one: it tells the master who this is, and finds whether both logs are one.
+    """
+
+    handshake: bool
+
+    def open(self, epoch: int, now_ms: int, timing: LinkTiming) -> ClassicSlave | AutoswitchSlave:
+        """The machine of a new link.
+
+        :param epoch: of the role that this broker was told: no older master is followed.
+        """
+
+    def confirm(self, offset: int) -> None:
+        """The master says up to where its consumers see the log."""
+
+    def log_cut(self) -> None:
+        """The log ends earlier than it did."""
+
+
 class Following:
     """The slave's side of one broker; a :class:`rocketha.protocols.ha_slave.Follower`.
 
-    :param confirm: None in classic mode.
     :param grown: queues were made longer, or the confirm offset rose.
-    :param refusals: told of links that this end gave up.
-    :ivar trouble: told when a link ended that can not go on.
-    :ivar own_id: this broker's, of controller mode.
-    :ivar counts: the master may count on this copy: it is told how far it is.
+    :param trouble: told when a link ended that can not go on.
+    :param counts: the master may count on this copy: it is told how far it is.
     :ivar problem: why there is no link, in words; empty: there is one, or nobody is followed.
     """
 
     def __init__(
-        self, log: ReplicaLog, changes: LogChanges, flush: Callable[[], None], keys: ReplicationConfig,
-        timing: LinkTiming, reactor: Any, chance: random.Random, confirm: ConfirmOffset | None,
-        grown: Callable[[], None], refusals: Refusals,
+        self, context: ReplicaContext, dialect: Dialect, grown: Callable[[], None],
+        trouble: Callable[[Cause, str], None], counts: bool = True,
     ) -> None:  # fmt: skip
-        self._log = log
-        self._changes = changes
-        self._flush = flush
-        self._keys = keys
-        self._timing = timing
-        self._reactor = reactor
-        self._chance = chance
-        self._confirm = confirm
+        self._log = context.log
+        self._changes = context.changes
+        self._flush = context.flusher.kick
+        self._timing = context.timing
+        self._reactor = context.reactor
+        self._chance = context.chance
+        self._dialect = dialect
         self._grown = grown
-        self._factory = SlaveHaFactory(self, reactor, refusals)
+        self._trouble = trouble
+        self._counts = counts
+        self._factory = SlaveHaFactory(self, context.reactor, context.refusals)
         self._attempt: Any = None
         self._pause: Any = None
         self._reach = lasting(lambda: self._try(), "an attempt to reach the master")
         self._pause_s = PAUSE_FIRST_S
         self._slice: Any = None
-        self._sliced_at = log.end  # where the log ended at the last slice
+        self._sliced_at = context.log.end  # where the log ended at the last slice
         self._cut_at: set[int] = set()  # places that were cut for damage
         self._known_at: set[int] = set()  # places that are bad while nobody sends them again
         self._complaint = ""
         self._equal = False  # the log is known to be the master's, as far as it is
-        self.trouble: Callable[[Cause, str], None] = lambda cause, reason: None
-        self.own_id = 0
-        self.counts = True
         self.address = ""
         self.epoch = NO_EPOCH
         self.connection: SlaveHaProtocol | None = None
@@ -210,17 +220,13 @@ class Following:
     # -- the follower
 
     def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave | AutoswitchSlave | str:
-        log = self._log
-        if not self.active or self._changes.busy or self.connection is not None or not log.ready:
+        if not self.active or self._changes.busy or self.connection is not None or not self._log.ready:
             return "this broker follows another master now, or none"
         self.connection, self._equal = connection, False
-        if self._confirm is None:
-            machine = ClassicSlave(log.end, log.file_size, now_ms, self._timing, overlap_begin(log))
-            if machine.transfers:  # there is nothing to compare
-                self._reached()
-            return machine
-        hello = SlaveHello(self.own_id, self._keys.sync_from_last_file, self._keys.async_learner)
-        return AutoswitchSlave(hello, log, log.epochs, self.epoch, self._confirm.offset, now_ms, self._timing)
+        machine = self._dialect.open(self.epoch, now_ms, self._timing)
+        if machine.transfers:  # there is nothing to compare
+            self._reached()
+        return machine
 
     def _reached(self) -> None:
         """The master serves us, and its log is ours."""
@@ -276,14 +282,12 @@ class Following:
         return self._changes.run(cut).addCallback(self._aligned)
 
     def _aligned(self, result: tuple[int, Sequence[EpochEntry]]) -> tuple[int, Sequence[EpochEntry]]:
-        if self._confirm is not None:
-            self._confirm.truncated(self._log.end)
+        self._dialect.log_cut()
         self._reached()
         return result
 
     def confirm(self, offset: int) -> None:
-        if self._confirm is not None and self._confirm.advance(offset, self._log.end):
-            self._log.confirm(self._confirm.offset)
+        self._dialect.confirm(offset)
 
     def turn_ended(self, connection: SlaveHaProtocol) -> None:
         self.read_s = self._reactor.seconds()
@@ -309,7 +313,7 @@ class Following:
 
     def _report(self, connection: SlaveHaProtocol) -> None:
         machine = connection.machine
-        if not self.counts:
+        if not self._counts:
             return
         if machine.transfers and self._log.ack_offset > machine.reported:
             self.written_s = self._reactor.seconds()
@@ -327,10 +331,10 @@ class Following:
         if cause is Cause.OTHER_LOG:
             self._pause_s = OTHER_LOG_PAUSE_S
         if cause is not None and cause not in PASSING:
-            self.trouble(cause, reason)
+            self._trouble(cause, reason)
         if not self.active:
             return
-        if cause is Cause.MASTER_BEGINS_LATER and self._confirm is not None:
+        if cause is Cause.MASTER_BEGINS_LATER and self._dialect.handshake:
             self._start_over(reason)
         self.dispatch()
         self._later()
@@ -349,8 +353,8 @@ class Following:
         def begun(result: Any) -> None:
             if isinstance(result, Failure):
                 self._complain(f"the log can not be copied anew: {result.getErrorMessage()}")
-            elif self._confirm is not None:
-                self._confirm.truncated(self._log.end)
+            else:
+                self._dialect.log_cut()
 
         self._changes.run(begin_anew).addBoth(begun)
 
@@ -384,7 +388,7 @@ class Following:
         damage = self._log.damage
         if damage is None or damage.offset in self._cut_at:
             return
-        if self._confirm is not None and not self.transfers:
+        if self._dialect.handshake and not self.transfers:
             self._remember(damage)
             return
         self._cut_at.add(damage.offset)
@@ -398,8 +402,8 @@ class Following:
         def done(result: Any) -> None:
             if isinstance(result, Failure):
                 self._complain(f"the log can not be cut at {damage.offset}: {result.getErrorMessage()}")
-            elif self._confirm is not None:
-                self._confirm.truncated(self._log.end)
+            else:
+                self._dialect.log_cut()
             self._later()
 
         self._changes.run(cut).addBoth(done)

@@ -121,10 +121,11 @@ class ReplicationStatus:
 
     def _epochs(self, connection: Any, command: Command, now_ms: int) -> Answer:
         replication, identity = self._replication, self._state.identity
-        if not replication.controlled:
+        epochs = replication.epochs
+        if epochs is None:
             return Answer(ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")
         status = EpochStatus(
-            identity.cluster_name, identity.broker_name, identity.broker_id, tuple(replication.log.epochs),
+            identity.cluster_name, identity.broker_name, identity.broker_id, tuple(epochs),
             replication.log_end,
         )  # fmt: skip
         return Answer(body=encode_epochs(status))
