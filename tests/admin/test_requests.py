@@ -7,8 +7,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin import requests
 from rocketha.admin.cli import main
+from rocketha.broker import routes as of_brokers
 from rocketha.broker.role import Gate
-from rocketha.broker.routes import ROUTES
+from rocketha.controller import routes as of_controllers
+from rocketha.namesrv import routes as of_nameservers
 from tests.tidy.source import ROOT
 
 
@@ -28,8 +30,9 @@ class RequestsTests(SynchronousTestCase):
     def test_all_is_there(self) -> None:
         """Every code, every gate, and no warning of docutils."""
         page = requests.page()
-        for route in ROUTES.values():
-            self.assertIn(f"``{route.code.name}``", page)
+        for server in (of_brokers, of_controllers, of_nameservers):
+            for route in server.ROUTES.values():
+                self.assertIn(f"``{route.code.name}``", page)
         for gate in Gate:
             self.assertIn(gate.value, page)
         docutils.core.publish_doctree(page, settings_overrides={"halt_level": 2, "report_level": 5})

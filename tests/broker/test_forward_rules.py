@@ -8,8 +8,10 @@ import unittest
 from rocketha.broker import forward_rules
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, Course, course, patience, told
 from rocketha.broker.hold import HELD_PER_CONNECTION_MAX
-from rocketha.broker.routes import FORWARDED, PULLS
+from rocketha.broker.routes import PULLS, ROUTES
 from rocketha.wire.remoting import Answer, Command
+
+FORWARDED = frozenset(code for code, route in ROUTES.items() if route.forwarded)
 
 
 class CourseTests(unittest.TestCase):

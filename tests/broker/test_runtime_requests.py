@@ -14,7 +14,7 @@ from rocketha.broker.runtime_requests import readable_bytes
 from rocketha.errors import ConfigError
 from tests.broker.support import NOW_MS, Broker
 
-RUNTIME, UPDATE, CONFIG, STATS, HA = 28, 25, 26, 315, 907
+RUNTIME, UPDATE, CONFIG, STATS = 28, 25, 26, 315
 
 
 @attrs.define
@@ -81,7 +81,7 @@ class ConfigTests(unittest.TestCase):
 
 
 class RuntimeTests(unittest.TestCase):
-    """GET_BROKER_RUNTIME_INFO, VIEW_BROKER_STATS_DATA, GET_BROKER_HA_STATUS."""
+    """GET_BROKER_RUNTIME_INFO, VIEW_BROKER_STATS_DATA."""
 
     def test_everything_is_text(self) -> None:
         """`KVTable` in Java is a map of strings."""
@@ -114,7 +114,6 @@ class RuntimeTests(unittest.TestCase):
         table = broker.value(RUNTIME)["table"]
         self.assertEqual((table["commitLogMaxOffset"], table["remainHowManyDataToFlush"]), ("2000", "1.0 KiB"))
         self.assertEqual(table["earliestMessageTimeStamp"], str(NOW_MS))
-        self.assertEqual(broker.value(HA)["masterCommitLogMaxOffset"], 2000)
 
     def test_readable_bytes(self) -> None:
         """As Java's `humanReadableByteCount` in binary units."""

@@ -9,13 +9,13 @@ from typing import Any
 from twisted.internet import defer, reactor, task
 from twisted.trial.unittest import TestCase
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.services.config.loading import load_controller
 from rocketha.services.controller.service import ControllerService
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire import json_dialect
+from rocketha.wire.codes import PrivateCode
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.remoting import Answer, Command
 from tests.interop.harness.ports import free_ports

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import answer_name, request_name
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import PrivateCode, RequestCode
 
 CODES = (*map(int, RequestCode), *map(int, PrivateCode), 12_345_678)
 """All that have a name, and one that has none."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 import unittest
 from typing import Any
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.controller.registration import MEMBERS_MAX
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.wire import controller_calls as calls
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.controller_calls import Beat, Call, ControllerInfo, MasterInfo, SyncSet
 from rocketha.wire.remoting import Command
 from tests.wire.support import ha_dialogue

@@ -18,11 +18,10 @@ from typing import Any
 from rocketha.admin.cli import add_nameserver_argument, nameservers
 from rocketha.admin.client import NETWORK_ERRORS, Client, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
-from rocketha.controller.codes import PrivateCode
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.observe.logging import one_line
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 
 TEXT_MAX = 300
 REFUSALS_SHOWN = 20

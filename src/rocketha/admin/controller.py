@@ -18,12 +18,11 @@ from twisted.internet.task import deferLater
 from rocketha.admin.cli import nameservers
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
-from rocketha.controller.codes import PrivateCode
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 
 ENVIRONMENT = "ROCKETHA_CONTROLLERS"

@@ -1,4 +1,4 @@
-"""``rocketha requests``: which requests a broker serves in which role, from the rows that the code itself runs on.
+"""``rocketha requests``: every request that our servers answer, from the rows that they run on.
 
 ``docs/requests.rst`` is this command's output, and a test says when it is stale.
 """
@@ -8,9 +8,18 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
+from rocketha.broker import routes as of_brokers
 from rocketha.broker.role import Gate, Role, gate
-from rocketha.broker.routes import ROUTES, Kind, Route
+from rocketha.broker.routes import BrokerRoute, Kind
+from rocketha.controller import routes as of_controllers
+from rocketha.controller.routes import ControllerRoute
+from rocketha.namesrv import routes as of_nameservers
+from rocketha.wire.routes import Asker, Route
+
+R = TypeVar("R", bound=Route)
 
 ROLES = {
     "master": (Role.MASTER, False),
@@ -22,13 +31,25 @@ ROLES = {
 """What a column is called -> a role, and whether there are controllers."""
 
 INTRODUCTION = """\
-Written by ``rocketha requests --rst docs/requests.rst`` from the rows of ``rocketha/broker/routes.py`` and the gates of
-``rocketha/broker/role.py``. A code that is not named here is served in every role, or answered
-REQUEST_CODE_NOT_SUPPORTED. The first two columns of roles are those of ``brokerRole``, the other three those under
-controllers. While the log is being cut to match a new master's, requests wait, except those about the role.
-*Passed on*: a broker under controllers that is not master may ask the master on the client's behalf
-(``forwardSends``). *Disk*: the
-thread that fetches messages which are not in memory. The second port (``listenPort`` - 2) serves everything but pulls.
+Written by ``rocketha requests --rst docs/requests.rst`` from the rows that the servers run on: ``broker/routes.py``,
+``controller/routes.py``, ``namesrv/routes.py``. A code that is not here is answered REQUEST_CODE_NOT_SUPPORTED; why
+each of Java's that is missing is missing says `Divergence <divergence.md>`_.
+
+*By*: who asks it. Some places for connections are kept for peers and operators (``maxConnections``).
+"""
+
+BROKERS = """\
+What a broker does with a request depends on its kind. The first two columns of roles are those of ``brokerRole``, the
+other three those under controllers. While the log is being cut to match a new master's, requests wait, except those of
+the kind ITSELF. *Passed on*: a broker under controllers that is not master may ask the master on the client's behalf
+(``forwardSends``). *Disk*: the thread that fetches messages which are not in memory. *Changes*: the answer is given
+when that table is on the disk, and at the replicas. The second port (``listenPort`` - 2) serves everything but pulls.
+"""
+
+CONTROLLERS = """\
+*Leader*: only the controller that leads answers; the others answer CONTROLLER_NOT_LEADER. *Names*: it tells to which
+cluster the broker belongs. *Joins*: a broker that is not known may come in by it, so many at a time from one host.
+*Asks first*: whether the present master still serves. *Tells*: the answer may tell a broker that it is the master.
 """
 
 
@@ -48,23 +69,41 @@ def run(args: argparse.Namespace) -> int:
 
 def page() -> str:
     """The tables."""
+    askers = [[f"*{each.name.lower()}*", each.value] for each in Asker]
     named = [each for each in Kind if each is not Kind.OTHER]
     kinds = [[f"**{each.name}**", each.value, *(_name(gate(each, *role)) for role in ROLES.values())] for each in named]
-    routes = [_row(each) for each in sorted(ROUTES.values(), key=lambda route: route.code)]
     gates = [[f"*{_name(each)}*", each.value] for each in Gate]
-    parts = ["Requests of a broker", "====================", "", INTRODUCTION]
-    parts += ["Kinds", "-----", "", _table(["kind", "what it does", *ROLES], kinds)]
-    parts += ["", _table(["word", "means"], gates), ""]
-    parts += ["Codes", "-----", "", _table(["code", "name", "kind", "passed on", "disk", "changes"], routes), ""]
+    of_broker = ["kind", "passed on", "disk", "changes"]
+    of_controller = ["leader", "names", "joins", "asks first", "tells"]
+    parts = ["Requests", "========", "", INTRODUCTION, _table(["by", "means"], askers), ""]
+    parts += ["Brokers", "-------", "", BROKERS, _table(["kind", "what it does", *ROLES], kinds), ""]
+    parts += [_table(["word", "means"], gates), ""]
+    parts += [_codes(of_brokers.ROUTES, of_broker, _of_broker), ""]
+    parts += ["Controllers", "-----------", "", CONTROLLERS]
+    parts += [_codes(of_controllers.ROUTES, of_controller, _of_controller), ""]
+    parts += ["Nameservers", "-----------", "", _codes(of_nameservers.ROUTES, [], lambda route: []), ""]
     return "\n".join(parts)
 
 
-def _row(route: Route) -> list[str]:
+def _codes(routes: Mapping[int, R], head: list[str], columns: Callable[[R], list[str]]) -> str:
+    rows = [
+        [str(code), f"``{route.code.name}``", route.asker.name.lower(), *columns(route)]
+        for code, route in sorted(routes.items())
+    ]
+    return _table(["code", "name", "by", *head], rows)
+
+
+def _of_broker(route: BrokerRoute) -> list[str]:
     fetches = "" if route.fetches is None else route.fetches.name.lower().replace("_", "-")
-    return [
-        str(int(route.code)), f"``{route.code.name}``", route.kind.name, "yes" if route.forwarded else "", fetches,
-        route.changes or "",
-    ]  # fmt: skip
+    return [route.kind.name, _yes(route.forwarded), fetches, route.changes or ""]
+
+
+def _of_controller(route: ControllerRoute) -> list[str]:
+    return [*map(_yes, (route.leader, route.names, route.joins, route.doubts, route.tells))]
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else ""
 
 
 def _name(gate: Gate) -> str:

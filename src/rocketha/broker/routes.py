@@ -1,7 +1,4 @@
-"""What holds for a broker's requests, by code: one row for each, and no other list of codes.
-
-Pure.  A code without a row is served in every role, reads no messages, and changes nothing that others wait for.
-"""
+"""The requests that a broker answers, one row a code.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from enum import Enum
 import attrs
 
 from rocketha.broker.effects import ConfigFile
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import PrivateCode, RequestCode
+from rocketha.wire.routes import Asker, Route, table
 
 
 class Kind(Enum):
@@ -27,6 +25,7 @@ class Kind(Enum):
     """Served without a lease, but not while there may be another master."""
     CHANGE = "changes topics or groups"
     """The answer promises that the change stays."""
+    ITSELF = "asks and tells about the broker itself; answered in every role, and while the log is cut"
     OTHER = "anything else"
 
 
@@ -38,7 +37,7 @@ class Fetch(Enum):
 
 
 @attrs.frozen
-class Route:
+class BrokerRoute(Route):
     """One row.
 
     :ivar fetches: the request may run more than once (:class:`~rocketha.store.patient_reads.PatientReads`); pulls,
@@ -46,7 +45,6 @@ class Route:
     :ivar changes: the table that a CHANGE changes.
     """
 
-    code: RequestCode
     kind: Kind = Kind.OTHER
     fetches: Fetch | None = None
     changes: ConfigFile | None = None
@@ -57,48 +55,86 @@ class Route:
         return self.kind in (Kind.SEND, Kind.PULL, Kind.PROGRESS)
 
 
-ROUTES: dict[int, Route] = {
-    route.code: route
-    for route in (
-        Route(RequestCode.SEND_MESSAGE, Kind.SEND),
-        Route(RequestCode.SEND_MESSAGE_V2, Kind.SEND),
-        Route(RequestCode.SEND_BATCH_MESSAGE, Kind.SEND),
-        Route(RequestCode.CONSUMER_SEND_MSG_BACK, Kind.SEND, Fetch.CONSUMERS),
-        Route(RequestCode.PULL_MESSAGE, Kind.PULL),
-        Route(RequestCode.LITE_PULL_MESSAGE, Kind.PULL),
-        Route(RequestCode.QUERY_CONSUMER_OFFSET, Kind.PROGRESS, Fetch.CONSUMERS),
-        Route(RequestCode.UPDATE_CONSUMER_OFFSET, Kind.PROGRESS),
-        Route(RequestCode.LOCK_BATCH_MQ, Kind.PROGRESS),
-        Route(RequestCode.UNLOCK_BATCH_MQ, Kind.PROGRESS),
-        Route(RequestCode.QUERY_MESSAGE, Kind.LOOK, Fetch.LOOK_UPS),
-        Route(RequestCode.VIEW_MESSAGE_BY_ID, Kind.LOOK, Fetch.LOOK_UPS),
-        Route(RequestCode.GET_MAX_OFFSET, Kind.BOUND, Fetch.CONSUMERS),
-        Route(RequestCode.GET_MIN_OFFSET, Kind.BOUND),
-        Route(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, Kind.BOUND, Fetch.LOOK_UPS),
-        Route(RequestCode.GET_EARLIEST_MSG_STORETIME, fetches=Fetch.LOOK_UPS),
-        Route(RequestCode.GET_BROKER_RUNTIME_INFO, fetches=Fetch.LOOK_UPS),
-        Route(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fetches=Fetch.LOOK_UPS),
-        Route(RequestCode.CONSUME_MESSAGE_DIRECTLY, fetches=Fetch.LOOK_UPS),
-        Route(RequestCode.GET_TOPIC_STATS_INFO, fetches=Fetch.LOOK_UPS),
-        Route(RequestCode.GET_CONSUME_STATS, fetches=Fetch.LOOK_UPS),
-        Route(RequestCode.GET_BROKER_CONSUME_STATS, fetches=Fetch.LOOK_UPS),
-        Route(RequestCode.QUERY_CONSUME_TIME_SPAN, fetches=Fetch.LOOK_UPS),
-        Route(RequestCode.QUERY_CONSUME_QUEUE, fetches=Fetch.LOOK_UPS),
-        Route(RequestCode.UPDATE_AND_CREATE_TOPIC, Kind.CHANGE, changes="topics"),
-        Route(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, Kind.CHANGE, changes="topics"),
-        Route(RequestCode.DELETE_TOPIC_IN_BROKER, Kind.CHANGE, changes="topics"),
-        Route(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Kind.CHANGE, changes="groups"),
-        Route(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, Kind.CHANGE, changes="groups"),
-        Route(RequestCode.DELETE_SUBSCRIPTIONGROUP, Kind.CHANGE, changes="groups"),
-        Route(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, Kind.CHANGE, changes="groups"),
+ROUTES = table(
+    (
+        # Messages
+        BrokerRoute(RequestCode.SEND_MESSAGE, Asker.CLIENT, Kind.SEND),
+        BrokerRoute(RequestCode.SEND_MESSAGE_V2, Asker.CLIENT, Kind.SEND),
+        BrokerRoute(RequestCode.SEND_BATCH_MESSAGE, Asker.CLIENT, Kind.SEND),
+        BrokerRoute(RequestCode.CONSUMER_SEND_MSG_BACK, Asker.CLIENT, Kind.SEND, Fetch.CONSUMERS),
+        BrokerRoute(RequestCode.PULL_MESSAGE, Asker.CLIENT, Kind.PULL),
+        BrokerRoute(RequestCode.LITE_PULL_MESSAGE, Asker.CLIENT, Kind.PULL),
+        BrokerRoute(RequestCode.QUERY_MESSAGE, Asker.CLIENT, Kind.LOOK, Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.VIEW_MESSAGE_BY_ID, Asker.CLIENT, Kind.LOOK, Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.GET_MAX_OFFSET, Asker.CLIENT, Kind.BOUND, Fetch.CONSUMERS),
+        BrokerRoute(RequestCode.GET_MIN_OFFSET, Asker.CLIENT, Kind.BOUND),
+        BrokerRoute(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, Asker.CLIENT, Kind.BOUND, Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.GET_EARLIEST_MSG_STORETIME, Asker.CLIENT, fetches=Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.QUERY_CONSUME_QUEUE, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
+        # Clients and their progress
+        BrokerRoute(RequestCode.HEART_BEAT, Asker.CLIENT),
+        BrokerRoute(RequestCode.UNREGISTER_CLIENT, Asker.CLIENT),
+        BrokerRoute(RequestCode.CHECK_CLIENT_CONFIG, Asker.CLIENT),
+        BrokerRoute(RequestCode.GET_CONSUMER_LIST_BY_GROUP, Asker.CLIENT),
+        BrokerRoute(RequestCode.QUERY_CONSUMER_OFFSET, Asker.CLIENT, Kind.PROGRESS, Fetch.CONSUMERS),
+        BrokerRoute(RequestCode.UPDATE_CONSUMER_OFFSET, Asker.CLIENT, Kind.PROGRESS),
+        BrokerRoute(RequestCode.LOCK_BATCH_MQ, Asker.CLIENT, Kind.PROGRESS),
+        BrokerRoute(RequestCode.UNLOCK_BATCH_MQ, Asker.CLIENT, Kind.PROGRESS),
+        BrokerRoute(RequestCode.GET_CONSUMER_CONNECTION_LIST, Asker.OPERATOR),
+        BrokerRoute(RequestCode.GET_PRODUCER_CONNECTION_LIST, Asker.OPERATOR),
+        BrokerRoute(RequestCode.GET_ALL_PRODUCER_INFO, Asker.OPERATOR),
+        BrokerRoute(RequestCode.GET_CONSUMER_RUNNING_INFO, Asker.OPERATOR),
+        BrokerRoute(RequestCode.CONSUME_MESSAGE_DIRECTLY, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, Asker.OPERATOR),
+        BrokerRoute(RequestCode.GET_CONSUME_STATS, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.GET_BROKER_CONSUME_STATS, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.QUERY_CONSUME_TIME_SPAN, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.CLONE_GROUP_OFFSET, Asker.OPERATOR),
+        BrokerRoute(RequestCode.QUERY_CORRECTION_OFFSET, Asker.OPERATOR),
+        BrokerRoute(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
+        # Topics and groups
+        BrokerRoute(RequestCode.UPDATE_AND_CREATE_TOPIC, Asker.OPERATOR, Kind.CHANGE, changes="topics"),
+        BrokerRoute(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, Asker.OPERATOR, Kind.CHANGE, changes="topics"),
+        BrokerRoute(RequestCode.DELETE_TOPIC_IN_BROKER, Asker.OPERATOR, Kind.CHANGE, changes="topics"),
+        BrokerRoute(RequestCode.GET_TOPIC_CONFIG, Asker.OPERATOR),
+        BrokerRoute(RequestCode.GET_TOPIC_STATS_INFO, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, Asker.OPERATOR),
+        BrokerRoute(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, Asker.OPERATOR),
+        BrokerRoute(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Asker.OPERATOR, Kind.CHANGE, changes="groups"),
+        BrokerRoute(
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, Asker.OPERATOR, Kind.CHANGE, changes="groups"
+        ),
+        BrokerRoute(RequestCode.DELETE_SUBSCRIPTIONGROUP, Asker.OPERATOR, Kind.CHANGE, changes="groups"),
+        BrokerRoute(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, Asker.OPERATOR, Kind.CHANGE, changes="groups"),
+        BrokerRoute(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, Asker.OPERATOR),
+        BrokerRoute(RequestCode.QUERY_TOPICS_BY_CONSUMER, Asker.OPERATOR),
+        BrokerRoute(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, Asker.OPERATOR),
+        # The broker and its store
+        BrokerRoute(RequestCode.GET_BROKER_RUNTIME_INFO, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
+        BrokerRoute(RequestCode.UPDATE_BROKER_CONFIG, Asker.OPERATOR),
+        BrokerRoute(RequestCode.GET_BROKER_CONFIG, Asker.OPERATOR),
+        BrokerRoute(RequestCode.VIEW_BROKER_STATS_DATA, Asker.OPERATOR),
+        BrokerRoute(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, Asker.OPERATOR),
+        BrokerRoute(RequestCode.CLEAN_UNUSED_TOPIC, Asker.OPERATOR),
+        BrokerRoute(RequestCode.DELETE_EXPIRED_COMMITLOG, Asker.OPERATOR),
+        BrokerRoute(RequestCode.GET_BROKER_EPOCH_CACHE, Asker.OPERATOR, Kind.ITSELF),
+        BrokerRoute(PrivateCode.CLIENTS, Asker.OPERATOR, Kind.ITSELF),
+        # Other brokers, nameservers, controllers
+        BrokerRoute(RequestCode.GET_ALL_TOPIC_CONFIG, Asker.PEER),
+        BrokerRoute(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Asker.PEER),
+        BrokerRoute(RequestCode.GET_ALL_CONSUMER_OFFSET, Asker.PEER),
+        BrokerRoute(RequestCode.GET_ALL_DELAY_OFFSET, Asker.PEER),
+        BrokerRoute(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, Asker.PEER),
+        BrokerRoute(RequestCode.GET_TIMER_CHECK_POINT, Asker.PEER),
+        BrokerRoute(RequestCode.GET_TIMER_METRICS, Asker.PEER),
+        BrokerRoute(PrivateCode.AWAIT_METADATA, Asker.PEER),
+        BrokerRoute(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, Asker.PEER),
+        BrokerRoute(RequestCode.RESET_MASTER_FLUSH_OFFSET, Asker.PEER),
+        BrokerRoute(RequestCode.EXCHANGE_BROKER_HA_INFO, Asker.PEER, Kind.ITSELF),
+        BrokerRoute(RequestCode.GET_BROKER_HA_STATUS, Asker.PEER, Kind.ITSELF),
+        BrokerRoute(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, Asker.PEER, Kind.ITSELF),
     )
-}
-
-
-def kind_of(code: int) -> Kind:
-    """Of any code."""
-    route = ROUTES.get(code)
-    return Kind.OTHER if route is None else route.kind
+)
 
 
 def of_kind(*kinds: Kind) -> frozenset[int]:
@@ -111,11 +147,10 @@ def fetched_by(thread: Fetch) -> frozenset[int]:
     return _codes(route for route in ROUTES.values() if route.fetches is thread)
 
 
-def _codes(routes: Iterable[Route]) -> frozenset[int]:
+def _codes(routes: Iterable[BrokerRoute]) -> frozenset[int]:
     return frozenset(int(route.code) for route in routes)
 
 
 SENDS = of_kind(Kind.SEND)
 PULLS = of_kind(Kind.PULL)
 CHANGES: dict[int, ConfigFile] = {code: route.changes for code, route in ROUTES.items() if route.changes is not None}
-FORWARDED = _codes(route for route in ROUTES.values() if route.forwarded)

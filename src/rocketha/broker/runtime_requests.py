@@ -27,13 +27,6 @@ CONFIG_KEYS_MAX = 1024
 _SECRET = re.compile(r"secret|password|privatekey|accesskey|credential|token", re.IGNORECASE)
 _HIDDEN = "******"
 _POOLS = ("send", "pull", "litePull", "query", "ack")
-_HA_CLIENT_KEYS = (
-    "lastReadTimestamp",
-    "lastWriteTimestamp",
-    "masterFlushOffset",
-    "maxOffset",
-    "transferredByteInSecond",
-)
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -47,7 +40,6 @@ class RuntimeRequests:
             RequestCode.UPDATE_BROKER_CONFIG: self.update_config,
             RequestCode.GET_BROKER_CONFIG: self.config,
             RequestCode.VIEW_BROKER_STATS_DATA: self.stats_data,
-            RequestCode.GET_BROKER_HA_STATUS: self.ha_status,
             RequestCode.GET_TIMER_CHECK_POINT: self.timer_checkpoint,
             RequestCode.GET_TIMER_METRICS: self.timer_metrics,
             RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self.nothing_to_do,
@@ -128,17 +120,6 @@ class RuntimeRequests:
             raise refused(f"The stats <{name[:255]}> <{key[:511]}> not exist", ResponseCode.SYSTEM_ERROR)
         minute, hour, day = (window.as_json() for window in windows)
         return Answer(body=json_dialect.dumps({"statsDay": day, "statsHour": hour, "statsMinute": minute}))
-
-    def ha_status(self, connection: Peer, command: Command, now_ms: int) -> Answer:
-        """GET_BROKER_HA_STATUS: a master without slaves."""
-        value = {
-            "haClientRuntimeInfo": dict.fromkeys(_HA_CLIENT_KEYS, 0),
-            "haConnectionInfo": [],
-            "inSyncSlaveNums": 0,
-            "master": not self._state.is_slave,
-            "masterCommitLogMaxOffset": self._state.store.max_physical_offset,
-        }
-        return Answer(body=json_dialect.dumps(value))
 
     def timer_checkpoint(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """GET_TIMER_CHECK_POINT: what a Java broker without a timer wheel says; a Java slave goes on."""

@@ -17,7 +17,6 @@ import attrs
 
 from rocketha.broker import fields
 from rocketha.controller import answers, audit, registration
-from rocketha.controller.codes import PrivateCode
 from rocketha.controller.events import (
     CONTROLLER,
     Alive,
@@ -36,9 +35,10 @@ from rocketha.controller.names import name_in
 from rocketha.controller.state import ControllerState
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_dialect, json_members
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.routes import unsupported
 
 _T = TypeVar("_T")
 
@@ -157,7 +157,7 @@ class Requests:
         """
         method = self._codes.get(command.code)
         if method is None:
-            raise fields.refused(f" request type {command.code} not supported", ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+            raise unsupported(command.code)
         found = method(command, caller, now_ms)
         if isinstance(found, Answer):
             return found

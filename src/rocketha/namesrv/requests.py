@@ -38,6 +38,7 @@ from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.routes import unsupported
 
 _T = TypeVar("_T")
 
@@ -158,7 +159,7 @@ class NameServer:
         """
         method = self._codes.get(command.code)
         if method is None:
-            raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
+            raise unsupported(command.code)
         return method(command, caller, now_ms)
 
     def is_newcomer(self, command: Command) -> bool:

@@ -25,12 +25,11 @@ from typing import Any, NamedTuple, Protocol
 
 import attrs
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.errors import Ignored
 from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
 from rocketha.observe.metrics import Registry
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
 QUIET_S = 60.0

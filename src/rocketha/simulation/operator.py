@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.simulation.broker import DEFINITE
 from rocketha.simulation.broker_oracle import Group
 from rocketha.simulation.findings import Findings
 from rocketha.simulation.history import History
 from rocketha.simulation.host import Process
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 
 MEAN_S = 8.0

@@ -14,7 +14,7 @@ from rocketha.broker import forward_rules
 from rocketha.broker.forward_rules import MARK
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.role import BUSY
-from rocketha.broker.routes import FORWARDED
+from rocketha.broker.routes import ROUTES
 from rocketha.errors import RequestRefused
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
@@ -76,7 +76,7 @@ class Node:
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         self.seen.append((command.code, command.fields.get(MARK)))
-        if (self.watch.leads and self.may_serve) or command.code not in FORWARDED:
+        if (self.watch.leads and self.may_serve) or not ROUTES[command.code].forwarded:
             if self.forwarding.waiting:
                 self.forwarding.go_on()
             return self.serve(connection, command)

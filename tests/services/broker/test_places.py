@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rocketha.broker.forward_rules import MARK
-from rocketha.controller.codes import PrivateCode
 from rocketha.protocols.admission import IDLE_PLACE_S
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from tests.services.broker_case import BrokerCase, Client, heartbeat, pull_fields, send_fields
 
 OFFSET = {"topic": "T", "queueId": "0"}

@@ -9,19 +9,18 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.controller.events import Alive, AlterSyncStateSet, ElectMaster, Evidence
 from rocketha.controller.group import GroupKey
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.requests import Caller
-from rocketha.errors import DiskFailure, RemoteProtocolError
+from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
 from rocketha.raft.messages import Kind, Message
 from rocketha.services.controller.service import ControllerService
 from rocketha.services.controller.undecided import Undecided
 from rocketha.services.raft.waiting import NoMajority, ResultUnknown
 from rocketha.store.memory_disk import MemoryDisk
+from rocketha.wire.codes import PrivateCode, ResponseCode
 from rocketha.wire.codes import RequestCode as Code
-from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command, request
 from tests.interop.harness.ports import free_ports
 from tests.services.controller_case import CLUSTER, FAST, NAME, ControllerCase, FakeBroker, until
@@ -181,7 +180,8 @@ class WaitingTests(ControllerCase):
     def test_refusals_and_failures_take_no_place(self) -> None:
         """Whatever becomes of a request."""
         leader, asker = self.leader(), Asker(-1)
-        for code, fields in ((77, {}), (Code.CONTROLLER_REGISTER_BROKER, {}), (PrivateCode.TRANSFER, {"to": "x" * 99})):
+        self.assertRaises(RequestRefused, leader.request, asker, request(77, {}))
+        for code, fields in ((Code.CONTROLLER_REGISTER_BROKER, {}), (PrivateCode.TRANSFER, {"to": "x" * 99})):
             answer = leader.request(asker, request(int(code), fields))  # type: ignore[arg-type]
             self.assertNotEqual(getattr(answer, "code", 0), 0)
         self.patch(leader._requests, "decode", lambda *_: 1 / 0)

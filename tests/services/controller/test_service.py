@@ -7,13 +7,12 @@ from typing import Any
 
 from twisted.internet import defer, reactor
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.suspicion import Suspicions
 from rocketha.raft.elections import Elections
 from rocketha.wire import json_dialect
+from rocketha.wire.codes import PrivateCode, ResponseCode
 from rocketha.wire.codes import RequestCode as Code
-from rocketha.wire.codes import ResponseCode
 from tests.interop.harness.ports import free_ports
 from tests.services.controller_case import CLUSTER, NAME, ControllerCase, FakeBroker, pause, until
 

@@ -17,9 +17,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.observe.http import CONNECTIONS_MAX
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import PrivateCode, RequestCode
 from rocketha.wire.ha_frames import encode_classic_report
 from tests.interop.harness import ports, remoting
 from tests.interop.harness.processes import scratch, wait_until

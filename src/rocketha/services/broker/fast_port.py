@@ -10,16 +10,11 @@ from __future__ import annotations
 
 from rocketha.broker.routes import PULLS
 from rocketha.protocols.remoting import RemotingProtocol, RequestService
-from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.routes import unsupported
 
 BELOW = 2
 """How far below the main port it is."""
-
-
-def unsupported(command: Command) -> Answer:
-    """The answer to a code that nobody serves, in Java's words."""
-    return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
 
 
 class FastPort:
@@ -39,7 +34,7 @@ class FastPort:
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         """As on the main port, without pulls."""
         if command.code in PULLS:
-            return unsupported(command)
+            raise unsupported(command.code)
         return self._broker.request(connection, command)
 
     def turn_ended(self) -> None:

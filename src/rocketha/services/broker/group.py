@@ -9,7 +9,6 @@ from typing import Any
 
 from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.master_watch import MasterWatch
-from rocketha.broker.routes import FORWARDED
 from rocketha.broker.state import BrokerState
 from rocketha.observe.metrics import Registry
 from rocketha.services.broker.forwarding import Forwarding
@@ -29,7 +28,6 @@ class BrokerGroup:
 
     :ivar metadata: before :attr:`forwarding` in the watch: a new master's tables are right before it serves.
     :ivar requests: what the others ask this broker.
-    :ivar forwarded: codes of requests that :attr:`forwarding` may be given.
     """
 
     def __init__(
@@ -58,7 +56,6 @@ class BrokerGroup:
         )  # fmt: skip
         self.forwarding = Forwarding(clock, watch, state.identity.address, serve, as_turn, keys.forward_sends, serves)
         self.requests = self.metadata.requests
-        self.forwarded = FORWARDED
 
     def install(self, metrics: Registry) -> None:
         """Register the metrics of this."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.application import strports
 
+from rocketha.broker.routes import ROUTES
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingFactory
@@ -15,7 +16,7 @@ from rocketha.protocols.turn import Turn
 from rocketha.services.broker import fast_port
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
-from rocketha.services.process.reserve import shows
+from rocketha.services.process.reserve import shows_by
 
 
 class BrokerPorts:
@@ -74,7 +75,7 @@ class BrokerPorts:
             turn=self._turn,
             refusals=self._refusals,
             admission=self._admission,
-            shows=shows,
+            shows=shows_by(ROUTES),
         )
         self._factories.append(factory)
         port = strports.service(description, factory, self._reactor)

@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from rocketha.broker.role import BUSY, NOT_AVAILABLE, NOT_ENOUGH, REFUSALS, Gate, Role, gate
-from rocketha.broker.routes import Kind, kind_of
+from rocketha.broker.routes import ROUTES, Kind
+from rocketha.errors import ensure
 from rocketha.services.broker.parts import Responder
 from rocketha.services.replication.service import Replication
 from rocketha.services.waiting.parked_requests import ParkedRequests
 from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.routes import unsupported
 
 
 class Elsewhere(Protocol):
@@ -39,19 +41,18 @@ class RoleRequests:
     """Of one broker.
 
     :param parked: takes requests that wait for the store, as ones that need nothing else.
-    :param served: everything that it can answer.
-    :param always: what it answers whatever its role, and while the log is cut: nothing of the store.
+    :param served: everything that it can answer; each code has its row.
+    :param elsewhere: what a row allows is passed on by it.
     :ivar table: request code to responder.
     """
 
     def __init__(
-        self, parked: ParkedRequests, served: Mapping[int, Responder], always: Mapping[int, Responder],
-        replication: Replication, forwarded: frozenset[int] = frozenset(), elsewhere: Elsewhere | None = None,
+        self, parked: ParkedRequests, served: Mapping[int, Responder], replication: Replication, elsewhere: Elsewhere
     ) -> None:  # fmt: skip
+        without = sorted(served.keys() - ROUTES.keys())
+        ensure(not without, f"requests {without} have no row")
         self._served = served
-        self._always = always
         self._replication = replication
-        self._forwarded = forwarded
         self._elsewhere = elsewhere
         self._parked = parked
         self.table: dict[int, Responder] = {}
@@ -60,11 +61,10 @@ class RoleRequests:
     def role_changed(self, role: Role) -> None:
         """Another table from now on."""
         leased = self._replication.leased
-        gated = {
-            code: self._behind(gate(kind_of(code), role, leased), code, respond)
+        self.table = {
+            code: self._behind(gate(ROUTES[code].kind, role, leased), code, respond)
             for code, respond in self._served.items()
         }
-        self.table = {**gated, **self._always}
 
     def _behind(self, gate: Gate, code: int, respond: Responder) -> Responder:
         match gate:
@@ -81,15 +81,13 @@ class RoleRequests:
             case Gate.SLAVE_READS:
                 return self._if_slaves_are_read(respond, self._refusing(BUSY))
             case Gate.MASTERS:
-                if self._elsewhere is None or code not in self._forwarded:
-                    return respond
                 return self._if_slaves_are_read(respond, self._elsewhere_or_here(respond, self._elsewhere))
             case Gate.BUSY | Gate.NOT_AVAILABLE | Gate.UNKNOWN_ROLE:
                 return self._refusing(REFUSALS[gate])
 
     def only_pass_on(self) -> None:
         """The store is closed: nothing is answered here any more."""
-        self.table = {code: self._refusing(NOT_AVAILABLE) for code in (*self._served, *self._always)}
+        self.table = {code: self._refusing(NOT_AVAILABLE) for code in self._served}
 
     def read_refusal(self) -> Answer | None:
         """Why a pull that waited gets nothing now; None: it is answered."""
@@ -105,7 +103,7 @@ class RoleRequests:
     # -- responders
 
     def _refuse(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
-        if self._elsewhere is not None and command.code in self._forwarded:
+        if ROUTES[command.code].forwarded:
             return self._elsewhere.take(connection, command, refusal)
         return refusal
 
@@ -118,7 +116,7 @@ class RoleRequests:
         def send(connection: Any, command: Command, now_ms: int) -> Answer | None:
             refusal = replication.send_refusal
             if refusal is None:
-                if elsewhere is not None and elsewhere.waiting:
+                if elsewhere.waiting:
                     elsewhere.go_on()
                 return respond(connection, command, now_ms)
             if replication.undecided:
@@ -178,6 +176,9 @@ class RoleRequests:
 
     def park(self, connection: Any, command: Command) -> Answer | None:
         """A request came while the log is being cut."""
-        if command.code in self._always:
-            return self._always[command.code](connection, command, 0)
+        respond = self._served.get(command.code)
+        if respond is None:
+            raise unsupported(command.code)
+        if ROUTES[command.code].kind is Kind.ITSELF:
+            return respond(connection, command, 0)
         return self._parked.park(connection, command)

@@ -32,7 +32,6 @@ from rocketha.broker.role import NOT_AVAILABLE, Role
 from rocketha.broker.routes import CHANGES
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.unsaved import NotSavedYet
-from rocketha.controller.codes import PrivateCode
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
 from rocketha.observe import events
 from rocketha.observe.logging import emit, lasting, make_logger
@@ -43,7 +42,6 @@ from rocketha.protocols.turn import Turn
 from rocketha.services.broker import metrics as broker_metrics
 from rocketha.services.broker.clock import BrokerClock
 from rocketha.services.broker.effects import BrokerEffects
-from rocketha.services.broker.fast_port import unsupported
 from rocketha.services.broker.group import BrokerGroup
 from rocketha.services.broker.lingering import Lingering
 from rocketha.services.broker.own_host import address_of, is_address
@@ -75,7 +73,9 @@ from rocketha.store.disk import Disk
 from rocketha.store.index import TOGETHER
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.replica_log import ReplicaLog
+from rocketha.wire.codes import PrivateCode
 from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.routes import unsupported
 
 
 class BrokerService(service.MultiService):
@@ -260,12 +260,11 @@ class BrokerService(service.MultiService):
                 self.reactor, keys, self.watch, self.group.forwarding, self.state.clients, self.identity, self.chance
             )
         clients = ConnectedClients(self.factories, self.refusals, self._purposes)
-        always = {
-            **self.replication_status.requests, **self.role_source.requests, PrivateCode.CLIENTS: clients.answer
+        served = {
+            **self._served, **self.group.requests, **self.replication_status.requests, **self.role_source.requests,
+            PrivateCode.CLIENTS: clients.answer,
         }  # fmt: skip
-        served = {**self._served, **self.group.requests}
-        group = self.group
-        self._requests = RoleRequests(self.parked, served, always, replication, group.forwarded, group.forwarding)
+        self._requests = RoleRequests(self.parked, served, replication, self.group.forwarding)
         self.replication.role_changed.append(self._role_changed)
 
     def _serve(self, began: float) -> None:
@@ -400,7 +399,7 @@ class BrokerService(service.MultiService):
             return self._requests.park(connection, command)
         handler = self._requests.table.get(command.code)
         if handler is None:
-            return unsupported(command)
+            raise unsupported(command.code)
         try:
             answer = handler(connection, command, self._now())
         except RequestRefused:

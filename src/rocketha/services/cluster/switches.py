@@ -12,13 +12,13 @@ from typing import Any
 
 from twisted.internet import defer, error, task
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.errors import RemoteProtocolError
 from rocketha.namesrv.route_table import Broker
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.wire import json_dialect
+from rocketha.wire.codes import PrivateCode
 
 LOOK_S = 0.02
 ASK_S = 0.5

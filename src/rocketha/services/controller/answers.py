@@ -17,7 +17,6 @@ from twisted.internet import defer
 
 from rocketha.broker import fields
 from rocketha.controller import answers
-from rocketha.controller.codes import PrivateCode
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.state import ControllerState
 from rocketha.errors import ConfigError, RequestRefused
@@ -35,7 +34,7 @@ from rocketha.services.raft.options import RaftView
 from rocketha.services.raft.requests import NotDone
 from rocketha.services.raft.service import RaftService
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
 Method = Callable[[RemotingProtocol, Command], "Answer | defer.Deferred[Any]"]

@@ -20,14 +20,13 @@ import attrs
 from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.suspicion_effects import Probe, Reading, Verdict
 from rocketha.errors import RemoteProtocolError
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.wire import java_types, json_members
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 
 LINKS_MAX = 6000

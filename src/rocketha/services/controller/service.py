@@ -28,12 +28,12 @@ from twisted.python import log
 
 from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.controller import answers, heartbeats
-from rocketha.controller.codes import PrivateCode
 from rocketha.controller.events import AlterSyncStateSet, ConfirmMaster, Event
 from rocketha.controller.group import BrokerGroup, GroupKey
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.rates import IDS_AT_ONCE, NEWCOMERS_AT_ONCE, Rates
 from rocketha.controller.requests import Caller, Intent, Question, Requests
+from rocketha.controller.routes import ROUTES, ControllerRoute
 from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import address_of, master_key
 from rocketha.errors import RequestRefused
@@ -54,35 +54,15 @@ from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.sequencer import Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
 from rocketha.services.process.clients import ConnectedClients
-from rocketha.services.process.reserve import shows
+from rocketha.services.process.reserve import shows_by
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.options import RaftOptions, RaftView
 from rocketha.services.raft.service import RaftService
 from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.store.disk import Disk
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
-
-_TELLING = frozenset(
-    {
-        RequestCode.CONTROLLER_ELECT_MASTER,
-        RequestCode.CONTROLLER_REGISTER_BROKER,
-        RequestCode.CONTROLLER_GET_REPLICA_INFO,
-    }
-)
-"""Requests whose answers may tell a broker that it is the master."""
-
-_NAMING = frozenset(
-    {
-        RequestCode.CONTROLLER_REGISTER_BROKER,
-        RequestCode.CONTROLLER_GET_NEXT_BROKER_ID,
-        RequestCode.CONTROLLER_APPLY_BROKER_ID,
-    }
-)
-"""Requests that say which cluster the broker at the other end belongs to."""
-
-_JOINING = frozenset({RequestCode.CONTROLLER_REGISTER_BROKER, RequestCode.CONTROLLER_APPLY_BROKER_ID})
-
+from rocketha.wire.routes import unsupported
 
 _NOT_ITS_CONNECTION = "this broker's heartbeats do not come by this connection, or not from this host"
 """1001 and 11006: anybody else could put himself into the SyncStateSet, and be elected from there.  To a master this is
@@ -274,7 +254,7 @@ class ControllerService(service.MultiService):
             turn=turn,
             refusals=self.refusals,
             admission=Admission(limits, lambda ids: self._clusters, reserve=True),
-            shows=shows,
+            shows=shows_by(ROUTES),
         )
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         self._parts = [raft, *(strports.service(each, self.factory, reactor_) for each in self._listen)]
@@ -368,14 +348,16 @@ class ControllerService(service.MultiService):
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         """Answer one request, now or later."""
-        code = command.code
-        if code == RequestCode.BROKER_HEARTBEAT:
+        if command.code == RequestCode.BROKER_HEARTBEAT:
             return self._heartbeat(connection, command)
+        route = ROUTES.get(command.code)
+        if route is None:
+            raise unsupported(command.code)
         size = held_bytes(command)
         if not self._waiting.take(connection.id, size):
             return FULL
         try:
-            result = self._begin(connection, command)
+            result = self._begin(connection, command, route)
         except RequestRefused as refusal:
             result = Answer(refusal.code, refusal.remark)
         except Exception:
@@ -383,20 +365,21 @@ class ControllerService(service.MultiService):
             raise
         return self._later(connection, command, result, size)
 
-    def _begin(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+    def _begin(
+        self, connection: RemotingProtocol, command: Command, route: ControllerRoute
+    ) -> Answer | defer.Deferred[Any]:  # fmt: skip
         if command.code == PrivateCode.CLIENTS:
             return self._clients.answer(connection, command)
-        own = self._own.methods.get(command.code)
-        if own is not None:
-            return own(connection, command)
-        if command.code in _NAMING and command.fields.get("clusterName"):
+        if not route.leader:
+            return self._own.methods[command.code](connection, command)
+        if route.names and command.fields.get("clusterName"):
             self._clusters[connection.id] = command.fields["clusterName"]
-        if command.code in _JOINING and self.leading:
+        if route.joins and self.leading:
             self._check_rates(connection, command)
-        doubt = self._doubt(connection, command)
+        doubt = self._doubt(connection, command) if route.doubts and self.leading else None
         if doubt is None:
-            return self._take(connection, command)
-        return doubt.addCallback(lambda _: self._take(connection, command))
+            return self._take(connection, command, route)
+        return doubt.addCallback(lambda _: self._take(connection, command, route))
 
     def _check_rates(self, connection: RemotingProtocol, command: Command) -> None:
         """No host fills a group with ids, or this controller with groups."""
@@ -447,10 +430,7 @@ class ControllerService(service.MultiService):
 
     def _doubt(self, connection: RemotingProtocol, command: Command) -> defer.Deferred[Any] | None:
         """What must be found out before an election or a registration is decided; None for nothing."""
-        code = command.code
-        registers = code == RequestCode.CONTROLLER_REGISTER_BROKER
-        if not self.leading or not (registers or code == RequestCode.CONTROLLER_ELECT_MASTER):
-            return None
+        registers = command.code == RequestCode.CONTROLLER_REGISTER_BROKER
         cluster = command.fields.get("clusterName") or self._clusters.get(connection.id, "")
         group = self.state.find(cluster, command.fields.get("brokerName", ""))
         if group is None:
@@ -470,7 +450,9 @@ class ControllerService(service.MultiService):
                 return doubt.addCallback(lambda _: self._watch.find_out(master, what))
         return None if master is None else self._watch.find_out(master, what)
 
-    def _take(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+    def _take(
+        self, connection: RemotingProtocol, command: Command, route: ControllerRoute
+    ) -> Answer | defer.Deferred[Any]:  # fmt: skip
         cluster = self._clusters.get(connection.id, "")
         caller = Caller(connection.peer, cluster, self._own.is_operator(connection))
         found = self._requests.decode(command, caller, self.leading, int(self._wall() * 1000))
@@ -482,7 +464,7 @@ class ControllerService(service.MultiService):
             result = self._sequencer.decide(found.event)
         else:
             result = self._inform(found)
-        if command.code in _TELLING:
+        if route.tells:
             result.addCallback(lambda answer: self._telling(connection, command, caller, answer))
         return result
 

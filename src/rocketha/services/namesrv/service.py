@@ -25,7 +25,6 @@ from twisted.internet.protocol import Protocol
 from twisted.python import log
 from twisted.python.failure import Failure
 
-from rocketha.controller.codes import PrivateCode
 from rocketha.controller.rates import NEWCOMERS_AT_ONCE, Rates
 from rocketha.errors import RequestRefused
 from rocketha.namesrv.effects import (
@@ -43,6 +42,7 @@ from rocketha.namesrv.kv_config import KvConfig
 from rocketha.namesrv.own_port import own_port
 from rocketha.namesrv.requests import Caller, NameServer
 from rocketha.namesrv.route_table import MASTER_ID, Registration
+from rocketha.namesrv.routes import ROUTES
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.admission import Admission
@@ -53,11 +53,11 @@ from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.services.namesrv.holders import Holders
 from rocketha.services.process.clients import ConnectedClients
-from rocketha.services.process.reserve import shows
+from rocketha.services.process.reserve import shows_by
 from rocketha.services.tables.kv_file import KvConfigFile
 from rocketha.services.waiting.blocking import BlockingWork, Worker
 from rocketha.store.disk import Disk
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
 TICK_S = 0.25
@@ -212,7 +212,7 @@ class NameServerService(service.MultiService):
         limits = views.limits(self.config.remoting)
         admission = Admission(limits, self._purposes, reserve=True)
         self.factory = RemotingFactory(
-            self, self._reactor, limits, refusals=self.refusals, admission=admission, shows=shows
+            self, self._reactor, limits, refusals=self.refusals, admission=admission, shows=shows_by(ROUTES)
         )
         self._holders = Holders(self._reactor)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)

@@ -35,12 +35,11 @@ from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_recovery import Ends, QueueEnd, lower_offsets, topics_of_log
 from rocketha.broker.metadata_waits import STRANGER_MS, MetadataWaits, Versions, WaitingAnswer
 from rocketha.broker.state import BrokerState
-from rocketha.controller.codes import PrivateCode
 from rocketha.observe.logging import make_logger
 from rocketha.services.tables.broker_files import Saved
 from rocketha.store.message_store import MessageStore
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import ResponseCode
+from rocketha.wire.codes import PrivateCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
 AWAIT_METADATA = int(PrivateCode.AWAIT_METADATA)

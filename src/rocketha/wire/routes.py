@@ -1,0 +1,56 @@
+"""A request code that a server answers is one row of its table: what the rows of all servers have in common.
+
+The tables are ``broker/routes.py``, ``controller/routes.py`` and ``namesrv/routes.py``.  Whatever differs from code to
+code stands in its row; no server has another list of codes, and a code without a row is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import TypeVar
+
+import attrs
+
+from rocketha.errors import InvariantBroken, RequestRefused
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
+
+
+class Asker(Enum):
+    """Who asks it.
+
+    RocketMQ has one port for all, and no word in which a peer says what it is: the code has to do.
+    """
+
+    CLIENT = "producers and consumers, in any language"
+    PEER = "replicas, other brokers, nameservers and controllers"
+    OPERATOR = "people and their tools"
+
+
+@attrs.frozen
+class Route:
+    """One row."""
+
+    code: RequestCode | PrivateCode
+    asker: Asker
+
+
+R = TypeVar("R", bound=Route)
+
+
+def table(routes: Iterable[R]) -> dict[int, R]:
+    """The rows by code.
+
+    :raises InvariantBroken: a code has two.
+    """
+    found: dict[int, R] = {}
+    for route in routes:
+        if route.code in found:
+            raise InvariantBroken(f"{route.code!r} has two rows")
+        found[route.code] = route
+    return found
+
+
+def unsupported(code: int) -> RequestRefused:
+    """The answer to a code without a row, in Java's words."""
+    return RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
