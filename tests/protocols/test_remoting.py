@@ -17,7 +17,7 @@ from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
-from rocketha.observe.refusals import Ended
+from rocketha.observe.refusals import NAMELESS, Ended
 from rocketha.protocols import remoting
 from rocketha.protocols.admission import IDLE_PLACE_S, Admission
 from rocketha.protocols.eager import eager_write, eager_write_block
@@ -148,6 +148,8 @@ class TurnTests(RemotingCase):
         codes = {c.opaque: (c.code, c.remark) for c in frames_of(transport.value())}
         self.assertEqual(codes[2], (17, "no such thing"))
         self.assertEqual(codes[3], (1, "ZeroDivisionError: our mistake"))
+        refusals = protocol.factory.refusals
+        self.assertEqual((refusals.asked[NAMELESS], refusals.failed), (3, {"unknown": 1}))
         self.assertNotIn(1, codes)
         connection, command = self.service.later[0]
         connection.answer(command, Answer(0, None, None, b"late"))

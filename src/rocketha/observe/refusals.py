@@ -122,6 +122,10 @@ _NAMING_BODIES = frozenset(
 _NAMING_FIELDS = ("clientID", "clientId", "brokerAddr", "brokerAddress")
 
 
+NAMELESS = -1
+"""Stands for every request code that has no name."""
+
+
 def request_name(code: int) -> str:
     """The name of a request code, ``unknown`` where it has none."""
     return _REQUEST_NAMES.get(code, UNKNOWN)
@@ -212,12 +216,14 @@ class Kind:
 
 
 class Refusals:
-    """Those of one server.
+    """Those of one server, and how many requests there were.
 
     :param role: ``broker``, ``namesrv`` ...; a label of the metrics and a word of every line.
     :param seconds: a clock that never goes back.
     :param client_of: the client id of a connection's heartbeats, by the connection's id; None where there was none.
-    :ivar requests: how many by (request, answer).
+    :ivar asked: all requests, by their codes; those that have no name by :data:`NAMELESS`.
+    :ivar failed: requests that raised what they should not, by name; they are refused, too.
+    :ivar requests: refused ones by (request, answer).
     :ivar ended: connections by the value of :class:`Ended`.
     :ivar rows: ignored ones by (request, value of :class:`~rocketha.errors.Ignored`).
     """
@@ -227,6 +233,8 @@ class Refusals:
     ) -> None:
         self.role = role
         self.log = make_logger()
+        self.asked: dict[int, int] = dict.fromkeys((*_REQUEST_NAMES, NAMELESS), 0)
+        self.failed: Counter[str] = Counter()
         self.requests: Counter[tuple[str, str]] = Counter()
         self.ended: Counter[str] = Counter()
         self.rows: Counter[tuple[str, str]] = Counter()
@@ -381,6 +389,18 @@ def install(metrics: Registry, *servers: Refusals) -> None:
         return lambda: [((each.role, *names), count) for each in servers for names, count in counts(each)]
 
     for name, text, labels, counts in (
+        (
+            "requests",
+            "Requests that came, answered whichever way.",
+            ("role", "request"),
+            lambda each: [((request_name(code),), count) for code, count in sorted(each.asked.items()) if count],
+        ),
+        (
+            "requests_failed",
+            "Requests that raised an exception nobody reckoned with.",
+            ("role", "request"),
+            lambda each: [((request,), count) for request, count in sorted(each.failed.items())],
+        ),
         (
             "requests_refused",
             "Requests answered with an error that is no everyday business.",

@@ -32,7 +32,7 @@ from zope.interface import implementer
 
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import lasting, make_logger
-from rocketha.observe.refusals import Ended, Refusals, Refused
+from rocketha.observe.refusals import NAMELESS, Ended, Refusals, Refused, request_name
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.eager import eager_read, eager_write, queued_bytes
 from rocketha.protocols.limits import Limits
@@ -206,6 +206,7 @@ class RemotingProtocol(Protocol):
     def _frames(self, frames: list[bytes]) -> None:
         factory, service, decode = self.factory, self._service, self._headers.decode
         header_limit, turn_bytes_max = factory.limits.header_bytes, factory.turn_bytes_max
+        asked = factory.refusals.asked
         seconds, began_s = factory.clock.seconds, factory.clock.seconds()
         for number, frame in enumerate(frames, 1):
             if self._out_bytes > turn_bytes_max or seconds() - began_s > TURN_S:
@@ -230,6 +231,8 @@ class RemotingProtocol(Protocol):
                 self._settle(command)
                 continue
             self.version = command.version
+            code = command.code
+            asked[code if code in asked else NAMELESS] += 1
             try:
                 answer = service.request(self, command)
             except RequestRefused as refusal:
@@ -238,8 +241,9 @@ class RemotingProtocol(Protocol):
                 answer = Answer(ResponseCode.SYSTEM_ERROR, str(problem))
             except Exception as problem:
                 trace = traceback.format_exc()
+                factory.refusals.failed[request_name(code)] += 1
                 self.factory.log.error(
-                    "request {code} of {peer} failed: {trace}", code=command.code, peer=self.peer, trace=trace
+                    "request {code} of {peer} failed: {trace}", code=code, peer=self.peer, trace=trace
                 )
                 answer = Answer(ResponseCode.SYSTEM_ERROR, f"{type(problem).__name__}: {problem}"[:1000])
             if answer is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rocketha.errors import Ignored
 from rocketha.namesrv.routes import ROUTES
-from rocketha.observe.refusals import is_refusal
+from rocketha.observe.refusals import NAMELESS, is_refusal, request_name
 from rocketha.protocols.admission import SETTLED_IDLE_S
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
@@ -43,6 +43,9 @@ class RefusalTests(NameServerCase):
         self.assertEqual(set(CODES) - unsupported, ROUTES.keys(), "who has a row is answered, and nobody else")
         self.assertGreater(len(expected), 100)
         self.assertEqual(seen_at(self.namesrv.refusals), expected)
+        self.assertEqual(
+            self.namesrv.refusals.asked, {NAMELESS if request_name(code) == "unknown" else code: 3 for code in CODES}
+        )
         for _ in range(200):
             self.reactor.advance(1)
         self.assertEqual(told(self.said), expected)
