@@ -7,14 +7,16 @@ reads, and changes nothing before it knows that it will go on to the end.
 """
 
 from cpython cimport array
-from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_READ, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.unicode cimport PyUnicode_DATA, PyUnicode_GET_LENGTH, PyUnicode_KIND, PyUnicode_READ
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 import array as arrays
+from sys import byteorder
 from zlib import crc32
 
 cdef extern from *:
@@ -35,7 +37,11 @@ cdef enum:
     MESSAGE_ID_OFFSET = 16
     PAGE_SLOTS = 1024
     PROPERTIES_MAX = 32767
+    CRC_POLYNOMIAL = 0xEDB88320
+    CRC_BYTES_MAX = 1024  # zlib's call costs as much as 100 bytes, and its loop is the faster one
 
+cdef uint32_t[8][256] CRC_TABLES  # of bytes that lie 0 to 7 before the last
+cdef bint LITTLE_ENDIAN = byteorder == "little"
 cdef const char* DIGITS = b"0123456789ABCDEF"
 cdef array.array INTS = arrays.array("i")
 cdef array.array LONGS = arrays.array("q")
@@ -43,6 +49,51 @@ cdef array.array LONGS = arrays.array("q")
 
 cdef inline uint32_t read_32(const byte* at) noexcept nogil:
     return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
+
+
+cdef void fill_crc_tables() noexcept nogil:
+    cdef uint32_t value
+    cdef int byte_, bit, before
+    for byte_ in range(256):
+        value = byte_
+        for bit in range(8):
+            value = (value >> 1) ^ (<uint32_t>CRC_POLYNOMIAL if value & 1 else 0)
+        CRC_TABLES[0][byte_] = value
+    for before in range(1, 8):
+        for byte_ in range(256):
+            value = CRC_TABLES[before - 1][byte_]
+            CRC_TABLES[before][byte_] = (value >> 8) ^ CRC_TABLES[0][value & 0xFF]
+
+
+fill_crc_tables()
+
+
+cdef uint32_t crc_of(const byte* at, Py_ssize_t size):
+    """``zlib.crc32``."""
+    cdef uint32_t crc = 0xFFFFFFFF, low, high
+    cdef uint64_t word
+    if size > CRC_BYTES_MAX or not LITTLE_ENDIAN:
+        return crc32(PyMemoryView_FromMemory(<char*>at, size, PyBUF_READ))
+    while size >= 8:
+        memcpy(&word, at, 8)
+        low, high = <uint32_t>word ^ crc, <uint32_t>(word >> 32)
+        crc = (
+            CRC_TABLES[7][low & 0xFF]
+            ^ CRC_TABLES[6][(low >> 8) & 0xFF]
+            ^ CRC_TABLES[5][(low >> 16) & 0xFF]
+            ^ CRC_TABLES[4][low >> 24]
+            ^ CRC_TABLES[3][high & 0xFF]
+            ^ CRC_TABLES[2][(high >> 8) & 0xFF]
+            ^ CRC_TABLES[1][(high >> 16) & 0xFF]
+            ^ CRC_TABLES[0][high >> 24]
+        )
+        at += 8
+        size -= 8
+    while size > 0:
+        crc = (crc >> 8) ^ CRC_TABLES[0][(crc ^ at[0]) & 0xFF]
+        at += 1
+        size -= 1
+    return ~crc
 
 
 cdef inline void write_32(byte* at, uint32_t value) noexcept nogil:
@@ -54,28 +105,7 @@ cdef inline void write_64(byte* at, uint64_t value) noexcept nogil:
     write_32(at + 4, <uint32_t>value)
 
 
-# A batch as it comes in
-
-
-def split_batch(bytes data not None, Py_ssize_t most):
-    cdef const byte* start = <const byte*>PyBytes_AS_STRING(data)
-    cdef Py_ssize_t at = 0, end = PyBytes_GET_SIZE(data), total, body_bytes, properties_bytes
-    cdef list flags = [], bodies = [], blocks = []
-    while at < end:
-        if end - at < BATCH_FRAMING or len(flags) >= most:
-            return None
-        total = <int32_t>read_32(start + at)
-        body_bytes = <int32_t>read_32(start + at + 16)
-        if total < BATCH_FRAMING or total > end - at or body_bytes < 0 or body_bytes > total - BATCH_FRAMING:
-            return None
-        properties_bytes = (<Py_ssize_t>start[at + 20 + body_bytes] << 8) | start[at + 21 + body_bytes]
-        if properties_bytes > PROPERTIES_MAX or properties_bytes != total - BATCH_FRAMING - body_bytes:
-            return None
-        flags.append(<int32_t>read_32(start + at + 12))
-        bodies.append(PyBytes_FromStringAndSize(<char*>start + at + 20, body_bytes))
-        blocks.append(PyBytes_FromStringAndSize(<char*>start + at + 22 + body_bytes, properties_bytes))
-        at += total
-    return flags, bodies, blocks
+# Properties
 
 
 cdef struct Text:
@@ -103,10 +133,16 @@ cdef bint is_ascii(const byte* at, Py_ssize_t size) noexcept nogil:
     return seen & <uint64_t>0x8080808080808080 == 0
 
 
-cdef bint find(bytes block, Found* found):
+cdef inline Text text_of(bytes block):
+    cdef Text text
+    text.at, text.size = <const byte*>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block)
+    return text
+
+
+cdef bint find(Text block, Found* found) noexcept nogil:
     """The three properties that count, of a block of ASCII; False where it is another one."""
-    cdef const byte* at = <const byte*>PyBytes_AS_STRING(block)
-    cdef const byte* end = at + PyBytes_GET_SIZE(block)
+    cdef const byte* at = block.at
+    cdef const byte* end = at + block.size
     cdef const byte* stop
     found.unique_key.at = found.keys.at = found.tags.at = NULL
     if not is_ascii(at, end - at):
@@ -139,13 +175,91 @@ cdef inline uint32_t hash_on(uint32_t value, const byte* at, Py_ssize_t size) no
     return value
 
 
-def ascii_tags_codes(blocks):
-    cdef Found found
+# A batch as it comes in
+
+
+cdef struct Member:
+    int32_t flag
+    Text body
+    Text properties
+    Found found
+
+
+cdef class Members:
+    """The messages of a batch where they lie in its body; the columns are made for who asks for them."""
+
+    cdef readonly bytes data
+    cdef readonly Py_ssize_t count
+    cdef bint plain  # all properties are ASCII, and found
+    cdef bytearray memory
+    cdef Member* first
+
+    @property
+    def flags(self):
+        return [self.first[number].flag for number in range(self.count)]
+
+    @property
+    def bodies(self):
+        return [as_bytes(self.first[number].body) for number in range(self.count)]
+
+    @property
+    def properties(self):
+        return [as_bytes(self.first[number].properties) for number in range(self.count)]
+
+
+cdef bytes as_bytes(Text text):
+    return PyBytes_FromStringAndSize(<const char*>text.at, text.size)
+
+
+cdef Py_ssize_t members_in(const byte* at, Py_ssize_t left) noexcept nogil:
+    """How many there are; -1 where one is broken."""
+    cdef Py_ssize_t total, body_bytes, properties_bytes, count = 0
+    while left > 0:
+        if left < BATCH_FRAMING:
+            return -1
+        total = <int32_t>read_32(at)
+        body_bytes = <int32_t>read_32(at + 16)
+        if total < BATCH_FRAMING or total > left or body_bytes < 0 or body_bytes > total - BATCH_FRAMING:
+            return -1
+        properties_bytes = (<Py_ssize_t>at[20 + body_bytes] << 8) | at[21 + body_bytes]
+        if properties_bytes > PROPERTIES_MAX or properties_bytes != total - BATCH_FRAMING - body_bytes:
+            return -1
+        at += total
+        left -= total
+        count += 1
+    return count
+
+
+def split_batch(bytes data not None, Py_ssize_t most):
+    cdef const byte* at = <const byte*>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t count = members_in(at, PyBytes_GET_SIZE(data)), number
+    cdef Member* member
+    if count < 0 or count > most:
+        return None
+    cdef Members members = Members.__new__(Members)
+    members.data, members.count, members.plain = data, count, True
+    members.memory = bytearray(count * sizeof(Member))
+    members.first = <Member*>PyByteArray_AS_STRING(members.memory)
+    for number in range(count):
+        member = members.first + number
+        member.flag = <int32_t>read_32(at + 12)
+        member.body.at, member.body.size = at + 20, <int32_t>read_32(at + 16)
+        at += 20 + member.body.size
+        member.properties.at, member.properties.size = at + 2, (<Py_ssize_t>at[0] << 8) | at[1]
+        at += 2 + member.properties.size
+        members.plain = members.plain and find(member.properties, &member.found)
+    return members
+
+
+def ascii_tags_codes(members):
+    cdef Py_ssize_t number
+    cdef Text tags
+    if type(members) is not Members or not (<Members>members).plain:
+        return None
     cdef list codes = []
-    for block in blocks:
-        if not find(<bytes?>block, &found):
-            return None
-        codes.append(<int32_t>hash_on(0, found.tags.at, found.tags.size) if found.tags.at != NULL else 0)
+    for number in range((<Members>members).count):
+        tags = (<Members>members).first[number].found.tags
+        codes.append(<int32_t>hash_on(0, tags.at, tags.size) if tags.at != NULL else 0)
     return codes
 
 
@@ -153,41 +267,40 @@ def ascii_tags_codes(blocks):
 
 
 def lay_out(batch, bytes head not None, bytes topic not None, int64_t queue_offset, int64_t position, Py_ssize_t size_max):
-    flags, bodies, blocks = batch.flags, batch.bodies, batch.properties
-    cdef Py_ssize_t count = len(bodies), number, size, whole = 0
-    cdef Py_ssize_t head_bytes = PyBytes_GET_SIZE(head), topic_bytes = PyBytes_GET_SIZE(topic)
-    cdef Py_ssize_t fixed = head_bytes + topic_bytes + 2, body_bytes, properties_bytes
-    cdef bytes body, block
-    if head_bytes < HEAD_MIN or len(flags) != count or len(blocks) != count:
+    cdef Py_ssize_t number, size, whole = 0, head_bytes = PyBytes_GET_SIZE(head), topic_bytes = PyBytes_GET_SIZE(topic)
+    cdef Py_ssize_t fixed = head_bytes + topic_bytes + 2
+    cdef Member* member
+    found = batch.members
+    if type(found) is not Members or head_bytes < HEAD_MIN:
         return None
-    for number in range(count):
-        properties_bytes = PyBytes_GET_SIZE(<bytes?>blocks[number])
-        size = fixed + PyBytes_GET_SIZE(<bytes?>bodies[number]) + properties_bytes
-        if size > size_max or properties_bytes > PROPERTIES_MAX:
+    cdef Members members = <Members>found
+    for number in range(members.count):
+        member = members.first + number
+        size = fixed + member.body.size + member.properties.size
+        if size > size_max:
             return None
         whole += size
     records = PyBytes_FromStringAndSize(NULL, whole)
     cdef byte* at = <byte*>PyBytes_AS_STRING(records)
     cdef list offsets = []
-    for number in range(count):
-        body, block = bodies[number], blocks[number]
-        body_bytes, properties_bytes = PyBytes_GET_SIZE(body), PyBytes_GET_SIZE(block)
-        size = fixed + body_bytes + properties_bytes
+    for number in range(members.count):
+        member = members.first + number
+        size = fixed + member.body.size + member.properties.size
         memcpy(at, PyBytes_AS_STRING(head), head_bytes)
         write_32(at + SIZE_AT, <uint32_t>size)
-        write_32(at + CRC_AT, <uint32_t>crc32(body) & 0x7FFFFFFF)
-        write_32(at + FLAG_AT, <uint32_t><int32_t>flags[number])
+        write_32(at + CRC_AT, crc_of(member.body.at, member.body.size) & 0x7FFFFFFF)
+        write_32(at + FLAG_AT, <uint32_t>member.flag)
         write_64(at + QUEUE_OFFSET_AT, <uint64_t>(queue_offset + number))
         write_64(at + POSITION_AT, <uint64_t>position)
-        write_32(at + head_bytes - 4, <uint32_t>body_bytes)
+        write_32(at + head_bytes - 4, <uint32_t>member.body.size)
         at += head_bytes
-        memcpy(at, PyBytes_AS_STRING(body), body_bytes)
-        at += body_bytes
+        memcpy(at, member.body.at, member.body.size)
+        at += member.body.size
         memcpy(at, PyBytes_AS_STRING(topic), topic_bytes)
         at += topic_bytes
-        at[0], at[1] = <byte>(properties_bytes >> 8), <byte>properties_bytes
-        memcpy(at + 2, PyBytes_AS_STRING(block), properties_bytes)
-        at += 2 + properties_bytes
+        at[0], at[1] = <byte>(member.properties.size >> 8), <byte>member.properties.size
+        memcpy(at + 2, member.properties.at, member.properties.size)
+        at += 2 + member.properties.size
         offsets.append(position)
         position += size
     return (records,), offsets, position
@@ -291,19 +404,16 @@ cdef Py_ssize_t hash_keys(Found* found, uint32_t behind, int* to) noexcept nogil
     return count
 
 
-def units_of_blocks(int64_t prefix, blocks, list offsets not None):
+def units_of_members(int64_t prefix, found, list offsets not None):
     cdef Py_ssize_t count = 0, number, filled = 0, size
-    cdef bytearray all_found = bytearray(len(offsets) * sizeof(Found))
-    cdef Found* found = <Found*>PyByteArray_AS_STRING(all_found)
-    if len(blocks) != len(offsets):
+    if type(found) is not Members or not (<Members>found).plain or (<Members>found).count != len(offsets):
         return None
-    for number in range(len(offsets)):
-        if not find(<bytes?>blocks[number], found + number):
-            return None
-        count += keys_in(found + number)
+    cdef Members members = <Members>found
+    for number in range(members.count):
+        count += keys_in(&members.first[number].found)
     cdef array.array hashes = array.clone(INTS, count, False), places = array.clone(LONGS, count, False)
-    for number in range(len(offsets)):
-        size = hash_keys(found + number, <uint32_t>prefix, hashes.data.as_ints + filled)
+    for number in range(members.count):
+        size = hash_keys(&members.first[number].found, <uint32_t>prefix, hashes.data.as_ints + filled)
         fill(places.data.as_longlongs + filled, size, offsets[number])
         filled += size
     return hashes, places
@@ -322,7 +432,7 @@ def units_of_records(prefix_of, records):
     cdef str known = None
     for _, keys, _ in records:
         if type(keys) is bytes:
-            if not find(<bytes>keys, &found):
+            if not find(text_of(<bytes>keys), &found):
                 return None
             count += keys_in(&found)
         else:
@@ -332,7 +442,7 @@ def units_of_records(prefix_of, records):
         if topic is not known:
             behind, known = <uint32_t><int64_t>prefix_of(topic), topic
         if type(keys) is bytes:
-            find(<bytes>keys, &found)
+            find(text_of(<bytes>keys), &found)
             size = hash_keys(&found, behind, hashes.data.as_ints + filled)
         else:
             size = 0

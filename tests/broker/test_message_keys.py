@@ -11,6 +11,7 @@ from rocketha.broker.message_keys import batch_keys
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.dispatch import index_keys
 from rocketha.wire import properties
+from rocketha.wire.batch import BatchMessage, Columns, Members, join, members
 from rocketha.wire.java_text import string_hash
 
 _TEXT = st.text(alphabet="ab\x01\x02 é#\0", max_size=6)
@@ -31,11 +32,21 @@ def one_by_one(blocks: list[bytes]) -> tuple[list[int], list[tuple[str, ...]]]:
     return codes, keys
 
 
+def in_columns(blocks: list[bytes]) -> Columns:
+    """A batch with these properties."""
+    return Columns([0] * len(blocks), [b""] * len(blocks), blocks)
+
+
 class BatchKeysTests(SynchronousTestCase):
     """The shortcut is only a shortcut."""
 
     def check(self, blocks: list[bytes]) -> None:
-        codes, find = batch_keys(blocks)
+        """As columns, and as they come from a producer."""
+        self.check_keys_of(in_columns(blocks), blocks)
+        self.check_keys_of(members(join(BatchMessage(0, b"", block) for block in blocks)), blocks)
+
+    def check_keys_of(self, found: Members, blocks: list[bytes]) -> None:
+        codes, find = batch_keys(found)
         columns, messages = find()
         keys: list[tuple[str, ...]] = [()] * len(blocks)
         for number, row in zip(messages, zip(*columns, strict=True), strict=False):  # no column: no keys
@@ -78,8 +89,8 @@ class BatchKeysTests(SynchronousTestCase):
             blocks = [text.format(7**i, i % 3).encode() for i in range(9)]
             self.check(blocks)
             self.patch(message_keys, "parse_text", None)  # the shortcut is taken
-            batch_keys(blocks)[1]()
-            self.assertEqual(len(batch_keys(blocks)[1]().messages), len(blocks))
+            batch_keys(in_columns(blocks))[1]()
+            self.assertEqual(len(batch_keys(in_columns(blocks))[1]().messages), len(blocks))
 
     @given(st.lists(st.lists(_PIECE, max_size=5), min_size=2, max_size=5), st.booleans())
     def test_any_properties(self, rows: list[list[str]], alike: bool) -> None:
@@ -89,4 +100,4 @@ class BatchKeysTests(SynchronousTestCase):
     def test_not_text(self) -> None:
         """A block that is not UTF-8 costs the batch."""
         for blocks in ([b"\xff"], [b"UNIQ_KEY\x01A\x02", b"UNIQ_KEY\x01\xff\x02"]):
-            self.assertRaises(RemoteProtocolError, batch_keys, blocks)
+            self.assertRaises(RemoteProtocolError, batch_keys, in_columns(blocks))

@@ -13,6 +13,7 @@ from rocketha.store.config import StoreConfig
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import BatchKeys, PlacedBatch, PutBatch, PutMessage
+from rocketha.wire.batch import BatchMessage, join, members
 from rocketha.wire.properties import build
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
@@ -35,18 +36,20 @@ class PutBatchTests(SynchronousTestCase):
         bodies = [bytes([chance.randrange(256)]) * (100 if alike else chance.randrange(1, 900)) for _ in range(count)]
         host = HOST if chance.random() < 0.8 else bytes(15) + b"\x01" + HOST[4:]
         keys = [(f"a{i}", "b") if alike else (f"key{i}", "T#x")[: chance.randrange(3)] for i in range(count)]
+        blocks = [properties_of(some, number) for number, some in enumerate(keys)]
+        messages = [BatchMessage(chance.randrange(10), *each) for each in zip(bodies, blocks, strict=True)]
         return PutBatch(
-            "T", chance.randrange(3), 0, NOW - 5, host, 0,
-            [chance.randrange(10) for _ in bodies], bodies, [properties_of(some, i) for i, some in enumerate(keys)],
+            "T", chance.randrange(3), 0, NOW - 5, host, 0, members(join(messages)),
             [chance.randrange(-5, 5) for _ in bodies], partial(columns_of, keys, alike),
         )  # fmt: skip
 
     def rows(self, batch: PutBatch) -> list[PutMessage]:
         columns, messages = batch.keys()
-        keys: list[tuple[str, ...]] = [()] * len(batch.bodies)
+        found = batch.members
+        keys: list[tuple[str, ...]] = [()] * found.count
         for number, row in zip(messages, zip(*columns, strict=True), strict=True):
             keys[number] += row
-        rows = zip(batch.flags, batch.bodies, batch.properties, batch.tags_codes, keys, strict=True)
+        rows = zip(found.flags, found.bodies, found.properties, batch.tags_codes, keys, strict=True)
         return [
             PutMessage(batch.topic, batch.queue_id, flag, 0, batch.born_timestamp_ms, batch.born_host, 0, 0, *rest)
             for flag, *rest in rows

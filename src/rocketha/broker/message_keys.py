@@ -18,6 +18,7 @@ from rocketha.compiled import compiled
 from rocketha.errors import RemoteProtocolError
 from rocketha.store.dispatch import index_keys, key_words, tags_code
 from rocketha.store.messages import BatchKeys
+from rocketha.wire.batch import Members
 from rocketha.wire.java_text import string_hash
 from rocketha.wire.properties import KEYS, NAME_VALUE, PAIR, TAGS, UNIQUE_KEY, parse_text
 
@@ -25,18 +26,18 @@ _BORDER = "\0"
 _BETWEEN = f"{PAIR}{_BORDER}{PAIR}".encode()
 
 
-def batch_keys(blocks: Sequence[bytes]) -> tuple[Sequence[int], Callable[[], BatchKeys]]:
-    """Tags code of each member of a batch, from its properties block, and what finds their index keys.
+def batch_keys(members: Members) -> tuple[Sequence[int], Callable[[], BatchKeys]]:
+    """Tags code of each member of a batch, from its properties, and what finds their index keys.
 
     :raises RemoteProtocolError: a block is not UTF-8.
     """
-    codes = ascii_tags_codes(blocks)
-    return _joined(blocks) if codes is None else (codes, lambda: _joined(blocks)[1]())
+    codes = ascii_tags_codes(members)
+    return _joined(members.properties) if codes is None else (codes, lambda: _joined(members.properties)[1]())
 
 
 @compiled
-def ascii_tags_codes(blocks: Sequence[bytes]) -> list[int] | None:
-    """Tags code of each block, where all are ASCII; None: :func:`_joined` finds the codes together with the keys."""
+def ascii_tags_codes(members: Members) -> list[int] | None:
+    """Tags code of each, where all properties are ASCII; None: :func:`_joined` finds them together with the keys."""
     return None
 
 

@@ -81,11 +81,9 @@ class _Target(NamedTuple):
 
 
 class _Members(NamedTuple):
-    """The columns of :class:`PutBatch`."""
+    """What :class:`PutBatch` has of a batch's body."""
 
-    flags: Sequence[int]
-    bodies: Sequence[bytes]
-    properties: Sequence[bytes]
+    members: batch.Members
     tags_codes: Sequence[int]
     keys: Callable[[], BatchKeys]
 
@@ -303,15 +301,15 @@ class Sends:
         if len(body) > self._rules.message_bytes_max:
             raise self._illegal()
         try:
-            flags, bodies, blocks = batch.columns(body)
-            tags_codes, keys = batch_keys(blocks)
+            members = batch.members(body)
+            tags_codes, keys = batch_keys(members)
         except RemoteProtocolError as problem:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, str(problem)) from None
-        if not bodies:
+        if not members.count:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch has no message")
-        if len(body) + len(bodies) * (_RECORD_GROWTH + len(topic)) > self._rules.batch_bytes_max:
+        if len(body) + members.count * (_RECORD_GROWTH + len(topic)) > self._rules.batch_bytes_max:
             raise self._illegal()  # its records must lie in one file
-        return _Members(flags, bodies, blocks, tags_codes, keys)
+        return _Members(members, tags_codes, keys)
 
     def _retry(
         self, command: Command, header: SendHeader, target: _Target, values: dict[str, str], queue_id: int, now_ms: int

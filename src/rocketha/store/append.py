@@ -236,7 +236,7 @@ class Appender:
         queue.tail += queue_units(offsets, place.end, batch.tags_codes)
         self._queues.pending_bytes += UNIT * len(offsets)
         if self._index is not None:
-            self._index.defer(KeyedBatch(batch.topic, batch.properties, offsets, batch.keys), wall_ms)
+            self._index.defer(KeyedBatch(batch.topic, batch.members, offsets, batch.keys), wall_ms)
 
     def _index_later(self, keyed: list[Keyed], wall_ms: int) -> None:
         if keyed and self._index is not None:
@@ -262,7 +262,8 @@ def lay_out(
     parts: list[bytes] = []
     offsets: list[int] = []
     fixed, crc32, add_part = len(head) + len(topic) + 2, zlib.crc32, parts.extend
-    for flag, body, properties in zip(batch.flags, batch.bodies, batch.properties, strict=True):
+    members = batch.members
+    for flag, body, properties in zip(members.flags, members.bodies, members.properties, strict=True):
         body_bytes, properties_bytes = len(body), len(properties)
         size = fixed + body_bytes + properties_bytes
         if size > size_max or properties_bytes > PROPERTIES_BYTES_MAX:

@@ -31,6 +31,7 @@ from rocketha.store.index_file import FALL_MS, Chain, IndexFile, Search, key_has
 from rocketha.store.jobs import Job
 from rocketha.store.messages import BatchKeys, Keys
 from rocketha.store.segment import OpenFiles
+from rocketha.wire.batch import Members
 from rocketha.wire.java_text import hashes_behind, string_hash
 from rocketha.wire.properties import parse
 
@@ -85,8 +86,8 @@ def units_of_records(prefix_of: Callable[[str], int], records: Sequence[Keyed]) 
 
 
 @compiled
-def units_of_blocks(prefix: int, blocks: Sequence[bytes], offsets: Sequence[int]) -> Units | None:
-    """What to index of records of one topic, from their properties, which are ASCII; None: see above."""
+def units_of_members(prefix: int, members: Members, offsets: Sequence[int]) -> Units | None:
+    """What to index of the records of a batch, from their properties, where these are ASCII; None: see above."""
     return None
 
 
@@ -127,7 +128,7 @@ class KeyedBatch:
     """The records of a batch, by their properties; ``keys`` finds the keys in there."""
 
     topic: str
-    properties: Sequence[bytes]
+    members: Members
     offsets: list[int]
     keys: Callable[[], BatchKeys]
 
@@ -135,7 +136,7 @@ class KeyedBatch:
         return len(self.offsets)
 
     def units(self, prefix_of: Callable[[str], int]) -> Units | None:
-        return units_of_blocks(prefix_of(self.topic), self.properties, self.offsets)
+        return units_of_members(prefix_of(self.topic), self.members, self.offsets)
 
     def rows(self) -> KeyRows:
         """Of topic, keys and log offset."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import attrs
 
+from rocketha.wire.batch import Members
 from rocketha.wire.record import Buffer
 
 Keys = tuple[str, ...] | bytes
@@ -56,9 +57,8 @@ class BatchKeys(NamedTuple):
 
 @attrs.define
 class PutBatch:
-    """The messages of a client's batch, column by column: one queue, consecutive offsets, one file.
+    """The messages of a client's batch: one queue, consecutive offsets, one file.
 
-    :ivar flags: and the other columns have an item each message.
     :ivar keys: finds the keys, when the senders have their answers.
     """
 
@@ -68,9 +68,7 @@ class PutBatch:
     born_timestamp_ms: int
     born_host: bytes
     reconsume_times: int
-    flags: Sequence[int]
-    bodies: Sequence[bytes]
-    properties: Sequence[bytes]
+    members: Members
     tags_codes: Sequence[int]
     keys: Callable[[], BatchKeys]
 

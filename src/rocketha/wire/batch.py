@@ -9,7 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import attrs
 
 from rocketha.compiled import compiled
 from rocketha.errors import RemoteProtocolError
@@ -39,34 +41,50 @@ class BatchMessage(NamedTuple):
     properties: bytes
 
 
-class Columns(NamedTuple):
-    """The messages of a batch, column by column."""
+class Members(Protocol):
+    """The messages of a batch, column by column; the compiled ones are made when they are asked for."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def flags(self) -> Sequence[int]: ...
+    @property
+    def bodies(self) -> Sequence[bytes]: ...
+    @property
+    def properties(self) -> Sequence[bytes]: ...
+
+
+@attrs.frozen
+class Columns:
+    """:class:`Members` as they are."""
 
     flags: Sequence[int]
     bodies: Sequence[bytes]
     properties: Sequence[bytes]
 
+    @property
+    def count(self) -> int:
+        return len(self.flags)
+
 
 def split(data: bytes) -> list[BatchMessage]:
-    """The messages of a batch body, row by row; see :func:`columns`."""
-    return list(map(BatchMessage, *columns(data)))
+    """The messages of a batch body, row by row; see :func:`members`."""
+    found = members(data)
+    return list(map(BatchMessage, found.flags, found.bodies, found.properties))
 
 
-def columns(data: bytes) -> Columns:
+def members(data: bytes) -> Members:
     """The messages of a batch body.
 
     :raises RemoteProtocolError: when lengths do not add up, or there are more than :data:`MESSAGES_MAX`.
     """
     found = split_batch(data, MESSAGES_MAX)
-    return _any(data) if found is None else Columns(*found)
-
-
-_Columns = tuple[Sequence[int], Sequence[bytes], Sequence[bytes]]
+    return _any(data) if found is None else found
 
 
 @compiled
-def split_batch(data: bytes, most: int) -> _Columns | None:
-    """Flags, bodies and properties of at most so many messages that all have the first one's sizes, as a producer of
+def split_batch(data: bytes, most: int) -> Members | None:
+    """At most so many messages that all have the first one's sizes, as a producer of
     one kind of message sends them: read by one ``struct``.  None when they are not alike (or the first is broken);
     the compiled twin reads all that are sound.
     """
@@ -87,7 +105,7 @@ def split_batch(data: bytes, most: int) -> _Columns | None:
         and values[4::8].count(body_bytes) == count
         and values[6::8].count(properties_bytes) == count
     )
-    return (values[3::8], values[5::8], values[7::8]) if alike else None
+    return Columns(values[3::8], values[5::8], values[7::8]) if alike else None
 
 
 @lru_cache(maxsize=64)

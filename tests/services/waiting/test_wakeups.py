@@ -11,6 +11,7 @@ from rocketha.broker.hold import HeldPull, HeldPulls
 from rocketha.services.waiting import wakeups as broker_wakeups
 from rocketha.services.waiting.wakeups import Wakeups
 from rocketha.store.messages import BatchKeys, PutBatch, PutMessage
+from rocketha.wire.batch import Columns
 
 
 class Delayed:
@@ -78,7 +79,8 @@ class WakeupsTests(SynchronousTestCase):
     def test_when_confirmed(self) -> None:
         """By the end of the turn that stored it; a part of the turn is not enough."""
         self.wakeups.stored([message(0)], 100)
-        batch = PutBatch("T", 1, 0, 0, bytes(8), 0, (0, 0), (b"", b""), (b"", b""), (3, 7), lambda: BatchKeys((), ()))
+        members = Columns((0, 0), (b"", b""), (b"", b""))
+        batch = PutBatch("T", 1, 0, 0, bytes(8), 0, members, (3, 7), lambda: BatchKeys((), ()))
         self.wakeups.stored([batch, message(17, 0, 18)], 200)
         self.wakeups.confirmed(99, 10)
         self.assertEqual(self.woken, [])
