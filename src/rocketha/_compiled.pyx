@@ -37,9 +37,9 @@ cdef enum:
     MESSAGE_ID_OFFSET = 16
     PAGE_SLOTS = 1024
     PROPERTIES_MAX = 32767
-    CRC_POLYNOMIAL = 0xEDB88320
     CRC_BYTES_MAX = 1024  # zlib's call costs as much as 100 bytes, and its loop is the faster one
 
+cdef uint32_t CRC_POLYNOMIAL = 0xEDB88320
 cdef uint32_t[8][256] CRC_TABLES  # of bytes that lie 0 to 7 before the last
 cdef bint LITTLE_ENDIAN = byteorder == "little"
 cdef const char* DIGITS = b"0123456789ABCDEF"
@@ -57,7 +57,7 @@ cdef void fill_crc_tables() noexcept nogil:
     for byte_ in range(256):
         value = byte_
         for bit in range(8):
-            value = (value >> 1) ^ (<uint32_t>CRC_POLYNOMIAL if value & 1 else 0)
+            value = (value >> 1) ^ (CRC_POLYNOMIAL if value & 1 else 0)
         CRC_TABLES[0][byte_] = value
     for before in range(1, 8):
         for byte_ in range(256):

@@ -9,8 +9,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import DiskFailure
 from rocketha.store.config import StoreConfig
-from rocketha.store.index import KeyIndex
+from rocketha.store.index import DEFERRED_BYTES_MAX, KeyedRecords, KeyIndex
 from rocketha.store.index_file import HEADER, PAGE_SLOTS, PAGES_MAX, SLOT
+from rocketha.store.index_tail import UnitTail
 from rocketha.store.jobs import run_here
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.segment import OpenFiles
@@ -64,3 +65,30 @@ class IndexPagesTests(SynchronousTestCase):
             self.put(1)
             self.write()
             self.check()
+
+    def test_a_cut_costs_what_it_takes_back(self) -> None:
+        """Units of one large batch lie in one piece: it is cut once, not for each of them."""
+        self.put(3)
+        self.write()
+        self.put(20_000)
+        cuts: list[int] = []
+        drop_from = UnitTail.drop_from
+
+        def noted(tail: UnitTail, number: int) -> None:
+            cuts.append(number)
+            drop_from(tail, number)
+
+        self.patch(UnitTail, "drop_from", noted)
+        self.index.truncate(200)
+        self.assertEqual((cuts, self.index.files[0].unit_count), ([3], 3))
+        self.put(150)
+        self.write()
+        self.check()
+
+    def test_large_batches_are_not_kept(self) -> None:
+        """What waits to be indexed keeps the bodies of its batch in memory."""
+        records = KeyedRecords([("T", ("key",), 100)])
+        self.index.defer(records, NOW, DEFERRED_BYTES_MAX)
+        self.assertEqual(self.index.pending_units, 0)
+        self.index.defer(records, NOW, 1)
+        self.assertEqual(self.index.pending_units, 2)

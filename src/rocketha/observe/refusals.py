@@ -222,7 +222,7 @@ class Refusals:
     :param seconds: a clock that never goes back.
     :param client_of: the client id of a connection's heartbeats, by the connection's id; None where there was none.
     :ivar asked: all requests, by their codes; those that have no name by :data:`NAMELESS`.
-    :ivar failed: requests that raised what they should not, by name; they are refused, too.
+    :ivar failed: requests that raised at once what they should not, by name; they are refused, too.
     :ivar requests: refused ones by (request, answer).
     :ivar ended: connections by the value of :class:`Ended`.
     :ivar rows: ignored ones by (request, value of :class:`~rocketha.errors.Ignored`).
@@ -397,7 +397,7 @@ def install(metrics: Registry, *servers: Refusals) -> None:
         ),
         (
             "requests_failed",
-            "Requests that raised an exception nobody reckoned with.",
+            "Requests that raised an exception nobody reckoned with, before they had to wait for anything.",
             ("role", "request"),
             lambda each: [((request,), count) for request, count in sorted(each.failed.items())],
         ),

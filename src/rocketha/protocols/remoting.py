@@ -206,7 +206,6 @@ class RemotingProtocol(Protocol):
     def _frames(self, frames: list[bytes]) -> None:
         factory, service, decode = self.factory, self._service, self._headers.decode
         header_limit, turn_bytes_max = factory.limits.header_bytes, factory.turn_bytes_max
-        asked = factory.refusals.asked
         seconds, began_s = factory.clock.seconds, factory.clock.seconds()
         for number, frame in enumerate(frames, 1):
             if self._out_bytes > turn_bytes_max or seconds() - began_s > TURN_S:
@@ -232,7 +231,7 @@ class RemotingProtocol(Protocol):
                 continue
             self.version = command.version
             code = command.code
-            asked[code if code in asked else NAMELESS] += 1
+            self._asked(code)
             try:
                 answer = service.request(self, command)
             except RequestRefused as refusal:
@@ -251,9 +250,14 @@ class RemotingProtocol(Protocol):
             if self._closed:
                 return
 
+    def _asked(self, code: int) -> None:
+        asked = self.factory.refusals.asked
+        asked[code if code in asked else NAMELESS] += 1
+
     def _decline(self, problem: HeaderTooLong) -> None:
         """Its frame was whole, so the connection stays; only whoever waits for this one hears of it."""
         command = problem.command
+        self._asked(command.code)
         if not self.greeted:
             self._greeted(command)
         self.answer(command, Answer(problem.answer_code, str(problem)))

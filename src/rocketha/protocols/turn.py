@@ -26,12 +26,16 @@ class Turn:
         self.speakers: list[Speaker] = []
         self.afterwards: Callable[[], None] | None = None
 
-    def end(self) -> None:
+    def say(self) -> None:
         """Every speaker says it."""
-        self.active = False
         if self.speakers:
             speakers, self.speakers = self.speakers, []
             for connection in speakers:
                 connection.flush()
+
+    def end(self) -> None:
+        """The same, at the end."""
+        self.active = False
+        self.say()
         if self.afterwards is not None:
             self.afterwards()

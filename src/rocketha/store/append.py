@@ -236,7 +236,8 @@ class Appender:
         queue.tail += queue_units(offsets, place.end, batch.tags_codes)
         self._queues.pending_bytes += UNIT * len(offsets)
         if self._index is not None:
-            self._index.defer(KeyedBatch(batch.topic, batch.members, offsets, batch.keys), wall_ms)
+            records = KeyedBatch(batch.topic, batch.members, offsets, batch.keys)
+            self._index.defer(records, wall_ms, place.end - offsets[0])
 
     def _index_later(self, keyed: list[Keyed], wall_ms: int) -> None:
         if keyed and self._index is not None:

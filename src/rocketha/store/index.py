@@ -44,6 +44,9 @@ TOGETHER = 128
 DEFERRED_MAX = 1024
 """Records that may wait to be indexed."""
 
+DEFERRED_BYTES_MAX = 1 << 20
+"""Bytes of batches that they may lie in, which stay in memory meanwhile."""
+
 Keyed = tuple[str, Keys, int]
 """A record to index: topic, keys or the properties that they stand in, log offset."""
 
@@ -162,7 +165,7 @@ class KeyIndex:
         self._prefixes: dict[str, int] = {}
         self._busy = False
         self._deferred: list[tuple[ToIndex, int]] = []
-        self._waiting = 0  # records in there
+        self._waiting = self._waiting_bytes = 0  # records in there, and what keeping them costs
 
     @property
     def pending_units(self) -> int:
@@ -180,18 +183,23 @@ class KeyIndex:
         """Index a record that is in the log."""
         self.put_all([(topic, keys, physical_offset)], store_timestamp_ms)
 
-    def defer(self, records: ToIndex, store_timestamp_ms: int) -> None:
-        """Index them at the next :meth:`settle`, which whoever asks the index brings about."""
+    def defer(self, records: ToIndex, store_timestamp_ms: int, kept_bytes: int = 0) -> None:
+        """Index them at the next :meth:`settle`, which whoever asks the index brings about.
+
+        :param kept_bytes: of memory that they keep until then.
+        """
         self._deferred.append((records, store_timestamp_ms))
         self._waiting += records.count()
-        if self._waiting > DEFERRED_MAX:
+        self._waiting_bytes += kept_bytes
+        if self._waiting > DEFERRED_MAX or self._waiting_bytes > DEFERRED_BYTES_MAX:
             self.settle()
 
     def settle(self, least: int = 1) -> None:
         """Do what was deferred, if it is at least so many records: after the answers to the senders have left, as Java
         does it in another thread."""
         if self._waiting >= least:
-            deferred, self._deferred, self._waiting = self._deferred, [], 0
+            deferred, self._deferred = self._deferred, []
+            self._waiting = self._waiting_bytes = 0
             self._put(deferred)
 
     def put_all(self, records: Sequence[Keyed], store_timestamp_ms: int) -> None:

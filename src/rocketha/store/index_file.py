@@ -474,9 +474,9 @@ class IndexFile:
         """Take back the units of records at or behind ``log_end``."""
         if self.unit_count <= 1 or self.end_offset < log_end:
             return
-        slots = self.take_slots()
-        while self.unit_count > 1:
-            number = self.unit_count - 1
+        slots, end = self.take_slots(), self.unit_count
+        while end > 1:
+            number = end - 1
             unit = self.unit(number)
             if unit.physical_offset < log_end:
                 self.end_offset = unit.physical_offset
@@ -487,10 +487,11 @@ class IndexFile:
                 slots[slot] = unit.previous
                 self._dirty_pages[slot // PAGE_SLOTS] = 1
                 self.slot_count -= not unit.previous
-            self._tail.drop_from(number)
+            end = number
         else:
             self.end_offset = self.begin_offset
             self.end_timestamp_ms = self.begin_timestamp_ms
+        self._tail.drop_from(end)
         self.written = False  # the header on disk counts units that are gone
 
     def _read_slots(self) -> memoryview:

@@ -419,6 +419,7 @@ class BrokerService(service.MultiService):
         if self.sends.staged and not self._changes.busy:
             now_ms = self._now()
             arrived = self.sends.commit(now_ms)
+            self._turn.say()  # senders need not wait until readers are woken
             if arrived:
                 self.replication.stored(arrived)
             if self.waiting.sync_flush and (len(self.waiting) or self.replication.shows_confirmed):
