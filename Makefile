@@ -80,6 +80,12 @@ types: $(VENV)/.stamp-test
 trial: $(VENV)/.stamp-test
 	$(BIN)/python .ci/suite trial
 
+# the documents as a site, in build/site
+.PHONY: docs
+docs: $(VENV)/.stamp-test
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
+	@echo 'open build/site/index.html'
+
 .PHONY: format
 format: $(VENV)/.stamp-test
 	$(BIN)/ruff check --fix .

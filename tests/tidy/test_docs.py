@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import unittest
+from collections.abc import Iterator
 
 import docutils.core
 
@@ -19,7 +21,7 @@ from rocketha.services.config.loading import (
     ReplicationConfig,
 )
 from rocketha.services.config.unsupported import IGNORED, REFUSED
-from tests.tidy.source import ROOT
+from tests.tidy.source import ROOT, Module, modules
 
 PAGES = sorted(
     [
@@ -29,6 +31,16 @@ PAGES = sorted(
         *(ROOT / "docs").rglob("*.md"),
     ]
 )
+
+
+def names_in(source: Module) -> Iterator[str]:
+    """Classes, their methods, functions."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+            yield from (f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef))
+        elif isinstance(node, ast.FunctionDef):
+            yield node.name
 
 
 class DocsTests(unittest.TestCase):
@@ -45,6 +57,15 @@ class DocsTests(unittest.TestCase):
                 text = path.read_text(encoding="utf-8").replace(".. code-block:: ini", ".. code-block:: text")
                 docutils.core.publish_doctree(text, source_path=path.name, settings_overrides=settings)
                 self.assertEqual(warnings.getvalue(), "")
+
+    def test_walks_lead_somewhere(self) -> None:
+        """Each function that docs/architecture.rst walks through is in the module that it names."""
+        text = (ROOT / "docs" / "architecture.rst").read_text(encoding="utf-8")
+        named = {source.path: set(names_in(source)) for source in modules()}
+        steps = re.findall(r"``([\w/]+\.py)``\s+``(\w[\w.]*)``", text)
+        self.assertGreater(len(steps), 40)
+        for path, name in steps:
+            self.assertIn(name, named.get(path, set()), path)
 
     def test_links_lead_somewhere(self) -> None:
         """Relative links, in both markups."""
