@@ -11,7 +11,7 @@ from rocketha.protocols.ha_master import MasterHaFactory
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
 from rocketha.replication.link import Cause
 from rocketha.simulation.host import Process
-from rocketha.simulation.network import Quality
+from rocketha.simulation.link import Quality
 from rocketha.simulation.world import World
 from tests.protocols.ha_case import Owner, Replica
 from tests.replication.links import Log, entries, text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketha.simulation.network import Quality
+from rocketha.simulation.link import Quality
 from tests.simulation.test_regressions import ClusterCase
 
 

@@ -13,7 +13,7 @@ from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config.loading import NamesrvConfig
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.simulation.host import Host, Process
-from rocketha.simulation.network import Quality
+from rocketha.simulation.link import Quality
 from rocketha.simulation.world import World
 from rocketha.wire.codes import RequestCode
 

@@ -21,7 +21,7 @@ from rocketha.simulation.disk import SimulatedDisk
 from rocketha.simulation.faults import Injector
 from rocketha.simulation.history import History
 from rocketha.simulation.host import Host
-from rocketha.simulation.network import Quality
+from rocketha.simulation.link import Quality
 from rocketha.simulation.raft_checks import RaftChecks
 from rocketha.simulation.world import World
 from rocketha.wire.codes import RequestCode

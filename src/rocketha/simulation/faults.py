@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from rocketha.simulation.host import Host
-from rocketha.simulation.network import Link
+from rocketha.simulation.link import Link
 from rocketha.simulation.world import World
 
 

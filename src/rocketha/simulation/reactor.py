@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from twisted.internet import defer, error
 from twisted.internet.address import IPv4Address
@@ -29,11 +29,21 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
+from rocketha.simulation.clock import HostClock
 from rocketha.simulation.scheduler import Owner, Scheduler
 
-if TYPE_CHECKING:
-    from rocketha.simulation.clock import HostClock
-    from rocketha.simulation.network import Network
+
+class Doors(Protocol):
+    """What a process's connections go through: the network."""
+
+    def resolve(self, name: str, failing: bool = False) -> str | None:
+        """The address of a name."""
+
+    def listen(self, reactor: SimulatedReactor, port: int, factory: Any, interface: str) -> Any:
+        """A port of this process."""
+
+    def connect(self, reactor: SimulatedReactor, host: str, port: int, factory: Any, timeout: float) -> Any:
+        """A connector of this process."""
 
 
 @implementer(IDelayedCall)
@@ -165,7 +175,7 @@ class SimulatedReactor:
     def __init__(
         self,
         scheduler: Scheduler,
-        network: Network,
+        network: Doors,
         clock: HostClock,
         owner: Owner,
         address: str,

@@ -12,7 +12,7 @@ import attrs
 
 from rocketha.simulation import faults
 from rocketha.simulation.faults import Fault
-from rocketha.simulation.network import Quality
+from rocketha.simulation.link import Quality
 
 SETTLE_S = 3.0
 """Nothing goes wrong before: most runs have something to lose first."""

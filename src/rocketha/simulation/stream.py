@@ -14,8 +14,9 @@ is lost for good, and half-open again is what is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from twisted.internet import error
 from twisted.internet.address import IPv4Address
@@ -23,10 +24,9 @@ from twisted.internet.interfaces import ITCPTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from rocketha.simulation.scheduler import Owner
-
-if TYPE_CHECKING:
-    from rocketha.simulation.network import Connector, Network, SimulatedPort
+from rocketha.simulation.link import Link, Quality
+from rocketha.simulation.scheduler import Owner, Scheduler
+from rocketha.simulation.trace import Trace
 
 WINDOW = 256 * 1024
 """Bytes under way or unread at the receiver."""
@@ -39,6 +39,69 @@ READ = 64 * 1024
 """Bytes of one read, as Twisted reads."""
 
 
+class Process(Protocol):
+    """One end's process, by its reactor."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def owner(self) -> Owner: ...
+    def ephemeral_port(self) -> int: ...
+
+
+class Dialer(Protocol):
+    """Who connected."""
+
+    @property
+    def reactor(self) -> Process: ...
+    @property
+    def factory(self) -> Any: ...
+    def lost(self, reason: Failure) -> None: ...
+
+
+class Listener(Protocol):
+    """Who accepted."""
+
+    @property
+    def reactor(self) -> Process: ...
+    @property
+    def factory(self) -> Any: ...
+    @property
+    def number(self) -> int: ...
+
+
+class Kernel(Protocol):
+    """A host's."""
+
+    @property
+    def up(self) -> bool: ...
+    @property
+    def answers(self) -> bool: ...
+
+
+class Net(Protocol):
+    """What lies between.
+
+    :ivar opened: connections so far.
+    :ivar streams: those of which an end lives, by number.
+    """
+
+    opened: int
+    streams: dict[int, Stream]
+
+    @property
+    def scheduler(self) -> Scheduler: ...
+    @property
+    def random(self) -> random.Random: ...
+    @property
+    def trace(self) -> Trace: ...
+    @property
+    def quality(self) -> Quality: ...
+    @property
+    def stations(self) -> Mapping[str, Kernel]: ...
+    def link(self, source: str, target: str) -> Link: ...
+
+
 class Stream:
     """A connection.
 
@@ -46,7 +109,7 @@ class Stream:
     :ivar server: the other one.
     """
 
-    def __init__(self, network: Network, connector: Connector, port: SimulatedPort, server_address: str) -> None:
+    def __init__(self, network: Net, connector: Dialer, port: Listener, server_address: str) -> None:
         network.opened += 1
         self.number = network.opened
         self.network = network
@@ -94,7 +157,7 @@ class SimulatedTransport:
         self.owner = owner
         self.peer: SimulatedTransport = self
         self.protocol: Any = None
-        self.connector: Connector | None = None
+        self.connector: Dialer | None = None
         self.factory: Any = None
         self.gone = False
         self.disconnected = False

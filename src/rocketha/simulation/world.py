@@ -10,7 +10,8 @@ import random
 
 from rocketha.simulation.clock import HostClock
 from rocketha.simulation.host import Host, Program
-from rocketha.simulation.network import Network, Quality
+from rocketha.simulation.link import Quality
+from rocketha.simulation.network import Network
 from rocketha.simulation.scheduler import Scheduler
 from rocketha.simulation.trace import Trace
 
