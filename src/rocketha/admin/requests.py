@@ -35,7 +35,7 @@ Written by ``rocketha requests --rst docs/requests.rst`` from the rows that the 
 ``controller/routes.py``, ``namesrv/routes.py``. A code that is not here is answered REQUEST_CODE_NOT_SUPPORTED; why
 each of Java's that is missing is missing says `Divergence <divergence.md>`_.
 
-*By*: who asks it. Some places for connections are kept for peers and operators (``maxConnections``).
+*By*: who asks it. Some places for connections are kept for peers and operators (``connectionsMax``).
 """
 
 BROKERS = """\

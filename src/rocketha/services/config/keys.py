@@ -346,7 +346,7 @@ class BrokerConfig(Section):
         low=1,
         high=LONG_MAX,
         unit="commits",
-        no_effect="there are no slaves in this version",
+        no_effect="slaves hear of changed offsets within a second, whatever their version",
     )
     config_black_list: str = text("configBlackList;brokerConfigPath", "Keys that no request may change.")
     config_update_enable: bool = flag(
