@@ -307,6 +307,15 @@ class BrokerService(service.MultiService):
     @defer.inlineCallbacks
     def stopService(self) -> Any:
         """Twisted: leave in order; fires when the store is closed."""
+        try:
+            yield self._leave()
+        finally:  # a process that ends without a signal waits for its threads
+            if self._starting is not None:
+                for work in self._works:
+                    work.stop()
+
+    @defer.inlineCallbacks
+    def _leave(self) -> Any:
         was_serving = self.serving
         led = was_serving and self.watch.leads
         if was_serving:
@@ -335,9 +344,6 @@ class BrokerService(service.MultiService):
             factory.close_all()
         if not linger:
             yield self._end_store(was_serving)
-        if self._starting is not None:
-            for work in self._works:
-                work.stop()
 
     def hurry(self) -> None:
         """Stop without waiting for clients, if it stops."""

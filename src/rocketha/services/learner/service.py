@@ -327,6 +327,15 @@ class Learner(service.Service):
         yield defer.maybeDeferred(super().stopService)
         if self._starting is None:
             return
+        try:
+            yield self._leave()
+        finally:  # a process that ends without a signal waits for its threads
+            self._finder.close()
+            for each in self._works:
+                each.stop()
+
+    @defer.inlineCallbacks
+    def _leave(self) -> Any:
         yield self._starting
         for clock in self._clocks:
             clock.stop()
@@ -343,9 +352,6 @@ class Learner(service.Service):
             yield self._upkeep.idle()
             yield self._works[0].run(self._close)
             yield self._export()
-        self._finder.close()
-        for each in self._works:
-            each.stop()
 
     def _close(self) -> None:
         """In the log's thread, while nothing else runs."""
