@@ -214,16 +214,16 @@ class KeyIndex:
             if units is None:
                 together.append((records.rows(), time_ms))
                 continue
-            if together:
-                self._put_together(together)
-                together = []
+            self._put_together(together)
+            together = []
             hashes, offsets = units
             self._put_units(hashes, offsets, [time_ms] * len(hashes))
-        if together:
-            self._put_together(together)
+        self._put_together(together)
 
     def _put_together(self, turns: Sequence[tuple[KeyRows, int]]) -> None:
         """Index turns, as many of them in one go as have as many keys a row and times that do not fall."""
+        if not turns:
+            return
         first = 0
         for at, (rows, time_ms) in enumerate(turns):
             before, before_ms = turns[at - 1]

@@ -24,12 +24,11 @@ from rocketha.errors import CorruptStore
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk, File
 from rocketha.store.in_memory import Wait, Wanted
-from rocketha.store.index_tail import UnitTail
+from rocketha.store.index_tail import UNIT, UnitTail
 from rocketha.store.segment import OpenFiles
 from rocketha.wire.store_files import INDEX_HEADER, INDEX_UNIT, IndexHeader, IndexUnit
 
 HEADER = INDEX_HEADER.size
-UNIT = INDEX_UNIT.size
 SLOT = 4
 PAGE_SLOTS = 1024
 """Slots of a page of the file cache: it is written whole."""

@@ -20,7 +20,6 @@ from rocketha.services.broker.parts import Responder
 from rocketha.services.replication.service import Replication
 from rocketha.services.waiting.parked_requests import ParkedRequests
 from rocketha.wire.remoting import Answer, Command
-from rocketha.wire.routes import unsupported
 
 
 class Elsewhere(Protocol):
@@ -175,10 +174,7 @@ class RoleRequests:
     # -- while nobody may touch the store
 
     def park(self, connection: Any, command: Command) -> Answer | None:
-        """A request came while the log is being cut."""
-        respond = self._served.get(command.code)
-        if respond is None:
-            raise unsupported(command.code)
+        """A request that is served came while the log is being cut."""
         if ROUTES[command.code].kind is Kind.ITSELF:
-            return respond(connection, command, 0)
+            return self._served[command.code](connection, command, 0)
         return self._parked.park(connection, command)

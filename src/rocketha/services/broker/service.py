@@ -401,11 +401,11 @@ class BrokerService(service.MultiService):
 
         :raises RequestRefused: answered by the protocol.
         """
-        if self._changes.busy:
-            return self._requests.park(connection, command)
         handler = self._requests.table.get(command.code)
         if handler is None:
             raise unsupported(command.code)
+        if self._changes.busy:
+            return self._requests.park(connection, command)
         try:
             answer = handler(connection, command, self._now())
         except RequestRefused:
