@@ -169,8 +169,23 @@ MUTANTS = [
     ),
     _life(
         "a master that leaves does not wait for its replicas",
-        '            self._out += standing.retire("the broker stops")',
-        "            self._hand_over(now_ms)",
+        "        self._out += standing.retire(why)\n",
+        "        self._hand_over(now_ms)\n",
+    ),
+    _life(
+        "an unfit master does not stay",
+        "            self.departure.stays = why\n",
+        '            self.departure.stays = ""\n',
+    ),
+    _life(
+        "an unfit master that nobody replaces goes on as if nothing were",
+        "            if self.standing.leads:\n                self._resign(why, now_ms)\n",
+        "",
+    ),
+    _life(
+        "an unfit master forgets that it is to stop",
+        '        self.departure.stays = ""\n        if self.departure.stage is Leaving.NO and not',
+        "        if self.departure.stage is Leaving.NO and not",
     ),
     _life(
         "a master leaves unfenced",

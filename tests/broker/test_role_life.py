@@ -757,6 +757,42 @@ class LeavingTests(unittest.TestCase):
         fresh = Life(Identity())
         self.assertEqual(fresh.do("leave"), ["HangUp", "Left"])
 
+    def test_an_unfit_master_hands_over_and_stays(self) -> None:
+        """As its successor's slave; asked again it does nothing."""
+        life = leading()
+        self.assertEqual(life.do("unfit", "no power"), ["Retire 2 no power False", "Trouble no power"])
+        self.assertEqual(life.do("unfit", "no power"), [])
+        self.assertEqual(life.do("done", 2), ["ask HAND_OVER"])
+        self.assertEqual(life.hear(Question.HAND_OVER, master(1, 2, 2, 1)), ["Follow 3 1 10.0.0.1:10911 2"])
+        self.assertEqual(life.do("done", 3), ["Trouble", "Beat"])
+        self.assertEqual(life.do("master_serves", 2), [])
+        self.assertIs(life.life.departure.stage, Leaving.NO)
+        self.assertTrue(life.life.beating)
+        self.assertEqual(life.do("unfit", "no power"), [])
+        self.assertEqual(life.do("leave"), ["HangUp", "Left"])
+
+    def test_nobody_takes_an_unfit_masters_role(self) -> None:
+        """It begins anew: better an unfit master than none."""
+        life = leading()
+        life.do("unfit", "no power")
+        texts = life.wait("Fence")
+        self.assertEqual(texts, ["Fence no power", "HangUp"])
+        self.assertIs(life.life.departure.stage, Leaving.NO)
+        life.wait("ask REGISTER")
+        alone = registered(master(2, 1, 1, 2))
+        alone.do("done", 1)
+        self.assertEqual(alone.do("unfit", "no power"), [])
+
+    def test_an_unfit_master_that_is_told_to_stop(self) -> None:
+        """Goes on with what it has begun, and is gone then."""
+        life = leading()
+        life.do("unfit", "no power")
+        self.assertEqual(life.do("leave"), [])
+        life.do("done", 2)
+        life.hear(Question.HAND_OVER, master(1, 2, 2, 1))
+        life.do("done", 3)
+        self.assertEqual(life.do("master_serves", 2), ["HangUp", "Left"])
+
 
 if __name__ == "__main__":
     unittest.main()

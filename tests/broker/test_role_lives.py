@@ -233,6 +233,10 @@ class World:
         """It stops."""
         self.told(broker, broker.life.leave(self.now))
 
+    def unfit(self, broker: Broker) -> None:
+        """Its health checks find something."""
+        self.told(broker, broker.life.unfit("no power", self.now))
+
     def settle(self) -> None:
         """Nothing fails any more."""
         for broker in self.brokers:
@@ -271,6 +275,7 @@ class World:
 STEPS: tuple[Callable[[World, Broker], None], ...] = (
     World.deliver, World.deliver, World.deliver, World.obey, World.obey, World.pass_time, World.lose, World.fail,
     World.elect, World.notice, World.change, World.restart, World.leave,
+    World.unfit,
 )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ Must not know how a replica is elected.
              |                                                            |  ^ |                     |
              |                                                            +--+ no: the next one      |
              +----------------------- the time is over, or nobody can be elected --------------------+--> LEFT
+
+Of one that is only unfit to be master, and stays, the end is NO and not LEFT.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ class Departure:
     """See the module.
 
     :ivar stage: NO until :meth:`begin`.
+    :ivar stays: why it hands over although it does not stop; empty: it stops.
     """
 
     def __init__(self) -> None:
         self.stage = Leaving.NO
+        self.stays = ""
         self._candidates: list[int] = []
         self._hand_over_at = self._until = 0
 

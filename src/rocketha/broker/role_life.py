@@ -162,7 +162,7 @@ class RoleLife:
         if self.departure.waited_enough(now_ms):
             self._hand_over(now_ms)
         if self.departure.over(now_ms):
-            self._leave()
+            self._leave(now_ms)
         return self._effects(now_ms)
 
     def saved(self, identity: Identity, now_ms: int) -> list[Effect]:
@@ -270,21 +270,35 @@ class RoleLife:
 
     def leave(self, now_ms: int) -> list[Effect]:
         """The broker is to stop."""
-        if self.departure.stage is not Leaving.NO:
+        if self.departure.stage is not Leaving.NO and not self.departure.stays:
             return []
+        self.departure.stays = ""
+        if self.departure.stage is Leaving.NO and not self._retire("the broker stops", now_ms):
+            self._leave(now_ms)
+        return self._effects(now_ms)
+
+    def unfit(self, why: str, now_ms: int) -> list[Effect]:
+        """Another broker should be master, by what this one's health checks say: it hands over as when it stops, and
+        stays.  Where nobody else can be elected it begins anew, and may be elected again."""
+        if self.departure.stage is Leaving.NO and self._retire(why, now_ms):
+            self._trouble(why)
+            self.departure.stays = why
+        return self._effects(now_ms)
+
+    def _retire(self, why: str, now_ms: int) -> bool:
+        """Begin to hand over, if there is a role to give and somebody to take it."""
         standing = self.standing
         others = [each for each in standing.in_sync.members if each != self.number]
-        if standing.leads and standing.order is None and others and self._timing.hand_over:
-            self.departure.begin(others, self._timing.hand_over, now_ms)
-            self._out += standing.retire("the broker stops")
-        else:
-            self._leave()
-        return self._effects(now_ms)
+        if not (standing.leads and standing.order is None and others and self._timing.hand_over):
+            return False
+        self.departure.begin(others, self._timing.hand_over, now_ms)
+        self._out += standing.retire(why)
+        return True
 
     def master_serves(self, epoch: int, now_ms: int) -> list[Effect]:
         """The master of this epoch, which is followed, answers as one."""
         if self.departure.stage is Leaving.FOLLOWING and epoch == self.standing.post.epoch:
-            self._leave()
+            self._leave(now_ms)
         return self._effects(now_ms)
 
     # -- answers ------------------------------------------------------------------------------------------------------
@@ -503,7 +517,7 @@ class RoleLife:
         if self.departure.next_candidate():
             self._questions.at(Question.HAND_OVER, now_ms)
         else:
-            self._leave()
+            self._leave(now_ms)
 
     def _handed_over(self, info: MasterInfo, now_ms: int) -> None:
         if info.master_id == self.number:
@@ -511,7 +525,12 @@ class RoleLife:
         else:
             self._take(info)
 
-    def _leave(self) -> None:
+    def _leave(self, now_ms: int) -> None:
+        if self.departure.stays:
+            why, self.departure.stays, self.departure.stage = self.departure.stays, "", Leaving.NO
+            if self.standing.leads:
+                self._resign(why, now_ms)
+            return
         if self.standing.leads:
             self._fence("the broker stops")
         self.departure.stage = Leaving.LEFT
