@@ -23,6 +23,7 @@ myst_heading_anchors = 3
 
 _LINK = re.compile(r"<(?!\.\.)([\w./-]+?)\.(?:rst|md)>`_")
 _PAGE = re.compile(r"^(?![a-z]+:)([^#]+)\.(?:rst|md)(#.*)?$")
+_SOURCE = re.compile(r"^(?![a-z]+:)[^#]+\.py$")
 
 
 def add_contents(app: Sphinx, page: str, source: list[str]) -> None:
@@ -37,6 +38,8 @@ def link_pages(app: Sphinx, tree: nodes.document, page: str) -> None:
     for reference in list(tree.findall(nodes.reference)):
         target = _PAGE.match(reference.get("refuri", ""))
         if target is None:
+            if _SOURCE.match(reference.get("refuri", "")):
+                reference.parent.replace(reference, reference.children)
             continue
         if target[1].startswith("../"):
             reference.parent.replace(reference, reference.children)

@@ -17,20 +17,23 @@ RANKS = {
     "__init__": 0,
     "compiled": 0,
     "errors": 0,
+    "plugins": 0,
     "wire": 1,
     **dict.fromkeys(set(PURE_PACKAGES) - {"wire"}, 2),
     "observe": 3,
+    "interfaces": 3,
     "protocols": 4,
     "services": 5,
     "simulation": 6,
+    "testing": 6,
     "admin": 7,
 }
 MACHINES_RANK = 2
 
 # The rooms of services/: each imports only from rooms before it, and from itself.
 ROOMS = (
-    "process", "waiting", "tables", "config", "raft", "replication", "controller", "broker", "namesrv", "learner",
-    "cluster",
+    "process", "waiting", "tables", "config", "plugins", "raft", "replication", "controller", "broker", "namesrv",
+    "learner", "cluster",
 )  # fmt: skip
 
 BANNED_WORDS = re.compile(r"Manager|Handler|Processor|Engine|Utils?(?![a-z])|Helpers?(?![a-z])")

@@ -25,6 +25,7 @@ SUBCOMMANDS = {
     "clients": "list who is connected to the brokers, what for, and what was refused",
     "controller": "see and manage the controllers: status, why, transfer, members, add, remove",
     "keys": "print the configuration keys, or those with a word in them",
+    "check": "tell whether a broker's configuration would start, and which plug-ins there are",
     "requests": "print which requests a broker serves in which role",
     "formats": "print the layout of every wire and disk format",
     "export": "copy a broker's store, checked, for other programs; again for what came since",

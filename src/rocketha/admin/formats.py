@@ -13,19 +13,23 @@ import inspect
 import pathlib
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import construct
 
+from rocketha import plugins
 from rocketha.errors import ConfigError
+from rocketha.services.config.checks import plugin_names
+from rocketha.services.plugins.finding import formats_with
 from rocketha.wire import spec as spec_package
-from rocketha.wire.registry import FORMATS
 from rocketha.wire.spec.format import Format
 
 _INTEGERS = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32", "l": "int32"}
 _INTEGERS |= {"L": "uint32", "q": "int64", "Q": "uint64"}
+_PLUGINS = f"{plugins.__name__}."
 _FIELD_COMMENT = re.compile(r'^\s*"(\w+)".*?#\s*(.+?)\s*$', re.MULTILINE)
 
 
@@ -51,14 +55,16 @@ class Table:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
     parser.add_argument("name", metavar="FORMAT", nargs="?", help="only this one")
+    parser.add_argument("--plugins", metavar="NAME,NAME", default="", help="with the formats of these plug-ins")
     parser.add_argument("--rst", metavar="DIRECTORY", help="write one reStructuredText page a format there instead")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print, or write the pages."""
-    if args.name is not None and args.name not in FORMATS:
-        raise ConfigError(f"no format {args.name!r}; there are {', '.join(sorted(FORMATS))}")
-    chosen = [FORMATS[args.name]] if args.name else [FORMATS[name] for name in sorted(FORMATS)]
+    formats = formats_with(plugin_names(args.plugins))
+    if args.name is not None and args.name not in formats:
+        raise ConfigError(f"no format {args.name!r}; there are {', '.join(sorted(formats))}")
+    chosen = [formats[args.name]] if args.name else [formats[name] for name in sorted(formats)]
     if args.rst is None:
         print("\n\n".join(as_text(each) for each in chosen))
         return 0
@@ -266,4 +272,5 @@ def _assignment(source: str, variable: str) -> str:
 
 def _spec_modules() -> list[Any]:
     names = sorted(each.name for each in pkgutil.iter_modules(spec_package.__path__))
-    return [importlib.import_module(f"{spec_package.__name__}.{name}") for name in names]
+    ours = [importlib.import_module(f"{spec_package.__name__}.{name}") for name in names]
+    return ours + [module for name, module in sorted(sys.modules.items()) if name.startswith(_PLUGINS)]

@@ -26,6 +26,8 @@ from rocketha.admin.fuzz_meter import Meter
 from rocketha.admin.fuzz_port import CLOSE_SECONDS, LANES, PortRun
 from rocketha.admin.fuzz_probe import alone
 from rocketha.admin.fuzz_report import GROWTH_MIB, PortReport
+from rocketha.services.config.checks import plugin_names
+from rocketha.services.plugins.finding import formats_with
 from rocketha.wire.fuzz.case import KINDS, Case
 from rocketha.wire.fuzz.contract import Judgment
 from rocketha.wire.fuzz.generator import REMOTING, Generator
@@ -49,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Try a format's reader, or a live port, with valid, cut, mutated and hostile values of the format."
     )
     parser.add_argument("format", metavar="FORMAT", help=f"one of {names}; or {ALL} (without --connect)")
+    parser.add_argument("--plugins", metavar="NAME,NAME", default="", help="with the formats of these plug-ins")
     parser.add_argument("--seed", type=int, help="the run's seed (default: a fresh one, printed)")
     parser.add_argument("--cases", type=int, default=CASES, help=f"how many cases (default {CASES})")
     parser.add_argument("--case", type=int, metavar="N", help="only case N, in detail")
@@ -103,28 +106,30 @@ def _run(args: argparse.Namespace) -> int:
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         raise _Usage(f"no such kind: {', '.join(unknown)} (there are {', '.join(KINDS)})")
-    if args.format not in FORMATS and args.format != ALL:
-        raise _Usage(f"no such format: {args.format} (there are {', '.join(sorted(FORMATS))}, {ALL})")
+    formats = formats_with(plugin_names(args.plugins))
+    if args.format not in formats and args.format != ALL:
+        raise _Usage(f"no such format: {args.format} (there are {', '.join(sorted(formats))}, {ALL})")
     if args.format == ALL and (args.connect or args.file or args.case is not None):
         raise _Usage(f"--connect, --file and --case want one format, not {ALL}")
     if args.cases < 1 or args.lanes < 1 or (args.case is not None and args.case < 0):
         raise _Usage("--cases and --lanes want a positive number, --case one from 0")
     if args.file and args.case is None:
-        return _read_file(args, FORMATS[args.format])
+        return _read_file(args, formats[args.format])
     seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
     if args.connect:
         return _connect(args, seed, kinds)
     if args.case is not None:
-        return _one_case(args, Generator(FORMATS[args.format], seed, kinds))
+        return _one_case(args, Generator(formats[args.format], seed, kinds))
     status = CLEAN
-    for name in sorted(FORMATS) if args.format == ALL else [args.format]:
-        status = max(status, _offline(args, Generator(FORMATS[name], seed, kinds)))
+    for name in sorted(formats) if args.format == ALL else [args.format]:
+        status = max(status, _offline(args, Generator(formats[name], seed, kinds)))
     return status
 
 
 def _replay(args: argparse.Namespace, case: Case) -> str:
     """The command that makes a case again."""
     kinds = "" if args.kinds == ",".join(KINDS) else f" --kinds {args.kinds}"
+    kinds += f" --plugins {args.plugins}" if args.plugins else ""
     target = f" --connect {args.connect}" if args.connect else ""
     return f"rocketha fuzz {case.format} --seed {case.seed} --case {case.index}{kinds}{target}"
 

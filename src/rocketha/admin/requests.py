@@ -87,7 +87,7 @@ def page() -> str:
 
 def _codes(routes: Mapping[int, R], head: list[str], columns: Callable[[R], list[str]]) -> str:
     rows = [
-        [str(code), f"``{route.code.name}``", route.asker.name.lower(), *columns(route)]
+        [str(code), f"``{route.name}``", route.asker.name.lower(), *columns(route)]
         for code, route in sorted(routes.items())
     ]
     return _table(["code", "name", "by", *head], rows)

@@ -136,10 +136,8 @@ class ClientRequests:
         subscription = read_body(_checked_subscription, command.body)
         if subscription is None or subscription.is_tag:
             return OK
-        raise refused(
-            f"The broker does not support consumer to filter message by {subscription.expression_type}",
-            ResponseCode.SYSTEM_ERROR,
-        )
+        self._state.filters.compiled(subscription.expression_type, subscription.sub_string)
+        return OK
 
     def consumer_list(self, connection: Peer, command: Command, now_ms: int) -> Answer:
         """GET_CONSUMER_LIST_BY_GROUP: the client ids among which a consumer divides the queues."""

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from rocketha.broker import fields as read
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.hold import HeldPull, HeldPulls
+from rocketha.broker.message_filters import Matches, matching
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.state import BrokerState, maker_of
-from rocketha.broker.subscription import parse_tags
+from rocketha.broker.subscription import TAG, parse_tags
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import Ignored, RequestRefused
 from rocketha.store.in_memory import Wait
@@ -75,6 +76,17 @@ class _Found(NamedTuple):
     size: int = 0
     messages: int = 0
     behind: int = 0
+
+
+class _Wanted(NamedTuple):
+    """Which messages of a queue a consumer wants; all of them unless something is said.
+
+    :ivar accepts: by the tags code of a queue's entry.
+    :ivar matches: by the message's properties.
+    """
+
+    accepts: Callable[[int], bool] | None = None
+    matches: Matches | None = None
 
 
 def _forbidden(kind: int, remark: str) -> Answer:
@@ -134,10 +146,10 @@ class Pulls:
                 f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}]"
                 f" topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{connection.peer}]",
             )
-        accepts = self._accepts(command, pull, group)
-        if isinstance(accepts, Answer):
-            return accepts
-        found = self._find(pull, accepts, wait)
+        wanted = self._wanted(command, pull, group)
+        if isinstance(wanted, Answer):
+            return wanted
+        found = self._find(pull, wanted, wait)
         if found.code == ResponseCode.PULL_OFFSET_MOVED and state.is_slave and not self._rules.offset_check_in_slave:
             # a slave may be behind its master, and its offsets are no reason to send a consumer back
             found = found._replace(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=pull.offset)
@@ -146,23 +158,24 @@ class Pulls:
         state.offsets.note_pull(pull.group, pull.topic, pull.queue_id, found.next_offset)
         if found.code == ResponseCode.PULL_NOT_FOUND:
             state.stats.get_missed += 1
-            if first and pull.sys_flag & SUSPEND and self._suspend(connection, command, pull, accepts, now_ms):
+            if first and pull.sys_flag & SUSPEND and self._suspend(connection, command, pull, wanted.accepts, now_ms):
                 return None
         elif found.code == ResponseCode.SUCCESS:
             self._count(pull, found)
         self._write(connection, command.opaque, topic, group, found, self._asked_next(group, found))
         return None
 
-    def _accepts(
-        self, command: Command, pull: _Pull, group: SubscriptionGroupConfig
-    ) -> Callable[[int], bool] | Answer | None:
-        """The tag filter, or the answer that says why there is none."""
+    def _wanted(self, command: Command, pull: _Pull, group: SubscriptionGroupConfig) -> _Wanted | Answer:
+        """What the consumer wants, or the answer that says why it gets nothing.
+
+        :raises RequestRefused: its expression is of no type that this broker has, or is wrong.
+        """
         fields = command.fields
         if pull.sys_flag & SUBSCRIPTION:
             kind = fields.get("expressionType")
-            if kind and kind != "TAG":
-                return self._no_expression(kind)
-            return parse_tags(pull.topic, fields.get("subscription")).accepts()
+            if kind and kind != TAG:
+                return _Wanted(matches=self._state.filters.compiled(kind, fields.get("subscription") or ""))
+            return _Wanted(parse_tags(pull.topic, fields.get("subscription")).accepts())
         members = self._state.clients.consumers.get(pull.group)
         if members is None:
             return Answer(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
@@ -182,19 +195,14 @@ class Pulls:
             # is under way skips the one that would tell us.  We know older tags only, so everything is given: the
             # client compares tags itself, and more than it wants loses nothing.
             if subscription.is_tag:
-                return None
+                return _Wanted()
             return Answer(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         if not subscription.is_tag:
-            return self._no_expression(subscription.expression_type)
-        return subscription.accepts()
+            kind, expression = subscription.expression_type, subscription.sub_string
+            return _Wanted(matches=self._state.filters.compiled(kind, expression))
+        return _Wanted(subscription.accepts())
 
-    @staticmethod
-    def _no_expression(kind: str) -> Answer:
-        return Answer(
-            ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {kind[:64]}"
-        )
-
-    def _find(self, pull: _Pull, accepts: Callable[[int], bool] | None, wait: Wait) -> _Found:
+    def _find(self, pull: _Pull, wanted: _Wanted, wait: Wait) -> _Found:
         state, store, rules = self._state, self._store, self._rules
         if state.offsets.has_reset(pull.group, pull.topic, pull.queue_id):
             low, high = store.min_offset(pull.topic, pull.queue_id), store.max_offset(pull.topic, pull.queue_id, wait)
@@ -202,7 +210,11 @@ class Pulls:
             assert reset is not None
             return _Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset, low, high)
         count = min(pull.count_max, rules.transfer_count_max)
-        result = store.get(pull.topic, pull.queue_id, pull.offset, count, rules.transfer_bytes_max, accepts, wait)
+        result = store.get(
+            pull.topic, pull.queue_id, pull.offset, count, rules.transfer_bytes_max, wanted.accepts, wait
+        )
+        if wanted.matches is not None and result.count:
+            result = result.only(*matching(result.buffers, wanted.matches))
         code = _CODES.get(result.status)
         if code is None:  # NO_MESSAGE_IN_QUEUE, NO_MATCHED_LOGIC_QUEUE: an empty queue
             code = ResponseCode.PULL_NOT_FOUND if pull.offset == 0 else ResponseCode.PULL_OFFSET_MOVED

@@ -19,6 +19,7 @@ from rocketha.broker.clients import Clients, GroupChange
 from rocketha.broker.config_view import ConfigView, FixedConfig
 from rocketha.broker.effects import Audit, Effect, NotifyClient, RegisterTopics, SaveConfig
 from rocketha.broker.groups import GroupTable, SubscriptionGroupConfig
+from rocketha.broker.message_filters import MessageFilters
 from rocketha.broker.metadata_modes import RequestModes
 from rocketha.broker.offsets import ConsumerOffsets
 from rocketha.broker.queue_locks import QueueLocks
@@ -162,6 +163,7 @@ class BrokerState:
     modes: RequestModes = attrs.field(factory=RequestModes)
     clients: Clients = attrs.field(factory=Clients)
     locks: QueueLocks = attrs.field(factory=QueueLocks)
+    filters: MessageFilters = attrs.field(factory=MessageFilters)
     is_slave: bool = False
     runtime_facts: Callable[[int], Mapping[str, str]] = _no_facts
     """Keys of GET_BROKER_RUNTIME_INFO that only the service knows (disk ratios, delay progress, backlog); they win."""

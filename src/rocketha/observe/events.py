@@ -55,6 +55,28 @@ class BrokerStarted(Event):
 
 
 @attrs.frozen
+class HealthLost(Event):
+    """A health check of a plug-in says that the broker is unhealthy."""
+
+    name: ClassVar[str] = "health.lost"
+    level: ClassVar[str] = "error"
+    message: ClassVar[str] = "unhealthy: {check}: {problem}"
+
+    check: str
+    problem: str
+
+
+@attrs.frozen
+class HealthRestored(Event):
+    """The check finds nothing wrong any more."""
+
+    name: ClassVar[str] = "health.restored"
+    message: ClassVar[str] = "healthy again: {check}"
+
+    check: str
+
+
+@attrs.frozen
 class BrokerStopped(Event):
     """The broker has closed its store cleanly."""
 

@@ -127,7 +127,7 @@ NAMELESS = -1
 
 
 def request_name(code: int) -> str:
-    """The name of a request code, ``unknown`` where it has none."""
+    """The name of a request code of RocketMQ or rocketha, ``unknown`` where it has none."""
     return _REQUEST_NAMES.get(code, UNKNOWN)
 
 
@@ -238,12 +238,22 @@ class Refusals:
         self.requests: Counter[tuple[str, str]] = Counter()
         self.ended: Counter[str] = Counter()
         self.rows: Counter[tuple[str, str]] = Counter()
+        self._own_names: dict[int, str] = {}
         self._seconds = seconds
         self._client_of = client_of
         self._kinds: OrderedDict[tuple[str, str, str], Kind] = OrderedDict()
         self._any_untold = False
         self._forgotten = 0  # untold ones of kinds that had to make room
         self._second, self._lines = 0, 0  # how many lines left in which second
+
+    def name_request(self, code: int, name: str) -> None:
+        """A request that only this server knows."""
+        self._own_names[code] = name
+        self.asked.setdefault(code, 0)
+
+    def request_name(self, code: int) -> str:
+        """The name of a request code on this server, ``unknown`` where it has none."""
+        return self._own_names.get(code) or request_name(code)
 
     # -- what happened --------------------------------------------------------------------------------------------
 
@@ -252,7 +262,7 @@ class Refusals:
         code = int(answer.code)
         if not is_refusal(command.code, code):
             return
-        names = request_name(command.code), answer_name(code)
+        names = self.request_name(command.code), answer_name(code)
         self.requests[names] += 1
         self._note(events.RequestRefused, peer, *names, answer.remark or "", command)
 
@@ -263,7 +273,7 @@ class Refusals:
 
     def ignored(self, peer: Peer, command: Command, reason: Ignored, what: str) -> None:
         """A part of a request was left out, and the rest of it served."""
-        names = request_name(command.code), reason.value
+        names = self.request_name(command.code), reason.value
         self.rows[names] += 1
         self._note(events.RowIgnored, peer, *names, what, command)
 
@@ -393,7 +403,7 @@ def install(metrics: Registry, *servers: Refusals) -> None:
             "requests",
             "Requests that came, answered whichever way.",
             ("role", "request"),
-            lambda each: [((request_name(code),), count) for code, count in sorted(each.asked.items()) if count],
+            lambda each: [((each.request_name(code),), count) for code, count in sorted(each.asked.items()) if count],
         ),
         (
             "requests_failed",

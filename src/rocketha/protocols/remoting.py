@@ -32,7 +32,7 @@ from zope.interface import implementer
 
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import lasting, make_logger
-from rocketha.observe.refusals import NAMELESS, Ended, Refusals, Refused, request_name
+from rocketha.observe.refusals import NAMELESS, Ended, Refusals, Refused
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.eager import eager_read, eager_write, queued_bytes
 from rocketha.protocols.limits import Limits
@@ -240,7 +240,7 @@ class RemotingProtocol(Protocol):
                 answer = Answer(ResponseCode.SYSTEM_ERROR, str(problem))
             except Exception as problem:
                 trace = traceback.format_exc()
-                factory.refusals.failed[request_name(code)] += 1
+                factory.refusals.failed[factory.refusals.request_name(code)] += 1
                 self.factory.log.error(
                     "request {code} of {peer} failed: {trace}", code=code, peer=self.peer, trace=trace
                 )

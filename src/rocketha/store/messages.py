@@ -126,6 +126,12 @@ class GetResult:
     damaged: int = 0
     behind: int = 0
 
+    def only(self, buffers: Sequence[Buffer], count: int) -> GetResult:
+        """The same read when only these of its records are given."""
+        status = GetStatus.FOUND if count else GetStatus.NO_MATCHED_MESSAGE
+        size = sum(map(len, buffers))
+        return attrs.evolve(self, status=status, buffers=tuple(buffers), count=count, size=size)
+
 
 @attrs.frozen
 class RecoveryReport:

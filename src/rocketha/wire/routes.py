@@ -13,7 +13,7 @@ from typing import TypeVar
 import attrs
 
 from rocketha.errors import InvariantBroken, RequestRefused
-from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
+from rocketha.wire.codes import ResponseCode
 
 
 class Asker(Enum):
@@ -29,10 +29,18 @@ class Asker(Enum):
 
 @attrs.frozen
 class Route:
-    """One row."""
+    """One row.
 
-    code: RequestCode | PrivateCode
+    :ivar code: a :class:`RequestCode` or :class:`PrivateCode`; a number of a plug-in's.
+    """
+
+    code: int
     asker: Asker
+
+    @property
+    def name(self) -> str:
+        """The code's, where it has one here."""
+        return getattr(self.code, "name", str(self.code))
 
 
 R = TypeVar("R", bound=Route)

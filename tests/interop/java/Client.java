@@ -27,6 +27,7 @@ import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageQueueListener;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -435,9 +436,13 @@ public final class Client {
         if (q.containsKey("max_reconsume")) {
             c.setMaxReconsumeTimes(q.getIntValue("max_reconsume"));
         }
-        JSONObject topics = q.getJSONObject("topics");       // topic -> tag expression
+        JSONObject topics = q.getJSONObject("topics");       // topic -> tag expression, or SQL92
         for (String t : topics.keySet()) {
-            c.subscribe(t, topics.getString(t));
+            if (q.getBooleanValue("sql")) {
+                c.subscribe(t, MessageSelector.bySql(topics.getString(t)));
+            } else {
+                c.subscribe(t, topics.getString(t));
+            }
         }
         Policy policy = new Policy(q);
         if (kind.equals("orderly")) {

@@ -76,6 +76,9 @@ NOTICES_MAX = 64
 NO_SUCH_ELECTION = Answer(ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH, "the controllers know of no such election")
 """To a notice that they do not confirm: ours tries again, should it know better."""
 
+LAST_CHOICE = (1 << 31) - 1
+"""The election priority of a broker whose health checks say that another one should be master: the lowest."""
+
 AGAIN_MS = 500
 """After a turn that failed, as no turn should."""
 
@@ -205,14 +208,18 @@ class ControllerMode:
         life, replication = self.life, self._replication
         if life is None or not life.beating:
             return
+        unfit = self._context.unfit()
         broken = replication.log.store.log.broken
         if broken is not None and replication.role is Role.MASTER and len(replication.members) > 1:
             self._happened("failed", None, Setback.FAILED, broken)  # the others can do what it cannot (regression D10)
             return
+        if unfit is not None:
+            self._happened("unfit", unfit)
         beat = calls.Beat(
             self._place.cluster, self._place.broker_name, life.number, self._place.address,
             max(0, replication.last_epoch), replication.log_end, replication.confirm_offset,
-            self._keys.controller_heart_beat_timeout_mills, self._keys.broker_election_priority,
+            self._keys.controller_heart_beat_timeout_mills,
+            self._keys.broker_election_priority if unfit is None else LAST_CHOICE,
             # By 1004 nothing is confirmed: ours might take an election back whose winner had acknowledged.
             confirms_role=life.ours is not False,
         )  # fmt: skip

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twisted.application import strports
 
-from rocketha.broker.routes import ROUTES
+from rocketha.broker.routes import BrokerRoute
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingFactory
@@ -26,11 +26,12 @@ class BrokerPorts:
     :param listen: endpoint strings of the main port; from ``bindAddress`` and ``listenPort`` where empty.
     :param factories: gets the factory of each port for clients, in the order in which they are opened.
     :param refusals: told what these refuse.
+    :param routes: the requests that come by them.
     """
 
     def __init__(
         self, broker: Any, config: BrokerConfig, listen: Sequence[str], reactor: Any, turn: Turn,
-        factories: list[RemotingFactory], refusals: Refusals,
+        factories: list[RemotingFactory], refusals: Refusals, routes: Mapping[int, BrokerRoute],
     ) -> None:  # fmt: skip
         self._broker: Any = broker
         self._config = config
@@ -39,6 +40,7 @@ class BrokerPorts:
         self._turn = turn
         self._factories = factories
         self._refusals = refusals
+        self._shows = shows_by(routes)
         self._limits = views.limits(config.remoting)
         self._admission = Admission(self._limits, broker.holding, reserve=True)
 
@@ -75,7 +77,7 @@ class BrokerPorts:
             turn=self._turn,
             refusals=self._refusals,
             admission=self._admission,
-            shows=shows_by(ROUTES),
+            shows=self._shows,
         )
         self._factories.append(factory)
         port = strports.service(description, factory, self._reactor)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from rocketha.broker.role import BUSY, NOT_AVAILABLE, NOT_ENOUGH, REFUSALS, Gate, Role, gate
-from rocketha.broker.routes import ROUTES, Kind
+from rocketha.broker.routes import ROUTES, BrokerRoute, Kind
 from rocketha.errors import ensure
 from rocketha.services.broker.parts import Responder
 from rocketha.services.replication.service import Replication
@@ -42,14 +42,17 @@ class RoleRequests:
     :param parked: takes requests that wait for the store, as ones that need nothing else.
     :param served: everything that it can answer; each code has its row.
     :param elsewhere: what a row allows is passed on by it.
+    :param routes: the rows, by code.
     :ivar table: request code to responder.
     """
 
     def __init__(
-        self, parked: ParkedRequests, served: Mapping[int, Responder], replication: Replication, elsewhere: Elsewhere
+        self, parked: ParkedRequests, served: Mapping[int, Responder], replication: Replication, elsewhere: Elsewhere,
+        routes: Mapping[int, BrokerRoute] = ROUTES,
     ) -> None:  # fmt: skip
-        without = sorted(served.keys() - ROUTES.keys())
+        without = sorted(served.keys() - routes.keys())
         ensure(not without, f"requests {without} have no row")
+        self._routes = routes
         self._served = served
         self._replication = replication
         self._elsewhere = elsewhere
@@ -61,7 +64,7 @@ class RoleRequests:
         """Another table from now on."""
         leased = self._replication.leased
         self.table = {
-            code: self._behind(gate(ROUTES[code].kind, role, leased), code, respond)
+            code: self._behind(gate(self._routes[code].kind, role, leased), code, respond)
             for code, respond in self._served.items()
         }
 
@@ -102,7 +105,7 @@ class RoleRequests:
     # -- responders
 
     def _refuse(self, connection: Any, command: Command, refusal: Answer) -> Answer | None:
-        if ROUTES[command.code].forwarded:
+        if self._routes[command.code].forwarded:
             return self._elsewhere.take(connection, command, refusal)
         return refusal
 
@@ -175,6 +178,6 @@ class RoleRequests:
 
     def park(self, connection: Any, command: Command) -> Answer | None:
         """A request that is served came while the log is being cut."""
-        if ROUTES[command.code].kind is Kind.ITSELF:
+        if self._routes[command.code].kind is Kind.ITSELF:
             return self._served[command.code](connection, command, 0)
         return self._parked.park(connection, command)

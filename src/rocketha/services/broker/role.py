@@ -54,6 +54,7 @@ class RoleContext:
     :ivar watch: is told who the master is.
     :ivar file_work: where small files are read and written.
     :ivar wall_ms: the time of day.
+    :ivar unfit: why this broker should not be master, by its health checks; None: it may.
     """
 
     keys: ReplicationConfig
@@ -65,6 +66,7 @@ class RoleContext:
     disk: Disk
     file_work: BlockingWork
     wall_ms: Callable[[], int]
+    unfit: Callable[[], str | None]
 
 
 class ClassicRole:

@@ -29,7 +29,7 @@ from twisted.python.failure import Failure
 from rocketha import compiled
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.role import NOT_AVAILABLE, Role
-from rocketha.broker.routes import CHANGES
+from rocketha.broker.routes import CHANGES, ROUTES
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.unsaved import NotSavedYet
 from rocketha.errors import ConfigError, DiskFailure, RequestRefused
@@ -45,7 +45,7 @@ from rocketha.services.broker.effects import BrokerEffects
 from rocketha.services.broker.group import BrokerGroup
 from rocketha.services.broker.lingering import Lingering
 from rocketha.services.broker.own_host import address_of, is_address
-from rocketha.services.broker.parts import make_parts
+from rocketha.services.broker.parts import Responder, make_parts
 from rocketha.services.broker.ports import BrokerPorts
 from rocketha.services.broker.registration import Registration
 from rocketha.services.broker.requests import RoleRequests
@@ -54,6 +54,8 @@ from rocketha.services.broker.role_sources import role_source_of
 from rocketha.services.broker.upkeep import BrokerUpkeep
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.plugins.finding import Enabled
+from rocketha.services.plugins.host import FeatureHost, Surroundings
 from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.physical_memory import physical_memory_bytes
@@ -92,6 +94,7 @@ class BrokerService(service.MultiService):
     :param pid: this process's number, for message ids and the abort file.
     :param memory: the machine's memory, bytes.
     :param role_source: who decides about the role; what the configuration says where not given.
+    :param plugins: that are on, in order.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class BrokerService(service.MultiService):
         pid: Callable[[], int] = os.getpid,
         memory: Callable[[], int] = physical_memory_bytes,
         role_source: Callable[[RoleContext], RoleSource] | None = None,
+        plugins: Sequence[Enabled] = (),
     ) -> None:
         super().__init__()
         self.setName("broker")
@@ -133,6 +137,7 @@ class BrokerService(service.MultiService):
         self._wall, self._memory = wall, memory
         self._mode = mode_of(config.replication)
         self._role_source = role_source
+        self._plugins = tuple(plugins)
         self._failed: str | None = None
         self._starting: defer.Deferred[Any] | None = None
         self._built = False
@@ -166,7 +171,7 @@ class BrokerService(service.MultiService):
         self.cold_queries = self._cold_reads(parts.look_ups, query_work)
         self.delayed.fetch = self.cold.fetches.begin
         self.delayed.failed = lambda: self.log.error("delayed messages: {trace}", trace=Failure().getTraceback())
-        self._served = dict(parts.requests)
+        self._served: dict[int, Responder] = dict(parts.requests)
         for cold, reads in ((self.cold, parts.consumers_reads), (self.cold_queries, parts.look_ups)):
             self._served |= {int(code): cold.ask for code in reads}
         self.wakeups = Wakeups(self.held, self.delayed, self.cold.again)
@@ -175,6 +180,16 @@ class BrokerService(service.MultiService):
         self.new_topics = NewTopics(
             self.parked, self.state, self.files, self.sends, self.request, self.as_turn, lambda: self._changes.busy
         )
+        self.features = FeatureHost(
+            self._plugins,
+            Surroundings(
+                self.state, self.store, self.disk, self.files, self.metrics, self.refusals, self.reactor, self.wall_ms,
+                self._read_work, self.as_turn, self.request, lambda: self.serving, self._storing,
+                lambda: self._changes.busy, self.effects.carry_out,
+            ),
+        )  # fmt: skip
+        self._routes = {**ROUTES, **self.features.routes}
+        self._served |= self.features.responders
         self.watch = MasterWatch()
         self._mastership = self.watch.now
         self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
@@ -226,8 +241,11 @@ class BrokerService(service.MultiService):
         self._replicate(log, report)
         if not self.running:
             return
-        ports = BrokerPorts(self, self.config, self._listen, self.reactor, self._turn, self.factories, self.refusals)
+        ports = BrokerPorts(
+            self, self.config, self._listen, self.reactor, self._turn, self.factories, self.refusals, self._routes
+        )
         ports.open(self.replication.links.factory)
+        self.features.open(self)
         self._serve(began)
 
     def _replicate(self, log: ReplicaLog, report: RecoveryReport) -> None:
@@ -244,7 +262,7 @@ class BrokerService(service.MultiService):
         self.role_source = role_source(
             RoleContext(
                 keys, self.identity, replication, self.watch, self.reactor, self.chance, self.disk, self.file_work,
-                self.wall_ms,
+                self.wall_ms, lambda: self.features.health.unfit,
             )
         )  # fmt: skip
         self.group = BrokerGroup(
@@ -264,7 +282,7 @@ class BrokerService(service.MultiService):
             **self._served, **self.group.requests, **self.replication_status.requests, **self.role_source.requests,
             PrivateCode.CLIENTS: clients.answer,
         }  # fmt: skip
-        self._requests = RoleRequests(self.parked, served, replication, self.group.forwarding)
+        self._requests = RoleRequests(self.parked, served, replication, self.group.forwarding, self._routes)
         self.replication.role_changed.append(self._role_changed)
 
     def _serve(self, began: float) -> None:
@@ -281,10 +299,12 @@ class BrokerService(service.MultiService):
         )  # fmt: skip
         self.role_source.begin()
         self.registration.start()
+        self.features.start()
         broker_metrics.install(self.metrics, self)
         self.replication_status.install(self.metrics)
         if self.group is not None:
             self.group.install(self.metrics)
+        self.features.install(self.metrics)
         report = self.recovery
         how = "new" if report is None or not report.end else "clean" if report.clean else "after a crash"
         seconds = self.reactor.seconds() - began
@@ -319,6 +339,7 @@ class BrokerService(service.MultiService):
         was_serving = self.serving
         led = was_serving and self.watch.leads
         if was_serving:
+            yield self.features.stop()
             yield self.role_source.end()
             self.replication.stop()
             self.replication_status.stop()
@@ -389,6 +410,7 @@ class BrokerService(service.MultiService):
         """A client is gone: its pulls wait no more and its groups rebalance."""
         if self.group is not None:
             self.group.disconnected(connection)
+            self.features.disconnected(connection.peer)
         for waiting in (self.held, self.cold, self.cold_queries, self.sends):
             waiting.disconnected(connection.id)
         for change in self.state.clients.disconnected(connection.id):
@@ -404,6 +426,8 @@ class BrokerService(service.MultiService):
         handler = self._requests.table.get(command.code)
         if handler is None:
             raise unsupported(command.code)
+        if self.features.judges:
+            self.features.judge(connection, command)
         if self._changes.busy:
             return self._requests.park(connection, command)
         try:
@@ -461,6 +485,7 @@ class BrokerService(service.MultiService):
         now_ms, replication = self._now(), self.replication
         self.state.is_slave = role is not Role.MASTER
         self._requests.role_changed(role)
+        self.features.role_changed(role)
         if role is Role.MASTER:
             self.delayed.start(now_ms)
             self._clock.rearm_if_earlier()  # no turn need end soon
@@ -483,6 +508,9 @@ class BrokerService(service.MultiService):
         before, self._mastership = self._mastership, self.watch.now
         if self.watch.leads and before != self._mastership:  # else its SyncStateSet changed
             self._register()
+
+    def _storing(self) -> bool:
+        return self.serving and self.replication.role is Role.MASTER and self.replication.send_refusal is None
 
     def _register(self) -> None:
         if self.registration is not None:
@@ -541,6 +569,7 @@ class BrokerService(service.MultiService):
         if not self._changes.busy:
             self.upkeep.second(now_ms)
             self.replication.second()
+            self.features.second()
 
     # --- for people and machines
 
@@ -556,7 +585,7 @@ class BrokerService(service.MultiService):
             return "starting" if self.running else "stopped"
         if not self.store.writable(self._now()):
             return "the store takes no messages: its disk is full or failed"
-        unready = self.role_source.ready() or self.replication.ready()
+        unready = self.role_source.ready() or self.replication.ready() or self.features.health.problem
         if unready is not None:
             return unready
         if self.registration is not None and not self.registration.registered:

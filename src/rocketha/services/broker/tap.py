@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from twisted.application import service
 from twisted.python import usage
@@ -14,6 +15,7 @@ from rocketha.observe import refusals
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
+from rocketha.services.plugins.finding import Enabled, needed
 from rocketha.services.process.second_signal import SecondSignal
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
@@ -42,9 +44,11 @@ class Options(ListenOptions):
     ]
 
     loaded: loading.Loaded[loading.BrokerConfig] | None = None
+    plugins: Sequence[Enabled] = ()
 
     def load(self) -> None:
         self.loaded = loading.load_broker(*self.file("broker.conf"), self.flags)
+        self.plugins = needed(self.loaded.config.plugins, self.loaded.config.plugin_keys)
 
 
 def makeService(options: Options) -> service.IService:
@@ -52,7 +56,9 @@ def makeService(options: Options) -> service.IService:
     loaded = options.loaded
     if loaded is None:
         raise usage.UsageError("the options were not parsed")
-    broker = BrokerService(loaded.config, PosixDisk(), options.listen, loaded.warnings, wall=time.time)
+    broker = BrokerService(
+        loaded.config, PosixDisk(), options.listen, loaded.warnings, wall=time.time, plugins=options.plugins
+    )
     whole = server_process(options)
     SecondSignal(broker.hurry).setServiceParent(whole)
     if options.status is not None:

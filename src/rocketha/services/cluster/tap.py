@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import time
+from collections.abc import Sequence
 
 from twisted.application import service
 from twisted.python import usage
@@ -27,6 +28,7 @@ from rocketha.services.config.checks import bind_address
 from rocketha.services.config.tap_options import KeyOptions
 from rocketha.services.namesrv import metrics as namesrv_metrics
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.plugins.finding import Enabled, needed
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.store.posix_disk import PosixDisk
@@ -55,6 +57,7 @@ class Options(KeyOptions):
     ]
 
     broker: loading.Loaded[loading.BrokerConfig] | None = None
+    plugins: Sequence[Enabled] = ()
     namesrv: loading.Loaded[loading.NamesrvConfig] | None = None
     layout: Layout | None = None
     """Of a group; None for a broker alone."""
@@ -85,6 +88,7 @@ class Options(KeyOptions):
         self.flags["storePathRootDir"] = os.path.join(data, "store")
         self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
         self.broker = loading.load_broker(*self.file("broker.conf"), self.flags, host_name=BROKER_NAME)
+        self.plugins = needed(self.broker.config.plugins, self.broker.config.plugin_keys)
         check_directory(data, brokers, controllers)
         if controllers:
             self.layout = self._group(data, brokers, controllers)
@@ -141,7 +145,9 @@ def makeService(options: Options) -> service.IService:
     if options.layout is not None:
         make_group(options, options.layout, namesrv).setServiceParent(whole)
         return whole
-    broker = BrokerService(options.broker.config, disk, warnings=options.broker.warnings, wall=time.time)
+    broker = BrokerService(
+        options.broker.config, disk, warnings=options.broker.warnings, wall=time.time, plugins=options.plugins
+    )
     status = None
     if options.status is not None:
         install_process_metrics(broker.metrics)

@@ -8,6 +8,7 @@ import re
 _NAME = re.compile(r"[%|a-zA-Z0-9_.-]{1,127}")
 _DELAY = re.compile(r"[1-9][0-9]{0,8}[smhd]")
 _HOST = re.compile(r"\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,251}[a-zA-Z0-9])?")
+_PLUGIN = re.compile(r"[a-z][a-z0-9-]{0,39}")
 DELAY_LEVELS_MAX = 64
 
 
@@ -83,3 +84,21 @@ def check_delay_levels(value: str) -> str | None:
 def check_plain_path(value: str) -> str | None:
     """A path, or nothing for the default place.  Java's lists of several disks are not supported."""
     return "one directory (a list of several disks is not supported)" if "," in value else None
+
+
+def is_plugin_name(value: str) -> bool:
+    """Whether a plug-in may be named so."""
+    return _PLUGIN.fullmatch(value) is not None
+
+
+def plugin_names(value: str) -> list[str]:
+    """The names in ``plugins = NAME, NAME``, in order."""
+    return [word.strip() for word in value.split(",") if word.strip()]
+
+
+def check_plugin_names(value: str) -> str | None:
+    """``plugins``."""
+    names = plugin_names(value)
+    if all(map(is_plugin_name, names)) and len(set(names)) == len(names):
+        return None
+    return "names of small letters, digits and hyphens, separated by commas, each once"

@@ -9,6 +9,8 @@ parser, an answer to ``getBrokerConfig`` and a row of the manual is :mod:`rocket
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from rocketha.services.config.checks import (
@@ -19,6 +21,7 @@ from rocketha.services.config.checks import (
     check_hours,
     check_name,
     check_plain_path,
+    check_plugin_names,
 )
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import LONG_MAX, Section, choice, flag, number, text
@@ -243,6 +246,7 @@ class BrokerConfig(Section):
     store: StoreSettings = attrs.field(factory=StoreSettings)
     remoting: RemotingConfig = attrs.field(factory=RemotingConfig)
     replication: ReplicationConfig = attrs.field(factory=ReplicationConfig)
+    plugin_keys: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
 
     broker_cluster_name: str = text("DefaultCluster", "The cluster's name.", check=check_name)
     broker_name: str = text(
@@ -270,6 +274,10 @@ class BrokerConfig(Section):
     bind_address: str = text(
         "127.0.0.1", "Address to listen on; 0.0.0.0 or :: is all.", check=check_bind, java_default="all addresses"
     )
+    plugins: str = text(
+        "", "Plug-ins that are on, NAME, NAME: see docs/plugins.rst.  Their own keys are written NAME.KEY.",
+        check=check_plugin_names, ours=True,
+    )  # fmt: skip
     fast_port_enable: bool = flag(True, "Whether listenPort - 2 is listened on, for admin and slaves.", ours=True)
     rocketmq_home: str = text("", "Shown to tools only.  Also from $ROCKETMQ_HOME.")
     broker_permission: int = number(6, "4 read + 2 write.", low=0, high=7, live=True)

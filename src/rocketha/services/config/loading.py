@@ -19,6 +19,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import attrs
@@ -26,7 +27,7 @@ import attrs
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.protocols.endpoints import literal_host
 from rocketha.services.config import properties_file
-from rocketha.services.config.checks import bare_address, bind_address, check_name
+from rocketha.services.config.checks import bare_address, bind_address, check_name, plugin_names
 from rocketha.services.config.controller import ControllerConfig, check_secret, complete_controller
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config.replication import ReplicationConfig
@@ -98,6 +99,7 @@ def load_broker(
     """
     environment = os.environ if environment is None else environment
     defaults = {"namesrvAddr": environment.get("NAMESRV_ADDR"), "rocketmqHome": environment.get("ROCKETMQ_HOME")}
+    plugin_keys: dict[str, dict[str, str]] = {each: {} for each in _plugins_of(data, name, flags or {})}
     texts, warnings = _collect(
         data,
         name,
@@ -105,8 +107,10 @@ def load_broker(
         defaults,
         (BrokerConfig, StoreSettings, RemotingConfig, ReplicationConfig),
         (NamesrvConfig, ControllerConfig),
+        plugin_keys,
     )
     config = BrokerConfig.from_texts(texts)
+    config.plugin_keys = plugin_keys
     config.store = StoreSettings.from_texts(texts)
     config.remoting = _remoting(texts, warnings)
     config.replication = ReplicationConfig.from_texts(texts)
@@ -208,8 +212,12 @@ def _collect(
     environment: Mapping[str, str | None],
     sections: Sequence[type[Section]],
     others: Sequence[type[Section]],
+    plugin_keys: Mapping[str, dict[str, str]] = MappingProxyType({}),
 ) -> tuple[dict[str, tuple[str, str]], list[str]]:
-    """Key to text and place, the strongest source last; and the warnings."""
+    """Key to text and place, the strongest source last; and the warnings.
+
+    :param plugin_keys: of each plug-in that is on, gets its own keys, written ``NAME.KEY``.
+    """
     known: dict[str, Key] = {}
     for section in sections:
         known.update((key, declaration) for key, (_, declaration) in section.declared().items())
@@ -221,6 +229,10 @@ def _collect(
         if key in seen:
             warnings.append(f"{where}: {key} stands in line {seen[key]} too; this line counts")
         seen[key] = line
+        plugin, _, own = key.partition(".")
+        if own and plugin in plugin_keys:
+            plugin_keys[plugin][own] = value.strip()
+            continue
         if key not in known:
             warnings.append(f"{where}: {_judge_unknown(key, value, where, known, others)}")
             continue
@@ -229,10 +241,20 @@ def _collect(
             warnings.append(f"{where}: {key} has no effect: {reason}")
         texts[key] = (value, where)
     for key, value in flags.items():
+        plugin, _, own = key.partition(".")
+        if own and plugin in plugin_keys:
+            plugin_keys[plugin][own] = value.strip()
+            continue
         if key not in known:
             raise ConfigError(f"flag {key}: {_judge_unknown(key, value, 'flag', known, others)}")
         texts[key] = (value, f"flag {key}")
     return texts, warnings
+
+
+def _plugins_of(data: bytes, name: str, flags: Mapping[str, str]) -> list[str]:
+    """The plug-ins that ``plugins`` names, of the strongest source."""
+    given = [value for key, value, _ in properties_file.parse(data, name) if key == "plugins"]
+    return plugin_names(flags.get("plugins", given[-1] if given else ""))
 
 
 def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], others: Sequence[type[Section]]) -> str:
@@ -246,6 +268,8 @@ def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], other
         return f"{key} has no effect: {IGNORED[key]}"
     if any(key in other.declared() for other in others):
         return f"{key} has no effect: it is a key of another service"
+    if "." in key:
+        return f"{clip(key)} is a key of plug-in {clip(key.partition('.')[0])}, which `plugins` does not name"
     near = difflib.get_close_matches(key, list(known), n=1)
     return f"{clip(key)} is not a key of RocketMQ or rocketha" + (f"; did you mean {near[0]}?" if near else "")
 

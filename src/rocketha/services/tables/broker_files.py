@@ -162,12 +162,17 @@ class BrokerFiles:
     ) -> None:  # fmt: skip
         self._disk = disk
         self._directory = f"{root}/config"
+        self._work = work
         self._underway = Underway()
         self._read_before = frozenset(read_before)
-        self._files = {
-            which: TableFile(disk, f"{self._directory}/{name}", table, work, self._underway)
-            for which, (name, table) in tables.items()
-        }
+        self._files: dict[str, TableFile] = {}
+        for which, (name, table) in tables.items():
+            self.add(which, name, table)
+
+    def add(self, which: str, name: str, table: Table) -> None:
+        """One more, before :meth:`load`."""
+        path = f"{self._directory}/{name}"
+        self._files[which] = TableFile(self._disk, path, table, self._work, self._underway)
 
     def __getitem__(self, which: str) -> TableFile:
         return self._files[which]

@@ -1,0 +1,188 @@
+"""``rocketha check``: whether a broker's configuration would start, and which plug-ins there are.
+
+Opens nothing but the configuration file.  Features that are on are built against a broker that is none
+(:class:`rocketha.testing.FakeContext`), so that what they bring can be shown: requests, ports, topics, files.
+
+Exit status: 0 the broker would start, as far as this can say; 1 it would not; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from rocketha.broker.routes import ROUTES
+from rocketha.errors import ConfigError
+from rocketha.interfaces import FeatureParts
+from rocketha.services.config import loading
+from rocketha.services.config.checks import plugin_names
+from rocketha.services.plugins.checks import check_parts
+from rocketha.services.plugins.finding import Enabled, Found, distribution_of, enabled, installed
+from rocketha.testing import FakeContext
+
+OK, WRONG, USAGE = 0, 1, 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("-c", "--config", metavar="FILE", help="the broker's configuration file (broker.conf)")
+    parser.add_argument(
+        "-s", "--set", metavar="KEY=VALUE", action="append", default=[], help="one key over the file; may be repeated"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+@attrs.define
+class Report:
+    """What was found.
+
+    :ivar problems: why the broker would not start.
+    :ivar brought: of each plug-in that is on, what it brings.
+    """
+
+    file: str
+    problems: list[str] = attrs.field(factory=list)
+    warnings: list[str] = attrs.field(factory=list)
+    on: dict[str, Enabled] = attrs.field(factory=dict)
+    brought: dict[str, FeatureParts] = attrs.field(factory=dict)
+    found: Sequence[Found] = ()
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; see the module for the exit status."""
+    flags = {}
+    for pair in args.set:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            print(f"rocketha check: --set {pair}: KEY=VALUE is wanted", file=sys.stderr)
+            return USAGE
+        flags[key.strip()] = value
+    report = examine(args.config, flags)
+    print(json.dumps(as_json(report), indent=2) if args.json else "\n".join(as_text(report)))
+    return WRONG if report.problems else OK
+
+
+def examine(path: str | None, flags: Mapping[str, str]) -> Report:
+    """Look at a configuration and at what is installed."""
+    report = Report(path or "no file", found=installed())
+    try:
+        data = loading.read_file(path) if path is not None else b""
+        loaded = loading.load_broker(data, path or "broker.conf", flags)
+    except ConfigError as problem:
+        report.problems.append(str(problem))
+        return report
+    report.warnings += loaded.warnings
+    config = loaded.config
+    for name in plugin_names(config.plugins):
+        try:
+            (each,) = enabled([name], config.plugin_keys, report.found)
+            report.on[name] = each
+            report.brought[name] = _brought(each)
+        except ConfigError as problem:
+            report.problems.append(str(problem))
+    try:
+        check_parts(list(report.brought.items()))
+    except ConfigError as problem:
+        report.problems.append(str(problem))
+    return report
+
+
+def _brought(each: Enabled) -> FeatureParts:
+    try:
+        parts = each.plugin.build(FakeContext(each.keys))
+    except Exception as problem:
+        raise ConfigError(f"plug-in {each.name}: build failed: {type(problem).__name__}: {problem}") from problem
+    check_parts([(each.name, parts)])
+    return parts  # type: ignore[no-any-return]
+
+
+def _state(report: Report, found: Found) -> str:
+    if found.problem:
+        return "broken"
+    return "on" if found.name in report.on else "off"
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "config": report.file,
+        "problems": report.problems,
+        "warnings": report.warnings,
+        "plugins": [
+            {
+                "name": each.name,
+                "state": _state(report, each),
+                "kind": each.kind,
+                "version": getattr(each.plugin, "version", ""),
+                "api": getattr(each.plugin, "api", None),
+                "summary": getattr(each.plugin, "summary", ""),
+                "module": each.module,
+                "file": each.file,
+                "distribution": distribution_of(each.file),
+                "problem": each.problem,
+                "trace": each.trace,
+                "keys": dict(report.on[each.name].keys) if each.name in report.on else {},
+                "brings": {what: list(items) for what, items in _items(report.brought.get(each.name))},
+            }
+            for each in report.found
+        ],
+        "order": list(report.on),
+        "requests": _requests(report),
+    }
+
+
+def _requests(report: Report) -> list[dict[str, Any]]:
+    own = [{"code": int(code), "name": route.name, "owner": "rocketha"} for code, route in sorted(ROUTES.items())]
+    others = [
+        {"code": route.code, "name": route.name, "owner": plugin}
+        for plugin, parts in report.brought.items()
+        for route in parts.routes
+    ]
+    return own + others
+
+
+def _items(parts: FeatureParts | None) -> Iterator[tuple[str, list[str]]]:
+    """What a feature brings, in words; nothing of what it has not."""
+    if parts is None:
+        return
+    lines = {
+        "requests": [f"{route.code} {route.name}, answered by {route.served_by.value}" for route in parts.routes],
+        "timers": [f"{timer.name} every {timer.every_s:g} s" for timer in parts.timers],
+        "ports": [f"{listener.name} on {listener.endpoint}" for listener in parts.listeners],
+        "topics": [f"{topic.name}, {topic.queues} queues" for topic in parts.topics],
+        "file": ["config/plugin-NAME.json below the store"] if parts.file is not None else [],
+        "filters": [each.expression_type for each in parts.filters],
+        "health checks": [
+            f"{each.name} every {each.every_s:g} s{', hands the master role over' if each.hands_over else ''}"
+            for each in parts.health
+        ],
+        "observers": [each.name for each in parts.observers],
+        "authenticators": [each.name for each in parts.authenticators],
+    }
+    yield from ((what, found) for what, found in lines.items() if found)
+
+
+def as_text(report: Report) -> Iterator[str]:
+    """For people."""
+    yield f"configuration ({report.file}): {'it would not start' if report.problems else 'good'}"
+    yield from (f"  error: {problem}" for problem in report.problems)
+    yield from (f"  warning: {warning}" for warning in report.warnings)
+    yield f"plug-ins: {len(report.found) or 'none'}"
+    for each in sorted(report.found, key=lambda found: ("on", "broken", "off").index(_state(report, found))):
+        state = _state(report, each)
+        if state == "broken":
+            yield f"  broken  {each.name or each.module} ({each.file}): {each.problem}"
+            continue
+        version, summary = each.plugin.version, each.plugin.summary
+        yield f"  {state:7} {each.name} {version}, {each.kind}: {summary}"
+        yield f"          {distribution_of(each.file) or 'no distribution'}, {each.file}"
+        if each.name in report.on:
+            for name, key in each.plugin.keys.items():
+                yield f"          {each.name}.{name} = {report.on[each.name].keys[name]}  ({key.doc})"
+        for what, items in _items(report.brought.get(each.name)):
+            yield f"          {what}: {'; '.join(items)}"

@@ -1,0 +1,1 @@
+"""Plug-ins: found, checked, and run within a broker."""

@@ -1,0 +1,232 @@
+"""Which plug-ins are installed, and those that a configuration names.
+
+Theory of operation.  Each module of the package ``rocketha.plugins`` is imported, whatever it is called, as only its
+objects say what the plug-ins' names are.  A module that cannot be imported, and an object that is not what its
+interface says, is remembered with the reason: it matters only to a configuration that names it, which is refused then
+(:func:`twisted.plugin.getPlugins` would leave it out with a line in the log).  Nothing is on because it is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pkgutil
+import re
+import traceback
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import attrs
+from zope.interface.exceptions import Invalid
+from zope.interface.verify import verifyObject
+
+from rocketha import plugins as package
+from rocketha.errors import ConfigError
+from rocketha.interfaces import API, IBrokerFeature, IPlugin, IWireFormat, Key, WireFormat
+from rocketha.services.config.checks import is_plugin_name, plugin_names
+from rocketha.wire.registry import FORMATS
+
+KINDS: Mapping[str, Any] = {"broker feature": IBrokerFeature, "wire format": IWireFormat}
+_KEY_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+
+
+@attrs.frozen
+class Found:
+    """An object that is, or should be, a plug-in; or a module without one.
+
+    :ivar name: the plug-in's; empty where nobody knows it.
+    :ivar kind: a key of :data:`KINDS`; empty where it is none.
+    :ivar file: of its module.
+    :ivar problem: why it cannot be used; empty: it can.
+    :ivar trace: of a problem that is an exception.
+    """
+
+    name: str
+    kind: str
+    module: str
+    file: str
+    plugin: Any = None
+    problem: str = ""
+    trace: str = ""
+
+    @property
+    def place(self) -> str:
+        """For a person: the module and where it is."""
+        return f"{self.module} ({self.file})"
+
+
+@attrs.frozen
+class Enabled:
+    """A plug-in that is on, with its configuration.
+
+    :ivar keys: all of its keys, checked.
+    """
+
+    plugin: Any
+    keys: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The plug-in's."""
+        return str(self.plugin.name)
+
+
+def installed() -> list[Found]:
+    """Everything in ``rocketha.plugins``, by module."""
+    found: list[Found] = []
+    importlib.invalidate_caches()
+    directories = list(dict.fromkeys(package.__path__))  # one by one: of two modules of a name, one would be left out
+    infos = [info for each in directories for info in pkgutil.iter_modules([each], f"{package.__name__}.")]
+    for info in sorted(infos, key=lambda each: each.name):
+        file = _file(info)
+        try:
+            module = importlib.import_module(info.name)
+        except (Exception, SystemExit) as problem:
+            reason = f"it cannot be imported: {type(problem).__name__}: {problem}"
+            found.append(Found("", "", info.name, file, problem=reason, trace=traceback.format_exc()))
+            continue
+        other = str(getattr(module, "__file__", ""))
+        if file and other and file != other:
+            found.append(Found("", "", info.name, file, problem=f"{other} is imported in its place"))
+            continue
+        found += _of_module(module, file) or [
+            Found("", "", info.name, file, problem="no object in it provides IBrokerFeature or IWireFormat")
+        ]
+    return found
+
+
+def _file(info: pkgutil.ModuleInfo) -> str:
+    finder: Any = info.module_finder
+    spec = finder.find_spec(info.name)
+    return str(spec.origin) if spec is not None and spec.origin else str(getattr(finder, "path", ""))
+
+
+def _of_module(module: ModuleType, file: str) -> list[Found]:
+    found, seen = [], set()
+    for value in vars(module).values():
+        if not isinstance(value, type) and IPlugin.providedBy(value) and id(value) not in seen:
+            seen.add(id(value))
+            found.append(_examined(value, module.__name__, file))
+    return found
+
+
+def _examined(plugin: Any, module: str, file: str) -> Found:
+    kind = next((word for word, interface in KINDS.items() if interface.providedBy(plugin)), "")
+    name = getattr(plugin, "name", "")
+    name = name if isinstance(name, str) else ""
+    try:
+        problem, trace = _problem(plugin, kind), ""
+    except Exception as crash:
+        problem, trace = f"it cannot be examined: {type(crash).__name__}: {crash}", traceback.format_exc()
+    return Found(name, kind, module, file, plugin, problem, trace)
+
+
+def _problem(plugin: Any, kind: str) -> str:
+    if not kind:
+        return "it provides IPlugin alone, neither IBrokerFeature nor IWireFormat"
+    try:
+        verifyObject(KINDS[kind], plugin)
+    except Invalid as problem:
+        return " ".join(str(problem).split())
+    if not isinstance(plugin.name, str) or not is_plugin_name(plugin.name):
+        return f"its name is {plugin.name!r}: small letters, digits and hyphens are allowed, at most 40"
+    if plugin.api != API:
+        return f"it is written for api {plugin.api!r}, this is api {API}"
+    if not isinstance(plugin.version, str) or not isinstance(plugin.summary, str):
+        return "its version and its summary must be texts"
+    if kind == "broker feature":
+        for name, key in dict(plugin.keys).items():
+            if not isinstance(name, str) or not _KEY_NAME.fullmatch(name) or not isinstance(key, Key):
+                return f"its key {name!r} is no name with a Key"
+    return ""
+
+
+def distribution_of(file: str) -> str:
+    """``NAME VERSION`` of the installed distribution that brought a file; empty where none says so."""
+    for distribution in importlib.metadata.distributions():
+        for each in distribution.files or ():
+            if each.name == file.rpartition("/")[2] and str(distribution.locate_file(each)) == file:
+                return f"{distribution.metadata['Name']} {distribution.version}"
+    return ""
+
+
+def chosen(names: Sequence[str], kind: str, among: Sequence[Found]) -> list[Any]:
+    """The plug-ins of these names, in this order.
+
+    :raises ConfigError: one is named twice, not there, there twice, not of this kind, or cannot be used.
+    """
+    found = []
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"plug-in {name} is named twice")
+        owners = [each for each in among if each.name == name]
+        if not owners:
+            raise ConfigError(f"plug-in {name} is named and not installed{_hint(among)}")
+        if len(owners) > 1:
+            places = " and ".join(each.place for each in owners)
+            raise ConfigError(f"plug-in {name} is there twice: in {places}")
+        (owner,) = owners
+        if owner.problem:
+            raise ConfigError(f"plug-in {name} in {owner.place} cannot be used: {owner.problem}")
+        if owner.kind != kind:
+            raise ConfigError(f"plug-in {name} in {owner.place} is a {owner.kind}, and a {kind} is wanted")
+        found.append(owner.plugin)
+    return found
+
+
+def _hint(among: Sequence[Found]) -> str:
+    broken = "; ".join(f"{each.place}: {each.problem}" for each in among if each.problem and not each.name)
+    names = ", ".join(sorted({each.name for each in among if not each.problem})) or "none"
+    return f" (there are: {names}{f'; broken: {broken}' if broken else ''})"
+
+
+def enabled(names: Sequence[str], given: Mapping[str, Mapping[str, str]], among: Sequence[Found]) -> list[Enabled]:
+    """The broker features of these names, with their configuration.
+
+    :param given: of each plug-in, keys and their texts.
+    :raises ConfigError: see :func:`chosen`; or a key is unknown, or refused by the plug-in.
+    """
+    plugins = chosen(names, "broker feature", among)
+    return [Enabled(plugin, _settings(plugin, given.get(plugin.name, {}))) for plugin in plugins]
+
+
+def _settings(plugin: Any, given: Mapping[str, str]) -> dict[str, str]:
+    unknown = sorted(given.keys() - dict(plugin.keys).keys())
+    if unknown:
+        known = ", ".join(sorted(plugin.keys)) or "none"
+        raise ConfigError(f"{plugin.name}.{unknown[0]} is no key of plug-in {plugin.name}; it has: {known}")
+    keys = {**{name: key.default for name, key in plugin.keys.items()}, **given}
+    try:
+        problems = list(plugin.check_keys(dict(keys)))
+    except Exception as crash:
+        raise ConfigError(f"plug-in {plugin.name}: check_keys failed: {type(crash).__name__}: {crash}") from crash
+    if problems:
+        raise ConfigError(f"plug-in {plugin.name}: {'; '.join(map(str, problems))}")
+    return keys
+
+
+def needed(text: str, given: Mapping[str, Mapping[str, str]]) -> list[Enabled]:
+    """Those of ``plugins = TEXT``; where it names none, nothing is looked for."""
+    names = plugin_names(text)
+    return enabled(names, given, installed()) if names else []
+
+
+def formats_with(names: Sequence[str]) -> dict[str, WireFormat]:
+    """Our formats by name, and those of the wire format plug-ins that are named.
+
+    :raises ConfigError: see :func:`chosen`; or a plug-in brings what is no format, or has the name of another.
+    """
+    found = dict(FORMATS)
+    for plugin in chosen(names, "wire format", installed()) if names else ():
+        try:
+            brought = list(plugin.formats())
+        except Exception as crash:
+            raise ConfigError(f"plug-in {plugin.name}: formats failed: {type(crash).__name__}: {crash}") from crash
+        for each in brought:
+            if not isinstance(each, WireFormat) or not each.name.startswith(plugin.name):
+                raise ConfigError(f"plug-in {plugin.name}: {each!r} is no WireFormat named after the plug-in"[:1000])
+            if each.name in found:
+                raise ConfigError(f"plug-in {plugin.name}: there is a format {each.name} already")
+            found[each.name] = each
+    return found

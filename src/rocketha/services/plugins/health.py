@@ -1,0 +1,79 @@
+"""Health checks of plug-ins: run again and again, each with a time limit.
+
+Java has none; a broker's own reasons to be unready (its disk, its role) are asked where they are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from twisted.internet import defer, task
+
+from rocketha.observe import events
+from rocketha.observe.logging import emit, make_logger
+
+
+class HealthChecks:
+    """Those of one broker.
+
+    :param checks: provide :class:`rocketha.interfaces.IHealthCheck`; their names differ.
+    """
+
+    def __init__(self, checks: Iterable[Any], clock: Any) -> None:
+        self._checks = list(checks)
+        self._clock = clock
+        self._problems: dict[str, str] = {}
+        self._loops: list[task.LoopingCall] = []
+        self._log = make_logger()
+
+    def start(self) -> None:
+        """Run each now, and at its period."""
+        for check in self._checks:
+            loop = task.LoopingCall(self._run, check)
+            loop.clock = self._clock
+            self._loops.append(loop)
+            loop.start(check.every_s)
+
+    def stop(self) -> None:
+        """Run none any more."""
+        for loop in self._loops:
+            if loop.running:
+                loop.stop()
+
+    def _run(self, check: Any) -> defer.Deferred[None]:
+        running = defer.maybeDeferred(check.check).addTimeout(check.timeout_s, self._clock)
+
+        def failed(failure: Any) -> str:
+            if failure.check(defer.TimeoutError, defer.CancelledError):
+                return f"no answer within {check.timeout_s:g} s"
+            return f"the check failed: {failure.type.__name__}: {failure.getErrorMessage()}"
+
+        return running.addErrback(failed).addCallback(lambda found: self._found(check, found))
+
+    def _found(self, check: Any, found: Any) -> None:
+        problem = None if found is None else str(found) or "unhealthy"
+        if (before := self._problems.get(check.name)) == problem:
+            return
+        if problem is None:
+            del self._problems[check.name]
+            emit(self._log, events.HealthRestored(check.name))
+            return
+        self._problems[check.name] = problem
+        if before is None:
+            emit(self._log, events.HealthLost(check.name, problem))
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the broker, of the first check that says so."""
+        return next((f"{name}: {problem}" for name, problem in self._problems.items()), None)
+
+    @property
+    def unfit(self) -> str | None:
+        """The same, of checks whose problem is a reason to have another master."""
+        grave = {check.name for check in self._checks if check.hands_over}
+        return next((f"{name}: {each}" for name, each in self._problems.items() if name in grave), None)
+
+    def series(self) -> list[tuple[tuple[str, ...], int]]:
+        """For the metric: 1 of each check that finds nothing wrong."""
+        return [((check.name,), int(check.name not in self._problems)) for check in self._checks]

@@ -1,0 +1,429 @@
+"""The features that plug-ins bring, within one broker: made, started, told what happens, and stopped.
+
+Theory of operation.  A feature is built once its broker's tables are there, and before anything is opened; what it
+brings is checked then, so that a plug-in that is wrong stops the start with one line and never fails later.  Ports open
+with the broker's own; timers, checks and observers begin when it serves.  Whatever of a plug-in fails afterwards is
+logged with its name and counted, and has the effect that :mod:`rocketha.interfaces` says: a request is answered with
+an error, a timer goes on, a filter fails the pull, a check is unhealthy, an authenticator denies, an observer is left
+out.  Stopping goes in the reverse order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from twisted.application import service, strports
+from twisted.internet import defer, task
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from rocketha import interfaces
+from rocketha.broker.message_filters import Matches
+from rocketha.broker.role import BUSY, Role
+from rocketha.broker.routes import BrokerRoute, Kind
+from rocketha.broker.state import BrokerState
+from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RequestRefused
+from rocketha.interfaces import BrokerRole, FeatureParts, Reply, Request, Route, ServedBy
+from rocketha.observe.logging import make_logger
+from rocketha.observe.metrics import Registry
+from rocketha.observe.refusals import Refusals
+from rocketha.services.plugins.checks import check_parts
+from rocketha.services.plugins.finding import Enabled
+from rocketha.services.plugins.health import HealthChecks
+from rocketha.services.plugins.messages import Messages
+from rocketha.services.plugins.observing import Observing
+from rocketha.services.tables.broker_files import BrokerFiles
+from rocketha.services.waiting.blocking import BlockingWork
+from rocketha.store.disk import Disk
+from rocketha.store.message_store import MessageStore
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.routes import Asker
+
+STOP_S = 5.0
+"""How long a feature may take to stop."""
+OPEN_MAX = 10_000
+"""Requests that one feature may answer later."""
+
+
+@attrs.frozen
+class Surroundings:
+    """What the features of a broker work with: its parts.
+
+    :ivar as_turn: does something as one turn of the broker.
+    :ivar request: answers a request, as of :class:`rocketha.protocols.remoting.RequestService`.
+    :ivar serving: whether it serves.
+    :ivar storing: whether it is a master that takes messages at this moment.
+    :ivar store_busy: the log is being cut.
+    :ivar work: a thread for reading the log.
+    :ivar carry_out: does what was wanted of the broker's tables.
+    """
+
+    state: BrokerState
+    store: MessageStore
+    disk: Disk
+    files: BrokerFiles
+    metrics: Registry
+    refusals: Refusals
+    reactor: Any
+    wall_ms: Callable[[], int]
+    work: BlockingWork
+    as_turn: Callable[[Callable[[], None]], None]
+    request: Callable[[Any, Command], Answer | None]
+    serving: Callable[[], bool]
+    storing: Callable[[], bool]
+    store_busy: Callable[[], bool]
+    carry_out: Callable[[], Any]
+
+
+class _FileTable:
+    """A feature's file as one of the broker's tables."""
+
+    def __init__(self, file: interfaces.File) -> None:
+        self.dirty = False
+        self._file = file
+
+    def dump_later(self) -> Callable[[], bytes]:
+        text = bytes(self._file.dump())
+        return lambda: text
+
+    def load(self, data: bytes, path: str = "") -> None:
+        try:
+            self._file.load(data)
+        except Exception as problem:
+            raise CorruptStore(path, 0, f"{type(problem).__name__}: {problem}") from problem
+
+
+@implementer(interfaces.IBrokerContext)
+class _Context:
+    """See :class:`rocketha.interfaces.IBrokerContext`.
+
+    :ivar table: the feature's file, if it has one.
+    """
+
+    def __init__(self, enabled: Enabled, around: Surroundings, role: Callable[[], BrokerRole]) -> None:
+        identity = around.state.identity
+        self.keys: Mapping[str, str] = dict(enabled.keys)
+        self.cluster, self.broker, self.address = identity.cluster_name, identity.broker_name, identity.address
+        self.clock = around.reactor
+        self.log = make_logger()
+        self.messages = Messages(
+            enabled.name, identity.address.rpartition(":")[0], around.reactor, around.request, around.as_turn,
+            self._queues, around.serving,
+        )  # fmt: skip
+        self.wall_ms = around.wall_ms
+        self.role = role
+        self._around = around
+        self._plugin = enabled.name
+        self.table: _FileTable | None = None
+        self._prefix = f"rocketha_plugin_{enabled.name.replace('-', '_')}"
+
+    def _queues(self, topic: str) -> int:
+        config = self._around.state.topics.table.get(topic)
+        return 0 if config is None else config.read_queue_nums
+
+    def save(self) -> defer.Deferred[None]:
+        if self.table is None:
+            return defer.fail(interfaces.Refused("this feature has no file"))
+        self.table.dirty = True
+
+        def saved(failure: Exception | None) -> None:
+            if failure is not None:
+                raise failure
+
+        return self._around.files[file_name(self._plugin)].save().addCallback(saved)
+
+    def counter(self, name: str, doc: str) -> Any:
+        return self._around.metrics.counter(f"{self._prefix}_{name}_total", doc)
+
+    def gauge(self, name: str, doc: str, ask: Callable[[], float]) -> None:
+        self._around.metrics.ask(f"{self._prefix}_{name}", doc, ask)
+
+
+def file_name(plugin: str) -> str:
+    """By which the broker's files know a feature's."""
+    return f"plugin:{plugin}"
+
+
+@attrs.frozen
+class _Feature:
+    """A plug-in and what it brought."""
+
+    name: str
+    context: _Context
+    parts: FeatureParts
+
+
+class FeatureHost:
+    """Of one broker.
+
+    :raises ConfigError: a plug-in brings what cannot be used.
+    :ivar routes: of all features.
+    :ivar responders: request code to what answers it.
+    :ivar judges: whether there is an authenticator.
+    """
+
+    def __init__(self, enabled: Sequence[Enabled], around: Surroundings) -> None:
+        self._around = around
+        self._role = BrokerRole.FENCED
+        self._log = make_logger()
+        self._failures: Counter[tuple[str, str]] = Counter()
+        self._loops: list[task.LoopingCall] = []
+        self._ports: list[service.IService] = []
+        self._features = [self._built(each) for each in enabled]
+        check_parts([(each.name, each.parts) for each in self._features])
+        self.routes: dict[int, BrokerRoute] = {}
+        self.responders: dict[int, Callable[[Any, Command, int], Answer | None]] = {}
+        for feature in self._features:
+            self._install(feature)
+        every = [each.parts for each in self._features]
+        self.health = HealthChecks([check for parts in every for check in parts.health], around.reactor)
+        self._observing = Observing(
+            [observer for parts in every for observer in parts.observers], around.store, around.disk, around.work,
+            around.reactor, around.store_busy,
+        )  # fmt: skip
+        self._authenticators: list[tuple[str, Any]] = [
+            (each.name, judge) for each in self._features for judge in each.parts.authenticators
+        ]
+        self.judges = bool(self._authenticators)
+
+    def _built(self, enabled: Enabled) -> _Feature:
+        context = _Context(enabled, self._around, lambda: self._role)
+        try:
+            parts = enabled.plugin.build(context)
+        except Exception as problem:
+            self._log.failure("plug-in {name}: {log_failure.value}", name=enabled.name)
+            raise ConfigError(f"plug-in {enabled.name}: build failed: {type(problem).__name__}: {problem}") from problem
+        return _Feature(enabled.name, context, parts)
+
+    def _install(self, feature: _Feature) -> None:
+        parts, around = feature.parts, self._around
+        for route in parts.routes:
+            kind = Kind.SEND if route.served_by is ServedBy.MASTER else Kind.OTHER
+            self.routes[route.code] = BrokerRoute(route.code, Asker.CLIENT, kind)
+            self.responders[route.code] = _Responder(self, feature.name, route).respond
+            around.refusals.name_request(route.code, route.name)
+        for each in parts.filters:
+            around.state.filters.add(_GuardedFilter(self, feature.name, each))
+        if parts.file is not None:
+            feature.context.table = _FileTable(parts.file)
+            around.files.add(file_name(feature.name), f"plugin-{feature.name}.json", feature.context.table)
+
+    # --- the broker's life
+
+    def open(self, parent: Any) -> None:
+        """Open the ports, and tell the role before anything is served.
+
+        :raises CannotListenError: a port is taken.
+        """
+        self._tell_role()
+        for feature in self._features:
+            for listener in feature.parts.listeners:
+                port = strports.service(listener.endpoint, listener.factory, self._around.reactor)
+                port.setName(f"port-{feature.name}-{listener.name}")
+                port.setServiceParent(parent)
+                self._ports.append(port)
+
+    def start(self) -> None:
+        """The broker serves."""
+        for feature in self._features:
+            for timer in feature.parts.timers:
+                loop = task.LoopingCall(self._run, feature.name, timer)
+                loop.clock = self._around.reactor
+                loop.start(timer.every_s, now=False)
+                self._loops.append(loop)
+        self.health.start()
+        self._observing.start()
+
+    @defer.inlineCallbacks
+    def stop(self) -> Any:
+        """Fires when all have stopped, or had time to."""
+        self.health.stop()
+        for loop in self._loops:
+            if loop.running:
+                loop.stop()
+        for port in reversed(self._ports):
+            yield defer.maybeDeferred(port.disownServiceParent)
+        for feature in reversed(self._features):
+            if feature.parts.on_stop is not None:
+                stopping = defer.maybeDeferred(feature.parts.on_stop).addTimeout(STOP_S, self._around.reactor)
+                yield stopping.addErrback(self._failed, feature.name, "on_stop")
+            feature.context.messages.stop()
+        yield self._observing.stop()
+
+    def second(self) -> None:
+        """A second has passed: topics that are missing are made."""
+        if not self._features or not self._around.storing():
+            return
+        state = self._around.state
+        for feature in self._features:
+            for topic in feature.parts.topics:
+                if topic.name not in state.topics.table:
+                    state.topic_for_group(topic.name, topic.queues)
+        if state.effects:
+            self._around.carry_out()
+
+    def role_changed(self, role: Role) -> None:
+        """The broker's."""
+        self._role = BrokerRole[role.name]
+        self._tell_role()
+
+    def _tell_role(self) -> None:
+        order = self._features if self._role is BrokerRole.MASTER else reversed(self._features)
+        for feature in tuple(order):
+            if feature.parts.on_role is not None:
+                self._call(feature.name, "on_role", feature.parts.on_role, self._role)
+
+    def disconnected(self, peer: str) -> None:
+        """A client is gone."""
+        for feature in self._features:
+            if feature.parts.on_disconnect is not None:
+                self._call(feature.name, "on_disconnect", feature.parts.on_disconnect, peer)
+
+    def judge(self, connection: Any, command: Command) -> None:
+        """Whether the peer may ask this.
+
+        :raises RequestRefused: 16 and the reason.
+        """
+        for name, authenticator in self._authenticators:
+            try:
+                reason = authenticator.denies(request_of(connection, command))
+            except Exception:
+                self.failed(Failure(), name, "denies")
+                reason = "it could not be found out whether this is allowed"
+            if reason is not None:
+                raise RequestRefused(ResponseCode.NO_PERMISSION, str(reason))
+
+    # --- what a plug-in does
+
+    def _run(self, name: str, timer: interfaces.Timer) -> Any:
+        if timer.by is ServedBy.MASTER and self._role is not BrokerRole.MASTER:
+            return None
+        return defer.maybeDeferred(timer.run).addErrback(self._failed, name, f"timer {timer.name}")
+
+    def _call(self, name: str, what: str, call: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except Exception:
+            self.failed(Failure(), name, what)
+
+    def _failed(self, failure: Failure, name: str, what: str) -> None:
+        self.failed(failure, name, what)
+
+    def failed(self, failure: Failure, name: str, what: str) -> None:
+        """Something of a plug-in failed: logged and counted."""
+        self._failures[name, what] += 1
+        text = "plug-in {plugin}, {what}: {log_failure.value}"
+        if failure.check(DiskFailure, defer.TimeoutError):
+            self._log.error("plug-in {plugin}, {what}: {reason}", plugin=name, what=what, reason=str(failure.value))
+        else:
+            self._log.failure(text, failure=failure, plugin=name, what=what)
+
+    def install(self, metrics: Registry) -> None:
+        """Register the metrics of this."""
+        if not self._features:
+            return
+        metrics.ask_series(
+            "rocketha_plugin_failures_total", "Failures of plug-ins, by what failed.", ("plugin", "what"),
+            lambda: sorted(self._failures.items()), "counter",
+        )  # fmt: skip
+        metrics.ask_series(
+            "rocketha_healthy", "1 of a health check that finds nothing wrong.", ("check",), self.health.series
+        )
+        metrics.ask_series(
+            "rocketha_observed_messages_total", "Messages that a store observer was shown.", ("observer",),
+            self._observing.series, "counter",
+        )  # fmt: skip
+        metrics.ask(
+            "rocketha_unobserved_bytes_total", "Bytes of the log that expired before observers were shown them.",
+            lambda: self._observing.passed_over, "counter",
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[tuple[str, FeatureParts]]:
+        return iter([(each.name, each.parts) for each in self._features])
+
+
+def request_of(connection: Any, command: Command) -> Request:
+    """A request as plug-ins see it."""
+    return Request(command.code, command.fields, command.body, connection.peer, command.language, command.version)
+
+
+class _Responder:
+    """One route's."""
+
+    def __init__(self, host: FeatureHost, plugin: str, route: Route) -> None:
+        self._host = host
+        self._plugin = plugin
+        self._route = route
+        self._open = 0
+
+    def respond(self, connection: Any, command: Command, now_ms: int) -> Answer | None:
+        """The answer, or None: it follows."""
+        if self._open >= OPEN_MAX:
+            return BUSY
+        try:
+            reply = self._route.respond(request_of(connection, command))
+        except Exception:
+            return self._error(Failure())
+        if not isinstance(reply, defer.Deferred):
+            return self._answer(reply)
+        self._open += 1
+
+        def done(result: Any) -> None:
+            self._open -= 1
+            answer = self._error(result) if isinstance(result, Failure) else self._answer(result)
+            if not connection.closed:
+                connection.answer(command, answer)
+
+        reply.addBoth(done)
+        return None
+
+    def _answer(self, reply: Any) -> Answer:
+        if not isinstance(reply, Reply):
+            return self._error(Failure(TypeError(f"{type(reply).__name__} was given, and a Reply is wanted")))
+        return Answer(int(reply.code), reply.remark, reply.fields or None, reply.body)
+
+    def _error(self, failure: Failure) -> Answer:
+        refusal = failure.value
+        if isinstance(refusal, RequestRefused):
+            return Answer(refusal.code, refusal.remark)
+        self._host.failed(failure, self._plugin, f"request {self._route.name}")
+        remark = f"{failure.type.__name__ if failure.type else 'error'}: {failure.getErrorMessage()}"
+        return Answer(ResponseCode.SYSTEM_ERROR, remark[:1000])
+
+
+class _GuardedFilter:
+    """A message filter whose failures are the pull's, and are logged."""
+
+    def __init__(self, host: FeatureHost, plugin: str, message_filter: Any) -> None:
+        self.expression_type: str = message_filter.expression_type
+        self._host = host
+        self._plugin = plugin
+        self._filter = message_filter
+
+    def matches(self, expression: str) -> Matches:
+        try:
+            matches = self._filter.compile(expression)
+        except ValueError:
+            raise
+        except Exception:
+            raise self._failed() from None
+
+        def guarded(properties: Mapping[str, str]) -> bool:
+            try:
+                return bool(matches(properties))
+            except Exception:
+                raise self._failed() from None
+
+        return guarded
+
+    def _failed(self) -> RequestRefused:
+        failure = Failure()
+        self._host.failed(failure, self._plugin, f"filter {self.expression_type}")
+        return RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"the broker's filter {self.expression_type} failed: {failure.getErrorMessage()}"[:1000],
+        )

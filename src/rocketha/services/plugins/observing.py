@@ -1,0 +1,147 @@
+"""Store observers: they are shown the confirmed part of the log, as it grows, beside the send path.
+
+Theory of operation.  One reader follows the confirm offset, a block at a time; reading and decoding happen in a thread,
+so that no producer waits, and an observer that is slow only makes the reader fall behind.  What the broker has expired
+before it was read is passed over, and counted.  An observer that fails three times in a row is shown nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+from twisted.internet import defer, task
+
+from rocketha.errors import RockethaError
+from rocketha.interfaces import Message
+from rocketha.observe.logging import make_logger
+from rocketha.services.plugins.messages import message_of
+from rocketha.services.waiting.blocking import BlockingWork
+from rocketha.store.disk import Disk
+from rocketha.store.message_store import MessageStore
+from rocketha.store.raw_reader import RawReader
+from rocketha.wire import record
+
+BLOCK_BYTES = 256 * 1024
+EVERY_S = 0.1
+FAILURES_MAX = 3
+
+
+@attrs.define
+class _Observer:
+    observer: Any
+    failures: int = 0
+    seen: int = 0
+
+
+class Observing:
+    """Of one broker.
+
+    :param observers: provide :class:`rocketha.interfaces.IStoreObserver`.
+    :param busy: the log is being cut.
+    :ivar passed_over: bytes that expired before they were read.
+    """
+
+    def __init__(
+        self, observers: Iterable[Any], store: MessageStore, disk: Disk, work: BlockingWork, clock: Any,
+        busy: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self._observers = [_Observer(each) for each in observers]
+        self._store = store
+        self._disk = disk
+        self._work = work
+        self._busy = busy
+        self._offset = 0
+        self._reading = False
+        self.passed_over = 0
+        self._loop = task.LoopingCall(self._look)
+        self._loop.clock = clock
+        self._idle: defer.Deferred[None] = defer.succeed(None)
+        self._log = make_logger()
+
+    def start(self) -> None:
+        """Begin with the first message after this moment."""
+        if self._observers:
+            self._offset = self._store.confirm_offset
+            self._loop.start(EVERY_S, now=False)
+
+    def stop(self) -> defer.Deferred[None]:
+        """Fires when nothing is read any more."""
+        if self._loop.running:
+            self._loop.stop()
+        self._observers.clear()
+        idle: defer.Deferred[None] = defer.Deferred()
+        self._idle.addBoth(lambda _: idle.callback(None))
+        return idle
+
+    def series(self) -> list[tuple[tuple[str, ...], int]]:
+        """For the metric: messages shown to each observer."""
+        return [((each.observer.name,), each.seen) for each in self._observers]
+
+    def _look(self) -> None:
+        store = self._store
+        if self._reading or self._busy():
+            return
+        begin, end = store.min_physical_offset, store.confirm_offset
+        if self._offset < begin:
+            self.passed_over += begin - self._offset
+            self._offset = begin
+        if self._offset >= end:
+            return
+        self._reading = True
+        offset = self._offset
+        self._idle = self._work.run(lambda: self._read(offset, end)).addCallbacks(self._show, self._not_read)
+
+    def _read(self, offset: int, end: int) -> tuple[list[Message], int]:
+        """In the thread: some messages, and where the next ones are."""
+        log = self._store.log
+        raw = RawReader(log, self._disk)
+        try:
+            size = min(log.readable(offset), end - offset, BLOCK_BYTES)
+            block = raw.read(offset, size)
+            total = int.from_bytes(block[:4], "big")
+            if total > size:  # one message larger than a block, or a blank up to the end of the file
+                size = min(log.readable(offset), end - offset)
+                block = raw.read(offset, min(size, total))
+            return _decoded(block, offset)
+        finally:
+            raw.close()
+
+    def _show(self, read: tuple[list[Message], int]) -> None:
+        self._reading = False
+        messages, self._offset = read
+        for each in tuple(self._observers) if messages else ():
+            try:
+                each.observer.confirmed(tuple(messages))
+                each.failures = 0
+                each.seen += len(messages)
+            except Exception:
+                each.failures += 1
+                self._log.failure("a store observer failed: {log_failure.value}")
+                if each.failures >= FAILURES_MAX:
+                    self._observers.remove(each)
+                    self._log.error(
+                        "observer {name} failed {count} times in a row: it is shown nothing more",
+                        name=each.observer.name, count=FAILURES_MAX,
+                    )  # fmt: skip
+        if self._observers and messages:
+            self._look()
+
+    def _not_read(self, failure: Any) -> None:
+        self._reading = False
+        if not failure.check(RockethaError):
+            self._log.failure("the log was not read for observers: {log_failure.value}", failure=failure)
+        # expired or cut meanwhile: the next look begins where the log does
+
+
+def _decoded(block: bytes, offset: int) -> tuple[list[Message], int]:
+    """The whole records at the beginning of a block of the log, and the log offset behind them."""
+    messages: list[Message] = []
+    at, size = 0, len(block)
+    while size - at >= 8 and int.from_bytes(block[at : at + 4], "big") <= size - at:
+        found = record.decode_any(block, at)
+        if isinstance(found, record.Record):
+            messages.append(message_of(found))
+        at += found.total
+    return messages, offset + at
