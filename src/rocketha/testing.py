@@ -27,7 +27,7 @@ from rocketha.interfaces import API, BrokerRole, FeatureParts, IBrokerFeature, M
 from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.services.config.checks import is_plugin_name
-from rocketha.services.plugins.checks import check_parts
+from rocketha.services.features.checks import check_parts
 
 __all__ = ["FakeContext", "FakeMessages", "FeatureContract"]
 

@@ -32,7 +32,7 @@ MACHINES_RANK = 2
 
 # The rooms of services/: each imports only from rooms before it, and from itself.
 ROOMS = (
-    "process", "waiting", "tables", "config", "plugins", "raft", "replication", "controller", "broker", "namesrv",
+    "process", "waiting", "tables", "config", "features", "raft", "replication", "controller", "broker", "namesrv",
     "learner", "cluster",
 )  # fmt: skip
 

@@ -21,8 +21,8 @@ from rocketha.errors import ConfigError
 from rocketha.interfaces import FeatureParts
 from rocketha.services.config import loading
 from rocketha.services.config.checks import plugin_names
-from rocketha.services.plugins.checks import check_parts
-from rocketha.services.plugins.finding import Enabled, Found, distribution_of, enabled, installed
+from rocketha.services.features.checks import check_parts
+from rocketha.services.features.finding import Enabled, Found, distribution_of, enabled, installed
 from rocketha.testing import FakeContext
 
 OK, WRONG, USAGE = 0, 1, 2

@@ -23,7 +23,7 @@ import construct
 from rocketha import plugins
 from rocketha.errors import ConfigError
 from rocketha.services.config.checks import plugin_names
-from rocketha.services.plugins.finding import formats_with
+from rocketha.services.features.finding import formats_with
 from rocketha.wire import spec as spec_package
 from rocketha.wire.spec.format import Format
 

@@ -27,7 +27,7 @@ from rocketha.admin.fuzz_port import CLOSE_SECONDS, LANES, PortRun
 from rocketha.admin.fuzz_probe import alone
 from rocketha.admin.fuzz_report import GROWTH_MIB, PortReport
 from rocketha.services.config.checks import plugin_names
-from rocketha.services.plugins.finding import formats_with
+from rocketha.services.features.finding import formats_with
 from rocketha.wire.fuzz.case import KINDS, Case
 from rocketha.wire.fuzz.contract import Judgment
 from rocketha.wire.fuzz.generator import REMOTING, Generator

@@ -13,6 +13,7 @@ from rocketha.broker.state import BrokerState
 from rocketha.observe.metrics import Registry
 from rocketha.services.broker.forwarding import Forwarding
 from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.features.feature import BrokerFeature
 from rocketha.services.replication.metadata_master import Replicas
 from rocketha.services.replication.metadata_slave import CopiedLog
 from rocketha.services.replication.metadata_sync import MetadataSync
@@ -21,7 +22,7 @@ from rocketha.store.message_store import MessageStore
 from rocketha.wire.remoting import Answer, Command
 
 
-class BrokerGroup:
+class BrokerGroup(BrokerFeature):
     """One broker's place in its group.
 
     The parameters are those of :class:`MetadataSync` and :class:`Forwarding`.

@@ -54,8 +54,9 @@ from rocketha.services.broker.role_sources import role_source_of
 from rocketha.services.broker.upkeep import BrokerUpkeep
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
-from rocketha.services.plugins.finding import Enabled
-from rocketha.services.plugins.host import FeatureHost, Surroundings
+from rocketha.services.features.feature import BrokerFeature
+from rocketha.services.features.finding import Enabled
+from rocketha.services.features.host import PluginHost, Surroundings
 from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.physical_memory import physical_memory_bytes
@@ -145,6 +146,7 @@ class BrokerService(service.MultiService):
         self.factories: list[RemotingFactory] = []
         self.registration: Registration | None = None
         self.group: BrokerGroup | None = None
+        self.features: tuple[BrokerFeature, ...] = ()
         self._lingering: Lingering | None = None
 
     # --- what it is made of
@@ -180,7 +182,7 @@ class BrokerService(service.MultiService):
         self.new_topics = NewTopics(
             self.parked, self.state, self.files, self.sends, self.request, self.as_turn, lambda: self._changes.busy
         )
-        self.features = FeatureHost(
+        self.plugins = PluginHost(
             self._plugins,
             Surroundings(
                 self.state, self.store, self.disk, self.files, self.metrics, self.refusals, self.reactor, self.wall_ms,
@@ -188,8 +190,7 @@ class BrokerService(service.MultiService):
                 lambda: self._changes.busy, self.effects.carry_out,
             ),
         )  # fmt: skip
-        self._routes = {**ROUTES, **self.features.routes}
-        self._served |= self.features.responders
+        self._routes = {**ROUTES, **self.plugins.routes}
         self.watch = MasterWatch()
         self._mastership = self.watch.now
         self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
@@ -245,7 +246,7 @@ class BrokerService(service.MultiService):
             self, self.config, self._listen, self.reactor, self._turn, self.factories, self.refusals, self._routes
         )
         ports.open(self.replication.links.factory)
-        self.features.open(self)
+        self.plugins.open(self)
         self._serve(began)
 
     def _replicate(self, log: ReplicaLog, report: RecoveryReport) -> None:
@@ -262,7 +263,7 @@ class BrokerService(service.MultiService):
         self.role_source = role_source(
             RoleContext(
                 keys, self.identity, replication, self.watch, self.reactor, self.chance, self.disk, self.file_work,
-                self.wall_ms, lambda: self.features.health.unfit,
+                self.wall_ms, lambda: self.plugins.health.unfit,
             )
         )  # fmt: skip
         self.group = BrokerGroup(
@@ -278,10 +279,10 @@ class BrokerService(service.MultiService):
                 self.reactor, keys, self.watch, self.group.forwarding, self.state.clients, self.identity, self.chance
             )
         clients = ConnectedClients(self.factories, self.refusals, self._purposes)
-        served = {
-            **self._served, **self.group.requests, **self.replication_status.requests, **self.role_source.requests,
-            PrivateCode.CLIENTS: clients.answer,
-        }  # fmt: skip
+        self.features = (self.replication_status, self.group, self.plugins)
+        served = {**self._served, **self.role_source.requests, PrivateCode.CLIENTS: clients.answer}
+        for feature in self.features:
+            served.update(feature.requests)
         self._requests = RoleRequests(self.parked, served, replication, self.group.forwarding, self._routes)
         self.replication.role_changed.append(self._role_changed)
 
@@ -299,12 +300,10 @@ class BrokerService(service.MultiService):
         )  # fmt: skip
         self.role_source.begin()
         self.registration.start()
-        self.features.start()
+        self.plugins.start()
         broker_metrics.install(self.metrics, self)
-        self.replication_status.install(self.metrics)
-        if self.group is not None:
-            self.group.install(self.metrics)
-        self.features.install(self.metrics)
+        for feature in self.features:
+            feature.install(self.metrics)
         report = self.recovery
         how = "new" if report is None or not report.end else "clean" if report.clean else "after a crash"
         seconds = self.reactor.seconds() - began
@@ -339,13 +338,13 @@ class BrokerService(service.MultiService):
         was_serving = self.serving
         led = was_serving and self.watch.leads
         if was_serving:
-            yield self.features.stop()
+            for feature in reversed(self.features):
+                yield feature.leave()
             yield self.role_source.end()
             self.replication.stop()
-            self.replication_status.stop()
         self.serving = False
-        if self.group is not None:
-            self.group.stop()
+        for feature in reversed(self.features):
+            feature.stop()
         if self._flush_clock is not None:
             self._clock.stop()
             self._flush_clock.stop()
@@ -358,8 +357,8 @@ class BrokerService(service.MultiService):
             self._requests.only_pass_on()
             yield self._end_store(was_serving)
             yield lingering.begin()
-        if self.group is not None:
-            self.group.end()
+        for feature in reversed(self.features):
+            feature.end()
         yield defer.maybeDeferred(super().stopService)
         for factory in self.factories:
             factory.close_all()
@@ -408,9 +407,8 @@ class BrokerService(service.MultiService):
 
     def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
         """A client is gone: its pulls wait no more and its groups rebalance."""
-        if self.group is not None:
-            self.group.disconnected(connection)
-            self.features.disconnected(connection.peer)
+        for feature in self.features:
+            feature.disconnected(connection)
         for waiting in (self.held, self.cold, self.cold_queries, self.sends):
             waiting.disconnected(connection.id)
         for change in self.state.clients.disconnected(connection.id):
@@ -426,8 +424,8 @@ class BrokerService(service.MultiService):
         handler = self._requests.table.get(command.code)
         if handler is None:
             raise unsupported(command.code)
-        if self.features.judges:
-            self.features.judge(connection, command)
+        if self.plugins.judges:
+            self.plugins.judge(connection, command)
         if self._changes.busy:
             return self._requests.park(connection, command)
         try:
@@ -485,7 +483,8 @@ class BrokerService(service.MultiService):
         now_ms, replication = self._now(), self.replication
         self.state.is_slave = role is not Role.MASTER
         self._requests.role_changed(role)
-        self.features.role_changed(role)
+        for feature in self.features:
+            feature.role_changed(role)
         if role is Role.MASTER:
             self.delayed.start(now_ms)
             self._clock.rearm_if_earlier()  # no turn need end soon
@@ -510,7 +509,9 @@ class BrokerService(service.MultiService):
             self._register()
 
     def _storing(self) -> bool:
-        return self.serving and self.replication.role is Role.MASTER and self.replication.send_refusal is None
+        replication = self.replication
+        stores = replication.role is Role.MASTER and replication.send_refusal is None
+        return self.serving and stores and not self._changes.busy
 
     def _register(self) -> None:
         if self.registration is not None:
@@ -565,11 +566,11 @@ class BrokerService(service.MultiService):
     def _second(self) -> None:
         now_ms = self._now()
         self.waiting.expired(now_ms)
-        self.replication_status.second()
+        for feature in self.features:
+            feature.second()
         if not self._changes.busy:
             self.upkeep.second(now_ms)
             self.replication.second()
-            self.features.second()
 
     # --- for people and machines
 
@@ -585,7 +586,9 @@ class BrokerService(service.MultiService):
             return "starting" if self.running else "stopped"
         if not self.store.writable(self._now()):
             return "the store takes no messages: its disk is full or failed"
-        unready = self.role_source.ready() or self.replication.ready() or self.features.health.problem
+        unready = self.role_source.ready() or self.replication.ready()
+        for feature in self.features:
+            unready = unready or feature.unready()
         if unready is not None:
             return unready
         if self.registration is not None and not self.registration.registered:

@@ -15,7 +15,7 @@ from rocketha.observe import refusals
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
-from rocketha.services.plugins.finding import Enabled, needed
+from rocketha.services.features.finding import Enabled, needed
 from rocketha.services.process.second_signal import SecondSignal
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics

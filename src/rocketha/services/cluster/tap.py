@@ -26,9 +26,9 @@ from rocketha.services.cluster.service import ClusterService, near_address
 from rocketha.services.config import loading
 from rocketha.services.config.checks import bind_address
 from rocketha.services.config.tap_options import KeyOptions
+from rocketha.services.features.finding import Enabled, needed
 from rocketha.services.namesrv import metrics as namesrv_metrics
 from rocketha.services.namesrv.service import NameServerService
-from rocketha.services.plugins.finding import Enabled, needed
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.store.posix_disk import PosixDisk

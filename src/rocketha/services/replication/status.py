@@ -15,6 +15,7 @@ from rocketha.broker.state import BrokerState
 from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.replication.acks import NO_ACK
+from rocketha.services.features.feature import BrokerFeature
 from rocketha.services.replication.service import Replication
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.ha_status import EpochStatus, HaStatus, LinkStatus, SlaveStatus, encode_epochs, encode_ha_status
@@ -23,7 +24,7 @@ from rocketha.wire.remoting import Answer, Command
 _ROLES = {Role.FENCED: 0, Role.SLAVE: 1, Role.MASTER: 2}
 
 
-class ReplicationStatus:
+class ReplicationStatus(BrokerFeature):
     """Of one broker.
 
     :param wall_s: seconds since 1970.
@@ -49,7 +50,7 @@ class ReplicationStatus:
         }
 
     def second(self) -> None:
-        """A second has passed: how much was sent in it, and how many sends came too late for their replicas."""
+        """How much was sent in it, and how many sends came too late for their replicas."""
         self._tell_late()
         links = self._replication.links.factory.connections
         self._sent = {

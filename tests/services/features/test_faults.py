@@ -25,7 +25,7 @@ from rocketha.interfaces import (
 )
 from rocketha.wire.codes import RequestCode, ResponseCode
 from tests.services.broker_case import heartbeat, pull_fields, records
-from tests.services.plugins.cases import Feature, PluginCase
+from tests.services.features.cases import Feature, PluginCase
 
 CODE = 20_001
 
@@ -312,7 +312,7 @@ class RunningTests(PluginCase):
         self.failureResultOf(defer.maybeDeferred(self.context().save))
         self.flushLoggedErrors(Trouble)
         self.assertEqual(self.send(self.connect()).code, 0)
-        self.broker.features._features[0].context.table.dirty = False
+        self.broker.plugins._features[0].context.table.dirty = False
 
 
 class PartsOfOthersTests(PluginCase):

@@ -9,7 +9,7 @@ from twisted.internet import defer
 from rocketha.interfaces import FeatureParts, Message, Placed, Pulled, Refused
 from rocketha.wire.codes import RequestCode, ResponseCode
 from tests.services.broker_case import pull_fields, records
-from tests.services.plugins.cases import Feature, PluginCase
+from tests.services.features.cases import Feature, PluginCase
 
 
 class MessagesTests(PluginCase):

@@ -13,7 +13,7 @@ from zope.interface.verify import verifyObject
 
 from rocketha.interfaces import IBrokerContext, IBrokerFeature, IFollowing, IMessages, IWireFormat, Request
 from rocketha.testing import FakeContext, FeatureContract
-from tests.services.plugins.cases import Feature, PluginCase
+from tests.services.features.cases import Feature, PluginCase
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "docs" / "examples"
 LINES_MAX = 120

@@ -11,7 +11,7 @@ from zope.interface import implementer
 from rocketha.interfaces import API, FeatureParts, IBrokerFeature, Key
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker
-from rocketha.services.plugins.finding import Enabled
+from rocketha.services.features.finding import Enabled
 from tests.services.broker_case import CONFIG, START_S, STEADY_S, BrokerCase
 
 
@@ -74,4 +74,4 @@ class PluginCase(BrokerCase):
 
     def failures(self) -> dict[tuple[str, str], int]:
         """What failed, by plug-in."""
-        return dict(self.broker.features._failures)
+        return dict(self.broker.plugins._failures)

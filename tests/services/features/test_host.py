@@ -21,7 +21,7 @@ from rocketha.interfaces import (
     Topic,
 )
 from rocketha.wire.codes import RequestCode, ResponseCode
-from tests.services.plugins.cases import Feature, PluginCase
+from tests.services.features.cases import Feature, PluginCase
 
 COUNT, LATER, STORE = 20_001, 20_002, 20_003
 

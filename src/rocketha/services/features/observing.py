@@ -16,7 +16,7 @@ from twisted.internet import defer, task
 from rocketha.errors import RockethaError
 from rocketha.interfaces import Message
 from rocketha.observe.logging import make_logger
-from rocketha.services.plugins.messages import message_of
+from rocketha.services.features.messages import message_of
 from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.store.disk import Disk
 from rocketha.store.message_store import MessageStore

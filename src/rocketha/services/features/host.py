@@ -22,6 +22,7 @@ from zope.interface import implementer
 
 from rocketha import interfaces
 from rocketha.broker.message_filters import Matches
+from rocketha.broker.request import Responder
 from rocketha.broker.role import BUSY, Role
 from rocketha.broker.routes import BrokerRoute, Kind
 from rocketha.broker.state import BrokerState
@@ -30,11 +31,12 @@ from rocketha.interfaces import BrokerRole, FeatureParts, Reply, Request, Route,
 from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
-from rocketha.services.plugins.checks import check_parts
-from rocketha.services.plugins.finding import Enabled
-from rocketha.services.plugins.health import HealthChecks
-from rocketha.services.plugins.messages import Messages
-from rocketha.services.plugins.observing import Observing
+from rocketha.services.features.checks import check_parts
+from rocketha.services.features.feature import BrokerFeature
+from rocketha.services.features.finding import Enabled
+from rocketha.services.features.health import HealthChecks
+from rocketha.services.features.messages import Messages
+from rocketha.services.features.observing import Observing
 from rocketha.services.tables.broker_files import BrokerFiles
 from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.store.disk import Disk
@@ -157,12 +159,11 @@ class _Feature:
     parts: FeatureParts
 
 
-class FeatureHost:
+class PluginHost(BrokerFeature):
     """Of one broker.
 
     :raises ConfigError: a plug-in brings what cannot be used.
     :ivar routes: of all features.
-    :ivar responders: request code to what answers it.
     :ivar judges: whether there is an authenticator.
     """
 
@@ -176,7 +177,7 @@ class FeatureHost:
         self._features = [self._built(each) for each in enabled]
         check_parts([(each.name, each.parts) for each in self._features])
         self.routes: dict[int, BrokerRoute] = {}
-        self.responders: dict[int, Callable[[Any, Command, int], Answer | None]] = {}
+        self.requests: dict[int, Responder] = {}
         for feature in self._features:
             self._install(feature)
         every = [each.parts for each in self._features]
@@ -204,7 +205,7 @@ class FeatureHost:
         for route in parts.routes:
             kind = Kind.SEND if route.served_by is ServedBy.MASTER else Kind.OTHER
             self.routes[route.code] = BrokerRoute(route.code, Asker.CLIENT, kind)
-            self.responders[route.code] = _Responder(self, feature.name, route).respond
+            self.requests[route.code] = _Responder(self, feature.name, route).respond
             around.refusals.name_request(route.code, route.name)
         for each in parts.filters:
             around.state.filters.add(_GuardedFilter(self, feature.name, each))
@@ -239,7 +240,7 @@ class FeatureHost:
         self._observing.start()
 
     @defer.inlineCallbacks
-    def stop(self) -> Any:
+    def leave(self) -> Any:
         """Fires when all have stopped, or had time to."""
         self.health.stop()
         for loop in self._loops:
@@ -255,7 +256,7 @@ class FeatureHost:
         yield self._observing.stop()
 
     def second(self) -> None:
-        """A second has passed: topics that are missing are made."""
+        """Topics that are missing are made."""
         if not self._features or not self._around.storing():
             return
         state = self._around.state
@@ -267,9 +268,11 @@ class FeatureHost:
             self._around.carry_out()
 
     def role_changed(self, role: Role) -> None:
-        """The broker's."""
         self._role = BrokerRole[role.name]
         self._tell_role()
+
+    def unready(self) -> str | None:
+        return self.health.problem
 
     def _tell_role(self) -> None:
         order = self._features if self._role is BrokerRole.MASTER else reversed(self._features)
@@ -277,11 +280,10 @@ class FeatureHost:
             if feature.parts.on_role is not None:
                 self._call(feature.name, "on_role", feature.parts.on_role, self._role)
 
-    def disconnected(self, peer: str) -> None:
-        """A client is gone."""
+    def disconnected(self, connection: Any) -> None:
         for feature in self._features:
             if feature.parts.on_disconnect is not None:
-                self._call(feature.name, "on_disconnect", feature.parts.on_disconnect, peer)
+                self._call(feature.name, "on_disconnect", feature.parts.on_disconnect, connection.peer)
 
     def judge(self, connection: Any, command: Command) -> None:
         """Whether the peer may ask this.
@@ -354,7 +356,7 @@ def request_of(connection: Any, command: Command) -> Request:
 class _Responder:
     """One route's."""
 
-    def __init__(self, host: FeatureHost, plugin: str, route: Route) -> None:
+    def __init__(self, host: PluginHost, plugin: str, route: Route) -> None:
         self._host = host
         self._plugin = plugin
         self._route = route
@@ -398,7 +400,7 @@ class _Responder:
 class _GuardedFilter:
     """A message filter whose failures are the pull's, and are logged."""
 
-    def __init__(self, host: FeatureHost, plugin: str, message_filter: Any) -> None:
+    def __init__(self, host: PluginHost, plugin: str, message_filter: Any) -> None:
         self.expression_type: str = message_filter.expression_type
         self._host = host
         self._plugin = plugin

@@ -10,7 +10,7 @@ import unittest
 
 from rocketha import plugins
 from rocketha.errors import ConfigError
-from rocketha.services.plugins import finding
+from rocketha.services.features import finding
 
 GOOD = """
 from zope.interface import implementer

@@ -1,1 +1,0 @@
-"""Plug-ins: found, checked, and run within a broker."""
