@@ -11,8 +11,8 @@ passes over messages that have one, until the first that has none: in each level
 cannot be looked up (no index, no unique key) counts as progress says, as in Java.  On a master whose log is not
 confirmed to its end yet this waits until it is.
 
-A disk is not waited for, where somebody fetches what is not in memory (:attr:`DelayedDelivery.fetch`): the level goes
-on when it is there, from where it was; the others go on meanwhile.
+A disk is not waited for (:mod:`rocketha.broker.queue_reader`): a level goes on when what it lacked is there, from where
+it was; the others go on meanwhile.
 
 Java: ``ScheduleMessageService`` (whose copy also keeps the DELAY property).
 """
@@ -21,18 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Protocol
 
 import attrs
 
 from rocketha.broker import names
 from rocketha.broker.delay_levels import DelayLevels
+from rocketha.broker.queue_reader import Fetch, QueueReader
 from rocketha.broker.send import Sends
 from rocketha.broker.state import BrokerState
 from rocketha.errors import RockethaError
-from rocketha.store.in_memory import NotInMemory, Tries, Wait, Wanted
 from rocketha.store.message_store import MessageStore
-from rocketha.store.messages import GetResult, GetStatus, PutResult
+from rocketha.store.messages import GetStatus, PutResult
 from rocketha.wire import record
 from rocketha.wire.properties import parse
 
@@ -44,39 +43,26 @@ UNSURE_BATCH = 16
 RETRY_MS = 1000
 UNCONFIRMED_MS = 100
 """Between two looks at what is stored and may not be read yet."""
-BATCH_BYTES = 4 * 1024 * 1024
 COPIES_MAX = 64
 """Records with the key of one message that are looked at."""
 STEPS_BACK_MAX = 10_000
-
-
-class Fetch(Protocol):
-    """As :meth:`rocketha.services.waiting.fetches.Fetches.begin`."""
-
-    def __call__(self, tries: Tries, go_on: Callable[[int], None], wanted: Wanted) -> None: ...
 
 
 @attrs.define(eq=False)
 class _Level:
     """Of a broker that delivers.
 
-    :ivar fetching: it waits for what is not in memory.
+    :ivar queue: of the schedule topic.
     :ivar begun: the log has decided how far it is.
     :ivar stepping: else from where the next step back is made, and how far at most.
     :ivar unsure: its next messages may be delivered already.
-    :ivar tries: since it came further.
     """
 
     number: int
-    fetching: bool = False
+    queue: QueueReader
     begun: bool = False
     stepping: tuple[int, int] | None = None
     unsure: bool = False
-    tries: Tries = attrs.Factory(Tries)
-
-    def came_further(self) -> None:
-        """What it lacks now is something else."""
-        self.tries = Tries()
 
 
 @attrs.define(eq=False)
@@ -96,14 +82,17 @@ class _Step:
 class DelayedDelivery:
     """Delivers every level of one broker.
 
-    :ivar fetch: has what is not in memory fetched; None: it is read here.
+    :param fetch: has what is not in memory fetched.
     :ivar failed: called while an exception is handled: a level could not be read, and will be tried again.
     :ivar skipped: messages that could not be delivered because they are unreadable.
     :ivar repeats_avoided: messages that were delivered already, though progress did not say so.
     :ivar losses_avoided: messages that were not, though it did.
     """
 
-    def __init__(self, state: BrokerState, store: MessageStore, delays: DelayLevels, sends: Sends) -> None:
+    def __init__(
+        self, state: BrokerState, store: MessageStore, delays: DelayLevels, sends: Sends, fetch: Fetch,
+        failed: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._state = state
         self._store = store
         self._delays = delays
@@ -112,21 +101,24 @@ class DelayedDelivery:
         # level -> when its head is due; one without an entry is empty, or fetching.  Kept from the last look.
         self._due_ms: dict[int, int] = {}
         self._begin_at: int | None = None  # the log up to here must be confirmed before anything is delivered
-        self.fetch: Fetch | None = None
-        self.failed: Callable[[], None] = lambda: None
+        self._fetch = fetch
+        self.failed = failed
         self.skipped = self.repeats_avoided = self.losses_avoided = 0
 
     def start(self, now_ms: int) -> None:
         """After recovery, and when this broker becomes master."""
         self._begin_at = self._store.max_physical_offset
         self._sends.times.begin(self._begin_at, now_ms, self._state.wall_ms())
-        self._levels = {number: _Level(number) for number in range(1, self._delays.highest + 1)}
-        self._due_ms = {number: now_ms for number, level in self._levels.items() if self._end(level)}
+        self._levels = {number: self._level(number) for number in range(1, self._delays.highest + 1)}
+        self._due_ms = {number: now_ms for number, level in self._levels.items() if level.queue.end}
+
+    def _level(self, number: int) -> _Level:
+        return _Level(number, QueueReader(self._store, names.SCHEDULE_TOPIC, number - 1, self._fetch))
 
     def look_again(self, now_ms: int) -> None:
         """Messages may have become readable, and nobody knows of which level."""
         for level in self._levels.values():
-            if self._is_idle(level) and self._progress(level) < self._end(level):
+            if self._is_idle(level) and self._progress(level) < level.queue.end:
                 self._due_ms[level.number] = now_ms
 
     def stop(self) -> None:
@@ -139,34 +131,19 @@ class DelayedDelivery:
         return self._levels.get(level.number) is level
 
     def _is_idle(self, level: _Level) -> bool:
-        return level.number not in self._due_ms and not level.fetching
-
-    def _end(self, level: _Level) -> int:
-        """Queue offset behind the level's newest message in the log, readable or not."""
-        queue = self._store.queues.get(names.SCHEDULE_TOPIC, level.number - 1)
-        return 0 if queue is None else queue.next_offset
-
-    def _low(self, level: _Level) -> int:
-        return self._store.min_offset(names.SCHEDULE_TOPIC, level.number - 1)
+        return level.number not in self._due_ms and not level.queue.fetching
 
     def _progress(self, level: _Level) -> int:
-        return self._delays.offsets.get(level.number, self._low(level))
+        return self._delays.offsets.get(level.number, level.queue.begin)
 
     def _advance(self, level: _Level, offset: int) -> None:
         self._delays.advance(level.number, offset, self._state.wall_ms())
-
-    def _get(self, level: _Level, offset: int, count: int) -> GetResult:
-        queue_id, wait = level.number - 1, self._wait(level)
-        return self._store.get(names.SCHEDULE_TOPIC, queue_id, offset, count, BATCH_BYTES, None, wait)
-
-    def _wait(self, level: _Level) -> Wait:
-        return Wait.ANYTHING if self.fetch is None else level.tries.wait
 
     # The beginning
 
     def _begin(self, level: _Level) -> None:
         """The log decides how far a level is."""
-        low, end = self._low(level), self._end(level)
+        low, end = level.queue.begin, level.queue.end
         present = self._progress(level)
         corrected = self._stepped_back(level, low, min(max(present, low), end))
         if corrected != present:
@@ -177,22 +154,14 @@ class DelayedDelivery:
     def _stepped_back(self, level: _Level, low: int, offset: int) -> int:
         offset, lowest = level.stepping or (offset, max(low, offset - STEPS_BACK_MAX))
         while offset > lowest:
-            message = self._message(level, offset - 1)
+            message = level.queue.message(offset - 1)
             if message is None or self._was_delivered(level, message) is not False:
                 break
             offset -= 1
             self.losses_avoided += 1
             level.stepping = offset, lowest
-            level.came_further()
+            level.queue.came_further()
         return offset
-
-    def _message(self, level: _Level, offset: int) -> record.Record | None:
-        """None if there is no good one."""
-        found = self._get(level, offset, 1)
-        try:
-            return record.decode(bytes(found.buffers[0])) if found.buffers else None
-        except RockethaError:
-            return None
 
     def _was_delivered(self, level: _Level, message: record.Record) -> bool | None:
         """Whether the log has this message's copy: behind it, and the same in all that a consumer sees.
@@ -204,7 +173,7 @@ class DelayedDelivery:
             topic, queue_id, key = values["REAL_TOPIC"], int(values["REAL_QID"]), values["UNIQ_KEY"]
         except (RockethaError, KeyError, ValueError):
             return None
-        place, wait = message.physical_offset, self._wait(level)
+        place, wait = message.physical_offset, level.queue.wait
         for found in self._store.query_placed(topic, key, COPIES_MAX, place + 1, self._store.max_physical_offset, wait):
             copy = record.decode(found)
             same = (copy.topic, copy.queue_id, copy.reconsume_times) == (topic, queue_id, message.reconsume_times)
@@ -242,33 +211,27 @@ class DelayedDelivery:
         except Exception:  # the other levels' copies are staged, and have to be committed before they are looked at
             self.failed()
             self._due_ms[level.number] = now_ms + RETRY_MS
-            level.came_further()
+            level.queue.came_further()
 
     def _deliver_if_in_memory(self, level: _Level, now_ms: int) -> None:
-        try:
+        def work() -> None:
             if not level.begun:
                 self._begin(level)
             self._deliver_level(level, now_ms)
-        except NotInMemory as lacks:  # nothing of it was staged
-            parts = lacks.parts
-        else:
-            return
-        assert self.fetch is not None, "else anything is waited for"
-        level.tries.lacked(parts)
-        level.fetching = True
-        del self._due_ms[level.number]
-        self.fetch(level.tries, lambda now_ms: self._fetched(level, now_ms), lambda: self._is_current(level))
+
+        if not level.queue.attempt(work):  # nothing of it was staged
+            del self._due_ms[level.number]
+            level.queue.fetch(lambda now_ms: self._fetched(level, now_ms), lambda: self._is_current(level))
 
     def _fetched(self, level: _Level, now_ms: int) -> None:
-        level.fetching = False
         self._due_ms[level.number] = now_ms
         self._go_on(level, now_ms)
 
     def _deliver_level(self, level: _Level, now_ms: int) -> None:
         number, offset = level.number, self._progress(level)
-        found = self._get(level, offset, UNSURE_BATCH if level.unsure else BATCH)
+        found = level.queue.get(offset, UNSURE_BATCH if level.unsure else BATCH)
         if found.status is not GetStatus.FOUND:
-            end = self._end(level)
+            end = level.queue.end
             behind = min(max(found.next_offset, offset), end)
             if behind != offset:  # expired or corrupt units: go on behind them
                 self._advance(level, behind)
@@ -276,10 +239,10 @@ class DelayedDelivery:
                 self._due_ms[number] = now_ms + RETRY_MS
             else:
                 del self._due_ms[number]
-            level.came_further()
+            level.queue.came_further()
             return
         if not level.unsure:
-            level.came_further()
+            level.queue.came_further()
         delay_ms, times = self._delays.delay_ms(number), self._sends.times
         step: _Step | None = None
         # a buffer holds any number of records: the store joins those that lie side by side in the log
@@ -292,14 +255,14 @@ class DelayedDelivery:
                 if self._was_delivered(level, message):
                     self.repeats_avoided += 1
                     self._advance(level, message.queue_offset + 1)
-                    level.came_further()
+                    level.queue.came_further()
                     continue
                 level.unsure = False
-                level.came_further()
+                level.queue.came_further()
             step = self._stage(level, message, step, now_ms)
         if found.next_offset < found.max_offset:
             self._due_ms[number] = now_ms
-        elif found.next_offset < self._end(level):
+        elif found.next_offset < level.queue.end:
             self._due_ms[number] = now_ms + UNCONFIRMED_MS
         else:
             del self._due_ms[number]

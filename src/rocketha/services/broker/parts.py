@@ -13,7 +13,6 @@ import attrs
 
 from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels, parse_levels
-from rocketha.broker.delayed_delivery import DelayedDelivery
 from rocketha.broker.hold import HeldPulls
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.pull import Pulls
@@ -62,7 +61,6 @@ class BrokerParts:
     sends: Sends
     pulls: Pulls
     queries: Queries
-    delayed: DelayedDelivery
     files: BrokerFiles
     requests: dict[int, Responder]
     consumers_reads: dict[int, Read]
@@ -138,7 +136,7 @@ def make_parts(
     files = BrokerFiles(disk, root, tables, file_work, ("deleted",))
     return BrokerParts(
         store, stats, rules, delays, state, held, waiting, sends, pulls, queries,
-        DelayedDelivery(state, store, delays, sends), files, requests,
+        files, requests,
         {
             **dict.fromkeys(PULLS, pulls.pull),
             **{code: patient(requests[code], reads) for code in fetched_by(Fetch.CONSUMERS)},

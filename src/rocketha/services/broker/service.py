@@ -27,6 +27,7 @@ from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
 from rocketha import compiled
+from rocketha.broker.delayed_delivery import DelayedDelivery
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.role import NOT_AVAILABLE, Role
 from rocketha.broker.routes import CHANGES, ROUTES
@@ -161,7 +162,7 @@ class BrokerService(service.MultiService):
             self._memory(),
         )  # fmt: skip
         self.store, self.stats, self.state, self.rules = parts.store, parts.stats, parts.state, parts.rules
-        self.delays, self.delayed, self.held = parts.delays, parts.delayed, parts.held
+        self.delays, self.held = parts.delays, parts.held
         self.sends, self.pulls, self.waiting, self.files = parts.sends, parts.pulls, parts.waiting, parts.files
         self._turn = Turn()
         self._turn.afterwards = self._settle
@@ -171,8 +172,10 @@ class BrokerService(service.MultiService):
         self._changes = LogChanges(self.flusher, self.upkeep, self._log_work)
         self.cold = self._cold_reads(parts.consumers_reads, pull_work)
         self.cold_queries = self._cold_reads(parts.look_ups, query_work)
-        self.delayed.fetch = self.cold.fetches.begin
-        self.delayed.failed = lambda: self.log.error("delayed messages: {trace}", trace=Failure().getTraceback())
+        self.delayed = DelayedDelivery(
+            self.state, self.store, self.delays, self.sends, self.cold.fetches.begin,
+            lambda: self.log.error("delayed messages: {trace}", trace=Failure().getTraceback()),
+        )  # fmt: skip
         self._served: dict[int, Responder] = dict(parts.requests)
         for cold, reads in ((self.cold, parts.consumers_reads), (self.cold_queries, parts.look_ups)):
             self._served |= {int(code): cold.ask for code in reads}
