@@ -7,18 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from rocketha.broker import names
 from rocketha.broker.acknowledgements import Acknowledgements
-from rocketha.broker.delay_levels import DelayLevels
-from rocketha.broker.delayed_delivery import DelayedDelivery
-from rocketha.broker.hold import HeldPulls
 from rocketha.broker.runtime_requests import readable_bytes
 from rocketha.broker.state import BrokerState
 from rocketha.broker.stats import BrokerStats
 from rocketha.observe.metrics import Registry
 from rocketha.protocols.remoting import RemotingFactory
 from rocketha.services.config.loading import BrokerConfig
-from rocketha.services.waiting.cold_reads import ColdReads
 from rocketha.services.waiting.flusher import Flusher
 from rocketha.store.message_store import MessageStore
 
@@ -32,12 +27,7 @@ class RunningBroker(Protocol):
     stats: BrokerStats
     store: MessageStore
     state: BrokerState
-    held: HeldPulls
-    cold: ColdReads
-    cold_queries: ColdReads
     waiting: Acknowledgements
-    delays: DelayLevels
-    delayed: DelayedDelivery
     flusher: Flusher
     factories: list[RemotingFactory]
 
@@ -53,9 +43,6 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
         ("rocketha_messages_out_total", "Messages given to consumers.", lambda: stats.get_messages, count),
         ("rocketha_pulls_found_total", "Pulls that found messages.", lambda: stats.get_found, count),
         ("rocketha_pulls_empty_total", "Pulls that found nothing.", lambda: stats.get_missed, count),
-        ("rocketha_pulls_held", "Pulls that wait for a message.", lambda: broker.held.count, now),
-        ("rocketha_pulls_at_disk", "Consumers' requests that wait for the disk.", lambda: broker.cold.count, now),
-        ("rocketha_queries_at_disk", "Look-ups that wait for the disk.", lambda: broker.cold_queries.count, now),
         ("rocketha_sends_waiting", "Sends that wait for the disk.", lambda: len(broker.waiting), now),
         ("rocketha_flushes_total", "Flushes of the commit log.", lambda: broker.flusher.count, count),
         ("rocketha_log_end_bytes", "End of the commit log.", lambda: store.max_physical_offset, now),
@@ -69,7 +56,6 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
         ),
         ("rocketha_disk_used_ratio", "Used part of the store's disk, 0 to 1.", lambda: store.used_ratio, now),
         ("rocketha_topics", "Topics.", lambda: len(broker.state.topics.table), now),
-        ("rocketha_delayed_skipped_total", "Delayed messages not deliverable.", lambda: broker.delayed.skipped, count),
         ("rocketha_connections", "Open connections.", lambda: sum(len(f.connections) for f in broker.factories), now),
         ("rocketha_frames_in_total", "Frames received.", lambda: sum(f.frames_in for f in broker.factories), count),
         ("rocketha_bytes_received_total", "Bytes received.", lambda: sum(f.bytes_in for f in broker.factories), count),
@@ -97,15 +83,10 @@ def runtime_facts(broker: RunningBroker) -> dict[str, str]:
     """Keys of GET_BROKER_RUNTIME_INFO that only the service knows."""
     ratio = repr(broker.store.used_ratio)
     space = broker.store.space
-    facts = {
+    return {
         "commitLogDirCapacity": f"Total : {readable_bytes(space.total)}, Free : {readable_bytes(space.free)}.",
         "commitLogDiskRatio": ratio,
         f"commitLogDiskRatio_{broker.config.store.store_path_commit_log}": ratio,
         "consumeQueueDiskRatio": ratio,
         "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
     }
-    for level in range(1, broker.delays.highest + 1):
-        high = broker.state.store.max_offset(names.SCHEDULE_TOPIC, level - 1)
-        if high:
-            facts[f"scheduleMessageOffset_{level}"] = f"{broker.delays.offsets.get(level, 0)},{high}"
-    return facts

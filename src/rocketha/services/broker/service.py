@@ -55,9 +55,11 @@ from rocketha.services.broker.role_sources import role_source_of
 from rocketha.services.broker.upkeep import BrokerUpkeep
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.features.delayed import DelayedMessages
 from rocketha.services.features.feature import BrokerFeature
 from rocketha.services.features.finding import Enabled
 from rocketha.services.features.host import PluginHost, Surroundings
+from rocketha.services.features.reading import Reading
 from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.physical_memory import physical_memory_bytes
@@ -147,7 +149,7 @@ class BrokerService(service.MultiService):
         self.factories: list[RemotingFactory] = []
         self.registration: Registration | None = None
         self.group: BrokerGroup | None = None
-        self.features: tuple[BrokerFeature, ...] = ()
+        self.features: list[BrokerFeature] = []
         self._lingering: Lingering | None = None
 
     # --- what it is made of
@@ -158,7 +160,7 @@ class BrokerService(service.MultiService):
         parts = make_parts(
             self.config, own_address, self.identity, self.disk, self.file_work, self._now(), self.wall_ms, self.chance,
             self._pid(),
-            lambda now: {**broker_metrics.runtime_facts(self), **self.replication_status.runtime_facts()},
+            self._runtime_facts,
             self._memory(),
         )  # fmt: skip
         self.store, self.stats, self.state, self.rules = parts.store, parts.stats, parts.state, parts.rules
@@ -180,6 +182,10 @@ class BrokerService(service.MultiService):
         for cold, reads in ((self.cold, parts.consumers_reads), (self.cold_queries, parts.look_ups)):
             self._served |= {int(code): cold.ask for code in reads}
         self.wakeups = Wakeups(self.held, self.delayed, self.cold.again)
+        self.features += [
+            DelayedMessages(self.delayed, self.delays, self.state.store, self._now),
+            Reading(self.held, self.wakeups, self.cold, self.cold_queries, self.as_turn, self._now),
+        ]
         self._changes.over = self._log_changed
         self.parked = ParkedRequests(self.reactor)
         self.new_topics = NewTopics(
@@ -197,6 +203,12 @@ class BrokerService(service.MultiService):
         self.watch = MasterWatch()
         self._mastership = self.watch.now
         self._clock = BrokerClock(self.reactor, self._now, self._next_due_ms, self._due, self._second, self.as_turn)
+
+    def _runtime_facts(self, now_ms: int) -> dict[str, str]:
+        facts = broker_metrics.runtime_facts(self)
+        for feature in self.features:
+            facts.update(feature.runtime_facts())
+        return facts
 
     def _cold_reads(self, reads: Mapping[int, Read], work: BlockingWork) -> ColdReads:
         fetches = Fetches(self.disk, work, self.reactor, self._now, self.as_turn, lambda: self._changes.busy)
@@ -282,7 +294,7 @@ class BrokerService(service.MultiService):
                 self.reactor, keys, self.watch, self.group.forwarding, self.state.clients, self.identity, self.chance
             )
         clients = ConnectedClients(self.factories, self.refusals, self._purposes)
-        self.features = (self.replication_status, self.group, self.plugins)
+        self.features += [self.replication_status, self.group, self.plugins]
         served = {**self._served, **self.role_source.requests, PrivateCode.CLIENTS: clients.answer}
         for feature in self.features:
             served.update(feature.requests)
@@ -412,8 +424,7 @@ class BrokerService(service.MultiService):
         """A client is gone: its pulls wait no more and its groups rebalance."""
         for feature in self.features:
             feature.disconnected(connection)
-        for waiting in (self.held, self.cold, self.cold_queries, self.sends):
-            waiting.disconnected(connection.id)
+        self.sends.disconnected(connection.id)
         for change in self.state.clients.disconnected(connection.id):
             self.state.notify(change)
         if self.state.effects:
@@ -483,20 +494,18 @@ class BrokerService(service.MultiService):
 
     def _role_changed(self, role: Role) -> None:
         """Everything that depends on the role follows it."""
-        now_ms, replication = self._now(), self.replication
+        replication = self.replication
         self.state.is_slave = role is not Role.MASTER
         self._requests.role_changed(role)
+        if role is not Role.MASTER:
+            self.sends.refuse(NOT_AVAILABLE)
         for feature in self.features:
             feature.role_changed(role)
         if role is Role.MASTER:
-            self.delayed.start(now_ms)
             self._clock.rearm_if_earlier()  # no turn need end soon
         else:
-            self.sends.refuse(NOT_AVAILABLE)
-            self.delayed.stop()
             self.new_topics.role_lost()
             self.new_topics.go_on()
-            self.as_turn(lambda: self.wakeups.role_lost(now_ms))
         number = replication.broker_id(self.identity.broker_id)
         self.identity = self.state.identity = attrs.evolve(self.identity, broker_id=number)
         if role is Role.SLAVE:

@@ -25,6 +25,10 @@ class BrokerFeature:
     def install(self, metrics: Registry) -> None:
         """Register its metrics."""
 
+    def runtime_facts(self) -> Mapping[str, str]:
+        """Its keys of GET_BROKER_RUNTIME_INFO."""
+        return {}
+
     def role_changed(self, role: Role) -> None:
         """The broker has this role from now on."""
 
