@@ -17,10 +17,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, Route, parse_route
 from rocketha.admin.consumer import Consumer, _Reader
+from rocketha.admin.producer import Message, Producer
 from rocketha.admin.received import BODY_BYTES_MAX, uncompressed
 from rocketha.admin.subscription import Subscription, share
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire.codes import RequestCode
+from rocketha.wire.remoting import Command
 
 ROUTE = (
     b'{"brokerDatas":[{"brokerAddrs":{0:"h:1",2:"h:3"},"brokerName":"b1","cluster":"c"},'
@@ -172,6 +174,59 @@ class CommitTests(SynchronousTestCase):
         self.successResultOf(last)
         self.assertEqual(client.committed[-1], "18")
         self.assertEqual(reader.committed, 18)
+
+
+class Masterless:
+    """A client of a group that has no master for a while."""
+
+    def __init__(self, until_s: float, refusal: Exception) -> None:
+        self.reactor = Clock()
+        self.chance = random.Random(1)
+        self.tries = 0
+        self._until_s = until_s
+        self._refusal = refusal
+
+    def now_ms(self) -> int:
+        return int(self.reactor.seconds() * 1000)
+
+    async def local_host(self) -> str:
+        return "127.0.0.1"
+
+    async def route(self, topic: str, fresh: bool = False) -> Route:
+        return Route(topic, {"b": {0: "h:1"}}, {"b": (2, 2)})
+
+    async def request(self, address: str, code: int, fields: Any, body: bytes = b"", *more: Any, **others: Any) -> Any:
+        self.tries += 1
+        if self.reactor.seconds() < self._until_s:
+            raise self._refusal
+        return Command(0, fields={"queueId": "0", "queueOffset": "5", "msgId": "m"})
+
+
+class MasterlessTests(SynchronousTestCase):
+    """Sends while a master is being replaced."""
+
+    def send(self, client: Masterless) -> Deferred[Any]:
+        sending = Deferred.fromCoroutine(Producer(cast(Any, client)).send(Message("T", b"x")))
+        for _ in range(50):
+            client.reactor.advance(0.1)
+        return sending
+
+    def test_until_there_is_one(self) -> None:
+        """Nobody listens; then somebody is not master yet: neither is a failure before the time is over."""
+        for refusal in (ConnectionRefusedError(), RequestFailed(14, "no master", "h:1"), RequestFailed(2, "", "h:1")):
+            client = Masterless(1.0, refusal)
+            self.assertEqual(self.successResultOf(self.send(client)).queue_offset, 5)
+
+    def test_no_longer_than_the_timeout(self) -> None:
+        client = Masterless(10.0, RequestFailed(14, "no master", "h:1"))
+        self.failureResultOf(self.send(client), RequestFailed)
+        self.assertLess(client.tries, 40)
+
+    def test_other_refusals_are_told_at_once(self) -> None:
+        """Three tries, as Java's producer."""
+        client = Masterless(10.0, RequestFailed(16, "no permission", "h:1"))
+        self.failureResultOf(self.send(client), RequestFailed)
+        self.assertEqual(client.tries, 3)
 
 
 class Switched:

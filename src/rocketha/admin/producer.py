@@ -4,8 +4,9 @@ What it must not know: the command line.
 
 Theory of operation.  Queues are taken in turn from a random start. When a broker refuses with a code that may pass, or
 does not answer, the message goes to the next queue of another broker if there is one, three times in all: a message
-may then be stored twice, with the same unique key, exactly as with Java's producer. Codes 10, 11 and 12 mean stored,
-and are results (see docs/durability.rst), not errors.
+may then be stored twice, with the same unique key, exactly as with Java's producer. Where no broker can take it at the
+moment, as while a master is being replaced, it is tried again with a fresh route as long as the timeout allows; Java's
+gives up. Codes 10, 11 and 12 mean stored, and are results (see docs/durability.rst), not errors.
 
 Java: ``DefaultMQProducerImpl``, ``MQFaultStrategy`` (without its latency table), ``MessageClientIDSetter``.
 """
@@ -14,10 +15,12 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 
 import attrs
+from twisted.internet import task
 
 from rocketha.admin.client import DEFAULT_TOPIC, NETWORK_ERRORS, Client, NoRoute, Queue, RequestFailed, Route
 from rocketha.errors import RemoteProtocolError
@@ -39,6 +42,11 @@ STORED = {
 
 MAY_PASS = frozenset({17, 14, 1, 2, 16, 204, 205, 1500})
 """Codes after which another queue is tried (``DefaultMQProducer.retryResponseCodes``)."""
+
+NO_MASTER = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
+"""Those of a broker that is not master: another one is, or will be before long."""
+AGAIN_S = 0.1
+"""Between two tries while there is no master."""
 
 
 @attrs.frozen
@@ -127,7 +135,13 @@ class Producer:
         tried: set[str] = set()
         last: Exception | None = None
         code = RequestCode.SEND_MESSAGE_V2 if many is None else RequestCode.SEND_BATCH_MESSAGE
-        for attempt in range(ATTEMPTS):
+        clock = self._client.reactor
+        until_s = clock.seconds() + timeout_s
+        for attempt in itertools.count():
+            if attempt >= ATTEMPTS:
+                if not _is_no_master(last) or clock.seconds() >= until_s:
+                    break
+                await task.deferLater(clock, AGAIN_S)
             route = await self._route(message.topic, fresh=attempt > 0)
             queue = self._next_queue(route, queue_id, tried)
             tried.add(queue.broker_name)
@@ -226,6 +240,12 @@ class Producer:
         now = datetime.datetime.fromtimestamp(self._client.reactor.seconds())
         month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         return self._ids.next(int((now - month).total_seconds() * 1000))
+
+
+def _is_no_master(problem: Exception | None) -> bool:
+    if isinstance(problem, RequestFailed):
+        return problem.code in NO_MASTER
+    return isinstance(problem, NETWORK_ERRORS)
 
 
 def _number(fields: Mapping[str, str], name: str) -> int:
