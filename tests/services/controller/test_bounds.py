@@ -15,8 +15,8 @@ from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.requests import Caller
 from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
 from rocketha.raft.messages import Kind, Message
+from rocketha.services.controller.sequencer import Undecided
 from rocketha.services.controller.service import ControllerService
-from rocketha.services.controller.undecided import Undecided
 from rocketha.services.raft.waiting import NoMajority, ResultUnknown
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import PrivateCode, ResponseCode

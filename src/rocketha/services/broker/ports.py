@@ -8,15 +8,48 @@ from typing import Any
 
 from twisted.application import strports
 
-from rocketha.broker.routes import BrokerRoute
+from rocketha.broker.routes import PULLS, BrokerRoute
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
-from rocketha.protocols.remoting import RemotingFactory
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService
 from rocketha.protocols.turn import Turn
-from rocketha.services.broker import fast_port
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.process.reserve import shows_by
+from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.routes import unsupported
+
+FAST_PORT_BELOW = 2
+"""How far below the main port the fast port is."""
+
+
+class FastPort:
+    """Everything but pulls, on ``listenPort - 2``: passes on to the main port's service what is no pull.
+
+    In Java it has a thread pool of its own, so that pulls cannot hold up the rest; here it exists because slaves and
+    tools use it.  Java: ``BrokerController.initializeRemotingServer`` (fastRemotingServer).
+    """
+
+    def __init__(self, broker: RequestService) -> None:
+        self._broker = broker
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """As on the main port."""
+        self._broker.connected(connection)
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """As on the main port."""
+        self._broker.disconnected(connection, reason)
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        """As on the main port, without pulls."""
+        if command.code in PULLS:
+            raise unsupported(command.code)
+        return self._broker.request(connection, command)
+
+    def turn_ended(self) -> None:
+        """As on the main port."""
+        self._broker.turn_ended()
 
 
 class BrokerPorts:
@@ -54,8 +87,8 @@ class BrokerPorts:
         for description in self._listen or (self._endpoint(config.listen_port),):
             self._open(description, self._broker, "main")
         if config.fast_port_enable and not self._listen:
-            below = self._endpoint(config.listen_port - fast_port.BELOW)
-            self._open(below, fast_port.FastPort(self._broker), "fast")
+            below = self._endpoint(config.listen_port - FAST_PORT_BELOW)
+            self._open(below, FastPort(self._broker), "fast")
         keys = config.replication
         if self._listen and keys.alone:
             return  # one whose main port is not where the file says, for a test or a quick look
