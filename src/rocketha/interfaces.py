@@ -22,13 +22,13 @@ from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
-from rocketha.wire.codes import ResponseCode
+from rocketha.wire.codes import PLUGIN_CODE_MAX, PLUGIN_CODE_MIN, ResponseCode
 from rocketha.wire.spec.format import Format
 
 API = 1
 """The number that a plug-in's ``api`` must have."""
 
-REQUEST_CODE_MIN, REQUEST_CODE_MAX = 20_000, 29_999
+REQUEST_CODE_MIN, REQUEST_CODE_MAX = PLUGIN_CODE_MIN, PLUGIN_CODE_MAX
 """Request codes of plug-ins.  RocketMQ's own are below, rocketha's own around."""
 
 FormatError = RemoteProtocolError
@@ -62,7 +62,8 @@ class BrokerRole(Enum):
 
 @attrs.frozen
 class Key:
-    """A configuration key of a plug-in, written ``NAME.KEY = VALUE`` where NAME is the plug-in's.
+    """A configuration key of a plug-in, written ``NAME.KEY = VALUE`` where NAME is the plug-in's.  A key begins with a
+    letter; letters, digits and ``_``, ``.``, ``-`` may follow.
 
     :ivar default: its text where the configuration does not have it.
     :ivar doc: one sentence for ``rocketha check``.
@@ -161,6 +162,7 @@ class ServedBy(Enum):
 
     ANY = "every broker, in every role"
     MASTER = "a master; another broker passes the request on to it, or refuses"
+    """It has 2.7 s for that; a client that gets no answer in time is told that it may have been carried out."""
 
 
 @attrs.frozen
@@ -221,7 +223,8 @@ class File:
     writes it.  It belongs to this broker: it is not copied to others.
 
     :ivar dump: the whole content.
-    :ivar load: gets what the file has, before anything else of the feature runs; ValueError stops the start.
+    :ivar load: gets what the file has, before anything else of the feature runs.  If it raises it gets the file's
+        backup, what was there before the last save; if it raises then, too, the broker does not start.
     """
 
     dump: Callable[[], bytes]
@@ -261,7 +264,8 @@ class IStoreObserver(Interface):
     name = Attribute("In small letters, for logs and metrics.")
 
     def confirmed(messages: Sequence[Message]) -> None:
-        """These will stay: enough replicas have them."""
+        """These are confirmed: enough replicas have them, where controllers elect; else this broker has them, under
+        SYNC_FLUSH on its disk.  On a slave: what it has of its master's."""
 
 
 class IAuthenticator(Interface):
@@ -280,7 +284,8 @@ class FeatureParts:
 
     :ivar on_role: told each change of the role, with the new one; called once before anything is served.
     :ivar on_disconnect: told the peer of each client that is gone.
-    :ivar on_stop: the broker is stopping; it may give a Deferred, which is waited for up to 5 s.
+    :ivar on_stop: the broker is stopping and still serves; it may give a Deferred, which is waited for up to 5 s.  The
+        ports are closed by then, and observers are shown nothing more; ``on_role`` follows.
     """
 
     routes: Sequence[Route] = ()
@@ -364,10 +369,10 @@ class IBrokerContext(Interface):
         """Write the feature's :class:`File`.  Fires when it is on the disk; fails where the disk refused."""
 
     def counter(name: str, doc: str) -> ICounter:
-        """A counter, shown as ``rocketha_plugin_NAME_total`` with this NAME."""
+        """A counter, shown as ``rocketha_plugin_PLUGIN_NAME_total``: PLUGIN has underscores for hyphens."""
 
     def gauge(name: str, doc: str, ask: Callable[[], float]) -> None:
-        """A value that is asked when metrics are read, shown as ``rocketha_plugin_NAME``."""
+        """A value that is asked when metrics are read, shown as ``rocketha_plugin_PLUGIN_NAME``."""
 
 
 # --- plug-ins

@@ -7,7 +7,7 @@ plug-in it is about; use :class:`FakeContext` for tests of one's own::
         plugin = acme_count.plugin
 
         def test_counts(self):
-            context = FakeContext()
+            context = FakeContext(self.defaults())
             parts = self.plugin.build(context)
             context.messages.put("T", b"hello")
             ...
@@ -23,11 +23,11 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from rocketha import interfaces
-from rocketha.interfaces import API, BrokerRole, FeatureParts, IBrokerFeature, Message, Placed, Pulled, Refused
+from rocketha.interfaces import BrokerRole, FeatureParts, IBrokerFeature, Message, Placed, Pulled, Refused
 from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry
-from rocketha.services.config.checks import is_plugin_name
 from rocketha.services.features.checks import check_parts
+from rocketha.services.features.finding import problem_of
 
 __all__ = ["FakeContext", "FakeMessages", "FeatureContract"]
 
@@ -104,17 +104,21 @@ class FakeContext:
     """A context without a broker: time stands still until ``clock.advance``.
 
     :param keys: the feature's; see :meth:`FeatureContract.defaults`.
+    :param name: the plug-in's, for the names of its metrics.
     :ivar saves: how often the file was saved.
     :ivar registry: where counters and gauges are.
     """
 
-    def __init__(self, keys: Mapping[str, str] | None = None, role: BrokerRole = BrokerRole.MASTER) -> None:
+    def __init__(
+        self, keys: Mapping[str, str] | None = None, role: BrokerRole = BrokerRole.MASTER, name: str = "fake"
+    ) -> None:
         self.keys: Mapping[str, str] = dict(keys or {})
         self.cluster, self.broker, self.address = "DefaultCluster", "broker-a", "127.0.0.1:10911"
         self.clock = task.Clock()
         self.log = make_logger()
         self.messages = FakeMessages(self.clock)
         self.current_role = role
+        self._prefix = f"rocketha_plugin_{name.replace('-', '_')}"
         self.saves = 0
         self.registry = Registry()
 
@@ -129,10 +133,10 @@ class FakeContext:
         return defer.succeed(None)
 
     def counter(self, name: str, doc: str) -> Any:
-        return self.registry.counter(f"rocketha_plugin_{name}_total", doc)
+        return self.registry.counter(f"{self._prefix}_{name}_total", doc)
 
     def gauge(self, name: str, doc: str, ask: Callable[[], float]) -> None:
-        self.registry.ask(f"rocketha_plugin_{name}", doc, ask)
+        self.registry.ask(f"{self._prefix}_{name}", doc, ask)
 
 
 class FeatureContract:
@@ -152,21 +156,25 @@ class FeatureContract:
     def test_contract_interface(self) -> None:
         """It is what IBrokerFeature says."""
         verifyObject(IBrokerFeature, self.plugin)
-        assert is_plugin_name(self.plugin.name), self.plugin.name
-        assert self.plugin.api == API, self.plugin.api
+        problem = problem_of(self.plugin, "broker feature")
+        assert not problem, problem
 
     def test_contract_keys(self) -> None:
         """Its own defaults are good, and looking at them changes nothing."""
         keys = self.defaults()
-        assert list(self.plugin.check_keys(dict(keys))) == []
-        assert list(self.plugin.check_keys(dict(keys))) == []
+        for _ in range(2):
+            problems = self.plugin.check_keys(dict(keys))
+            assert not isinstance(problems, str), "check_keys gives a list of texts, not a text"
+            assert list(problems) == [], f"check_keys refuses its own defaults: {list(problems)}"
 
     def test_contract_parts(self) -> None:
         """It can be built twice, and starts nothing."""
         for _ in range(2):
-            context = FakeContext(self.defaults())
+            context = FakeContext(self.defaults(), name=self.plugin.name)
             parts = self.plugin.build(context)
             assert isinstance(parts, FeatureParts), parts
             check_parts([(self.plugin.name, parts)])
+            if parts.file is not None:
+                parts.file.load(parts.file.dump())
             assert context.clock.getDelayedCalls() == [], "build started a timer"
             assert context.messages.stored == {}, "build put a message"

@@ -189,7 +189,7 @@ class ExamplePlugins(InteropCase):
         good = module.read_text()
         module.write_text("import nowhere_to_be_found\n")
         reason = self.end(self.broken({"plugins": "ticker"}))
-        self.assertIn("plug-in ticker is named and not installed", reason)
+        self.assertIn("plug-in ticker cannot be used", reason)
         self.assertIn("ModuleNotFoundError: No module named 'nowhere_to_be_found'", reason)
         module.write_text(good.replace("def build(self, context: Any)", "def build(self)"))
         self.assertIn("doesn't allow enough arguments", self.end(self.broken({"plugins": "ticker"})))

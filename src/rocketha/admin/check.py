@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -42,12 +43,14 @@ class Report:
     """What was found.
 
     :ivar problems: why the broker would not start.
+    :ivar refused: of each plug-in that is named and cannot be used, why.
     :ivar brought: of each plug-in that is on, what it brings.
     """
 
     file: str
     problems: list[str] = attrs.field(factory=list)
     warnings: list[str] = attrs.field(factory=list)
+    refused: dict[str, ConfigError] = attrs.field(factory=dict)
     on: dict[str, Enabled] = attrs.field(factory=dict)
     brought: dict[str, FeatureParts] = attrs.field(factory=dict)
     found: Sequence[Found] = ()
@@ -85,6 +88,7 @@ def examine(path: str | None, flags: Mapping[str, str]) -> Report:
             report.brought[name] = _brought(each)
         except ConfigError as problem:
             report.problems.append(str(problem))
+            report.refused[name] = problem
     try:
         check_parts(list(report.brought.items()))
     except ConfigError as problem:
@@ -104,6 +108,8 @@ def _brought(each: Enabled) -> FeatureParts:
 def _state(report: Report, found: Found) -> str:
     if found.problem:
         return "broken"
+    if found.name in report.refused:
+        return "refused"
     return "on" if found.name in report.on else "off"
 
 
@@ -124,16 +130,21 @@ def as_json(report: Report) -> dict[str, Any]:
                 "module": each.module,
                 "file": each.file,
                 "distribution": distribution_of(each.file),
-                "problem": each.problem,
-                "trace": each.trace,
+                "problem": each.problem or str(report.refused.get(each.name, "")),
+                "trace": each.trace or _trace(report.refused.get(each.name)),
                 "keys": dict(report.on[each.name].keys) if each.name in report.on else {},
-                "brings": {what: list(items) for what, items in _items(report.brought.get(each.name))},
+                "brings": {what: list(items) for what, items in _items(each.name, report.brought.get(each.name))},
             }
             for each in report.found
         ],
         "order": list(report.on),
         "requests": _requests(report),
     }
+
+
+def _trace(problem: ConfigError | None) -> str:
+    cause = problem.__cause__ if problem is not None else None
+    return "" if cause is None else "".join(traceback.format_exception(cause))
 
 
 def _requests(report: Report) -> list[dict[str, Any]]:
@@ -146,7 +157,7 @@ def _requests(report: Report) -> list[dict[str, Any]]:
     return own + others
 
 
-def _items(parts: FeatureParts | None) -> Iterator[tuple[str, list[str]]]:
+def _items(name: str, parts: FeatureParts | None) -> Iterator[tuple[str, list[str]]]:
     """What a feature brings, in words; nothing of what it has not."""
     if parts is None:
         return
@@ -155,7 +166,7 @@ def _items(parts: FeatureParts | None) -> Iterator[tuple[str, list[str]]]:
         "timers": [f"{timer.name} every {timer.every_s:g} s" for timer in parts.timers],
         "ports": [f"{listener.name} on {listener.endpoint}" for listener in parts.listeners],
         "topics": [f"{topic.name}, {topic.queues} queues" for topic in parts.topics],
-        "file": ["config/plugin-NAME.json below the store"] if parts.file is not None else [],
+        "file": [f"config/plugin-{name}.json below the store"] if parts.file is not None else [],
         "filters": [each.expression_type for each in parts.filters],
         "health checks": [
             f"{each.name} every {each.every_s:g} s{', hands the master role over' if each.hands_over else ''}"
@@ -173,7 +184,7 @@ def as_text(report: Report) -> Iterator[str]:
     yield from (f"  error: {problem}" for problem in report.problems)
     yield from (f"  warning: {warning}" for warning in report.warnings)
     yield f"plug-ins: {len(report.found) or 'none'}"
-    for each in sorted(report.found, key=lambda found: ("on", "broken", "off").index(_state(report, found))):
+    for each in sorted(report.found, key=lambda found: ("on", "refused", "broken", "off").index(_state(report, found))):
         state = _state(report, each)
         if state == "broken":
             yield f"  broken  {each.name or each.module} ({each.file}): {each.problem}"
@@ -184,5 +195,5 @@ def as_text(report: Report) -> Iterator[str]:
         if each.name in report.on:
             for name, key in each.plugin.keys.items():
                 yield f"          {each.name}.{name} = {report.on[each.name].keys[name]}  ({key.doc})"
-        for what, items in _items(report.brought.get(each.name)):
+        for what, items in _items(each.name, report.brought.get(each.name)):
             yield f"          {what}: {'; '.join(items)}"

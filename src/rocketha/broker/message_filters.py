@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from rocketha.errors import RequestRefused
+from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.wire import record
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.properties import parse
@@ -73,20 +73,28 @@ class MessageFilters:
 
 def matching(buffers: Iterable[Any], matches: Matches) -> tuple[list[Any], int]:
     """Of records that lie one behind the other in each buffer, those whose properties match: pieces of the buffers, and
-    how many records they hold."""
+    how many records they hold.  A damaged record is given: it cannot be said that it does not match."""
     pieces: list[Any] = []
     count = 0
     for buffer in buffers:
         begin = end = 0
-        for at, found in record.scan(buffer, check_crc=False):
-            if not matches(parse(found.properties)):
+        for at, total, found in record.walk(buffer):
+            if found is not None and not _matches(found, matches):
                 continue
             count += 1
             if at != end:
                 if end > begin:
                     pieces.append(buffer[begin:end])
                 begin = at
-            end = at + found.total
+            end = at + total
         if end > begin:
             pieces.append(buffer[begin:end])
     return pieces, count
+
+
+def _matches(found: record.Record, matches: Matches) -> bool:
+    try:
+        values = parse(found.properties)
+    except RemoteProtocolError:
+        return True
+    return matches(values)

@@ -233,6 +233,10 @@ class ResponseCode(IntEnum):
     POLICY_NOT_EXIST = 3002
 
 
+PLUGIN_CODE_MIN, PLUGIN_CODE_MAX = 20_000, 29_999
+"""Request codes of plug-ins are within these."""
+
+
 class PrivateCode(IntEnum):
     """Request codes of our own, outside Java's ranges.
 

@@ -298,6 +298,24 @@ def scan(buffer: Buffer, offset: int = 0, check_crc: bool = True) -> Iterator[tu
         offset += found.total
 
 
+def walk(buffer: Buffer) -> Iterator[tuple[int, int, Record | None]]:
+    """Place, size and record of each in a buffer of whole records; None for one that is damaged behind its lengths.
+
+    For whoever must neither lose the records behind a damaged one nor take it for good.
+    """
+    at, size = 0, len(buffer)
+    while size - at >= RECORD_BYTES_MIN:
+        total = int.from_bytes(buffer[at : at + 4], "big")
+        if not RECORD_BYTES_MIN <= total <= size - at:
+            return
+        try:
+            found = decode_any(buffer, at, check_crc=False)
+        except RemoteProtocolError:
+            found = Blank(total)
+        yield at, total, found if isinstance(found, Record) else None
+        at += total
+
+
 def make_message_id(store_host: bytes, physical_offset: int) -> str:
     """The offsetMsgId: host and log offset in upper-case hex, 32 or 56 characters
     (``MessageDecoder.createMessageId``).

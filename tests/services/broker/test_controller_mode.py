@@ -215,6 +215,38 @@ class SwitchTests(ControlledCase):
         self.restart(self.first)
         self.lost()
 
+    def make_unfit(self, *hosts: Host) -> None:
+        """By a health check of a plug-in."""
+
+        class Check:
+            name, hands_over = "power", True
+
+        for host in hosts:
+            health = self.service(host).plugins.health
+            health._checks.append(("acme", Check()))
+            health._problems["power"] = "no power"
+
+    def test_it_is_unfit(self) -> None:
+        """Another one is master, with all that was acknowledged; this one is in the set again, and passes sends on."""
+        epoch = self.group().master_epoch
+        self.make_unfit(self.first)
+        took = self.until("another master", lambda: any(map(self.acknowledges, self.others)))
+        self.assertLess(took, 1.5)
+        self.whole()
+        self.run_for(10.0)
+        self.assertEqual(self.group().master_epoch, epoch + 1)
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+        self.lost()
+
+    def test_all_are_unfit(self) -> None:
+        """The role goes on once, and stays: one that was elected although it was unfit leads."""
+        epoch = self.group().master_epoch
+        self.make_unfit(*self.brokers)
+        self.run_for(30.0)
+        self.assertEqual(self.group().master_epoch, epoch + 1)
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+        self.lost()
+
     def test_everything_restarts(self) -> None:
         """All processes die at once; ids, messages and the set come back."""
         end = self.log(self.first).end

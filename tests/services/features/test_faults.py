@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer
+from twisted.internet.protocol import Factory, Protocol
 from zope.interface import implementer
 
 from rocketha.errors import ConfigError, CorruptStore
@@ -23,6 +24,7 @@ from rocketha.interfaces import (
     Timer,
     Topic,
 )
+from rocketha.wire import record
 from rocketha.wire.codes import RequestCode, ResponseCode
 from tests.services.broker_case import heartbeat, pull_fields, records
 from tests.services.features.cases import Feature, PluginCase
@@ -126,6 +128,8 @@ class NotStartedTests(PluginCase):
             (parts(observers=[Observer(None)]), "is not a method"),
             (parts(authenticators=[Check(print)]), "Does not declaratively implement"),
             (parts(on_role=3), "on_role cannot be called"),
+            (parts(routes=None), "its parts cannot be looked at: TypeError"),
+            (parts(topics=[Topic(5)]), "its parts cannot be looked at"),
         ):
             with self.subTest(reason):
                 found = self.reason(Feature(build))
@@ -187,6 +191,10 @@ class RunningTests(PluginCase):
             (fails, ResponseCode.SYSTEM_ERROR, "Trouble: it broke", 1),
             (lambda request: defer.fail(Trouble("it broke")), ResponseCode.SYSTEM_ERROR, "Trouble: it broke", 1),
             (lambda request: "text", ResponseCode.SYSTEM_ERROR, "str was given", 0),
+            (lambda request: Reply(body="text"), ResponseCode.SYSTEM_ERROR, "its body bytes", 0),
+            (lambda request: Reply(code="x"), ResponseCode.SYSTEM_ERROR, "must be a number", 0),
+            (lambda request: Reply(fields={"n": 3}), ResponseCode.SYSTEM_ERROR, "must be texts", 0),
+            (lambda request: defer.succeed(Reply(remark=3)), ResponseCode.SYSTEM_ERROR, "must be a text", 0),
             (refuse, 16, "not today", 0),
         ):
             self.begin(parts(routes=[route(respond)]))
@@ -273,6 +281,7 @@ class RunningTests(PluginCase):
             self.assertEqual(self.broker.ready(), reason)
             self.assertIn('rocketha_healthy{check="own"} 0', self.broker.metrics.exposition())
             self.assertIsNone(self.broker.healthy(), "no reason to restart the process")
+            self.logged(1 if check is fails else 0)
             self.stop()
         self.begin(parts())
 
@@ -307,12 +316,39 @@ class RunningTests(PluginCase):
         self.begin(parts())
 
     def test_saving_what_cannot_be_dumped(self) -> None:
-        """The plug-in hears of it, the broker's own files are written."""
+        """The plug-in hears of it; the broker's own files are written, and it stops."""
         self.begin(parts(file=File(fails, lambda data: None)))
-        self.failureResultOf(defer.maybeDeferred(self.context().save))
-        self.flushLoggedErrors(Trouble)
+        self.failureResultOf(self.context().save(), Trouble)
         self.assertEqual(self.send(self.connect()).code, 0)
-        self.broker.plugins._features[0].context.table.dirty = False
+        self.stop()
+        self.assertFalse(self.disk.exists("/store/abort"))
+        self.begin(parts())
+
+    def test_a_port_that_does_not_close(self) -> None:
+        """The broker stops all the same, and closes its store."""
+        factory = Factory.forProtocol(Protocol)
+        factory.doStop = fails  # type: ignore[method-assign]
+        self.begin(parts(listeners=[Listener("own", "tcp:7000", factory)]))
+        self.broker.plugins._ports[0].stopService = fails
+        self.stop()
+        self.logged()
+        self.assertFalse(self.disk.exists("/store/abort"))
+        self.begin(parts())
+
+    def test_a_gauge(self) -> None:
+        """The other metrics are shown."""
+        self.begin(parts())
+        self.context().gauge("level", "Level.", fails)
+        self.assertIn("rocketha_plugin_acme_level NaN", self.broker.metrics.exposition())
+        self.logged()
+
+    def test_what_is_put_is_looked_at_first(self) -> None:
+        """A body that is no bytes would take the sends of others in the same turn with it."""
+        self.begin(parts())
+        for topic, body, values in (("T", "text", {}), (5, b"x", {}), ("T", b"x", {"a": 3})):
+            putting = self.context().messages.put(topic, body, values)
+            self.assertEqual(self.failureResultOf(putting, Refused).value.code, ResponseCode.MESSAGE_ILLEGAL)
+        self.assertEqual(self.send(self.connect()).code, 0)
 
 
 class PartsOfOthersTests(PluginCase):
@@ -380,6 +416,27 @@ class PartsOfOthersTests(PluginCase):
         self.colours(*(f"{number}" for number in range(300)))
         self.advance(1.0)
         self.assertEqual(self.seen, [("T", b"%d" % number) for number in range(300)])
+
+    def test_behind_a_damaged_record(self) -> None:
+        """Of three the second one is damaged in its properties: the third is neither lost to a filter, nor to a plug-in
+        that pulls, nor to an observer."""
+        self.colours("red", "red", "red")
+        log = "/store/commitlog/00000000000000000000"
+        file = self.disk.open(log)
+        (_, (at, total, second), _) = list(record.walk(file.read(0, self.broker.store.max_physical_offset)))
+        assert second is not None
+        file.write(at + total - len(second.properties) - 2, [b"\x7f\xff"])
+        file.close()
+        fields = pull_fields(expressionType="SQL92", subscription="red")
+        answer = self.connect().ask(RequestCode.PULL_MESSAGE, fields)
+        self.assertEqual(answer.fields["nextBeginOffset"], "3")
+        self.assertEqual(answer.body.count(b"colour\x01red"), 3)
+        pulling = self.context().messages.pull("T", 0, 0)
+        self.clock.advance(0)
+        self.assertEqual([each.offset for each in self.successResultOf(pulling).messages], [0, 2])
+        self.advance(1.0)
+        self.assertEqual(len(self.seen), 2)
+        self.assertGreater(self.broker.plugins._observing.passed_over, 0)
 
     def test_denied(self) -> None:
         self.denied = {RequestCode.PULL_MESSAGE}

@@ -82,6 +82,9 @@ class FindingTests(unittest.TestCase):
         reason = self.refused("acme")
         self.assertIn("plug-in acme is named and not installed", reason)
         self.assertIn("there are: other", reason)
+        self.assertIn("1 modules are broken, see rocketha check", reason)
+        self.assertIn("did you mean other?", self.refused("othr"))
+        reason = self.refused("bad")  # a module is named so
         self.assertIn("bad.py): it cannot be imported: ModuleNotFoundError: No module named 'nowhere_to_be", reason)
 
     def test_modules_that_end_the_process(self) -> None:
@@ -96,7 +99,7 @@ class FindingTests(unittest.TestCase):
             ("def build(self, context)", "def build(self)", "doesn't allow enough arguments"),
             ('api, version, summary = "acme", 1', 'api, version, summary = "acme", 2', "is written for api 2"),
             ('"1.0"', "1.0", "must be texts"),
-            ('Key("3", "How large.")', "3", "its key 'size' is no name with a Key"),
+            ('Key("3", "How large.")', "3", "its key 'size' must be a name of letters"),
             ("keys = {", "other = {", "attribute was not provided"),
         ):
             with self.subTest(reason):
@@ -104,6 +107,22 @@ class FindingTests(unittest.TestCase):
                 self.write("good", GOOD.replace(old, new))
                 self.assertIn(reason, self.refused("acme"))
                 self.forget()
+
+    def test_values_that_cannot_be_asked_what_they_provide(self) -> None:
+        """Such as construct's ``this``, which a module with a wire format imports."""
+        self.write("good", f"from construct import this\n{GOOD}")
+        self.assertEqual([each.problem for each in finding.installed()], [""])
+
+    def test_a_stray_init_is_told(self) -> None:
+        """It hides all plug-ins beside it."""
+        with tempfile.TemporaryDirectory() as other:
+            beside = pathlib.Path(other, "rocketha", "plugins")
+            beside.mkdir(parents=True)
+            (beside / "__init__.py").touch()
+            sys.path.append(other)
+            self.addCleanup(sys.path.remove, other)
+            problems = [each.problem for each in finding.installed()]
+        self.assertEqual(problems, ["this file hides all plug-ins beside it: remove it"])
 
     def test_a_bad_name(self) -> None:
         self.write("good", GOOD.replace('"acme"', '"Acme!"'))

@@ -132,6 +132,23 @@ class MessagesTests(PluginCase):
         self.advance(1.5)
         self.assertEqual(seen, [b"first"])
 
+    def test_born_at_the_time_of_day(self) -> None:
+        self.put(queue_id=0)
+        (message,) = self.pull().messages
+        self.assertEqual(message.born_ms, message.stored_ms)
+
+    def test_follow_does_not_spin(self) -> None:
+        """More follow than pulls may wait: those that may not ask once a second."""
+        self.put(queue_id=0)
+        held = self.broker.held
+        self.patch(type(held), "_has_place", lambda held, number: False)
+        asked: list[int] = []
+        request = self.messages()._request
+        self.patch(self.messages(), "_request", lambda *given: asked.append(1) or request(*given))
+        self.messages().follow("T", lambda message: None)
+        self.advance(5.0, 0.05)
+        self.assertLess(len(asked), 4 * 8)
+
     def test_follow_waits_for_who_receives(self) -> None:
         gates: list[defer.Deferred[None]] = []
 

@@ -56,7 +56,7 @@ from rocketha.broker.role_questions import Place
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, RequestRefused, RockethaError
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.remoting import RemotingProtocol
-from rocketha.replication.epochs import ElectionNeeded
+from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
 from rocketha.replication.link import Cause
 from rocketha.replication.sync_state import SetChange
 from rocketha.services.broker.controller_client import ControllerClient, Reply
@@ -125,6 +125,7 @@ class ControllerMode:
         self._busy = False
         self._notices: dict[int, tuple[RemotingProtocol, Command]] = {}
         self._noticed = 0
+        self._fit_epoch = NO_EPOCH
         self._registered: tuple[int, ...] = ()
         self._left: defer.Deferred[None] = defer.Deferred()
         self._failed = ""
@@ -213,7 +214,9 @@ class ControllerMode:
         if broken is not None and replication.role is Role.MASTER and len(replication.members) > 1:
             self._happened("failed", None, Setback.FAILED, broken)  # the others can do what it cannot (regression D10)
             return
-        if unfit is not None:
+        if unfit is None:
+            self._fit_epoch = replication.epoch
+        elif self._fit_epoch == replication.epoch:  # one that was elected though it was unfit leads: who else would
             self._happened("unfit", unfit)
         beat = calls.Beat(
             self._place.cluster, self._place.broker_name, life.number, self._place.address,

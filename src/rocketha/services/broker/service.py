@@ -189,14 +189,15 @@ class BrokerService(service.MultiService):
         self._changes.over = self._log_changed
         self.parked = ParkedRequests(self.reactor)
         self.new_topics = NewTopics(
-            self.parked, self.state, self.files, self.sends, self.request, self.as_turn, lambda: self._changes.busy
+            self.parked, self.state, self.files, self.sends, self._serve_request, self.as_turn,
+            lambda: self._changes.busy,
         )
         self.plugins = PluginHost(
             self._plugins,
             Surroundings(
                 self.state, self.store, self.disk, self.files, self.metrics, self.refusals, self.reactor, self.wall_ms,
                 self._read_work, self.as_turn, self.request, lambda: self.serving, self._storing,
-                lambda: self._changes.busy, self.effects.carry_out,
+                lambda: self._changes.busy, self._shown_end, self.effects.carry_out,
             ),
         )  # fmt: skip
         self._routes = {**ROUTES, **self.plugins.routes}
@@ -212,7 +213,7 @@ class BrokerService(service.MultiService):
 
     def _cold_reads(self, reads: Mapping[int, Read], work: BlockingWork) -> ColdReads:
         fetches = Fetches(self.disk, work, self.reactor, self._now, self.as_turn, lambda: self._changes.busy)
-        return ColdReads(reads, fetches, self.request, lambda: self._requests.read_refusal())
+        return ColdReads(reads, fetches, self._serve_request, lambda: self._requests.read_refusal())
 
     # --- start
 
@@ -284,7 +285,7 @@ class BrokerService(service.MultiService):
         self.group = BrokerGroup(
             keys, self.reactor, self._now, self.state, self.store, self.delays, self.watch,
             lambda: replication.own_id, lambda: self._changes.busy, self.effects.save, self._topics_changed,
-            replication, replication.replicas, functools.partial(self.parked.resume, self.request),
+            replication, replication.replicas, functools.partial(self.parked.resume, self._serve_request),
             self.as_turn, lambda: replication.send_refusal is None,
         )  # fmt: skip
         self.watch.watch(self._mastership_changed)
@@ -435,11 +436,15 @@ class BrokerService(service.MultiService):
 
         :raises RequestRefused: answered by the protocol.
         """
+        if self.plugins.judges and command.code in self._requests.table:
+            self.plugins.judge(connection, command)
+        return self._serve_request(connection, command)
+
+    def _serve_request(self, connection: Any, command: Command) -> Answer | None:
+        """The same of one that was judged, and may have waited since."""
         handler = self._requests.table.get(command.code)
         if handler is None:
             raise unsupported(command.code)
-        if self.plugins.judges:
-            self.plugins.judge(connection, command)
         if self._changes.busy:
             return self._requests.park(connection, command)
         try:
@@ -524,6 +529,10 @@ class BrokerService(service.MultiService):
         replication = self.replication
         stores = replication.role is Role.MASTER and replication.send_refusal is None
         return self.serving and stores and not self._changes.busy
+
+    def _shown_end(self) -> int:
+        confirmed = self.store.confirm_offset
+        return min(confirmed, self.store.flushed_offset) if self.waiting.sync_flush else confirmed
 
     def _register(self) -> None:
         if self.registration is not None:

@@ -41,7 +41,11 @@ def check_parts(brought: Sequence[tuple[str, Any]]) -> None:
     """
     taken: dict[tuple[str, Any], str] = {}
     for plugin, parts in brought:
-        for problem in _problems(parts):
+        try:
+            problem = next(_problems(parts), "")
+        except Exception as crash:
+            problem = f"its parts cannot be looked at: {type(crash).__name__}: {crash}"
+        if problem:
             raise ConfigError(f"plug-in {plugin}: {problem}")
         for what, key in _claims(parts):
             other = taken.setdefault((what, key), plugin)

@@ -8,12 +8,15 @@ interface says, is remembered with the reason: it matters only to a configuratio
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.metadata
+import os
 import pkgutil
 import re
+import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +31,7 @@ from rocketha.services.config.checks import is_plugin_name, plugin_names
 from rocketha.wire.registry import FORMATS
 
 KINDS: Mapping[str, Any] = {"broker feature": IBrokerFeature, "wire format": IWireFormat}
+NO_OBJECT = "no object in it provides IBrokerFeature or IWireFormat: an instance of a class with @implementer is wanted"
 _KEY_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
@@ -74,7 +78,7 @@ class Enabled:
 
 def installed() -> list[Found]:
     """Everything in ``rocketha.plugins``, by module."""
-    found: list[Found] = []
+    found = list(_hiding())
     importlib.invalidate_caches()
     directories = list(dict.fromkeys(package.__path__))  # one by one: of two modules of a name, one would be left out
     infos = [info for each in directories for info in pkgutil.iter_modules([each], f"{package.__name__}.")]
@@ -91,9 +95,17 @@ def installed() -> list[Found]:
             found.append(Found("", "", info.name, file, problem=f"{other} is imported in its place"))
             continue
         found += _of_module(module, file) or [
-            Found("", "", info.name, file, problem="no object in it provides IBrokerFeature or IWireFormat")
+            Found("", "", info.name, file, problem=NO_OBJECT)
         ]
     return found
+
+
+def _hiding() -> Iterator[Found]:
+    """Files that make a directory of plug-ins a package of its own, which hides all that are in it."""
+    for path in dict.fromkeys(sys.path):
+        stray = os.path.join(os.path.abspath(path), *package.__name__.split("."), "__init__.py")
+        if os.path.exists(stray) and not os.path.samefile(stray, str(package.__file__)):
+            yield Found("", "", package.__name__, stray, problem="this file hides all plug-ins beside it: remove it")
 
 
 def _file(info: pkgutil.ModuleInfo) -> str:
@@ -105,24 +117,33 @@ def _file(info: pkgutil.ModuleInfo) -> str:
 def _of_module(module: ModuleType, file: str) -> list[Found]:
     found, seen = [], set()
     for value in vars(module).values():
-        if not isinstance(value, type) and IPlugin.providedBy(value) and id(value) not in seen:
+        if not isinstance(value, type) and _provides(IPlugin, value) and id(value) not in seen:
             seen.add(id(value))
             found.append(_examined(value, module.__name__, file))
     return found
 
 
+def _provides(interface: Any, value: Any) -> bool:
+    """Whether it does; what cannot be asked, such as construct's ``this``, is no plug-in."""
+    try:
+        return bool(interface.providedBy(value))
+    except Exception:
+        return False
+
+
 def _examined(plugin: Any, module: str, file: str) -> Found:
-    kind = next((word for word, interface in KINDS.items() if interface.providedBy(plugin)), "")
+    kind = next((word for word, interface in KINDS.items() if _provides(interface, plugin)), "")
     name = getattr(plugin, "name", "")
     name = name if isinstance(name, str) else ""
     try:
-        problem, trace = _problem(plugin, kind), ""
+        problem, trace = problem_of(plugin, kind), ""
     except Exception as crash:
         problem, trace = f"it cannot be examined: {type(crash).__name__}: {crash}", traceback.format_exc()
     return Found(name, kind, module, file, plugin, problem, trace)
 
 
-def _problem(plugin: Any, kind: str) -> str:
+def problem_of(plugin: Any, kind: str) -> str:
+    """Why an object cannot be used as a plug-in of a kind; empty: it can."""
     if not kind:
         return "it provides IPlugin alone, neither IBrokerFeature nor IWireFormat"
     try:
@@ -138,7 +159,7 @@ def _problem(plugin: Any, kind: str) -> str:
     if kind == "broker feature":
         for name, key in dict(plugin.keys).items():
             if not isinstance(name, str) or not _KEY_NAME.fullmatch(name) or not isinstance(key, Key):
-                return f"its key {name!r} is no name with a Key"
+                return f"its key {name!r} must be a name of letters, digits, _ . and -, and its value a Key"
     return ""
 
 
@@ -162,7 +183,7 @@ def chosen(names: Sequence[str], kind: str, among: Sequence[Found]) -> list[Any]
             raise ConfigError(f"plug-in {name} is named twice")
         owners = [each for each in among if each.name == name]
         if not owners:
-            raise ConfigError(f"plug-in {name} is named and not installed{_hint(among)}")
+            raise ConfigError(f"plug-in {name} {_missing(name, among)}")
         if len(owners) > 1:
             places = " and ".join(each.place for each in owners)
             raise ConfigError(f"plug-in {name} is there twice: in {places}")
@@ -175,10 +196,18 @@ def chosen(names: Sequence[str], kind: str, among: Sequence[Found]) -> list[Any]
     return found
 
 
-def _hint(among: Sequence[Found]) -> str:
-    broken = "; ".join(f"{each.place}: {each.problem}" for each in among if each.problem and not each.name)
-    names = ", ".join(sorted({each.name for each in among if not each.problem})) or "none"
-    return f" (there are: {names}{f'; broken: {broken}' if broken else ''})"
+def _missing(name: str, among: Sequence[Found]) -> str:
+    """Why there is no plug-in of a name, as far as can be told."""
+    module = f"{package.__name__}.{name.replace('-', '_')}"
+    for each in among:
+        if each.module == module and each.problem:
+            return f"cannot be used: {each.place}: {each.problem}"
+    names = sorted({each.name for each in among if not each.problem})
+    near = difflib.get_close_matches(name, names, 1)
+    broken = sum(bool(each.problem) for each in among)
+    parts = [f"did you mean {near[0]}?" if near else f"there are: {', '.join(names) or 'none'}"]
+    parts += [f"{broken} modules are broken, see rocketha check"] if broken else []
+    return f"is named and not installed ({'; '.join(parts)})"
 
 
 def enabled(names: Sequence[str], given: Mapping[str, Mapping[str, str]], among: Sequence[Found]) -> list[Enabled]:
@@ -198,9 +227,12 @@ def _settings(plugin: Any, given: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(f"{plugin.name}.{unknown[0]} is no key of plug-in {plugin.name}; it has: {known}")
     keys = {**{name: key.default for name, key in plugin.keys.items()}, **given}
     try:
-        problems = list(plugin.check_keys(dict(keys)))
+        plugin_says = plugin.check_keys(dict(keys))
+        problems = list(plugin_says)
     except Exception as crash:
         raise ConfigError(f"plug-in {plugin.name}: check_keys failed: {type(crash).__name__}: {crash}") from crash
+    if isinstance(plugin_says, str):
+        problems = [plugin_says]
     if problems:
         raise ConfigError(f"plug-in {plugin.name}: {'; '.join(map(str, problems))}")
     return keys

@@ -10,13 +10,15 @@ out.  Stopping goes in the reverse order.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from twisted.application import service, strports
+from twisted.application import strports
 from twisted.internet import defer, task
+from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -60,6 +62,7 @@ class Surroundings:
     :ivar serving: whether it serves.
     :ivar storing: whether it is a master that takes messages at this moment.
     :ivar store_busy: the log is being cut.
+    :ivar shown_end: the end of the log that observers are shown.
     :ivar work: a thread for reading the log.
     :ivar carry_out: does what was wanted of the broker's tables.
     """
@@ -78,6 +81,7 @@ class Surroundings:
     serving: Callable[[], bool]
     storing: Callable[[], bool]
     store_busy: Callable[[], bool]
+    shown_end: Callable[[], int]
     carry_out: Callable[[], Any]
 
 
@@ -87,9 +91,18 @@ class _FileTable:
     def __init__(self, file: interfaces.File) -> None:
         self.dirty = False
         self._file = file
+        self._text = b""
+
+    def changed(self) -> None:
+        """What the feature has now is to be written.
+
+        :raises Exception: what its ``dump`` raised.
+        """
+        self._text = bytes(self._file.dump())
+        self.dirty = True
 
     def dump_later(self) -> Callable[[], bytes]:
-        text = bytes(self._file.dump())
+        text = self._text
         return lambda: text
 
     def load(self, data: bytes, path: str = "") -> None:
@@ -106,22 +119,26 @@ class _Context:
     :ivar table: the feature's file, if it has one.
     """
 
-    def __init__(self, enabled: Enabled, around: Surroundings, role: Callable[[], BrokerRole]) -> None:
+    def __init__(self, enabled: Enabled, around: Surroundings, host: PluginHost) -> None:
         identity = around.state.identity
         self.keys: Mapping[str, str] = dict(enabled.keys)
         self.cluster, self.broker, self.address = identity.cluster_name, identity.broker_name, identity.address
         self.clock = around.reactor
         self.log = make_logger()
         self.messages = Messages(
-            enabled.name, identity.address.rpartition(":")[0], around.reactor, around.request, around.as_turn,
-            self._queues, around.serving,
+            enabled.name, identity.address.rpartition(":")[0].strip("[]"), around.reactor, around.request,
+            around.as_turn, self._queues, around.store.max_offset, around.serving, around.wall_ms,
+            lambda failure: host.failed(failure, enabled.name, "follow"),
         )  # fmt: skip
         self.wall_ms = around.wall_ms
-        self.role = role
+        self._host = host
         self._around = around
         self._plugin = enabled.name
         self.table: _FileTable | None = None
         self._prefix = f"rocketha_plugin_{enabled.name.replace('-', '_')}"
+
+    def role(self) -> BrokerRole:
+        return self._host.role
 
     def _queues(self, topic: str) -> int:
         config = self._around.state.topics.table.get(topic)
@@ -130,7 +147,10 @@ class _Context:
     def save(self) -> defer.Deferred[None]:
         if self.table is None:
             return defer.fail(interfaces.Refused("this feature has no file"))
-        self.table.dirty = True
+        try:
+            self.table.changed()
+        except Exception:
+            return defer.fail()
 
         def saved(failure: Exception | None) -> None:
             if failure is not None:
@@ -142,7 +162,14 @@ class _Context:
         return self._around.metrics.counter(f"{self._prefix}_{name}_total", doc)
 
     def gauge(self, name: str, doc: str, ask: Callable[[], float]) -> None:
-        self._around.metrics.ask(f"{self._prefix}_{name}", doc, ask)
+        def guarded() -> float:
+            try:
+                return float(ask())
+            except Exception:
+                self._host.failed(Failure(), self._plugin, f"gauge {name}")
+                return math.nan
+
+        self._around.metrics.ask(f"{self._prefix}_{name}", doc, guarded)
 
 
 def file_name(plugin: str) -> str:
@@ -155,6 +182,7 @@ class _Feature:
     """A plug-in and what it brought."""
 
     name: str
+    version: str
     context: _Context
     parts: FeatureParts
 
@@ -165,26 +193,29 @@ class PluginHost(BrokerFeature):
     :raises ConfigError: a plug-in brings what cannot be used.
     :ivar routes: of all features.
     :ivar judges: whether there is an authenticator.
+    :ivar role: of the broker, now.
     """
 
     def __init__(self, enabled: Sequence[Enabled], around: Surroundings) -> None:
         self._around = around
-        self._role = BrokerRole.FENCED
+        self.role = BrokerRole.FENCED
         self._log = make_logger()
         self._failures: Counter[tuple[str, str]] = Counter()
         self._loops: list[task.LoopingCall] = []
-        self._ports: list[service.IService] = []
+        self._ports: list[Any] = []
         self._features = [self._built(each) for each in enabled]
         check_parts([(each.name, each.parts) for each in self._features])
         self.routes: dict[int, BrokerRoute] = {}
         self.requests: dict[int, Responder] = {}
         for feature in self._features:
             self._install(feature)
-        every = [each.parts for each in self._features]
-        self.health = HealthChecks([check for parts in every for check in parts.health], around.reactor)
+        every = [(each.name, each.parts) for each in self._features]
+        self.health = HealthChecks(
+            [(name, check) for name, parts in every for check in parts.health], around.reactor, self.failed
+        )
         self._observing = Observing(
-            [observer for parts in every for observer in parts.observers], around.store, around.disk, around.work,
-            around.reactor, around.store_busy,
+            [(name, observer) for name, parts in every for observer in parts.observers], around.store, around.shown_end,
+            around.disk, around.work, around.reactor, around.store_busy, self.failed,
         )  # fmt: skip
         self._authenticators: list[tuple[str, Any]] = [
             (each.name, judge) for each in self._features for judge in each.parts.authenticators
@@ -192,13 +223,13 @@ class PluginHost(BrokerFeature):
         self.judges = bool(self._authenticators)
 
     def _built(self, enabled: Enabled) -> _Feature:
-        context = _Context(enabled, self._around, lambda: self._role)
+        context = _Context(enabled, self._around, self)
         try:
             parts = enabled.plugin.build(context)
         except Exception as problem:
             self._log.failure("plug-in {name}: {log_failure.value}", name=enabled.name)
             raise ConfigError(f"plug-in {enabled.name}: build failed: {type(problem).__name__}: {problem}") from problem
-        return _Feature(enabled.name, context, parts)
+        return _Feature(enabled.name, str(enabled.plugin.version), context, parts)
 
     def _install(self, feature: _Feature) -> None:
         parts, around = feature.parts, self._around
@@ -218,14 +249,18 @@ class PluginHost(BrokerFeature):
     def open(self, parent: Any) -> None:
         """Open the ports, and tell the role before anything is served.
 
-        :raises CannotListenError: a port is taken.
+        :raises ConfigError: a port is taken.
         """
         self._tell_role()
         for feature in self._features:
+            self._log.info("plug-in {name} {version} is on", name=feature.name, version=feature.version)
             for listener in feature.parts.listeners:
-                port = strports.service(listener.endpoint, listener.factory, self._around.reactor)
+                port: Any = strports.service(listener.endpoint, listener.factory, self._around.reactor)
                 port.setName(f"port-{feature.name}-{listener.name}")
-                port.setServiceParent(parent)
+                try:
+                    port.setServiceParent(parent)
+                except CannotListenError as problem:
+                    raise ConfigError(f"plug-in {feature.name}, port {listener.name}: {problem}") from None
                 self._ports.append(port)
 
     def start(self) -> None:
@@ -247,13 +282,14 @@ class PluginHost(BrokerFeature):
             if loop.running:
                 loop.stop()
         for port in reversed(self._ports):
-            yield defer.maybeDeferred(port.disownServiceParent)
+            closing = defer.maybeDeferred(port.disownServiceParent).addTimeout(STOP_S, self._around.reactor)
+            yield closing.addErrback(self._failed, port.name, "closing")
+        yield self._observing.stop()
         for feature in reversed(self._features):
             if feature.parts.on_stop is not None:
                 stopping = defer.maybeDeferred(feature.parts.on_stop).addTimeout(STOP_S, self._around.reactor)
                 yield stopping.addErrback(self._failed, feature.name, "on_stop")
             feature.context.messages.stop()
-        yield self._observing.stop()
 
     def second(self) -> None:
         """Topics that are missing are made."""
@@ -268,17 +304,17 @@ class PluginHost(BrokerFeature):
             self._around.carry_out()
 
     def role_changed(self, role: Role) -> None:
-        self._role = BrokerRole[role.name]
+        self.role = BrokerRole[role.name]
         self._tell_role()
 
     def unready(self) -> str | None:
         return self.health.problem
 
     def _tell_role(self) -> None:
-        order = self._features if self._role is BrokerRole.MASTER else reversed(self._features)
+        order = self._features if self.role is BrokerRole.MASTER else reversed(self._features)
         for feature in tuple(order):
             if feature.parts.on_role is not None:
-                self._call(feature.name, "on_role", feature.parts.on_role, self._role)
+                self._call(feature.name, "on_role", feature.parts.on_role, self.role)
 
     def disconnected(self, connection: Any) -> None:
         for feature in self._features:
@@ -302,7 +338,7 @@ class PluginHost(BrokerFeature):
     # --- what a plug-in does
 
     def _run(self, name: str, timer: interfaces.Timer) -> Any:
-        if timer.by is ServedBy.MASTER and self._role is not BrokerRole.MASTER:
+        if timer.by is ServedBy.MASTER and self.role is not BrokerRole.MASTER:
             return None
         return defer.maybeDeferred(timer.run).addErrback(self._failed, name, f"timer {timer.name}")
 
@@ -384,8 +420,9 @@ class _Responder:
         return None
 
     def _answer(self, reply: Any) -> Answer:
-        if not isinstance(reply, Reply):
-            return self._error(Failure(TypeError(f"{type(reply).__name__} was given, and a Reply is wanted")))
+        problem = _wrong(reply)
+        if problem:
+            return self._error(Failure(TypeError(problem)))
         return Answer(int(reply.code), reply.remark, reply.fields or None, reply.body)
 
     def _error(self, failure: Failure) -> Answer:
@@ -395,6 +432,18 @@ class _Responder:
         self._host.failed(failure, self._plugin, f"request {self._route.name}")
         remark = f"{failure.type.__name__ if failure.type else 'error'}: {failure.getErrorMessage()}"
         return Answer(ResponseCode.SYSTEM_ERROR, remark[:1000])
+
+
+def _wrong(reply: Any) -> str:
+    """What of a reply is not as it should be."""
+    if not isinstance(reply, Reply):
+        return f"{type(reply).__name__} was given, and a Reply is wanted"
+    fields: Any = reply.fields
+    if not isinstance(fields, Mapping) or not all(isinstance(each, str) for pair in fields.items() for each in pair):
+        return "a Reply's fields must be texts by name"
+    if not isinstance(reply.body, bytes) or not isinstance(reply.code, int) or not -(1 << 31) <= reply.code < 1 << 31:
+        return "a Reply's code must be a number, its body bytes"
+    return "" if isinstance(reply.remark, str | None) else "a Reply's remark must be a text"
 
 
 class _GuardedFilter:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet import defer
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rocketha import interfaces
@@ -89,12 +90,16 @@ class Messages:
     :param request: the broker's answer to a request, as of :class:`rocketha.protocols.remoting.RequestService`.
     :param as_turn: does something as one turn of the broker.
     :param queues: how many queues for consumers a topic has.
+    :param end: the offset that the next message of a queue gets.
     :param serving: whether the broker serves.
+    :param wall_ms: the time of day.
+    :param failed: told of who fails at a message.
     """
 
     def __init__(
         self, name: str, host: str, clock: Any, request: Callable[[Any, Command], Answer | None],
-        as_turn: Callable[[Callable[[], None]], None], queues: Callable[[str], int], serving: Callable[[], bool],
+        as_turn: Callable[[Callable[[], None]], None], queues: Callable[[str], int], end: Callable[[str, int], int],
+        serving: Callable[[], bool], wall_ms: Callable[[], int], failed: Callable[[Failure], None],
     ) -> None:  # fmt: skip
         self.connection = OwnConnection(name, host, self._hear)
         self._group = f"{SYSTEM_GROUP_PREFIX}{name}"
@@ -102,7 +107,10 @@ class Messages:
         self._request = request
         self._as_turn = as_turn
         self._queues = queues
+        self.end = end
         self._serving = serving
+        self._wall_ms = wall_ms
+        self.failed = failed
         self._opaques = itertools.cycle(range(1, 1 << 31))
         self._waiting: dict[int, defer.Deferred[Command]] = {}
         self._heard: list[Command] = []
@@ -116,11 +124,15 @@ class Messages:
     ) -> defer.Deferred[Placed]:
         given = dict(properties or {})
         for name, value in given.items():
-            if not name or not value or not {pairs.NAME_VALUE, pairs.PAIR}.isdisjoint(name + value):
+            if not _is_property(name) or not _is_property(value):
                 return defer.fail(Refused(f"{name!r}: {value!r} is no property", ResponseCode.MESSAGE_ILLEGAL))
+        given_as: tuple[Any, Any] = topic, body
+        if not isinstance(given_as[0], str) or not isinstance(given_as[1], bytes):
+            wrong = f"a text and bytes are wanted, not {type(topic).__name__} and {type(body).__name__}"
+            return defer.fail(Refused(wrong, ResponseCode.MESSAGE_ILLEGAL))
         fields = {
             "a": self._group, "b": topic, "c": "TBW102", "d": "4", "e": str(-1 if queue_id is None else queue_id),
-            "f": "0", "g": str(int(self._clock.seconds() * 1000)), "h": "0", "i": pairs.build_text(given), "j": "0",
+            "f": "0", "g": str(self._wall_ms()), "h": "0", "i": pairs.build_text(given), "j": "0",
             "k": "false", "m": "false",
         }  # fmt: skip
         return self.ask(RequestCode.SEND_MESSAGE_V2, fields, body).addCallback(_placed)
@@ -149,7 +161,7 @@ class Messages:
 
     def ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> defer.Deferred[Command]:
         """A request and its response, whatever its code."""
-        if not self._serving():
+        if not self._serving() or self.connection.closed:
             return defer.fail(Refused("the broker does not serve", ResponseCode.SERVICE_NOT_AVAILABLE))
         if len(self._waiting) >= WAITING_MAX:
             return defer.fail(Refused(f"{WAITING_MAX} requests wait for their answers", ResponseCode.SYSTEM_BUSY))
@@ -208,13 +220,13 @@ class Following:
         self._messages = messages
         self._topic = topic
         self._receive = receive
-        self._from_begin = from_begin
         self._clock = clock
         self._stopped = False
         self._queues: set[int] = set()
-        self._begun = False
+        # of each queue that there is now; one that comes later is followed from its first message on
+        numbers = () if from_begin else range(messages.queues(topic))
+        self._begins = {number: messages.end(topic, number) for number in numbers}
         self._timers: dict[str, Any] = {}
-        self._log = make_logger()
 
     def stop(self) -> None:
         self._stopped = True
@@ -224,24 +236,20 @@ class Following:
         self._messages.forget(self)
 
     def look(self) -> None:
-        """Follow the queues that are not followed yet; one that comes later is followed from its first message on."""
+        """Follow the queues that are not followed yet."""
         if self._stopped:
             return
-        from_end = not self._begun and not self._from_begin
         for queue_id in range(self._messages.queues(self._topic)):
             if queue_id not in self._queues:
                 self._queues.add(queue_id)
-                running = defer.ensureDeferred(self._follow(queue_id, from_end))
-                running.addErrback(lambda failure: self._log.failure("{log_failure.value}", failure=failure))
-        self._begun = True
+                running = defer.ensureDeferred(self._follow(queue_id, self._begins.get(queue_id, 0)))
+                running.addErrback(self._messages.failed)
         self._timers["look"] = self._clock.callLater(AGAIN_S, self.look)
 
-    async def _follow(self, queue_id: int, from_end: bool) -> None:
-        offset = -1 if from_end else 0
+    async def _follow(self, queue_id: int, offset: int) -> None:
         while self._goes_on():
+            began_s = self._clock.seconds()
             try:
-                if offset < 0:
-                    offset = (await self._messages.pull(self._topic, queue_id, 0, 1)).max_offset
                 found = await self._messages.pull(self._topic, queue_id, offset, BATCH, FOLLOW_WAIT_S)
             except RequestRefused:
                 await self._pause(queue_id, AGAIN_S)
@@ -252,9 +260,10 @@ class Following:
                 try:
                     await defer.maybeDeferred(self._receive, message)
                 except Exception:
-                    self._log.failure("who follows a topic failed at a message: {log_failure.value}")
-            if not found.messages and found.next_offset == offset:
-                await self._pause(queue_id, 0)
+                    self._messages.failed(Failure())
+            if not found.messages and found.next_offset == offset:  # the broker did not let it wait
+                waited = self._clock.seconds() - began_s >= AGAIN_S
+                await self._pause(queue_id, 0 if waited else AGAIN_S)
             offset = found.next_offset
 
     def _goes_on(self) -> bool:
@@ -268,12 +277,20 @@ class Following:
 
 
 def message_of(found: record.Record) -> Message:
-    """A stored record, for a plug-in."""
+    """A stored record, for a plug-in; without properties where these are damaged."""
+    try:
+        properties = pairs.parse(found.properties)
+    except RemoteProtocolError:
+        properties = {}
     return Message(
         found.topic, found.queue_id, found.queue_offset, found.physical_offset, found.total, found.body,
-        pairs.parse(found.properties), found.born_timestamp_ms, found.store_timestamp_ms,
+        properties, found.born_timestamp_ms, found.store_timestamp_ms,
         bool(found.sys_flag & COMPRESSED),
     )  # fmt: skip
+
+
+def _is_property(text: Any) -> bool:
+    return isinstance(text, str) and bool(text) and {pairs.NAME_VALUE, pairs.PAIR}.isdisjoint(text)
 
 
 def _refused(response: Command) -> Refused:
@@ -291,7 +308,8 @@ def _pulled(response: Command) -> Pulled:
     if response.code != ResponseCode.SUCCESS and response.code not in NOTHING:
         raise _refused(response)
     fields = response.fields
-    messages = [message_of(found) for _, found in record.scan(response.body)] if not response.code else []
+    found = [each for _, _, each in record.walk(response.body)] if not response.code else []
+    messages = [message_of(each) for each in found if each is not None]
     return Pulled(
         messages, int(fields["nextBeginOffset"]), int(fields["minOffset"]), int(fields["maxOffset"])
     )  # fmt: skip

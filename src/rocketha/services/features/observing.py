@@ -2,7 +2,8 @@
 
 Theory of operation.  One reader follows the confirm offset, a block at a time; reading and decoding happen in a thread,
 so that no producer waits, and an observer that is slow only makes the reader fall behind.  What the broker has expired
-before it was read is passed over, and counted.  An observer that fails three times in a row is shown nothing more.
+before it was read, and what is damaged, is passed over, and counted.  An observer that fails three times in a row is
+shown nothing more.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 
 import attrs
 from twisted.internet import defer, task
+from twisted.python.failure import Failure
 
-from rocketha.errors import RockethaError
+from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.interfaces import Message
 from rocketha.observe.logging import make_logger
 from rocketha.services.features.messages import message_of
@@ -30,6 +32,7 @@ FAILURES_MAX = 3
 
 @attrs.define
 class _Observer:
+    plugin: str
     observer: Any
     failures: int = 0
     seen: int = 0
@@ -38,17 +41,21 @@ class _Observer:
 class Observing:
     """Of one broker.
 
-    :param observers: provide :class:`rocketha.interfaces.IStoreObserver`.
+    :param observers: of each plug-in; they provide :class:`rocketha.interfaces.IStoreObserver`.
+    :param end: the end of the log that they are shown.
     :param busy: the log is being cut.
-    :ivar passed_over: bytes that expired before they were read.
+    :param failed: told of one that fails: the failure, the plug-in, what failed.
+    :ivar passed_over: bytes that expired before they were read, or cannot be read.
     """
 
     def __init__(
-        self, observers: Iterable[Any], store: MessageStore, disk: Disk, work: BlockingWork, clock: Any,
-        busy: Callable[[], bool],
+        self, observers: Iterable[tuple[str, Any]], store: MessageStore, end: Callable[[], int], disk: Disk,
+        work: BlockingWork, clock: Any, busy: Callable[[], bool], failed: Callable[[Failure, str, str], None],
     ) -> None:  # fmt: skip
-        self._observers = [_Observer(each) for each in observers]
+        self._observers = [_Observer(plugin, each) for plugin, each in observers]
         self._store = store
+        self._end = end
+        self._failed = failed
         self._disk = disk
         self._work = work
         self._busy = busy
@@ -63,7 +70,7 @@ class Observing:
     def start(self) -> None:
         """Begin with the first message after this moment."""
         if self._observers:
-            self._offset = self._store.confirm_offset
+            self._offset = self._end()
             self._loop.start(EVERY_S, now=False)
 
     def stop(self) -> defer.Deferred[None]:
@@ -83,7 +90,7 @@ class Observing:
         store = self._store
         if self._reading or self._busy():
             return
-        begin, end = store.min_physical_offset, store.confirm_offset
+        begin, end = store.min_physical_offset, self._end()
         if self._offset < begin:
             self.passed_over += begin - self._offset
             self._offset = begin
@@ -93,8 +100,8 @@ class Observing:
         offset = self._offset
         self._idle = self._work.run(lambda: self._read(offset, end)).addCallbacks(self._show, self._not_read)
 
-    def _read(self, offset: int, end: int) -> tuple[list[Message], int]:
-        """In the thread: some messages, and where the next ones are."""
+    def _read(self, offset: int, end: int) -> tuple[list[Message], int, int]:
+        """In the thread: some messages, where the next ones are, and the bytes of damaged ones between them."""
         log = self._store.log
         raw = RawReader(log, self._disk)
         try:
@@ -108,9 +115,12 @@ class Observing:
         finally:
             raw.close()
 
-    def _show(self, read: tuple[list[Message], int]) -> None:
+    def _show(self, read: tuple[list[Message], int, int]) -> None:
         self._reading = False
-        messages, self._offset = read
+        messages, self._offset, damaged = read
+        if damaged:
+            self.passed_over += damaged
+            self._log.error("{count} bytes of damaged messages were not shown to observers", count=damaged)
         for each in tuple(self._observers) if messages else ():
             try:
                 each.observer.confirmed(tuple(messages))
@@ -118,7 +128,7 @@ class Observing:
                 each.seen += len(messages)
             except Exception:
                 each.failures += 1
-                self._log.failure("a store observer failed: {log_failure.value}")
+                self._failed(Failure(), each.plugin, f"observer {each.observer.name}")
                 if each.failures >= FAILURES_MAX:
                     self._observers.remove(each)
                     self._log.error(
@@ -135,13 +145,19 @@ class Observing:
         # expired or cut meanwhile: the next look begins where the log does
 
 
-def _decoded(block: bytes, offset: int) -> tuple[list[Message], int]:
-    """The whole records at the beginning of a block of the log, and the log offset behind them."""
+def _decoded(block: bytes, offset: int) -> tuple[list[Message], int, int]:
+    """The whole records at the beginning of a block of the log, the log offset behind them, and how many bytes of these
+    are damaged."""
     messages: list[Message] = []
-    at, size = 0, len(block)
-    while size - at >= 8 and int.from_bytes(block[at : at + 4], "big") <= size - at:
-        found = record.decode_any(block, at)
-        if isinstance(found, record.Record):
-            messages.append(message_of(found))
-        at += found.total
-    return messages, offset + at
+    at, size, damaged = 0, len(block), 0
+    while size - at >= 8 and 8 <= int.from_bytes(block[at : at + 4], "big") <= size - at:
+        total = int.from_bytes(block[at : at + 4], "big")
+        try:
+            found = record.decode_any(block, at)
+        except RemoteProtocolError:
+            damaged += total
+        else:
+            if isinstance(found, record.Record):
+                messages.append(message_of(found))
+        at += total
+    return messages, offset + at, damaged
