@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,12 +20,12 @@ from rocketha.broker.routes import ROUTES
 from rocketha.errors import ConfigError
 from rocketha.interfaces import FeatureParts
 from rocketha.services.config import loading
-from rocketha.services.config.checks import plugin_names
+from rocketha.services.config.checks import key_and_value, plugin_names
 from rocketha.services.features.checks import check_parts
-from rocketha.services.features.finding import Enabled, Found, distribution_of, enabled, installed
+from rocketha.services.features.finding import Enabled, Found, built, distributions, enabled, file_of, installed
 from rocketha.testing import FakeContext
 
-OK, WRONG, USAGE = 0, 1, 2
+OK, WRONG = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,14 +57,7 @@ class Report:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; see the module for the exit status."""
-    flags = {}
-    for pair in args.set:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            print(f"rocketha check: --set {pair}: KEY=VALUE is wanted", file=sys.stderr)
-            return USAGE
-        flags[key.strip()] = value
-    report = examine(args.config, flags)
+    report = examine(args.config, dict(map(key_and_value, args.set)))
     print(json.dumps(as_json(report), indent=2) if args.json else "\n".join(as_text(report)))
     return WRONG if report.problems else OK
 
@@ -85,7 +77,9 @@ def examine(path: str | None, flags: Mapping[str, str]) -> Report:
         try:
             (each,) = enabled([name], config.plugin_keys, report.found)
             report.on[name] = each
-            report.brought[name] = _brought(each)
+            parts = built(each, FakeContext(each.keys))
+            check_parts([(name, parts)])
+            report.brought[name] = parts
         except ConfigError as problem:
             report.problems.append(str(problem))
             report.refused[name] = problem
@@ -94,15 +88,6 @@ def examine(path: str | None, flags: Mapping[str, str]) -> Report:
     except ConfigError as problem:
         report.problems.append(str(problem))
     return report
-
-
-def _brought(each: Enabled) -> FeatureParts:
-    try:
-        parts = each.plugin.build(FakeContext(each.keys))
-    except Exception as problem:
-        raise ConfigError(f"plug-in {each.name}: build failed: {type(problem).__name__}: {problem}") from problem
-    check_parts([(each.name, parts)])
-    return parts  # type: ignore[no-any-return]
 
 
 def _state(report: Report, found: Found) -> str:
@@ -115,6 +100,7 @@ def _state(report: Report, found: Found) -> str:
 
 def as_json(report: Report) -> dict[str, Any]:
     """For programs."""
+    brought_by = distributions([each.file for each in report.found])
     return {
         "config": report.file,
         "problems": report.problems,
@@ -129,7 +115,7 @@ def as_json(report: Report) -> dict[str, Any]:
                 "summary": getattr(each.plugin, "summary", ""),
                 "module": each.module,
                 "file": each.file,
-                "distribution": distribution_of(each.file),
+                "distribution": brought_by.get(each.file, ""),
                 "problem": each.problem or str(report.refused.get(each.name, "")),
                 "trace": each.trace or _trace(report.refused.get(each.name)),
                 "keys": dict(report.on[each.name].keys) if each.name in report.on else {},
@@ -166,7 +152,7 @@ def _items(name: str, parts: FeatureParts | None) -> Iterator[tuple[str, list[st
         "timers": [f"{timer.name} every {timer.every_s:g} s" for timer in parts.timers],
         "ports": [f"{listener.name} on {listener.endpoint}" for listener in parts.listeners],
         "topics": [f"{topic.name}, {topic.queues} queues" for topic in parts.topics],
-        "file": [f"config/plugin-{name}.json below the store"] if parts.file is not None else [],
+        "file": [f"config/{file_of(name)} below the store"] if parts.file is not None else [],
         "filters": [each.expression_type for each in parts.filters],
         "health checks": [
             f"{each.name} every {each.every_s:g} s{', hands the master role over' if each.hands_over else ''}"
@@ -184,6 +170,7 @@ def as_text(report: Report) -> Iterator[str]:
     yield from (f"  error: {problem}" for problem in report.problems)
     yield from (f"  warning: {warning}" for warning in report.warnings)
     yield f"plug-ins: {len(report.found) or 'none'}"
+    brought_by = distributions([each.file for each in report.found])
     for each in sorted(report.found, key=lambda found: ("on", "refused", "broken", "off").index(_state(report, found))):
         state = _state(report, each)
         if state == "broken":
@@ -191,7 +178,7 @@ def as_text(report: Report) -> Iterator[str]:
             continue
         version, summary = each.plugin.version, each.plugin.summary
         yield f"  {state:7} {each.name} {version}, {each.kind}: {summary}"
-        yield f"          {distribution_of(each.file) or 'no distribution'}, {each.file}"
+        yield f"          {brought_by.get(each.file, 'no distribution')}, {each.file}"
         if each.name in report.on:
             for name, key in each.plugin.keys.items():
                 yield f"          {each.name}.{name} = {report.on[each.name].keys[name]}  ({key.doc})"

@@ -22,7 +22,6 @@ import construct
 
 from rocketha import plugins
 from rocketha.errors import ConfigError
-from rocketha.services.config.checks import plugin_names
 from rocketha.services.features.finding import formats_with
 from rocketha.wire import spec as spec_package
 from rocketha.wire.spec.format import Format
@@ -61,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print, or write the pages."""
-    formats = formats_with(plugin_names(args.plugins))
+    formats = formats_with(args.plugins)
     if args.name is not None and args.name not in formats:
         raise ConfigError(f"no format {args.name!r}; there are {', '.join(sorted(formats))}")
     chosen = [formats[args.name]] if args.name else [formats[name] for name in sorted(formats)]

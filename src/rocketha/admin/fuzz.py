@@ -26,7 +26,6 @@ from rocketha.admin.fuzz_meter import Meter
 from rocketha.admin.fuzz_port import CLOSE_SECONDS, LANES, PortRun
 from rocketha.admin.fuzz_probe import alone
 from rocketha.admin.fuzz_report import GROWTH_MIB, PortReport
-from rocketha.services.config.checks import plugin_names
 from rocketha.services.features.finding import formats_with
 from rocketha.wire.fuzz.case import KINDS, Case
 from rocketha.wire.fuzz.contract import Judgment
@@ -106,7 +105,7 @@ def _run(args: argparse.Namespace) -> int:
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         raise _Usage(f"no such kind: {', '.join(unknown)} (there are {', '.join(KINDS)})")
-    formats = formats_with(plugin_names(args.plugins))
+    formats = formats_with(args.plugins)
     if args.format not in formats and args.format != ALL:
         raise _Usage(f"no such format: {args.format} (there are {', '.join(sorted(formats))}, {ALL})")
     if args.format == ALL and (args.connect or args.file or args.case is not None):

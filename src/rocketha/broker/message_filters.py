@@ -79,7 +79,7 @@ def matching(buffers: Iterable[Any], matches: Matches) -> tuple[list[Any], int]:
     for buffer in buffers:
         begin = end = 0
         for at, total, found in record.walk(buffer):
-            if found is not None and not _matches(found, matches):
+            if isinstance(found, record.Record) and not _matches(found, matches):
                 continue
             count += 1
             if at != end:

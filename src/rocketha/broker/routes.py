@@ -8,7 +8,7 @@ from enum import Enum
 import attrs
 
 from rocketha.broker.effects import ConfigFile
-from rocketha.wire.codes import PLUGIN_CODE_MAX, PLUGIN_CODE_MIN, PrivateCode, RequestCode
+from rocketha.wire.codes import PrivateCode, RequestCode
 from rocketha.wire.routes import Asker, Route, table
 
 
@@ -151,11 +151,8 @@ def _codes(routes: Iterable[BrokerRoute]) -> frozenset[int]:
     return frozenset(int(route.code) for route in routes)
 
 
-def stores(code: int) -> bool:
-    """Whether nobody can tell, where no answer comes, if such a request was carried out."""
-    return code in SENDS or PLUGIN_CODE_MIN <= code <= PLUGIN_CODE_MAX
-
-
 SENDS = of_kind(Kind.SEND)
 PULLS = of_kind(Kind.PULL)
+REPEATABLE = of_kind(Kind.PULL, Kind.PROGRESS)
+"""Of what is passed on: nothing is lost and nothing is there twice if it is asked again."""
 CHANGES: dict[int, ConfigFile] = {code: route.changes for code, route in ROUTES.items() if route.changes is not None}

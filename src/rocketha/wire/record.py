@@ -281,6 +281,9 @@ def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int, int]]) 
     return pieces, count
 
 
+_BLANK_BYTES_MIN = 8
+
+
 def scan(buffer: Buffer, offset: int = 0, check_crc: bool = True) -> Iterator[tuple[int, Record]]:
     """Every record from ``offset`` on with its place in the buffer, up to a blank record, the end, or the first bad
     one.
@@ -298,21 +301,22 @@ def scan(buffer: Buffer, offset: int = 0, check_crc: bool = True) -> Iterator[tu
         offset += found.total
 
 
-def walk(buffer: Buffer) -> Iterator[tuple[int, int, Record | None]]:
-    """Place, size and record of each in a buffer of whole records; None for one that is damaged behind its lengths.
+def walk(buffer: Buffer, check_crc: bool = False) -> Iterator[tuple[int, int, Record | Blank | None]]:
+    """Place, size and content of each whole record of a buffer; None for one that is damaged behind its length.
 
     For whoever must neither lose the records behind a damaged one nor take it for good.
     """
     at, size = 0, len(buffer)
-    while size - at >= RECORD_BYTES_MIN:
+    while size - at >= _BLANK_BYTES_MIN:
         total = int.from_bytes(buffer[at : at + 4], "big")
-        if not RECORD_BYTES_MIN <= total <= size - at:
+        if not _BLANK_BYTES_MIN <= total <= size - at:
             return
         try:
-            found = decode_any(buffer, at, check_crc=False)
+            found = decode_any(buffer, at, check_crc)
         except RemoteProtocolError:
-            found = Blank(total)
-        yield at, total, found if isinstance(found, Record) else None
+            yield at, total, None
+        else:
+            yield at, total, found
         at += total
 
 

@@ -76,7 +76,8 @@ class Node:
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         self.seen.append((command.code, command.fields.get(MARK)))
-        if (self.watch.leads and self.may_serve) or not ROUTES[command.code].forwarded:
+        forwarded = command.code not in ROUTES or ROUTES[command.code].forwarded  # a plug-in's is not in our rows
+        if (self.watch.leads and self.may_serve) or not forwarded:
             if self.forwarding.waiting:
                 self.forwarding.go_on()
             return self.serve(connection, command)
@@ -233,6 +234,16 @@ class PassingOnTests(ForwardingCase):
         self.assertEqual(self.codes(), {b"send": IN_DOUBT.code})
         self.world.run(11)
         self.assertEqual(self.codes(), {b"pull": BUSY.code, b"send": IN_DOUBT.code})
+        self.nothing_left()
+
+    def test_a_plugins_request_that_is_not_answered(self) -> None:
+        """Nobody knows what it did: it is in doubt, as a send is; an offset may be asked again."""
+        self.master_is(self.b, self.a)
+        self.b.silent = True
+        self.producer.send(self.a, b"plugin", code=20_001)
+        self.producer.send(self.a, b"offset", code=OFFSET)
+        self.world.run(2.9)
+        self.assertEqual(self.codes(), {b"plugin": IN_DOUBT.code, b"offset": BUSY.code})
         self.nothing_left()
 
     def test_never_a_chain(self) -> None:

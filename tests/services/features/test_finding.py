@@ -171,4 +171,4 @@ class FindingTests(unittest.TestCase):
     def test_another_kind(self) -> None:
         self.write("good", GOOD)
         with self.assertRaisesRegex(ConfigError, "is a broker feature, and a wire format is wanted"):
-            finding.formats_with(["acme"])
+            finding.formats_with("acme")

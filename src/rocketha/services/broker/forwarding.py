@@ -37,7 +37,7 @@ from rocketha.broker import forward_rules
 from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, REFUSALS, Course, epoch_in
 from rocketha.broker.master_watch import Mastership, MasterWatch
-from rocketha.broker.routes import PULLS, stores
+from rocketha.broker.routes import PULLS, REPEATABLE
 from rocketha.broker.send_answer import MAYBE_STORED
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
@@ -415,12 +415,12 @@ class Forwarding:
             self._complain(failure, link.address)
         else:
             self._log.error("passing on to {master}: {trace}", master=link.address, trace=failure.getTraceback())
-        if stores(request.command.code):
+        if request.command.code in REPEATABLE:
+            self._refuse(request)
+        else:
             self._done(request)
             self.doubtful += 1
             self._answer(request, IN_DOUBT)
-        else:
-            self._refuse(request)
 
     # --- ends
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from rocketha.errors import ConfigError
+
 _NAME = re.compile(r"[%|a-zA-Z0-9_.-]{1,127}")
 _DELAY = re.compile(r"[1-9][0-9]{0,8}[smhd]")
 _HOST = re.compile(r"\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,251}[a-zA-Z0-9])?")
@@ -102,3 +104,14 @@ def check_plugin_names(value: str) -> str | None:
     if all(map(is_plugin_name, names)) and len(set(names)) == len(names):
         return None
     return "names of small letters, digits and hyphens, separated by commas, each once"
+
+
+def key_and_value(pair: str) -> tuple[str, str]:
+    """Both sides of ``--set KEY=VALUE``.
+
+    :raises ConfigError: it is no such pair.
+    """
+    key, equals, value = pair.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {pair}: KEY=VALUE is wanted")
+    return key.strip(), value

@@ -229,9 +229,7 @@ def _collect(
         if key in seen:
             warnings.append(f"{where}: {key} stands in line {seen[key]} too; this line counts")
         seen[key] = line
-        plugin, _, own = key.partition(".")
-        if own and plugin in plugin_keys:
-            plugin_keys[plugin][own] = value.strip()
+        if _is_a_plugins(key, value, plugin_keys):
             continue
         if key not in known:
             warnings.append(f"{where}: {_judge_unknown(key, value, where, known, others)}")
@@ -241,9 +239,7 @@ def _collect(
             warnings.append(f"{where}: {key} has no effect: {reason}")
         texts[key] = (value, where)
     for key, value in flags.items():
-        plugin, _, own = key.partition(".")
-        if own and plugin in plugin_keys:
-            plugin_keys[plugin][own] = value.strip()
+        if _is_a_plugins(key, value, plugin_keys):
             continue
         if key not in known:
             raise ConfigError(f"flag {key}: {_judge_unknown(key, value, 'flag', known, others)}")
@@ -255,6 +251,15 @@ def _plugins_of(data: bytes, name: str, flags: Mapping[str, str]) -> list[str]:
     """The plug-ins that ``plugins`` names, of the strongest source."""
     given = [value for key, value, _ in properties_file.parse(data, name) if key == "plugins"]
     return plugin_names(flags.get("plugins", given[-1] if given else ""))
+
+
+def _is_a_plugins(key: str, value: str, plugin_keys: Mapping[str, dict[str, str]]) -> bool:
+    """Whether a key is one of a plug-in that is on; then the plug-in has it."""
+    plugin, _, own = key.partition(".")
+    if not own or plugin not in plugin_keys:
+        return False
+    plugin_keys[plugin][own] = value.strip()
+    return True
 
 
 def _judge_unknown(key: str, value: str, where: str, known: Iterable[str], others: Sequence[type[Section]]) -> str:

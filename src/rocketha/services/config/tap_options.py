@@ -14,6 +14,7 @@ from twisted.python import usage
 
 from rocketha.errors import ConfigError
 from rocketha.services.config import loading
+from rocketha.services.config.checks import key_and_value
 from rocketha.services.process.secret_file import refuse_readable_key
 from rocketha.services.process.status import check_status_options
 
@@ -38,10 +39,11 @@ class KeyOptions(usage.Options):
 
     def opt_set(self, pair: str) -> None:
         """KEY=VALUE: one configuration key; may be repeated."""
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise usage.UsageError(f"--set {pair}: KEY=VALUE is wanted")
-        self.flags[key.strip()] = value
+        try:
+            key, value = key_and_value(pair)
+        except ConfigError as problem:
+            raise usage.UsageError(str(problem)) from None
+        self.flags[key] = value
 
     opt_s = opt_set
 

@@ -16,7 +16,7 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -163,13 +163,15 @@ def problem_of(plugin: Any, kind: str) -> str:
     return ""
 
 
-def distribution_of(file: str) -> str:
-    """``NAME VERSION`` of the installed distribution that brought a file; empty where none says so."""
-    for distribution in importlib.metadata.distributions():
-        for each in distribution.files or ():
-            if each.name == file.rpartition("/")[2] and str(distribution.locate_file(each)) == file:
-                return f"{distribution.metadata['Name']} {distribution.version}"
-    return ""
+def distributions(files: Collection[str]) -> dict[str, str]:
+    """``NAME VERSION`` of the installed distribution that brought each file, where one says so."""
+    names = {file.rpartition("/")[2] for file in files}
+    return {
+        str(distribution.locate_file(each)): f"{distribution.metadata['Name']} {distribution.version}"
+        for distribution in importlib.metadata.distributions()
+        for each in distribution.files or ()
+        if each.name in names and str(distribution.locate_file(each)) in files
+    }
 
 
 def chosen(names: Sequence[str], kind: str, among: Sequence[Found]) -> list[Any]:
@@ -238,18 +240,34 @@ def _settings(plugin: Any, given: Mapping[str, str]) -> dict[str, str]:
     return keys
 
 
+def built(each: Enabled, context: Any) -> Any:
+    """What a plug-in says that it brings.
+
+    :raises ConfigError: it failed; the cause is its own exception.
+    """
+    try:
+        return each.plugin.build(context)
+    except Exception as problem:
+        raise ConfigError(f"plug-in {each.name}: build failed: {type(problem).__name__}: {problem}") from problem
+
+
+def file_of(plugin: str) -> str:
+    """The file that a plug-in may have, below ``config/`` of the store."""
+    return f"plugin-{plugin}.json"
+
+
 def needed(text: str, given: Mapping[str, Mapping[str, str]]) -> list[Enabled]:
     """Those of ``plugins = TEXT``; where it names none, nothing is looked for."""
     names = plugin_names(text)
     return enabled(names, given, installed()) if names else []
 
 
-def formats_with(names: Sequence[str]) -> dict[str, WireFormat]:
-    """Our formats by name, and those of the wire format plug-ins that are named.
+def formats_with(text: str) -> dict[str, WireFormat]:
+    """Our formats by name, and those of the wire format plug-ins in ``NAME,NAME``.
 
     :raises ConfigError: see :func:`chosen`; or a plug-in brings what is no format, or has the name of another.
     """
-    found = dict(FORMATS)
+    found, names = dict(FORMATS), plugin_names(text)
     for plugin in chosen(names, "wire format", installed()) if names else ():
         try:
             brought = list(plugin.formats())

@@ -35,7 +35,7 @@ from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
 from rocketha.services.features.checks import check_parts
 from rocketha.services.features.feature import BrokerFeature
-from rocketha.services.features.finding import Enabled
+from rocketha.services.features.finding import Enabled, built, file_of
 from rocketha.services.features.health import HealthChecks
 from rocketha.services.features.messages import Messages
 from rocketha.services.features.observing import Observing
@@ -156,7 +156,7 @@ class _Context:
             if failure is not None:
                 raise failure
 
-        return self._around.files[file_name(self._plugin)].save().addCallback(saved)
+        return self._around.files[file_of(self._plugin)].save().addCallback(saved)
 
     def counter(self, name: str, doc: str) -> Any:
         return self._around.metrics.counter(f"{self._prefix}_{name}_total", doc)
@@ -170,11 +170,6 @@ class _Context:
                 return math.nan
 
         self._around.metrics.ask(f"{self._prefix}_{name}", doc, guarded)
-
-
-def file_name(plugin: str) -> str:
-    """By which the broker's files know a feature's."""
-    return f"plugin:{plugin}"
 
 
 @attrs.frozen
@@ -225,10 +220,11 @@ class PluginHost(BrokerFeature):
     def _built(self, enabled: Enabled) -> _Feature:
         context = _Context(enabled, self._around, self)
         try:
-            parts = enabled.plugin.build(context)
-        except Exception as problem:
-            self._log.failure("plug-in {name}: {log_failure.value}", name=enabled.name)
-            raise ConfigError(f"plug-in {enabled.name}: build failed: {type(problem).__name__}: {problem}") from problem
+            parts = built(enabled, context)
+        except ConfigError as problem:
+            cause = Failure(problem.__cause__ or problem)
+            self._log.failure("plug-in {name}: {log_failure.value}", failure=cause, name=enabled.name)
+            raise
         return _Feature(enabled.name, str(enabled.plugin.version), context, parts)
 
     def _install(self, feature: _Feature) -> None:
@@ -242,7 +238,7 @@ class PluginHost(BrokerFeature):
             around.state.filters.add(_GuardedFilter(self, feature.name, each))
         if parts.file is not None:
             feature.context.table = _FileTable(parts.file)
-            around.files.add(file_name(feature.name), f"plugin-{feature.name}.json", feature.context.table)
+            around.files.add(file_of(feature.name), file_of(feature.name), feature.context.table)
 
     # --- the broker's life
 
@@ -283,12 +279,12 @@ class PluginHost(BrokerFeature):
                 loop.stop()
         for port in reversed(self._ports):
             closing = defer.maybeDeferred(port.disownServiceParent).addTimeout(STOP_S, self._around.reactor)
-            yield closing.addErrback(self._failed, port.name, "closing")
+            yield closing.addErrback(self.failed, port.name, "closing")
         yield self._observing.stop()
         for feature in reversed(self._features):
             if feature.parts.on_stop is not None:
                 stopping = defer.maybeDeferred(feature.parts.on_stop).addTimeout(STOP_S, self._around.reactor)
-                yield stopping.addErrback(self._failed, feature.name, "on_stop")
+                yield stopping.addErrback(self.failed, feature.name, "on_stop")
             feature.context.messages.stop()
 
     def second(self) -> None:
@@ -340,16 +336,13 @@ class PluginHost(BrokerFeature):
     def _run(self, name: str, timer: interfaces.Timer) -> Any:
         if timer.by is ServedBy.MASTER and self.role is not BrokerRole.MASTER:
             return None
-        return defer.maybeDeferred(timer.run).addErrback(self._failed, name, f"timer {timer.name}")
+        return defer.maybeDeferred(timer.run).addErrback(self.failed, name, f"timer {timer.name}")
 
     def _call(self, name: str, what: str, call: Callable[..., Any], *arguments: Any) -> None:
         try:
             call(*arguments)
         except Exception:
             self.failed(Failure(), name, what)
-
-    def _failed(self, failure: Failure, name: str, what: str) -> None:
-        self.failed(failure, name, what)
 
     def failed(self, failure: Failure, name: str, what: str) -> None:
         """Something of a plug-in failed: logged and counted."""

@@ -309,7 +309,7 @@ def _pulled(response: Command) -> Pulled:
         raise _refused(response)
     fields = response.fields
     found = [each for _, _, each in record.walk(response.body)] if not response.code else []
-    messages = [message_of(each) for each in found if each is not None]
+    messages = [message_of(each) for each in found if isinstance(each, record.Record)]
     return Pulled(
         messages, int(fields["nextBeginOffset"]), int(fields["minOffset"]), int(fields["maxOffset"])
     )  # fmt: skip

@@ -15,7 +15,7 @@ import attrs
 from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
-from rocketha.errors import RemoteProtocolError, RockethaError
+from rocketha.errors import RockethaError
 from rocketha.interfaces import Message
 from rocketha.observe.logging import make_logger
 from rocketha.services.features.messages import message_of
@@ -149,15 +149,11 @@ def _decoded(block: bytes, offset: int) -> tuple[list[Message], int, int]:
     """The whole records at the beginning of a block of the log, the log offset behind them, and how many bytes of these
     are damaged."""
     messages: list[Message] = []
-    at, size, damaged = 0, len(block), 0
-    while size - at >= 8 and 8 <= int.from_bytes(block[at : at + 4], "big") <= size - at:
-        total = int.from_bytes(block[at : at + 4], "big")
-        try:
-            found = record.decode_any(block, at)
-        except RemoteProtocolError:
+    end = damaged = 0
+    for at, total, found in record.walk(block, check_crc=True):
+        end = at + total
+        if found is None:
             damaged += total
-        else:
-            if isinstance(found, record.Record):
-                messages.append(message_of(found))
-        at += total
-    return messages, offset + at, damaged
+        elif isinstance(found, record.Record):
+            messages.append(message_of(found))
+    return messages, offset + end, damaged
