@@ -164,10 +164,14 @@ class CrowdsTests(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 2)
 
     def test_pulls_that_are_not_read(self) -> None:
-        """200 connections with 64 pulls of a quarter of a mebibyte each: no send beside them waits for more than a
-        tenth of a second of the broker's work, and memory grows by less than 100 MiB."""
+        """200 connections with 64 pulls of a quarter of a mebibyte each: a send waits at most for the CPU time of two
+        pulls of each, as measured one at a time on this machine, and memory grows by less than 100 MiB."""
         for _ in range(100):
             self.assertEqual(self.ask(RequestCode.SEND_MESSAGE_V2, send_fields(queue_id=2), b"y" * 8000).code, 0)
+        began = self.broker.cpu_seconds()
+        for _ in range(400):
+            self.assertEqual(self.ask(RequestCode.PULL_MESSAGE, pull_fields(queue_id=2, offset=0)).code, 0)
+        two_pulls_each_s = self.broker.cpu_seconds() - began
         before = most = self.broker.rss_bytes()
         waited_s: list[float] = []
         enough = threading.Event()
@@ -175,7 +179,7 @@ class CrowdsTests(unittest.TestCase):
 
         def send() -> None:
             while not enough.is_set():
-                began = self.broker.cpu_seconds()  # not the time of day: it does not depend on what else runs here
+                began = self.broker.cpu_seconds()  # wall time would depend on what else runs here
                 sender.sendall(remoting.frame(RequestCode.SEND_MESSAGE_V2, send_fields(queue_id=1), b"x"))
                 assert remoting.read_reply(sender).code == 0
                 waited_s.append(self.broker.cpu_seconds() - began)
@@ -190,7 +194,7 @@ class CrowdsTests(unittest.TestCase):
             enough.wait(0.05)
         enough.set()
         thread.join()
-        self.assertLess(max(waited_s), 0.1)
+        self.assertLess(max(waited_s), two_pulls_each_s)
         self.assertGreaterEqual(len(waited_s), sent + 100)
         self.assertLess(most - before, 100 * MIB)
         self.assert_servers_come_in()
