@@ -29,6 +29,7 @@ from twisted.internet.testing import MemoryReactorClock
 from rocketha.broker.java_map import iteration_order
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker
+from rocketha.services.process.platform import Platform
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire import batch, properties
 from rocketha.wire.remoting import encode, request
@@ -158,9 +159,11 @@ def main() -> None:
         loaded = load_broker(b"brokerName=broker-a\n", flags={"storePathRootDir": directory}, environment={})
         clock = MemoryReactorClock()
         clock.rightNow = 1_795_256_860.0
-        broker = BrokerService(loaded.config, PosixDisk(), reactor=clock, work=Immediate)
+        broker = BrokerService(
+            loaded.config, Platform(disk=PosixDisk(), reactor=clock, work=Immediate, wall=clock.seconds)
+        )
         broker.startService()
-        factory = broker.factories[0]
+        factory = broker.broker.core.factories[0]
         protocol = factory.buildProtocol(None)
         sink = Sink()
         protocol.makeConnection(sink)  # type: ignore[arg-type]

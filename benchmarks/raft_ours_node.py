@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import cProfile
 import json
-import random
 import signal
 import sys
 import time
@@ -27,8 +26,9 @@ from rocketha.protocols.turn import Turn
 from rocketha.raft.messages import Entry
 from rocketha.services.process.frozen_heap import FrozenHeap
 from rocketha.services.process.lean_rounds import LeanRounds
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.steady import SteadyClock
-from rocketha.services.raft.service import RaftService
+from rocketha.services.raft.service import RaftMember, RaftService
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer, Command
 
@@ -104,14 +104,14 @@ def run(given: dict[str, Any]) -> None:
     FrozenHeap().privilegedStartService()
     LeanRounds(reactor).privilegedStartService()
     folder, turn = Path(given["folder"]), Turn()
-    chance, disk, members = random.Random(), PosixDisk(), given["members"]
-    raft = RaftService(given["id"], "bench", members, str(folder / "raft"), disk, Registers(), chance, turn=turn)
+    member = RaftMember(given["id"], "bench", given["members"], str(folder / "raft"))
+    raft = RaftService(member, Registers(), Platform(disk=PosixDisk(), reactor=reactor), turn=turn)
 
     def changed() -> None:
         (folder / "role").write_text("leader" if raft.is_leader else "follower")
 
     raft.on_role(changed)
-    host, _, port = members[given["id"]].rpartition(":")
+    host, _, port = given["members"][given["id"]].rpartition(":")
     reactor.listenTCP(int(port), SharedPort(Requests(raft), reactor, raft.port, turn=turn), 2048, host)
     raft.startService()
     signal.signal(signal.SIGTERM, lambda *_: reactor.callFromThread(reactor.stop))

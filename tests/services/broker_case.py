@@ -14,8 +14,11 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.services.broker.running import RunningBroker
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker
+from rocketha.services.process.platform import Platform
+from rocketha.store.disk import Disk
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire import json_dialect, record
 from rocketha.wire.codes import RequestCode
@@ -72,7 +75,7 @@ class Client:
     def __init__(self, broker: BrokerService, port: int, fast: bool = False) -> None:
         self.transport = StringTransport(peerAddress=IPv4Address("TCP", "127.0.0.1", port))
         self.transport.abortConnection = self.transport.loseConnection  # type: ignore[method-assign]
-        self.protocol: RemotingProtocol = broker.factories[1 if fast else 0].buildProtocol(None)
+        self.protocol: RemotingProtocol = broker.broker.core.factories[1 if fast else 0].buildProtocol(None)
         self.protocol.makeConnection(self.transport)
         self._buffer = FrameBuffer()
         self._opaque = 0
@@ -160,20 +163,29 @@ class BrokerCase(SynchronousTestCase):
         self.clock.rightNow = STEADY_S
         self.set_by_s = 0.0  # by how much somebody has set the time of day
         self.works: list[HeldWork] = []
-        self.broker = self.start()
+        self.service = self.start()
 
     def work(self, reactor: Any, name: str) -> HeldWork:
         made = HeldWork(reactor, name)
         self.works.append(made)
         return made
 
+    @property
+    def broker(self) -> RunningBroker:
+        """What the service runs."""
+        return self.service.broker
+
+    def platform(self, disk: Disk | None = None) -> Platform:
+        """What a broker runs on: this case's disk and clock."""
+        return Platform(
+            disk=disk or self.disk, reactor=self.clock, chance=random.Random(1), work=self.work,
+            wall=lambda: START_S - STEADY_S + self.clock.seconds() + self.set_by_s,
+        )  # fmt: skip
+
     def start(self) -> BrokerService:
         """A broker on the disk as it is."""
         loaded = load_broker((CONFIG + self.config).encode(), environment={"HOME": "/home"})
-        broker = BrokerService(
-            loaded.config, self.disk, reactor=self.clock, chance=random.Random(1), work=self.work,
-            wall=lambda: START_S - STEADY_S + self.clock.seconds() + self.set_by_s,
-        )  # fmt: skip
+        broker = BrokerService(loaded.config, self.platform())
         broker.startService()
         self.successResultOf(broker.started)
         self._port = 40000
@@ -181,11 +193,11 @@ class BrokerCase(SynchronousTestCase):
 
     def stop(self) -> None:
         """A clean stop."""
-        self.successResultOf(self.broker.stopService())
+        self.successResultOf(self.service.stopService())
 
     def connect(self, fast: bool = False) -> Client:
         self._port += 1
-        return Client(self.broker, self._port, fast)
+        return Client(self.service, self._port, fast)
 
     def advance(self, seconds: float, step: float = 0.1) -> None:
         """Let time pass in steps."""

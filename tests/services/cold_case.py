@@ -19,7 +19,7 @@ class ColdCase(BrokerCase):
         client = self.connect()
         self.fill(client)
         self.stop()
-        self.broker = self.start()
+        self.service = self.start()
         self.waits = 0
         self.disk.waited_for = self.waited_for  # type: ignore[method-assign]
         self.disk.cached = False

@@ -41,10 +41,7 @@ class ControlledCase(ReplicationCase):
             "controllerStorePath=/controller\n"
         )
         config = load_controller(text.encode(), "controller.conf", {}, {"HOME": "/"}).config
-        service = ControllerService(
-            config, process.disk, process.host.random, reactor=process.reactor, wall=process.reactor.wall,
-            work=process.work, on_fatal=process.host.exited,
-        )  # fmt: skip
+        service = ControllerService(config, process.platform(on_fatal=process.host.exited))
         service.privilegedStartService()
         service.startService()
         return service
@@ -76,7 +73,7 @@ class ControlledCase(ReplicationCase):
 
     def mode(self, host: Host) -> ControllerMode:
         """What gives a broker its role."""
-        found = self.service(host).role_source
+        found = self.service(host).broker.role_source
         assert isinstance(found, ControllerMode)
         return found
 
@@ -89,11 +86,13 @@ class ControlledCase(ReplicationCase):
         """What a broker is; FENCED while it does not run."""
         if host.process is None or host.process.service is None or not self.service(host).serving:
             return Role.FENCED
-        return self.service(host).replication.role
+        return self.service(host).broker.replication.role
 
     def acknowledges(self, host: Host) -> bool:
         """Whether it is a master that may acknowledge."""
-        return self.role(host) is Role.MASTER and not host.frozen and self.service(host).replication.refusal is None
+        return (
+            self.role(host) is Role.MASTER and not host.frozen and self.service(host).broker.replication.refusal is None
+        )
 
     def masters(self) -> list[Host]:
         """Those that may acknowledge."""
@@ -106,7 +105,7 @@ class ControlledCase(ReplicationCase):
 
     def members(self) -> tuple[int, ...]:
         """The SyncStateSet as the master has it."""
-        return self.service(self.master()).replication.members
+        return self.service(self.master()).broker.replication.members
 
     def whole(self, seconds: float = 30.0) -> None:
         """Wait until every broker that runs is in sync."""

@@ -13,6 +13,7 @@ from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.services.config.loading import load_controller
 from rocketha.services.controller.service import ControllerService
+from rocketha.services.process.platform import Platform
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode
@@ -256,7 +257,7 @@ class ControllerCase(TestCase):
             setattr(config, name, value)
         disk = self.disks.setdefault(node, MemoryDisk(random.Random(len(self.disks))))
         made = self.nodes[node] = ControllerService(
-            config, disk, random.Random(len(self.disks) + 100), reactor=reactor, on_fatal=self.fatal.append
+            config, Platform(disk=disk, chance=random.Random(len(self.disks) + 100), on_fatal=self.fatal.append)
         )
         made.privilegedStartService()
         made.startService()

@@ -14,7 +14,8 @@ from twisted.trial.unittest import TestCase
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.errors import NotLeader
 from rocketha.raft.messages import Entry
-from rocketha.services.raft.service import RaftService
+from rocketha.services.process.platform import Platform
+from rocketha.services.raft.service import RaftMember, RaftService
 from rocketha.services.raft.waiting import Lost
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer
@@ -70,13 +71,15 @@ class Member:
         self.fatal: list[str] = []
         self.machine = Words()
 
-    def start(self, members: dict[str, str], **arguments: Any) -> defer.Deferred[None]:
+    def start(self, members: dict[str, str], secret: bytes = b"", joins: bool = False) -> defer.Deferred[None]:
         """Start, or start again from what is on the disk."""
         self.machine = self.case.machine()
         self.service = RaftService(
-            self.name, "group", members, self.directory, self.disk, self.machine, random.Random(hash(self.name)),
-            reactor=reactor, on_fatal=self.fatal.append, **{**self.case.arguments, **arguments},
-        )  # fmt: skip
+            RaftMember(self.name, "group", members, self.directory, joins, secret),
+            self.machine,
+            Platform(disk=self.disk, chance=random.Random(hash(self.name)), on_fatal=self.fatal.append),
+            **self.case.arguments,
+        )
         port = int(members[self.name].rpartition(":")[2])
         factory = SharedPort(NoRequests(), reactor, self.service.port)
         self.port = reactor.listenTCP(port, factory, interface="127.0.0.1")  # type: ignore[attr-defined]

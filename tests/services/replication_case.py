@@ -48,17 +48,17 @@ class ReplicationCase(SynchronousTestCase):
 
     # -- hosts
 
-    def broker(self, name: str, settings: str, start: bool = True, **more: Any) -> Host:
+    def broker(
+        self, name: str, settings: str, start: bool = True, platform: Mapping[str, Any] | None = None, **more: Any
+    ) -> Host:
         """A host that runs a broker with these lines in its broker.conf."""
 
         def program(process: Process) -> BrokerService:
             address = process.host.address
             text = f"{COMMON}bindAddress={address}\nbrokerIP1={address}\n{process.host.settings}\n"  # type: ignore[attr-defined]
             loaded = load_broker(text.encode(), "broker.conf", {}, {"HOME": "/home"}, name)
-            service = BrokerService(
-                loaded.config, process.disk, reactor=process.reactor, chance=process.host.random, work=process.work,
-                wall=process.reactor.wall, pid=lambda: process.number, **more,
-            )  # fmt: skip
+            here = process.platform(pid=lambda: process.number, **(platform or {}))
+            service = BrokerService(loaded.config, here, **more)
             service.startService()
             return service
 
@@ -75,7 +75,7 @@ class ReplicationCase(SynchronousTestCase):
         def program(process: Process) -> NameServerService:
             text = f"listenPort={NAMESERVER_PORT}\nbindAddress={process.host.address}\nkvConfigPath=/kvConfig.json\n"
             loaded = load_namesrv(text.encode(), "namesrv.conf", {}, {"HOME": "/home"})
-            service = NameServerService(loaded.config, process.disk, reactor=process.reactor, work=process.work)
+            service = NameServerService(loaded.config, process.platform())
             service.startService()
             return service
 
@@ -91,7 +91,7 @@ class ReplicationCase(SynchronousTestCase):
 
     def log(self, host: Host) -> ReplicaLog:
         """Its log."""
-        return self.service(host).replication.log
+        return self.service(host).broker.replication.log
 
     def started(self, host: Host) -> None:
         """Let a broker come up."""

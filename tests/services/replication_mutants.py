@@ -217,23 +217,23 @@ MUTANTS = (
     ),
     Mutant(
         "a held pull is told nothing new while that is undecided",
-        "services/broker/service.py",
-        "if not self._changes.busy and not self.replication.undecided:",
-        "if not self._changes.busy:",
+        "services/features/reading.py",
+        "if not self._core.busy() and not self._serving.undecided:",
+        "if not self._core.busy():",
     ),
     Mutant(
         "retire does not wait", ORDERS, "self.role is not Role.MASTER or self.confirm_offset >= self.log_end", "True"
     ),
     Mutant(
         "what was staged is stored after a fence",
-        "services/broker/service.py",
-        "            self.sends.refuse(NOT_AVAILABLE)",
+        "services/broker/appending.py",
+        "            self._sends.refuse(NOT_AVAILABLE)",
         "            pass",
     ),
     Mutant(
         "requests see a log that is being cut",
-        "services/broker/service.py",
-        "        if self._changes.busy:\n            return self._requests.park(connection, command)",
+        "services/broker/dispatcher.py",
+        "        if self._changes.busy:\n            return self._park(connection, command)",
         "        if False:\n            pass",
     ),
     Mutant(

@@ -20,6 +20,7 @@ from rocketha.broker.topics import TopicConfig
 from rocketha.errors import DiskFailure
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.replication.metadata_context import TablesContext
 from rocketha.services.replication.metadata_sync import MetadataSync
 from rocketha.services.tables.broker_files import BrokerFiles, Saved
 from rocketha.services.tables.waits import SavedAnswers
@@ -115,9 +116,11 @@ class Node:
         self.away: set[int] = set()  # replicas whose log does not follow
         self.strangers: set[int] = set()  # brokers that the controller does not name
         self.metadata = MetadataSync(
-            reactor, self.now_ms, self.state, _QueueView(self.store), self.delays,  # type: ignore[arg-type]
-            lambda: self.store_busy, self.watch, lambda: number, self.save, self.told.extend,
-            self, self, 5.0, ack_timeout_ms,
+            TablesContext(
+                reactor, self.now_ms, self.state, _QueueView(self.store), self.delays,  # type: ignore[arg-type]
+                self.watch, lambda: number, lambda: self.store_busy, self.save, self.told.extend, self, self, 5.0,
+                ack_timeout_ms,
+            )
         )  # fmt: skip
         self.saved_answers = SavedAnswers(self.files, self.metadata)
         self.table = {**request_table(self.state), **self.metadata.requests}

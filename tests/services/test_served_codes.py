@@ -42,7 +42,7 @@ class ServedCodesTests(BrokerCase):
 
     def test_broker(self) -> None:
         """Without controllers; 1008 comes from them."""
-        ours = {int(code) for code in self.broker._requests.table}
+        ours = {int(code) for code in self.broker.dispatcher.table}
         self.compare("broker", ours | {int(RequestCode.NOTIFY_BROKER_ROLE_CHANGED)})
         self.assertGreater(len(ours), 60)
 

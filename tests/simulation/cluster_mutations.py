@@ -23,7 +23,7 @@ from rocketha.replication import autoswitch_slave
 from rocketha.replication.acks import NO_ACK
 from rocketha.replication.lease import Lease
 from rocketha.replication.sync_state import SyncState
-from rocketha.services.broker.service import BrokerService
+from rocketha.services.process.platform import Platform
 from rocketha.services.tables.broker_files import TableFile
 from rocketha.services.waiting.log_reads import LinkReader
 from rocketha.simulation.cluster_scenario import ClusterScenario
@@ -266,7 +266,7 @@ def clock_steps_forgotten() -> None:
 
 @mutation(ALONE, "what waits goes by a clock that somebody sets (rocketmq#9455)", ("slow-link",))
 def waits_by_the_time_of_day() -> None:
-    patch(BrokerService, "_now", BrokerService.wall_ms)
+    patch(Platform, "now_ms", Platform.wall_ms)
 
 
 @mutation(ALONE, "a delayed message is delivered twice", ())

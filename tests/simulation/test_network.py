@@ -24,7 +24,7 @@ TABLE = {"namespace": "n", "key": "k"}
 def name_server(process: Process) -> Any:
     """The program of a host: our name server."""
     config = NamesrvConfig(kv_config_path="/ns/kvConfig.json", bind_address=process.host.address, listen_port=PORT)
-    service = NameServerService(config, process.disk, reactor=process.reactor, work=process.work)
+    service = NameServerService(config, process.platform())
     service.privilegedStartService()
     service.startService()
     return service

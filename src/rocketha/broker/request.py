@@ -11,16 +11,16 @@ compared with what was written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from rocketha.broker.clients import Peer
 from rocketha.broker.fields import refused
 from rocketha.broker.state import BrokerState
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
-Responder = Callable[[Peer, Command, int], Answer | None]
+Responder = Callable[[Any, Command, int], Answer | None]
+"""Answers a request of a connection (:class:`Peer`, or more) at a time in ms; None: it is answered later, or was."""
 Parsed = TypeVar("Parsed")
 
 OK = Answer()

@@ -16,7 +16,7 @@ class Speaker(Protocol):
 class Turn:
     """The connections that have something to say at the end of the present read.
 
-    :ivar afterwards: called when all have said it: work that nobody waits for.
+    :ivar afterwards: each is called when all have said it: work that nobody waits for.
     """
 
     __slots__ = ("active", "afterwards", "speakers")
@@ -24,7 +24,7 @@ class Turn:
     def __init__(self) -> None:
         self.active = False
         self.speakers: list[Speaker] = []
-        self.afterwards: Callable[[], None] | None = None
+        self.afterwards: list[Callable[[], None]] = []
 
     def say(self) -> None:
         """Every speaker says it."""
@@ -37,5 +37,5 @@ class Turn:
         """The same, at the end."""
         self.active = False
         self.say()
-        if self.afterwards is not None:
-            self.afterwards()
+        for call in self.afterwards:
+            call()

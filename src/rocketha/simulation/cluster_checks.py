@@ -21,6 +21,7 @@ from rocketha.store.message_store import MessageStore
 from rocketha.wire.record import Record, scan
 
 if TYPE_CHECKING:
+    from rocketha.services.broker.running import RunningBroker
     from rocketha.services.broker.service import BrokerService
     from rocketha.services.replication.service import Replication
 
@@ -53,16 +54,17 @@ class ClusterChecks:
     def started(self, process: Process, service: BrokerService) -> None:
         """A broker has recovered its store and serves."""
         self._findings.count("broker starts")
-        report = service.recovery
+        broker = service.broker
+        report = broker.recovery
         if report is not None and report.truncated_bytes:
             self._findings.count("logs cut at the start")
-        replication, name = service.replication, process.host.name
+        replication, name = broker.replication, process.host.name
         if self._setup.mode == CONTROLLER:
-            self._kept(name, service.store)
-        replication.role_changed.append(lambda role: self._role(name, replication, role, service))
-        self._role(name, replication, replication.role, service)
+            self._kept(name, broker.store)
+        replication.role_changed.append(lambda role: self._role(name, replication, role, broker))
+        self._role(name, replication, replication.role, broker)
 
-    def _role(self, name: str, replication: Replication, role: Role, service: BrokerService) -> None:
+    def _role(self, name: str, replication: Replication, role: Role, broker: RunningBroker) -> None:
         if role is not Role.MASTER:
             return
         group = self._places[name].group
@@ -71,12 +73,12 @@ class ClusterChecks:
             other = self._masters.setdefault((group, replication.epoch), name)
             if other != name:
                 self._findings.violated("one master per epoch (8)", f"{replication.epoch}: {other} and {name}")
-        known = service.state.topics.table
+        known = broker.state.topics.table
         for topic in self._oracle.topics.get(group, ()):
             if topic not in known:
                 self._findings.violated("a topic that was made stays", f"{name} lacks {topic}")
         for queue in self._oracle.queues(group):
-            found = service.store.queues.get(queue.topic, queue.queue_id)
+            found = broker.store.queues.get(queue.topic, queue.queue_id)
             end = 0 if found is None else found.next_offset
             if end < self._oracle.end(queue):
                 self._findings.violated(
@@ -98,8 +100,8 @@ class ClusterChecks:
 
     def look(self) -> None:
         """What must hold at any moment."""
-        for host, service in self._serving():
-            process, replication = host.process, service.replication
+        for host, broker in self._serving():
+            process, replication = host.process, broker.replication
             assert process is not None
             if process.reactor.timers > TIMERS_MAX:
                 self._findings.violated("bounded timers (21)", f"{host.name} has {process.reactor.timers}")
@@ -110,16 +112,16 @@ class ClusterChecks:
             if before is not None and before[0] is process and confirm < before[1]:
                 self._findings.violated("confirm never falls (6)", f"{host.name}: {before[1]}, then {confirm}")
             self._confirmed[host.name] = process, confirm
-            self._vouched[host.name] = service.store.upkeep.saved.confirm_offset
+            self._vouched[host.name] = broker.store.upkeep.saved.confirm_offset
             if replication.role is Role.MASTER:
                 self._set(host.name, replication)
 
     def delays(self, calm_s: float) -> None:
         """Nothing goes wrong any more but the clocks: no delay level is more than a second behind its time."""
         levels = {
-            self._places[host.name].group: service.delays.offsets
-            for host, service in self._serving()
-            if service.replication.role is Role.MASTER
+            self._places[host.name].group: broker.core.parts.delays.offsets
+            for host, broker in self._serving()
+            if broker.replication.role is Role.MASTER
         }
         for message in self._oracle.delayed.values():
             late = (
@@ -135,15 +137,15 @@ class ClusterChecks:
     @property
     def deleted(self) -> frozenset[str]:
         """Groups with a broker whose oldest files a full disk took."""
-        return frozenset(self._places[host.name].group for host, service in self._serving() if service.store.log.begin)
+        return frozenset(self._places[host.name].group for host, broker in self._serving() if broker.store.log.begin)
 
     def _set(self, name: str, replication: Replication) -> None:
         """A master's SyncStateSet against the members' own logs."""
         members = replication.members
         if members and replication.own_id not in members:
             self._findings.violated("the set holds its master (14)", f"{name}: {members} without {replication.own_id}")
-        for host, service in self._serving():
-            other = service.replication
+        for host, broker in self._serving():
+            other = broker.replication
             if other.own_id in members and other.log_end < replication.confirm_offset and replication.lease_holds:
                 self._findings.violated(
                     "members have what is confirmed (14)",
@@ -158,8 +160,8 @@ class ClusterChecks:
         absent = sorted({host.name for host in self._brokers} - {host.name for host, _ in serving})
         if absent:
             return f"{', '.join(absent)} do not serve"
-        for host, service in serving:
-            why = service.ready()
+        for host, broker in serving:
+            why = broker.unready()
             if why is not None:
                 return f"{host.name}: {why}"
         if self._setup.mode == CONTROLLER:
@@ -172,16 +174,16 @@ class ClusterChecks:
     def _led(self, group: str) -> str | None:
         """A group of controller mode: one master, whom the leading controller means too, and a full set."""
         brokers = [each for each in self._serving() if self._places[each[0].name].group == group]
-        masters = [service.replication for _, service in brokers if service.replication.role is Role.MASTER]
+        masters = [broker.replication for _, broker in brokers if broker.replication.role is Role.MASTER]
         if len(masters) != 1:
-            roles = {host.name: service.replication.role.name for host, service in brokers}
+            roles = {host.name: broker.replication.role.name for host, broker in brokers}
             return f"{group} has {len(masters)} masters: {roles}"
         leaders = [host for host in self._controllers if _leads(host)]
         if len(leaders) != 1:
             return f"{len(leaders)} controllers lead"
         process = leaders[0].process
         state: Any = process.service.state.group("c", group) if process is not None else None
-        master, ids = masters[0], {service.replication.own_id for _, service in brokers}
+        master, ids = masters[0], {broker.replication.own_id for _, broker in brokers}
         if state is None or (state.master, state.master_epoch) != (master.own_id, master.epoch):
             return f"{group}: {master.own_id} is master of epoch {master.epoch}, the controllers say otherwise: {state}"
         if set(state.in_sync) != ids or set(master.members) != ids:
@@ -193,8 +195,8 @@ class ClusterChecks:
         for group in self._setup.groups:
             brokers = [each for each in self._serving() if self._places[each[0].name].group == group]
             ends = {}
-            for host, service in brokers:
-                store = service.store
+            for host, broker in brokers:
+                store = broker.store
                 dispatched = store.log.end if store.leads else store.dispatched
                 ends[host.name] = store.log.end, store.confirm_offset, dispatched
             if self._setup.mode != ALONE and len(set(ends.values())) > 1:
@@ -203,24 +205,24 @@ class ClusterChecks:
 
     def finish(self) -> None:
         """Nobody sends any more: whole queues, whole logs, replicas byte by byte."""
-        for host, service in self._serving():
-            self._queues(host, service)
-            self._log(host, service)
+        for host, broker in self._serving():
+            self._queues(host, broker)
+            self._log(host, broker)
         for group in self._setup.groups:
             self._replicas([each for each in self._serving() if self._places[each[0].name].group == group])
 
-    def _serving(self) -> list[tuple[Host, BrokerService]]:
-        found: list[tuple[Host, BrokerService]] = []
+    def _serving(self) -> list[tuple[Host, RunningBroker]]:
+        found: list[tuple[Host, RunningBroker]] = []
         for host in self._brokers:
             service: Any = host.process.service if host.process is not None else None
             if service is not None and service.serving:
-                found.append((host, service))
+                found.append((host, service.broker))
         return found
 
-    def _replicas(self, brokers: list[tuple[Host, BrokerService]]) -> None:
+    def _replicas(self, brokers: list[tuple[Host, RunningBroker]]) -> None:
         (first, master), *others = brokers
-        for host, service in others:
-            one, two = master.store.log, service.store.log
+        for host, broker in others:
+            one, two = master.store.log, broker.store.log
             at, end = max(one.begin, two.begin), min(one.end, two.end)
             while at < end:
                 size = min(READ_BYTES, end - at)
@@ -233,13 +235,13 @@ class ClusterChecks:
                     return
                 at += size
             self._findings.count("bytes of replicas compared", end - max(one.begin, two.begin))
-            mine, theirs = master.replication.log.epochs, service.replication.log.epochs
+            mine, theirs = master.replication.log.epochs, broker.replication.log.epochs
             if self._setup.mode == CONTROLLER and list(mine)[-len(theirs) :] != list(theirs)[-len(mine) :]:
                 self._findings.violated("epoch lists equal (10)", f"{first.name} {mine}, {host.name} {theirs}")
 
-    def _queues(self, host: Host, service: BrokerService) -> None:
+    def _queues(self, host: Host, broker: RunningBroker) -> None:
         """Every queue, as a consumer that reads all of it gets it."""
-        group, store = self._places[host.name].group, service.store
+        group, store = self._places[host.name].group, broker.store
         if store.log.begin:
             self._findings.count("brokers that deleted files")  # as a full disk makes them
         for queue in self._oracle.queues(group):
@@ -248,9 +250,9 @@ class ClusterChecks:
                 self._findings.violated("queue offsets dense (12)", f"{host.name}: {queue} begins at {first}")
             self._oracle.whole_queue(queue, first, _records(store, queue, first), host.name)
 
-    def _log(self, host: Host, service: BrokerService) -> None:
+    def _log(self, host: Host, broker: RunningBroker) -> None:
         """Every record of the log has its place in its queue, once, and nobody else's."""
-        store, places = service.store, dict[tuple[str, int, int], int]()
+        store, places = broker.store, dict[tuple[str, int, int], int]()
         walk = LogWalk(store.log.segments, store.log.begin, store.confirm_offset)
         for record in walk:
             place = (record.topic, record.queue_id, record.queue_offset)

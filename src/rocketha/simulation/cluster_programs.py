@@ -71,9 +71,8 @@ def broker(setup: ClusterSetup, place: BrokerPlace, process: Process) -> BrokerS
     text = broker_text(setup, place).encode()
     loaded = load_broker(text, "simulated broker.conf", {}, {}, place.host)
     service = BrokerService(
-        loaded.config, process.disk, reactor=process.reactor, chance=process.host.random, work=process.work,
-        wall=process.reactor.wall, pid=lambda: 1000 + process.number, memory=lambda: MEMORY_BYTES,
-    )  # fmt: skip
+        loaded.config, process.platform(pid=lambda: 1000 + process.number, memory_bytes=lambda: MEMORY_BYTES)
+    )
     service.startService()
     return service
 
@@ -88,9 +87,8 @@ def controller(setup: ClusterSetup, process: Process) -> ControllerService:
     )  # fmt: skip
     complete_controller(config, (), "simulation", [])
     service = ControllerService(
-        config, process.disk, process.host.random, reactor=process.reactor, wall=process.reactor.wall,
-        work=process.work, on_fatal=process.host.exited, raft_options=raft_options(setup),
-    )  # fmt: skip
+        config, process.platform(on_fatal=process.host.exited), raft_options=raft_options(setup)
+    )
     service.privilegedStartService()
     service.startService()
     return service
@@ -101,6 +99,6 @@ def nameserver(process: Process) -> NameServerService:
     address = process.host.address
     text = f"listenPort={NAMESERVER_PORT}\nbindAddress={address}\nkvConfigPath=/namesrv/kvConfig.json\n"
     loaded = load_namesrv(text.encode(), "simulated namesrv.conf", {}, {})
-    service = NameServerService(loaded.config, process.disk, reactor=process.reactor, work=process.work)
+    service = NameServerService(loaded.config, process.platform())
     service.startService()
     return service

@@ -123,7 +123,7 @@ class ClusterScenario:
         for host in self.brokers:
             process = host.process
             service = process.service if process is not None else None
-            ill = service is not None and service.serving and service.store.log.broken is not None
+            ill = service is not None and service.serving and service.broker.store.log.broken is not None
             if ill and self._unwell.get(host.name) is process:
                 self.findings.count("restarts after a failed flush")
                 host.kill()

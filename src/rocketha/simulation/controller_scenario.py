@@ -91,9 +91,8 @@ class ControllerScenario:
         )  # fmt: skip
         complete_controller(config, (), "simulation", [])
         service = ControllerService(
-            config, process.disk, process.host.random, reactor=process.reactor, wall=process.reactor.wall,
-            work=process.work, on_fatal=process.host.exited, raft_options=raft_options(self.setup),
-        )  # fmt: skip
+            config, process.platform(on_fatal=process.host.exited), raft_options=raft_options(self.setup)
+        )
         service.privilegedStartService()
         self.checks.watch(process.host.name, lambda: self.world.now, service)
         raft = service.raft

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from rocketha.services.process.platform import Platform
 from rocketha.simulation.clock import HostClock
 from rocketha.simulation.disk import SimulatedDisk, SimulatedWork
 from rocketha.simulation.network import Network, Station
@@ -51,6 +52,16 @@ class Process(Owner):
         thread = SimulatedWork(self.host.scheduler, self, self.host.disk, self.host.random)
         self.threads.append(thread)
         return thread
+
+    def platform(self, **others: Any) -> Platform:
+        """What a service of this process runs on.
+
+        :param others: see :class:`Platform`.
+        """
+        return Platform(
+            disk=self.disk, reactor=self.reactor, chance=self.host.random, work=self.work, sync_work=self.work,
+            wall=self.reactor.wall, **others,
+        )  # fmt: skip
 
 
 Program = Callable[[Process], Any]

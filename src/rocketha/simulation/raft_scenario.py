@@ -17,7 +17,7 @@ from rocketha.raft.errors import RaftRefused
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry
 from rocketha.services.raft.options import RaftOptions
-from rocketha.services.raft.service import RaftService
+from rocketha.services.raft.service import RaftMember, RaftService
 from rocketha.services.raft.waiting import Lost
 from rocketha.simulation import register
 from rocketha.simulation.faults import Injector
@@ -78,10 +78,12 @@ class Member:
     def __init__(self, process: Process, setup: Setup, addresses: dict[str, str], checks: RaftChecks) -> None:
         self.machine = CheckedMachine(process.host.name, checks)
         self.raft = RaftService(
-            process.host.name, GROUP, addresses, "/raft", process.disk, self.machine, process.host.random,
-            reactor=process.reactor, work=process.work, on_fatal=process.host.exited,
-            options=raft_options(setup), config=RaftConfig(process.host.name, lease_reads=setup.lease_reads),
-        )  # fmt: skip
+            RaftMember(process.host.name, GROUP, addresses, "/raft"),
+            self.machine,
+            process.platform(on_fatal=process.host.exited),
+            raft_options(setup),
+            RaftConfig(process.host.name, lease_reads=setup.lease_reads),
+        )
         self.raft.started.addCallback(lambda _: checks.watch(process, self.raft))
         self.raft.startService()
         strports.service(f"tcp:{PORT}", self.raft.port, process.reactor).startService()

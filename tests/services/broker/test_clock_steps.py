@@ -62,7 +62,7 @@ class WaitTests(BrokerCase):
         """Rates and runtime of a broker that was started in another year."""
         self.stop()
         self.set_by_s = 86_400.0 * 9000
-        self.broker = self.start()
+        self.service = self.start()
         client = self.connect()
         self.set_by_s = 0.0
         for _ in range(12):
@@ -84,7 +84,7 @@ class WrittenTests(BrokerCase):
             self.set_by_s = step_s
             for each in range(3):
                 name = f"key{number}-{each}"
-                stored.append((name, self.broker.wall_ms()))
+                stored.append((name, self.broker.core.platform.wall_ms()))
                 self.send(client, name.encode(), properties=f"KEYS\x01{name}\x02")
                 self.advance(0.2)
         for restarted in (False, True):
@@ -94,7 +94,7 @@ class WrittenTests(BrokerCase):
                     answer = client.ask(RequestCode.QUERY_MESSAGE, {**fields, "endTimestamp": str(at_ms)})
                     self.assertEqual([message.body for message in records(answer)], [name.encode()])
             self.stop()
-            self.broker = self.start()
+            self.service = self.start()
             client = self.connect()
 
     def test_small_falls_begin_no_index_file(self) -> None:

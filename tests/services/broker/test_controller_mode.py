@@ -13,7 +13,7 @@ from rocketha.broker.role_effects import Lead
 from rocketha.namesrv.route_table import MASTER_ID
 from rocketha.services.broker.controller_client import Reply
 from rocketha.simulation.disk import SimulatedDisk
-from rocketha.simulation.host import Host
+from rocketha.simulation.host import Host, Process
 from rocketha.store import atomic_file
 from rocketha.wire import controller_calls
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -171,7 +171,10 @@ class SwitchTests(ControlledCase):
         second, third = self.others
         self.run_for(3.0)
         end = self.log(self.first).end
-        number, path = self.number(second), self.service(second).config.replication.store_path_broker_identity
+        number, path = (
+            self.number(second),
+            self.service(second).broker.core.config.replication.store_path_broker_identity,
+        )
         self.assertLess(number, self.number(third))
         second.power_off()
         second.disk = SimulatedDisk(second.random)
@@ -179,10 +182,23 @@ class SwitchTests(ControlledCase):
         identity = IdentityFiles(second.disk, path, CLUSTER, NAME)
         identity.load()
         identity.keep(number)
+
+        program = second.program
+        assert program is not None
+
+        def deaf(process: Process) -> Any:
+            service = program(process)
+
+            def deafen(_: None) -> None:
+                client = service.broker.role_source._client
+                client.beat = lambda call: None
+                client.ask = lambda call, timeout_s: defer.Deferred()
+
+            service.started.addCallback(deafen)  # before it asks for anything
+            return service
+
+        second.program = deaf
         self.restart(second)
-        client = self.mode(second)._client
-        client.beat = lambda call: None  # type: ignore[method-assign]
-        client.ask = lambda call, timeout_s: defer.Deferred()  # type: ignore[method-assign]
         self.run_for(1.5)
         self.first.kill()
         self.until("another master", lambda: any(map(self.acknowledges, self.others)))
@@ -222,7 +238,7 @@ class SwitchTests(ControlledCase):
             name, hands_over = "power", True
 
         for host in hosts:
-            health = self.service(host).plugins.health
+            health = self.service(host).broker.plugins.health
             health._checks.append(("acme", Check()))
             health._problems["power"] = "no power"
 
@@ -274,7 +290,7 @@ class SwitchTests(ControlledCase):
 
     def test_all_controllers_die(self) -> None:
         """The lease runs out and nothing is acknowledged; they come back and the same one goes on, in its epoch."""
-        epoch = self.service(self.first).replication.epoch
+        epoch = self.service(self.first).broker.replication.epoch
         for host in self.controllers:
             host.kill()
         self.until("it stops", lambda: not self.acknowledges(self.first), 4.0)
@@ -283,7 +299,7 @@ class SwitchTests(ControlledCase):
         for host in self.controllers:
             host.start()
         self.assertIs(self.master(), self.first)
-        self.assertEqual(self.service(self.first).replication.epoch, epoch)
+        self.assertEqual(self.service(self.first).broker.replication.epoch, epoch)
         self.assertEqual(self.acknowledged(self.first, 10), 10)
         self.lost()
 
@@ -356,7 +372,7 @@ class PartitionTests(ControlledCase):
         self.run_for(6.0)
         self.heal()
         self.assertIs(self.master(), self.first)
-        self.assertEqual(self.service(self.first).replication.epoch, 1)
+        self.assertEqual(self.service(self.first).broker.replication.epoch, 1)
 
     def test_cut_from_everybody(self) -> None:
         """Another one leads; the old one acknowledges nothing, and follows after the heal (regression A5)."""
@@ -408,7 +424,7 @@ class PartitionTests(ControlledCase):
                     stream.reset()
             self.run_for(0.7)
             self.assertTrue(self.acknowledges(self.first))
-        self.assertEqual(self.service(self.first).replication.epoch, 1)
+        self.assertEqual(self.service(self.first).broker.replication.epoch, 1)
 
 
 class OperatorTests(ControlledCase):
@@ -521,7 +537,10 @@ class RegistrationTests(ControlledCase):
 
     def hears(self, master: Host, epoch: int) -> None:
         """The nameserver is told of this master under its epoch, at once, and of nobody under another one."""
-        self.until("it leads", lambda: self.service(master).watch.leads and self.service(master).watch.epoch == epoch)
+        self.until(
+            "it leads",
+            lambda: self.service(master).broker.watch.leads and self.service(master).broker.watch.epoch == epoch,
+        )
         self.run_for(0.1)
         self.assertEqual(set(self.told), {(f"{master.address}:10911", epoch)})
 
@@ -541,7 +560,7 @@ class RegistrationTests(ControlledCase):
         """It was master all the time."""
         self.run_for(1)
         self.told.clear()
-        replication = self.service(self.first).replication
+        replication = self.service(self.first).broker.replication
         order = Lead(1000, 2, replication.members, replication.set_epoch + 1, again=True)
         self.mode(self.first)._order(order)
         self.hears(self.first, 2)

@@ -41,8 +41,8 @@ class ProgressTests(BrokerCase):
 
     def begin_with(self, offset: int) -> None:
         """As a new master does that has this progress."""
-        self.broker.delays.offsets[1] = offset
-        self.broker.delayed.start(self.broker._now())
+        self.broker.core.parts.delays.offsets[1] = offset
+        self.broker.delayed.delivery.start(self.broker.core.platform.now_ms())
         self.advance(2)
 
     def all_of_them(self) -> list[bytes]:
@@ -51,13 +51,13 @@ class ProgressTests(BrokerCase):
     def test_as_it_should_be(self) -> None:
         """Six were delivered, and progress says so."""
         self.assertEqual(self.delivered(), self.all_of_them()[:6])
-        self.assertEqual(self.broker.delays.offsets, {1: 6})
+        self.assertEqual(self.broker.core.parts.delays.offsets, {1: 6})
 
     def test_what_is_due_at_the_start(self) -> None:
         """Goes out then, and not when a second has passed or somebody asks for something."""
         self.stop()
         self.clock.advance(3)
-        self.broker = self.start()
+        self.service = self.start()
         self.advance(0.02, 0.01)
         self.assertEqual(self.delivered(), self.all_of_them())
 
@@ -66,18 +66,22 @@ class ProgressTests(BrokerCase):
         for offset in (0, 3, 6):
             self.begin_with(offset)
             self.assertEqual(self.delivered(), self.all_of_them())
-        self.assertEqual(self.broker.delays.offsets, {1: 10})
+        self.assertEqual(self.broker.core.parts.delays.offsets, {1: 10})
 
     def test_what_was_avoided_is_counted(self) -> None:
         """For people."""
         self.begin_with(2)
-        self.assertEqual((self.broker.delayed.repeats_avoided, self.broker.delayed.losses_avoided), (4, 0))
+        self.assertEqual(
+            (self.broker.delayed.delivery.repeats_avoided, self.broker.delayed.delivery.losses_avoided), (4, 0)
+        )
 
     def test_f6_progress_ahead_of_the_log(self) -> None:
         """The former master delivered and died before the copies were replicated: they are made again."""
         self.begin_with(9)
         self.assertEqual(self.delivered(), self.all_of_them())
-        self.assertEqual((self.broker.delayed.repeats_avoided, self.broker.delayed.losses_avoided), (0, 3))
+        self.assertEqual(
+            (self.broker.delayed.delivery.repeats_avoided, self.broker.delayed.delivery.losses_avoided), (0, 3)
+        )
 
     def test_progress_beyond_the_queue(self) -> None:
         """Is set to its end first."""
@@ -89,10 +93,10 @@ class ProgressTests(BrokerCase):
         queue = self.broker.store.queues.get(SCHEDULE, 0)
         assert queue is not None
         queue.min_offset = 7
-        self.broker.delays.offsets.clear()
-        self.broker.delayed.start(self.broker._now())
+        self.broker.core.parts.delays.offsets.clear()
+        self.broker.delayed.delivery.start(self.broker.core.platform.now_ms())
         self.advance(2)
-        self.assertEqual(self.broker.delays.offsets, {1: 10})
+        self.assertEqual(self.broker.core.parts.delays.offsets, {1: 10})
         self.assertEqual(self.delivered(), [*self.all_of_them()[:6], b"7", b"8", b"9"])
         self.send(self.connect(), b"10", properties=f"UNIQ_KEY\x01{key(10)}\x02DELAY\x011\x02")
         self.advance(2)
@@ -106,10 +110,10 @@ class ProgressTests(BrokerCase):
 
     def test_a_stop_ends_it(self) -> None:
         """Who is not master delivers nothing."""
-        self.broker.delayed.stop()
+        self.broker.delayed.delivery.stop()
         self.advance(3)
         self.assertEqual(len(self.delivered()), 6)
-        self.assertIsNone(self.broker.delayed.next_due_ms())
+        self.assertIsNone(self.broker.delayed.delivery.next_due_ms())
 
     def test_nothing_before_the_log_is_confirmed(self) -> None:
         """A new master may not read what its replicas lack, so it cannot know yet; then it goes on by itself."""
@@ -117,7 +121,7 @@ class ProgressTests(BrokerCase):
         store.confirm_offset = end - 1
         self.begin_with(3)
         self.assertEqual(len(self.delivered()), 5)  # of six one may not be seen
-        self.assertEqual(self.broker.delays.offsets, {1: 3})
+        self.assertEqual(self.broker.core.parts.delays.offsets, {1: 3})
         store.confirm_offset = None
         self.advance(0.5)
         self.assertEqual(self.delivered(), self.all_of_them())
@@ -127,7 +131,7 @@ class ProgressTests(BrokerCase):
         store = self.broker.store
         store.confirm_offset = 1000  # some of the level
         self.advance(2)
-        self.assertEqual(self.broker.delays.offsets, {1: 6})
+        self.assertEqual(self.broker.core.parts.delays.offsets, {1: 6})
         store.confirm_offset = None
         self.advance(1.2)
         self.assertEqual(self.delivered(), self.all_of_them())
@@ -137,7 +141,7 @@ class ProgressTests(BrokerCase):
         store = self.broker.store
         store.confirm_offset = store.physical_offset(SCHEDULE, 0, 8)
         self.advance(2)
-        self.assertEqual(self.broker.delays.offsets, {1: 8})
+        self.assertEqual(self.broker.core.parts.delays.offsets, {1: 8})
         store.confirm_offset = None
         self.advance(0.5)
         self.assertEqual(self.delivered(), self.all_of_them())
@@ -152,7 +156,7 @@ class ColdProgressTests(ProgressTests):
         self.patch(commitlog, "RECENT_BYTES", 0)
         super().setUp()
         self.stop()
-        self.broker = self.start()
+        self.service = self.start()
         self.disk.waited_for = self.waited_for  # type: ignore[method-assign]
         self.disk.cached = False
 
@@ -212,7 +216,7 @@ class StepTests(BrokerCase):
 
     def test_what_cannot_be_delivered_behind_a_copy_that_is_not_written(self) -> None:
         """Is passed over when that copy is written, which is tried again."""
-        restaged, append = self.broker.sends.restaged, self.broker.store.append
+        restaged, append = self.broker.core.parts.sends.restaged, self.broker.store.append
         failures = 0
 
         def restage(origin: record.Record, *more: Any) -> Any:
@@ -225,30 +229,30 @@ class StepTests(BrokerCase):
             failures += 1
             raise DiskFailure("/store/commitlog", "write", errno.ENOSPC, "full")
 
-        self.patch(self.broker.sends, "restaged", restage)
+        self.patch(self.broker.core.parts.sends, "restaged", restage)
         self.patch(self.broker.store, "append", fail)
         self.advance(1.1)
         self.assertGreater(failures, 0)
-        self.assertEqual((self.broker.delays.offsets, self.broker.delayed.skipped), ({}, 0))
+        self.assertEqual((self.broker.core.parts.delays.offsets, self.broker.delayed.delivery.skipped), ({}, 0))
         self.patch(self.broker.store, "append", append)
         self.advance(1.5)
         self.assertEqual(self.delivered(), [b"0", b"2", b"3"])
-        self.assertEqual((self.broker.delays.offsets, self.broker.delayed.skipped), ({1: 5}, 2))
+        self.assertEqual((self.broker.core.parts.delays.offsets, self.broker.delayed.delivery.skipped), ({1: 5}, 2))
 
     def test_refused_before_it_is_written(self) -> None:
         """By a broker that is no master any more: nothing is passed over."""
-        restaged = self.broker.sends.restaged
+        restaged = self.broker.core.parts.sends.restaged
 
         def restage(origin: record.Record, *more: Any) -> Any:
             if origin.body == b"1":
                 raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "its properties have become too long")
             return restaged(origin, *more)
 
-        self.patch(self.broker.sends, "restaged", restage)
-        self.broker.delayed.deliver(self.broker._now() + 1000)
-        self.assertEqual(self.broker.sends.staged, 4)
-        self.broker.sends.refuse(NOT_AVAILABLE)
-        self.assertEqual(self.broker.delays.offsets, {})
+        self.patch(self.broker.core.parts.sends, "restaged", restage)
+        self.broker.delayed.delivery.deliver(self.broker.core.platform.now_ms() + 1000)
+        self.assertEqual(self.broker.core.parts.sends.staged, 4)
+        self.broker.core.parts.sends.refuse(NOT_AVAILABLE)
+        self.assertEqual(self.broker.core.parts.delays.offsets, {})
 
     def test_a_damaged_message_between(self) -> None:
         """Those behind it are delivered once, and progress passes all of them."""
@@ -260,7 +264,7 @@ class StepTests(BrokerCase):
         file.close()
         self.advance(5)
         self.assertEqual(self.delivered(), [b"0", b"1", b"3", b"4"])
-        self.assertEqual(self.broker.delays.offsets, {1: 5})
+        self.assertEqual(self.broker.core.parts.delays.offsets, {1: 5})
 
 
 class ClockStepTests(BrokerCase):
@@ -309,17 +313,17 @@ class ClockStepTests(BrokerCase):
             self.advance(1.2)
         before = self.delivered()
         self.assertEqual(len(before), 2)
-        self.broker.delays.offsets.clear()
-        self.broker.delayed.start(self.broker._now())
+        self.broker.core.parts.delays.offsets.clear()
+        self.broker.delayed.delivery.start(self.broker.core.platform.now_ms())
         self.advance(2)
-        self.assertEqual((self.delivered(), self.broker.delayed.repeats_avoided), (before, 2))
+        self.assertEqual((self.delivered(), self.broker.delayed.delivery.repeats_avoided), (before, 2))
 
     def test_a_start_after_the_clock_was_set_back(self) -> None:
         """Nobody knows how long they waited: due at once, as in Java; a second later everything waits as it should."""
         self.put(0, 2)
         self.stop()
         self.set_by_s -= 3600
-        self.broker = self.start()
+        self.service = self.start()
         self.advance(0.1, 0.05)
         self.assertEqual(self.delivered(), [b"0"])
         self.put(1, 1)
@@ -338,10 +342,10 @@ class UnequalTests(BrokerCase):
         for body in (b"one", b"two"):
             self.send(client, body, properties=delayed)
         self.send(client, b"one", properties=plain)
-        self.broker.delayed.start(self.broker._now())
+        self.broker.delayed.delivery.start(self.broker.core.platform.now_ms())
         self.advance(1.5)
         self.send(client, b"two", properties=delayed)  # behind the copy of one that is its like
-        self.broker.delayed.start(self.broker._now())
+        self.broker.delayed.delivery.start(self.broker.core.platform.now_ms())
         self.advance(1.5)
         found = self.broker.store.get("T", 0, 0, 100, 1 << 20)
         bodies = [message.body for stored in found.buffers for _, message in record.scan(stored)]
@@ -369,7 +373,9 @@ class WithoutIndexTests(ProgressTests):
     def test_what_was_avoided_is_counted(self) -> None:
         """Nothing."""
         self.begin_with(2)
-        self.assertEqual((self.broker.delayed.repeats_avoided, self.broker.delayed.losses_avoided), (0, 0))
+        self.assertEqual(
+            (self.broker.delayed.delivery.repeats_avoided, self.broker.delayed.delivery.losses_avoided), (0, 0)
+        )
 
     def test_only_so_far_back(self) -> None:
         """No step."""

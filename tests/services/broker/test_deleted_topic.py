@@ -50,7 +50,7 @@ class DeletedTopicTests(BrokerCase):
                     self.disk.kill()
                 else:
                     self.disk.crash()
-                self.broker = self.start()
+                self.service = self.start()
                 self.assertNotIn("T", self.broker.store.queue_table())
                 self.assertEqual(self.made_again(), [b"new"])
                 self.assertEqual(self.found(), ResponseCode.QUERY_NOT_FOUND)

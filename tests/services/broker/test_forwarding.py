@@ -586,7 +586,7 @@ class FailureTests(ForwardingCase):
         self.producer.send(self.a, b"send", oneway=False)
         self.producer.send(self.a, b"pull", code=PULL)
         self.world.run(0.1)
-        self.say(self.a, self.a.forwarding.stop)
+        self.say(self.a, self.a.forwarding.end)
         self.world.run(0.1)
         self.assertEqual(self.codes(), {b"pull": BUSY.code, b"send": IN_DOUBT.code})
         self.assertEqual(self.a.forwarding.doubtful, 1)
@@ -596,7 +596,7 @@ class FailureTests(ForwardingCase):
         """What is kept is refused, and what comes."""
         self.producer.send(self.a, b"kept")
         self.world.run(0.1)
-        self.say(self.a, self.a.forwarding.stop)
+        self.say(self.a, self.a.forwarding.end)
         self.producer.send(self.a, b"after")
         self.world.run(0.1)
         self.assertEqual(self.codes(), {b"after": BUSY.code, b"kept": BUSY.code})

@@ -98,7 +98,7 @@ class ConnectionTests(ForwardingCase):
         self.producer.send(self.a, *(b"%d" % number + bytes(stream.BUFFER) for number in range(4)))
         self.producer.send(self.a, b"pull", code=PULL, suspendTimeoutMillis="15000")
         self.world.run(0.2)
-        self.say(self.a, self.a.forwarding.stop)
+        self.say(self.a, self.a.forwarding.end)
         self.world.run(0.1)
         self.assertEqual(sorted(self.codes().values()), [0, *[IN_DOUBT.code] * 4, BUSY.code])
         self.nothing_left()

@@ -26,7 +26,7 @@ class FillingTests(BrokerCase):
         self.addCleanup(globalLogPublisher.removeObserver, take)
 
     def expired_early(self) -> int:
-        lines = self.broker.metrics.exposition().splitlines()
+        lines = self.service.metrics.exposition().splitlines()
         (line,) = [each for each in lines if each.startswith("rocketha_log_files_expired_early_total ")]
         return int(line.split()[1])
 

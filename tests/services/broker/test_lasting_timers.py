@@ -73,19 +73,19 @@ class TimersTests(ControlledCase):
 
     def test_the_flush(self) -> None:
         """Of what nobody waits for."""
-        well = self.spoil(self.service(self.first).store, "flush_job")
+        well = self.spoil(self.service(self.first).broker.store, "flush_job")
         self.until("flushes", lambda: well() > 2, 10.0)
         self.said("a flush")
 
     def test_registrations(self) -> None:
         """At the nameservers, each period."""
-        well = self.spoil(self.service(self.first).registration, "register", 1)
+        well = self.spoil(self.service(self.first).broker.registration, "register", 1)
         self.until("a registration", lambda: well() > 0, 30.0)
         self.said("a registration", 1)
 
     def test_the_set(self) -> None:
         """It is looked at again half a second later."""
-        links = self.service(self.first).replication.links
+        links = self.service(self.first).broker.replication.links
         assert isinstance(links, SetLinks)
         well = self.spoil(links.sync, "request", 1)
         links._stop_timer()
@@ -95,7 +95,7 @@ class TimersTests(ControlledCase):
 
     def test_attempts_to_reach_the_master(self) -> None:
         """After the link broke."""
-        following = self.service(self.slave).replication.following
+        following = self.service(self.slave).broker.replication.following
         well = self.spoil(following, "_try")
         for stream in self.world.network.between(self.first.address, self.slave.address):
             stream.reset()

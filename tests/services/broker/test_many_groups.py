@@ -25,7 +25,7 @@ class ManyGroupsTests(BrokerCase):
         """Each table is saved once, and the topics are told together; all of it is on the disk with the answer."""
         saved: list[str] = []
         told: list[Sequence[str]] = []
-        save, tell = self.broker.effects.save, self.broker.wakeups.topics_changed
+        save, tell = self.broker.core.effects.save, self.broker.reading.wakeups.topics_changed
 
         def count_saves(which: str) -> Saved:
             saved.append(which)
@@ -35,8 +35,8 @@ class ManyGroupsTests(BrokerCase):
             told.append(topics)
             tell(topics, now_ms)
 
-        self.patch(self.broker.effects, "save", count_saves)
-        self.patch(self.broker.wakeups, "topics_changed", count_topics)
+        self.patch(self.broker.core.effects, "save", count_saves)
+        self.patch(self.broker.reading.wakeups, "topics_changed", count_topics)
         client = self.connect()
         client.say(client.command(RequestCode.HEART_BEAT, body=of_groups(GROUPS)))
         said = client.heard()
@@ -44,6 +44,6 @@ class ManyGroupsTests(BrokerCase):
         self.assertEqual(sorted(saved), ["groups", "topics"])
         self.assertEqual([sorted(topics) for topics in told], [sorted(f"%RETRY%{group}" for group in GROUPS)])
         self.stop()
-        self.broker = self.start()
+        self.service = self.start()
         self.assertTrue(all(self.broker.state.groups.get(group) for group in GROUPS))
         self.assertTrue(all(self.broker.state.topics.get(f"%RETRY%{group}") for group in GROUPS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 from typing import Any
 from unittest import mock
@@ -53,7 +52,7 @@ class NamedTests(NamedCase):
 
     def test_what_others_are_told(self) -> None:
         """The names, of which only the one that records need is looked up."""
-        identity = self.broker.identity
+        identity = self.broker.state.identity
         self.assertEqual((identity.address, identity.ha_address), (f"{NAME}:10911", "replicas.example.com:10912"))
         self.assertEqual(self.names.asked, [NAME])
 
@@ -86,7 +85,7 @@ class StartTests(BrokerCase):
         self.works.clear()
         HeldWork.held = held
         self.addCleanup(setattr, HeldWork, "held", False)
-        broker = BrokerService(loaded.config, self.disk, reactor=self.clock, chance=random.Random(1), work=self.work)
+        broker = BrokerService(loaded.config, self.platform())
         broker.startService()
         return broker
 

@@ -19,7 +19,7 @@ class PlacesCase(BrokerCase):
 
     def setUp(self) -> None:
         super().setUp()
-        for factory in self.broker.factories:  # which a memory reactor does not do
+        for factory in self.broker.core.factories:  # which a memory reactor does not do
             factory.doStart()
             self.addCleanup(factory.doStop)
 
@@ -94,7 +94,7 @@ class ReserveTests(PlacesCase):
         self.crowd(20)
         self.assertEqual([each.protocol.closed for each in self.clients], [False, False, True, True])
         self.assertTrue(late.protocol.closed)
-        self.assertEqual(self.broker.refusals.ended, {"lost_place": 21})
+        self.assertEqual(self.service.refusals.ended, {"lost_place": 21})
 
     def test_a_flood_of_clients(self) -> None:
         """However many come and ask: an operator is served, whenever he comes, and stays."""

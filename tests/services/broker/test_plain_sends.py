@@ -220,9 +220,9 @@ class PlainSendTests(BrokerCase):
             return [*said, clients[0].ask(RequestCode.SEND_BATCH_MESSAGE, fields, members).code]
 
         self.assertEqual([codes() for _ in range(3)], [[0, 0, 0, 0]] * 3)
-        self.broker.rules.permission = 4
+        self.broker.core.parts.rules.permission = 4
         self.assertEqual([codes() for _ in range(2)], [[16, 0, 16, 16]] * 2)
-        self.broker.rules.permission = 6
+        self.broker.core.parts.rules.permission = 6
         self.assertEqual(codes(), [0, 0, 0, 0])
 
     @staticmethod

@@ -63,7 +63,7 @@ class PullTests(BrokerCase):
         self.assertEqual(self.pull(client, sysFlag="0").code, 0)
         self.assertEqual(self.pull(client, expressionType="SQL92").code, ResponseCode.SYSTEM_ERROR)
         self.assertEqual(self.pull(client, consumerGroup="../g").code, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-        self.broker.rules.permission = 2
+        self.broker.core.parts.rules.permission = 2
         self.assertEqual(self.pull(client).code, ResponseCode.NO_PERMISSION)
 
     def test_subscription_newer_than_the_heartbeat(self) -> None:
@@ -127,7 +127,7 @@ class WaitTests(BrokerCase):
         self.send(self.producer, b"news")
         (answer,) = self.consumer.heard()
         self.assertEqual((answer.opaque, [r.body for r in records(answer)]), (held.opaque, [b"news"]))
-        self.assertEqual(self.broker.held.count, 0)
+        self.assertEqual(self.broker.reading.held.count, 0)
 
     def test_not_woken_by_others(self) -> None:
         """Another queue, another topic, another tag wake nobody."""
@@ -154,22 +154,22 @@ class WaitTests(BrokerCase):
         asked = [self.wait(self.consumer, offset="1").opaque for _ in range(40)]
         self.send(self.producer, b"x" * 1_000_000)
         first = [answer.opaque for answer in self.consumer.heard()]
-        self.assertEqual((first, self.broker.held.count), (asked[:17], 23))
+        self.assertEqual((first, self.broker.reading.held.count), (asked[:17], 23))
         answers = []
         for _ in range(2):
             self.advance(0.03, 0.03)
             answers.append(self.consumer.heard())
         self.assertEqual([[each.opaque for each in some] for some in answers], [asked[17:34], asked[34:]])
         self.assertEqual({len(each.body) > 1_000_000 for some in answers for each in some}, {True})
-        self.assertEqual(self.broker.held.count, 0)
+        self.assertEqual(self.broker.reading.held.count, 0)
 
     def test_gone(self) -> None:
         """A consumer that is gone holds nothing."""
         for _ in range(5):
             self.wait(self.consumer, offset="1")
-        self.assertEqual(self.broker.held.count, 5)
+        self.assertEqual(self.broker.reading.held.count, 5)
         self.consumer.close()
-        self.assertEqual(self.broker.held.count, 0)
+        self.assertEqual(self.broker.reading.held.count, 0)
         self.send(self.producer)
         self.advance(20)
 
@@ -219,10 +219,10 @@ class DelayTests(BrokerCase):
         self.send(client, b"10s", properties="DELAY\x013\x02")
         self.advance(2)
         self.stop()
-        self.broker = self.start()
+        self.service = self.start()
         self.advance(0.5)
         self.disk.kill()
-        self.broker = self.start()
+        self.service = self.start()
         self.advance(12)
         self.assertEqual([r.body for r in self.visible("T")], [b"1s", b"10s"])
 
@@ -324,7 +324,7 @@ class GroupTests(BrokerCase):
         )
         self.advance(6)
         self.disk.kill()
-        self.broker = self.start()
+        self.service = self.start()
         answer = self.connect().ask(14, {"consumerGroup": "G", "topic": "T", "queueId": "0"})
         self.assertEqual(answer.fields["offset"], "1")
 
@@ -337,7 +337,7 @@ class QueryTests(BrokerCase):
         client = self.connect()
         times = []
         for _ in range(3):
-            times.append(self.broker.wall_ms())
+            times.append(self.broker.core.platform.wall_ms())
             self.send(client)
             self.advance(1)
         queue = {"topic": "T", "queueId": "0"}

@@ -29,8 +29,8 @@ class RefusalCase(BrokerCase):
     def setUp(self) -> None:
         super().setUp()
         self.said: list[dict[str, Any]] = []
-        self.broker.refusals.log = kept_log(self.said)
-        for factory in self.broker.factories:  # which a memory reactor does not do
+        self.service.refusals.log = kept_log(self.said)
+        for factory in self.broker.core.factories:  # which a memory reactor does not do
             factory.doStart()
 
 
@@ -58,7 +58,7 @@ class RequestTests(RefusalCase):
         answered = set(CODES) - unsupported | {RequestCode.NOTIFY_BROKER_ROLE_CHANGED}  # under controllers only
         self.assertEqual(answered, ROUTES.keys(), "who has a row is answered, and nobody else")
         self.assertGreater(len(expected), 100)
-        self.assertEqual(seen_at(self.broker.refusals), expected)
+        self.assertEqual(seen_at(self.service.refusals), expected)
         for _ in range(200):
             self.clock.advance(1)
         self.assertEqual(told(self.said), expected)
@@ -70,7 +70,7 @@ class RequestTests(RefusalCase):
         client.say(client.command(RequestCode.UPDATE_CONSUMER_OFFSET, fields, oneway=True))
         self.assertEqual(client.heard(), [])
         names = ("UPDATE_CONSUMER_OFFSET", "SUBSCRIPTION_GROUP_NOT_EXIST")
-        self.assertEqual(self.broker.refusals.requests, {names: 1})
+        self.assertEqual(self.service.refusals.requests, {names: 1})
 
     def test_sends_that_the_disk_refuses_at_the_end_of_a_turn(self) -> None:
         """They were staged; both kinds are counted as what was asked."""
@@ -87,7 +87,7 @@ class RequestTests(RefusalCase):
         )  # fmt: skip
         self.assertEqual([said.code for said in client.heard()], [14, 14])
         self.assertEqual(
-            self.broker.refusals.requests,
+            self.service.refusals.requests,
             {("SEND_MESSAGE_V2", "SERVICE_NOT_AVAILABLE"): 2, ("SEND_MESSAGE", "SERVICE_NOT_AVAILABLE"): 1},
         )
 
@@ -97,7 +97,7 @@ class RequestTests(RefusalCase):
         client.ask(310, send_fields(), b"x")
         client.ask(34, body=heartbeat("c", "G", "T"))
         client.ask(14, {"consumerGroup": "G", "topic": "U", "queueId": "0", "setZeroIfNotFound": "false"})
-        self.assertEqual((seen_at(self.broker.refusals), self.said), ({}, []))
+        self.assertEqual((seen_at(self.service.refusals), self.said), ({}, []))
 
     def test_a_refused_heartbeat_of_a_go_client(self) -> None:
         """The line has all that one looks for: it was in neither log nor metrics, and no consumer ever joined."""
@@ -119,7 +119,7 @@ class RequestTests(RefusalCase):
         self.broker.state.rules.auto_create_group = False
         client = self.connect()
         self.assertEqual(client.ask(34, body=heartbeat("c", "G", "T")).code, 0)
-        self.assertEqual(self.broker.refusals.rows, {("HEART_BEAT", Ignored.NOT_ALLOWED.value): 1})
+        self.assertEqual(self.service.refusals.rows, {("HEART_BEAT", Ignored.NOT_ALLOWED.value): 1})
         (line,) = self.said
         self.assertEqual((line["event"], line["reason"], line["client_id"]), ("row.ignored", "not_allowed", "c"))
         self.assertIn("G", line["remark"])
@@ -130,8 +130,8 @@ class ConnectionTests(RefusalCase):
 
     def ended(self) -> dict[str, int]:
         self.assertEqual({each["reason"] for each in self.said if each["event"] == "connection.ended"},
-                         set(self.broker.refusals.ended))  # fmt: skip
-        return dict(self.broker.refusals.ended)
+                         set(self.service.refusals.ended))  # fmt: skip
+        return dict(self.service.refusals.ended)
 
     def test_bad_frame_on_both_ports(self) -> None:
         """They share one count."""
@@ -173,7 +173,7 @@ class ConnectionTests(RefusalCase):
     def test_a_service_that_stops_refuses_nobody(self) -> None:
         """Its connections end, and that is no refusal."""
         self.connect().ask(34, body=heartbeat("c", "G", "T"))
-        self.successResultOf(self.broker.stopService())
+        self.successResultOf(self.service.stopService())
         self.assertEqual(self.ended(), {})
 
 

@@ -73,7 +73,7 @@ class SendTests(BrokerCase):
         for key, found in (("a\tb", 1), ("c", 1), ("a", 0), ("b", 0)):
             self.assertEqual(len(self.broker.store.query("T", key, 10, 0, 1 << 60)), found, key)
         self.disk.kill()
-        self.broker = self.start()
+        self.service = self.start()
         self.assertEqual(len(self.broker.store.query("T", "a\tb", 10, 0, 1 << 60)), 1)
 
     def test_long_names(self) -> None:
@@ -224,7 +224,7 @@ class RefusalTests(BrokerCase):
         self.disk.heal()
         self.assertEqual(self.send(self.connect()).code, 0)
         self.disk.kill()
-        self.broker = self.start()
+        self.service = self.start()
         self.assertIn("T", self.broker.state.topics)
 
 
@@ -328,12 +328,12 @@ class SyncFlushTests(BrokerCase):
         client.say(client.command(310, send_fields(), b"2"))
         client.say(client.command(310, send_fields(), b"3"))
         self.assertEqual(client.heard(), [])
-        flushes = self.broker.flusher.count
+        flushes = self.broker.core.flusher.count
         log_work.let_go()
         self.assertEqual([a.fields["queueOffset"] for a in client.heard()], ["0"])
         log_work.let_go()
         self.assertEqual([a.fields["queueOffset"] for a in client.heard()], ["1", "2"])
-        self.assertEqual(self.broker.flusher.count, flushes + 1)
+        self.assertEqual(self.broker.core.flusher.count, flushes + 1)
 
     def test_wait_false(self) -> None:
         """WAIT=false asks not to wait for the disk."""
@@ -358,7 +358,7 @@ class SyncFlushTests(BrokerCase):
         self.assertEqual(self.send(client).code, ResponseCode.FLUSH_DISK_TIMEOUT)
         self.disk.heal()
         self.assertEqual(self.send(client).code, ResponseCode.SERVICE_NOT_AVAILABLE)
-        self.assertIsNotNone(self.broker.ready())
+        self.assertIsNotNone(self.service.ready())
 
 
 class BornHostTests(BrokerCase):
@@ -366,7 +366,7 @@ class BornHostTests(BrokerCase):
 
     def test_is_forgotten_with_the_connection(self) -> None:
         """Also where a oneway send that waited for a master is served after its client is gone."""
-        hosts = self.broker.sends._born_hosts
+        hosts = self.broker.core.parts.sends._born_hosts
         for late in (False, True):
             client = self.connect()
             self.send(client)
@@ -375,7 +375,7 @@ class BornHostTests(BrokerCase):
             client.close()
             self.assertEqual(hosts, {})
             for command in kept if late else ():
-                self.broker.as_turn(lambda: self.broker.request(client.protocol, command))  # noqa: B023
+                self.broker.core.turns.run(lambda: self.broker.dispatcher.request(client.protocol, command))  # noqa: B023
             self.assertEqual(hosts, {})
         found = records(self.connect().ask(11, pull_fields()))
         self.assertEqual([each.body for each in found], [b"body", b"body", b"kept", b"too"])
@@ -386,8 +386,8 @@ class BornHostTests(BrokerCase):
         client = self.connect()
         kept = client.command(310, send_fields(), b"kept", oneway=True)
         client.close()
-        self.broker.as_turn(lambda: self.broker.request(client.protocol, kept))
-        self.assertEqual(self.broker.sends._born_hosts, {})
+        self.broker.core.turns.run(lambda: self.broker.dispatcher.request(client.protocol, kept))
+        self.assertEqual(self.broker.core.parts.sends._born_hosts, {})
         self.assertEqual(self.broker.store.max_offset("T", 0), 1)
 
 
@@ -400,7 +400,7 @@ class RestartTests(BrokerCase):
         for i in range(20):
             self.send(client, b"%d" % i)
         self.disk.kill()
-        self.broker = self.start()
+        self.service = self.start()
         client = self.connect()
         found = records(client.ask(11, pull_fields()))
         self.assertEqual([r.body for r in found], [b"%d" % i for i in range(20)])
@@ -410,7 +410,7 @@ class RestartTests(BrokerCase):
         """After a clean stop the store is clean and nothing is scanned again."""
         self.send(self.connect())
         self.stop()
-        self.broker = self.start()
+        self.service = self.start()
         assert self.broker.recovery is not None
         self.assertTrue(self.broker.recovery.clean)
         self.assertEqual(len(records(self.connect().ask(11, pull_fields()))), 1)
@@ -428,5 +428,5 @@ class PlaceTests(BrokerCase):
         self.assertEqual(self.disk.list("/other/log"), [f"{0:020d}"])
         self.assertIn("consumequeue", self.disk.list("/store"))
         self.assertNotIn("commitlog", self.disk.list("/store"))
-        self.broker = self.start()
+        self.service = self.start()
         self.assertEqual(self.connect().ask(RequestCode.PULL_MESSAGE, pull_fields()).code, 0)

@@ -15,6 +15,6 @@ class StopTests(BrokerCase):
         client = self.connect()
         self.send(client)
         self.disk.fail_at(1, times=10**9)
-        self.failureResultOf(self.broker.stopService()).trap(DiskFailure)
+        self.failureResultOf(self.service.stopService()).trap(DiskFailure)
         self.assertEqual(stopped, self.works)
         self.assertEqual(len(stopped), 6)

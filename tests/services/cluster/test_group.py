@@ -22,6 +22,7 @@ from rocketha.services.cluster.group import GroupService
 from rocketha.services.cluster.layout import Layout, Plan, adopt, begin_first, check_directory
 from rocketha.services.cluster.member import Member
 from rocketha.services.cluster.switches import Switches, why
+from rocketha.services.process.platform import Platform
 from rocketha.store.posix_disk import PosixDisk
 
 
@@ -399,7 +400,7 @@ class MemberTests(SynchronousTestCase):
         """The others are started, what failed is tried again; the person hears of both."""
         options = parsed("--data", self.mktemp(), "--brokers", "2", "--controllers", "1")
         assert options.layout is not None and options.namesrv is not None
-        namesrv: Any = cluster_tap.NameServerService(options.namesrv.config, PosixDisk())
+        namesrv: Any = cluster_tap.NameServerService(options.namesrv.config, Platform(disk=PosixDisk()))
         group = GroupService(namesrv, options.layout, reactor=self.reactor, tell=self.told.append)
         group._namesrv = table = Table()  # type: ignore[assignment]
         table.addresses(_0=10911)
@@ -422,5 +423,5 @@ class StartTests(SynchronousTestCase):
         """For /readyz."""
         options = parsed("--data", self.mktemp(), "--brokers", "2")
         assert options.layout is not None and options.namesrv is not None
-        namesrv: Any = cluster_tap.NameServerService(options.namesrv.config, PosixDisk())
+        namesrv: Any = cluster_tap.NameServerService(options.namesrv.config, Platform(disk=PosixDisk()))
         self.assertEqual(GroupService(namesrv, options.layout).ready(), "no master yet")

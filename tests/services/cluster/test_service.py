@@ -142,7 +142,7 @@ class ConversationTests(ClusterTestCase):
         producer = Producer(self.client())
         await producer.send(Message("T", b"before"))
         consumer, inbox = await self.consume(Subscription("T", tags=("B",), start="last"))
-        held = cluster.broker.held
+        held = cluster.broker.broker.reading.held
         await self.until("a pull of each queue", lambda: 0 < len(consumer._readers) == held.count)
         for tag in ("A", "B"):
             await producer.send(Message("T", tag.encode(), {"TAGS": tag}))

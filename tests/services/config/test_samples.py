@@ -14,6 +14,7 @@ from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker, load_controller, load_namesrv
 from rocketha.services.controller.tap import make_controller
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.platform import Platform
 from rocketha.store.memory_disk import MemoryDisk
 from tests.services.broker_case import BrokerCase
 from tests.services.config.samples import BROKERS, CONTROLLERS, LICENSE, NAMESERVERS, NOT_SUPPORTED, text_of
@@ -81,9 +82,7 @@ class StartTests(BrokerCase):
             if unsupported(name) is not None:
                 continue
             loaded = load_broker(text_of(sample), "sample.conf", SMALL_FILES, HOME)
-            broker = BrokerService(
-                loaded.config, MemoryDisk(random.Random(0)), reactor=self.clock, chance=random.Random(1), work=self.work
-            )
+            broker = BrokerService(loaded.config, self.platform(MemoryDisk(random.Random(0))))
             before = len(self.clock.tcpServers)
             broker.startService()
             self.successResultOf(broker.started)
@@ -102,7 +101,7 @@ class OthersTests(SynchronousTestCase):
         """Nothing more is asked for before they are started."""
         for sample in NAMESERVERS.values():
             loaded = load_namesrv(text_of(sample), "sample.conf", {}, HOME)
-            self.assertFalse(NameServerService(loaded.config, MemoryDisk(random.Random(0))).running)
+            self.assertFalse(NameServerService(loaded.config, Platform(disk=MemoryDisk(random.Random(0)))).running)
         for name, sample in CONTROLLERS.items():
             if unsupported(name) is None:
                 controller = make_controller(load_controller(text_of(sample), "sample.conf", {}, HOME), [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from rocketha.interfaces import API, FeatureParts, IBrokerFeature, Key
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker
 from rocketha.services.features.finding import Enabled
-from tests.services.broker_case import CONFIG, START_S, STEADY_S, BrokerCase
+from tests.services.broker_case import CONFIG, BrokerCase
 
 
 @implementer(IBrokerFeature)
@@ -55,17 +54,14 @@ class PluginCase(BrokerCase):
             Enabled(each, {name: key.default for name, key in each.keys.items()}) for each in self.plugins()
         ]
         loaded = load_broker((CONFIG + self.config).encode(), environment={"HOME": "/home"})
-        self.broker = BrokerService(
-            loaded.config, self.disk, reactor=self.clock, chance=random.Random(1), work=self.work,
-            wall=lambda: START_S - STEADY_S + self.clock.seconds() + self.set_by_s, plugins=self.enabled,
-        )  # fmt: skip
-        self.broker.startService()
+        self.service = BrokerService(loaded.config, self.platform(), plugins=self.enabled)
+        self.service.startService()
         self.started()
-        return self.broker
+        return self.service
 
     def started(self) -> None:
         """See that it has."""
-        self.successResultOf(self.broker.started)
+        self.successResultOf(self.service.started)
 
     def context(self, number: int = 0) -> Any:
         """The context of a plug-in of this broker."""

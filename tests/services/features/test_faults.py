@@ -103,10 +103,10 @@ class NotStartedTests(PluginCase):
         self.plugins = lambda: list(features)  # type: ignore[method-assign]
         self.started = lambda: None  # type: ignore[method-assign]
         super().setUp()
-        failure = self.broker.ready()
+        failure = self.service.ready()
         assert failure is not None
         self.flushLoggedErrors(Trouble)
-        self.successResultOf(self.broker.stopService())
+        self.successResultOf(self.service.stopService())
         return failure
 
     def test_build(self) -> None:
@@ -145,11 +145,11 @@ class NotStartedTests(PluginCase):
         self.plugins = lambda: [Feature(parts(file=File(lambda: b"{}", fails)))]  # type: ignore[method-assign]
         self.started = lambda: None  # type: ignore[method-assign]
         super().setUp()
-        self.successResultOf(self.broker.started)  # it has no file yet
+        self.successResultOf(self.service.started)  # it has no file yet
         self.successResultOf(self.context().save())
-        self.successResultOf(self.broker.stopService())
+        self.successResultOf(self.service.stopService())
         self.start()
-        self.assertIn("plugin-acme.json", self.broker.ready() or "")
+        self.assertIn("plugin-acme.json", self.service.ready() or "")
         self.assertEqual(self.disk.open("/store/config/plugin-acme.json").read(0, 10), b"{}")
         self.flushLoggedErrors(Trouble, CorruptStore)
 
@@ -158,7 +158,7 @@ class NotStartedTests(PluginCase):
         self.started = lambda: None  # type: ignore[method-assign]
         super().setUp()
         self.flushLoggedErrors(Trouble)
-        self.assertTrue(self.broker.ready())
+        self.assertTrue(self.service.ready())
         self.assertTrue(issubclass(ConfigError, Exception))
 
 
@@ -219,7 +219,7 @@ class RunningTests(PluginCase):
         self.logged(3)
         self.assertEqual(self.failures(), {("acme", "timer t"): 3})
         self.assertIn(
-            'rocketha_plugin_failures_total{plugin="acme",what="timer t"} 3', self.broker.metrics.exposition()
+            'rocketha_plugin_failures_total{plugin="acme",what="timer t"} 3', self.service.metrics.exposition()
         )
 
     def test_roles_and_clients(self) -> None:
@@ -238,7 +238,7 @@ class RunningTests(PluginCase):
         self.stop()
         self.logged()
         self.begin(parts(on_stop=lambda: defer.Deferred()))
-        stopping = self.broker.stopService()
+        stopping = self.service.stopService()
         self.assertNoResult(stopping)
         self.advance(5.1)
         self.successResultOf(stopping)
@@ -278,9 +278,9 @@ class RunningTests(PluginCase):
         ):
             self.begin(parts(health=[Check(check)]))
             self.advance(2.1)
-            self.assertEqual(self.broker.ready(), reason)
-            self.assertIn('rocketha_healthy{check="own"} 0', self.broker.metrics.exposition())
-            self.assertIsNone(self.broker.healthy(), "no reason to restart the process")
+            self.assertEqual(self.service.ready(), reason)
+            self.assertIn('rocketha_healthy{check="own"} 0', self.service.metrics.exposition())
+            self.assertIsNone(self.service.healthy(), "no reason to restart the process")
             self.logged(1 if check is fails else 0)
             self.stop()
         self.begin(parts())
@@ -339,7 +339,7 @@ class RunningTests(PluginCase):
         """The other metrics are shown."""
         self.begin(parts())
         self.context().gauge("level", "Level.", fails)
-        self.assertIn("rocketha_plugin_acme_level NaN", self.broker.metrics.exposition())
+        self.assertIn("rocketha_plugin_acme_level NaN", self.service.metrics.exposition())
         self.logged()
 
     def test_what_is_put_is_looked_at_first(self) -> None:

@@ -90,7 +90,7 @@ class PartsTests(PluginCase):
     def test_requests_are_counted_by_name(self) -> None:
         client = self.connect()
         client.ask(COUNT)
-        refusals = self.broker.refusals
+        refusals = self.service.refusals
         self.assertEqual((refusals.asked[COUNT], refusals.request_name(COUNT)), (1, "ACME_COUNT"))
 
     def test_a_master_serves_what_masters_serve(self) -> None:
@@ -120,7 +120,7 @@ class PartsTests(PluginCase):
         self.connect().ask(COUNT)
         self.successResultOf(self.context().save())
         self.stop()
-        self.broker = self.start()
+        self.service = self.start()
         self.assertEqual(json.loads(self.remembered), {"n": 1})
 
     def test_roles(self) -> None:
@@ -141,7 +141,7 @@ class PartsTests(PluginCase):
         counter = context.counter("things", "Things.")
         counter.value += 2
         context.gauge("level", "Level.", lambda: 0.5)
-        text = self.broker.metrics.exposition()
+        text = self.service.metrics.exposition()
         self.assertIn("rocketha_plugin_acme_things_total 2", text)
         self.assertIn("rocketha_plugin_acme_level 0.5", text)
 

@@ -140,7 +140,7 @@ class MessagesTests(PluginCase):
     def test_follow_does_not_spin(self) -> None:
         """More follow than pulls may wait: those that may not ask once a second."""
         self.put(queue_id=0)
-        held = self.broker.held
+        held = self.broker.reading.held
         self.patch(type(held), "_has_place", lambda held, number: False)
         asked: list[int] = []
         request = self.messages()._request

@@ -18,6 +18,7 @@ from rocketha.observe.metrics import Registry
 from rocketha.services.learner import tap
 from rocketha.services.learner.finder import _master_of
 from rocketha.services.learner.service import Learner
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.status import StatusService
 from rocketha.store.memory_disk import MemoryDisk
 from tests.services.broker_case import HeldWork
@@ -96,8 +97,9 @@ class RefusalTests(SynchronousTestCase):
         assert options.loaded is not None and options.settings is not None
         clock = MemoryReactorClock()
         learner = Learner(
-            options.loaded.config, options.settings, MemoryDisk(random.Random(0)), reactor=clock, work=HeldWork
-        )
+            options.loaded.config, options.settings,
+            Platform(disk=MemoryDisk(random.Random(0)), reactor=clock, work=HeldWork),
+        )  # fmt: skip
         learner.startService()
         assert learner.following is not None
         connection = learner.following._factory.buildProtocol(IPv4Address("TCP", "10.0.0.7", 10912))

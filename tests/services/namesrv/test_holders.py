@@ -16,6 +16,7 @@ from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config.loading import NamesrvConfig
 from rocketha.services.namesrv import holders
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.platform import Platform
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.remoting import Answer, Command
@@ -51,7 +52,9 @@ class HolderTests(TestCase):
 
     def setUp(self) -> None:
         self.service = NameServerService(
-            NamesrvConfig(kv_config_path="/kv"), MemoryDisk(random.Random(0)), ["tcp:0:interface=127.0.0.1"]
+            NamesrvConfig(kv_config_path="/kv"),
+            Platform(disk=MemoryDisk(random.Random(0))),
+            ["tcp:0:interface=127.0.0.1"],
         )
         self.service.startService()
         self.addCleanup(self.service.stopService)

@@ -23,6 +23,7 @@ from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.services.config.loading import NamesrvConfig
 from rocketha.services.namesrv import tap as namesrv_tap
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.platform import Platform
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode as Code
 from rocketha.wire.codes import ResponseCode
@@ -106,11 +107,14 @@ class NameServerCase(SynchronousTestCase):
         self.works.append(HeldWork(reactor, name))
         return self.works[-1]
 
+    def platform(self) -> Platform:
+        return Platform(disk=self.disk, reactor=self.reactor, work=self.work)
+
     def start(self, **keys: Any) -> NameServerService:
         """The service, listening."""
         for name, value in keys.items():
             setattr(self.config, name, value)
-        self.service = NameServerService(self.config, self.disk, reactor=self.reactor, work=self.work)
+        self.service = NameServerService(self.config, self.platform())
         self.service.privilegedStartService()
         self.service.startService()
         self.addCleanup(lambda: self.service.running and self.service.stopService())
@@ -142,7 +146,7 @@ class LifeTests(NameServerCase):
 
     def test_opens_nothing_before_the_start(self) -> None:
         """Neither a port nor a file nor a timer."""
-        NameServerService(self.config, self.disk, reactor=self.reactor, work=self.work)
+        NameServerService(self.config, self.platform())
         self.assertEqual((self.reactor.tcpServers, self.reactor.getDelayedCalls()), ([], []))
 
     def test_listens_on_loopback(self) -> None:
@@ -154,7 +158,7 @@ class LifeTests(NameServerCase):
     def test_endpoint_strings(self) -> None:
         """Instead of port and address, any number."""
         made = NameServerService(
-            self.config, self.disk, ["tcp:1:interface=127.0.0.1", "tcp:2:interface=127.0.0.1"], reactor=self.reactor
+            self.config, self.platform(), ["tcp:1:interface=127.0.0.1", "tcp:2:interface=127.0.0.1"]
         )
         made.startService()
         self.assertEqual([server[0] for server in self.reactor.tcpServers], [1, 2])
@@ -163,7 +167,7 @@ class LifeTests(NameServerCase):
     def test_taken_port_is_an_error(self) -> None:
         """Not a name server that runs on, deaf."""
         self.reactor.listenTCP = self.refuse
-        made = NameServerService(self.config, self.disk, reactor=self.reactor, work=self.work)
+        made = NameServerService(self.config, self.platform())
         self.assertRaises(CannotListenError, made.startService)
 
     def refuse(self, *_args: Any, **_keys: Any) -> None:
@@ -184,7 +188,7 @@ class LifeTests(NameServerCase):
 
     def test_ready(self) -> None:
         """From the start; with needWaitForService after its time (regression D11)."""
-        made = NameServerService(self.config, self.disk, reactor=self.reactor, work=self.work)
+        made = NameServerService(self.config, self.platform())
         self.assertFalse(made.ready)
         self.assertTrue(self.start().ready)
         self.successResultOf(self.service.stopService())

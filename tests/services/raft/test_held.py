@@ -215,16 +215,14 @@ class LeaseTests(LeadingCase):
     """Reads without a round, if configured."""
 
     def leased(self) -> RaftService:
-        self.now_s = 1000.0  # by a clock that never goes back
         config = RaftConfig("n0", lease_reads=True)
-        service = self.leading(config=config, seconds=lambda: self.now_s)
+        service = self.leading(config=config)
         self.pass_time(0.1)
         self.promise(service)
         return service
 
     def pass_time(self, seconds: float) -> None:
         for _ in range(round(seconds / 0.05)):
-            self.now_s += 0.05
             self.advance(0.05)
 
     def promise(self, service: RaftService) -> None:
@@ -253,7 +251,7 @@ class LeaseTests(LeadingCase):
     def test_a_process_that_is_late(self) -> None:
         """Its ticks say that the lease lasts, the clock says that it does not; so do those who ask through another."""
         service = self.leased()
-        self.now_s += 0.9  # and no tick
+        self.reactor.rightNow += 0.9  # and no tick
         self.said.clear()
         read = service.barrier()
         self.hear(service, Kind.READ_INDEX, context=77)

@@ -13,11 +13,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.raft.config import Role
 from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.messages import Entry, HardState, Kind, Members, Message, ReadState
+from rocketha.services.process.platform import Platform
 from rocketha.services.raft.addresses import AddressBook
 from rocketha.services.raft.newcomer import Newcomer
 from rocketha.services.raft.options import RaftOptions
 from rocketha.services.raft.requests import Changes, NotDone
-from rocketha.services.raft.service import RaftService
+from rocketha.services.raft.service import RaftMember, RaftService
 from rocketha.services.raft.waiting import Barriers, NoMajority, NotApplied, Proposals, ResultUnknown
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.raft_log import RaftLog
@@ -427,8 +428,13 @@ class ByHandCase(SynchronousTestCase):
         self.disk = MemoryDisk(random.Random(1))
         self.machine = Words()
         service = RaftService(
-            "n0", "group", members, "/raft", self.disk, self.machine, random.Random(2),
-            reactor=self.reactor, work=Now, on_fatal=self.fatal.append, **arguments,
+            RaftMember("n0", "group", members, "/raft"),
+            self.machine,
+            Platform(
+                disk=self.disk, reactor=self.reactor, chance=random.Random(2), work=Now, sync_work=Now,
+                on_fatal=self.fatal.append,
+            ),
+            **arguments,
         )  # fmt: skip
         service.startService()
         self.successResultOf(service.started)
@@ -530,7 +536,7 @@ class TimeTests(ByHandCase):
         service = self.service({"n0": "a:1"}, turn=turn)
         self.addCleanup(service._leave, "over")
         self.advance(3)
-        turn.afterwards = lambda: events.append("end")
+        turn.afterwards.append(lambda: events.append("end"))
         for number in range(3):
             service.propose(b"x").addCallback(lambda _, number=number: events.append((number, turn.active)))
         self.reactor.advance(0)

@@ -14,8 +14,9 @@ from twisted.internet import defer, reactor, task
 from rocketha.errors import ConfigError
 from rocketha.raft.errors import Busy, LagsTooMuch, NotLeader, RaftRefused, UnknownMember
 from rocketha.raft.membership import MembersChange
+from rocketha.services.process.platform import Platform
 from rocketha.services.raft.options import RaftOptions
-from rocketha.services.raft.service import RaftService
+from rocketha.services.raft.service import RaftMember, RaftService
 from rocketha.services.raft.waiting import Lost, NoMajority
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.posix_disk import PosixDisk
@@ -223,7 +224,7 @@ class ThreeMembers(RaftCase):
     def test_not_a_peer(self) -> None:
         """A member that is not in its own list does not start."""
         with self.assertRaises(ConfigError):
-            RaftService("n9", "g", {"n0": "127.0.0.1:1"}, "/x", PosixDisk(), Words(), random.Random(1))
+            RaftService(RaftMember("n9", "g", {"n0": "127.0.0.1:1"}, "/x"), Words(), Platform(disk=PosixDisk()))
 
     @defer.inlineCallbacks
     def test_roles_are_told(self) -> Any:
@@ -314,7 +315,7 @@ class LongRuns(RaftCase):
         loads = [Load(self, name) for name in ("a", "b", "c")]
         self.add("n3", "n4")
         for name in ("n3", "n4"):
-            yield self.members[name].start(dict(self.addresses), join=True)
+            yield self.members[name].start(dict(self.addresses), joins=True)
         new = {name: self.addresses[name] for name in ("n3", "n4")}
         members = yield self.leader().service.change_members(MembersChange(add_voters=new))  # type: ignore[union-attr]
         self.assertEqual(sorted(members.voters), ["n0", "n1", "n2", "n3", "n4"])

@@ -42,10 +42,10 @@ class PairCase(ReplicationCase):
     def cut(self, host: Host, end: int) -> None:
         """Let a broker's log end there."""
         log = self.log(host)
-        self.await_(self.service(host)._changes.run(lambda: log.truncate(end)))
+        self.await_(self.service(host).broker.core.changes.run(lambda: log.truncate(end)))
 
     def connected(self, slave: Host) -> bool:
-        return not self.service(slave).replication.following.problem
+        return not self.service(slave).broker.replication.following.problem
 
 
 class CopyTests(PairCase):
@@ -139,8 +139,8 @@ class CopyTests(PairCase):
         self.world.partition("cut", [self.master], [slave])
         self.send_many(self.master, 10)
         self.run_for(50.0)
-        self.assertNotEqual(self.service(slave).replication.following.problem, "")
-        self.assertEqual(len(self.service(self.master).replication.links.factory.connections), 0)
+        self.assertNotEqual(self.service(slave).broker.replication.following.problem, "")
+        self.assertEqual(len(self.service(self.master).broker.replication.links.factory.connections), 0)
         self.world.heal("cut")
         self.until("level", lambda: self.level(self.master, slave))
         self.same_logs(self.master, slave)
@@ -161,16 +161,16 @@ class CopyTests(PairCase):
         self.master.disk.__init__(self.master.random)  # type: ignore[misc]
         self.restart(self.master, SYNC)
         self.run_for(3.0)
-        self.assertIn("ends", self.service(slave).replication.ready() or "")
+        self.assertIn("ends", self.service(slave).broker.replication.ready() or "")
         self.assertEqual(self.send(self.master), ResponseCode.SLAVE_NOT_AVAILABLE)
 
     def test_idle_for_a_day(self) -> None:
         """An idle link is not dropped (regression H4)."""
         slave = self.slave()
         self.until("a link", lambda: self.connected(slave))
-        connection = self.service(slave).replication.following.connection
+        connection = self.service(slave).broker.replication.following.connection
         self.run_for(4 * 3600.0)
-        self.assertIs(self.service(slave).replication.following.connection, connection)
+        self.assertIs(self.service(slave).broker.replication.following.connection, connection)
 
 
 class OtherLogTests(PairCase):
@@ -193,7 +193,7 @@ class OtherLogTests(PairCase):
         self.assertEqual(self.log(slave).end, end)
         self.assertEqual(self.bytes_of(self.log(slave), self.log(slave).begin), before)
         self.assertIn("is another log", self.service(slave).ready() or "")
-        self.assertFalse(self.service(slave).replication.following.transfers)
+        self.assertFalse(self.service(slave).broker.replication.following.transfers)
 
     def test_a12_a_master_that_lost_its_disk(self) -> None:
         """It has as many messages again, of the same sizes, and more: records begin where the slave's did."""
@@ -233,7 +233,7 @@ class OtherLogTests(PairCase):
         self.master.kill()
         slave.disk.cached, slave.disk.read_s = False, 0.5
         self.restart(self.master)
-        following = self.service(slave).replication.following
+        following = self.service(slave).broker.replication.following
         self.until("a link", lambda: following.connection)
         began, compared = self.world.now, 0
         while not following.transfers:
@@ -288,13 +288,13 @@ class ExpiryTests(PairCase):
         slave = self.slave()
         self.send_many(self.master, 600)
         self.until("level", lambda: self.level(self.master, slave))
-        connection = self.service(slave).replication.following.connection
+        connection = self.service(slave).broker.replication.following.connection
         self.run_for(2 * 3600.0)
         self.assertGreater(self.log(self.master).begin, 0)
         self.assertGreater(self.log(slave).begin, 0)
         self.send_many(self.master, 300)
         self.until("level", lambda: self.level(self.master, slave))
-        self.assertIs(self.service(slave).replication.following.connection, connection)
+        self.assertIs(self.service(slave).broker.replication.following.connection, connection)
         self.same_logs(self.master, slave)
 
     def test_a_slave_that_was_away_too_long(self) -> None:
@@ -322,7 +322,7 @@ class DamageTests(PairCase):
         self.send_many(self.master, 20)
         self.until("level", lambda: self.level(self.master, slave))
         whole = self.log(slave).end
-        following = self.service(slave).replication.following
+        following = self.service(slave).broker.replication.following
         original, spoilt = following.append_raw, []
 
         def append_raw(offset: int, data: bytes | memoryview) -> None:
@@ -351,9 +351,9 @@ class DamageTests(PairCase):
         self.stop(slave)
         file.write(whole + 200, [b"bad"])
         self.restart(slave)
-        self.await_(self.service(slave)._changes.run(lambda: self.log(slave).truncate(whole)))
-        self.service(slave).replication.following._drop("the log was cut")
-        self.service(slave).replication.following._later()
+        self.await_(self.service(slave).broker.core.changes.run(lambda: self.log(slave).truncate(whole)))
+        self.service(slave).broker.replication.following._drop("the log was cut")
+        self.service(slave).broker.replication.following._later()
         self.run_for(5.0)
         self.send_many(self.master, 5)
         self.run_for(1.0)
@@ -383,7 +383,7 @@ class RoleTests(PairCase):
         self.send(self.master)
         slave = self.slave(settings="slaveReadEnable=true\nautoCreateSubscriptionGroup=true")
         self.until("level", lambda: self.level(self.master, slave))
-        self.service(slave).state.topics.table["T"] = self.service(self.master).state.topics.table["T"]
+        self.service(slave).broker.state.topics.table["T"] = self.service(self.master).broker.state.topics.table["T"]
         self.assertEqual(self.pull(slave).code, 0)
         waiting = self.asking(
             slave, RequestCode.PULL_MESSAGE, pull_fields(offset=1, sysFlag="6", suspendTimeoutMillis="15000")
@@ -393,7 +393,7 @@ class RoleTests(PairCase):
         self.send(self.master)
         self.assertEqual(self.await_(waiting, 0.5).code, 0)
         self.assertEqual(self.pull(slave, offset=7).code, ResponseCode.PULL_RETRY_IMMEDIATELY)
-        self.service(slave).config.replication.slave_read_enable = False  # it is a live key
+        self.service(slave).broker.core.config.replication.slave_read_enable = False  # it is a live key
         self.assertEqual(self.pull(slave).code, ResponseCode.SYSTEM_BUSY)
 
     def test_a_slave_becomes_a_master(self) -> None:
@@ -408,10 +408,10 @@ class RoleTests(PairCase):
                 slave.kill()
             self.service(self.master)  # still there, and of no use to it
             self.restart(slave, "brokerRole=ASYNC_MASTER")
-            before = self.service(slave).store.max_offset("T", 1)
+            before = self.service(slave).broker.store.max_offset("T", 1)
             self.assertGreaterEqual(before, 10)
             self.assertEqual(self.send(slave, queue_id="1"), 0)
-            self.assertEqual(self.service(slave).store.max_offset("T", 1), before + 1)
+            self.assertEqual(self.service(slave).broker.store.max_offset("T", 1), before + 1)
 
     def test_a_slave_killed_within_a_record_becomes_a_master(self) -> None:
         """Half a record is not served: its properties would read as zeros."""
@@ -469,8 +469,8 @@ class RoleTests(PairCase):
     def test_roles(self) -> None:
         """As the status says."""
         slave = self.slave()
-        self.assertIs(self.service(slave).replication.role, Role.SLAVE)
-        self.assertIs(self.service(self.master).replication.role, Role.MASTER)
+        self.assertIs(self.service(slave).broker.replication.role, Role.SLAVE)
+        self.assertIs(self.service(self.master).broker.replication.role, Role.MASTER)
 
 
 class NameserverTests(ReplicationCase):
@@ -481,13 +481,13 @@ class NameserverTests(ReplicationCase):
         nameserver = f"namesrvAddr={self.nameserver().address}:{NAMESERVER_PORT}\nregisterNameServerPeriod=10000"
         slave = self.broker("slave", f"brokerRole=SLAVE\nbrokerId=1\n{nameserver}")
         self.run_for(1.0)
-        self.assertIn("not known", self.service(slave).replication.ready() or "")
+        self.assertIn("not known", self.service(slave).broker.replication.ready() or "")
         master = self.broker("master", nameserver)
-        self.until("a link", lambda: not self.service(slave).replication.following.problem, 35.0)
+        self.until("a link", lambda: not self.service(slave).broker.replication.following.problem, 35.0)
         self.send_many(master, 30)
         self.until("level", lambda: self.level(master, slave))
         self.same_logs(master, slave)
-        self.assertEqual(self.service(slave).replication.master_address, f"{master.address}:10911")
+        self.assertEqual(self.service(slave).broker.replication.master_address, f"{master.address}:10911")
 
     def test_the_slave_was_faster(self) -> None:
         """Both have just started: it does not wait for the next period, and asks less and less often."""
@@ -496,7 +496,7 @@ class NameserverTests(ReplicationCase):
         slave = self.broker("slave", f"brokerRole=SLAVE\nbrokerId=1\n{keys}")
         self.run_for(2.5)
         master = self.broker("master", f"brokerRole=SYNC_MASTER\n{keys}")
-        self.until("a link", lambda: not self.service(slave).replication.following.problem, 2.0)
+        self.until("a link", lambda: not self.service(slave).broker.replication.following.problem, 2.0)
         master.kill()
         register = Registration._register
         with mock.patch.object(Registration, "_register", autospec=True, side_effect=register) as asked:
@@ -508,7 +508,7 @@ class NameserverTests(ReplicationCase):
         nameserver = self.nameserver()
         keys = "registerNameServerPeriod=10000\nregisterBrokerTimeoutMills=3000"
         master = self.broker("master", f"namesrvAddr={nameserver.address}:{NAMESERVER_PORT}\n{keys}")
-        registration = self.service(master).registration
+        registration = self.service(master).broker.registration
         self.run_for(1.0)
         self.assertTrue(registration.registered)
         self.world.partition("cut", [nameserver], [master])
@@ -521,10 +521,12 @@ class NameserverTests(ReplicationCase):
         """A slave never connects to itself."""
         slave = self.broker("slave", "brokerRole=SLAVE\nbrokerId=1\nnamesrvAddr=10.0.0.9:9876")
         service = self.service(slave)
-        service.role_source.learned(service.identity.address, service.identity.ha_address)
+        service.broker.role_source.learned(
+            service.broker.state.identity.address, service.broker.state.identity.ha_address
+        )
         self.run_for(2.0)
-        self.assertEqual(service.replication.following.address, "")
-        self.assertEqual(service.watch.address, None)
+        self.assertEqual(service.broker.replication.following.address, "")
+        self.assertEqual(service.broker.watch.address, None)
 
 
 class SyncTests(PairCase):
@@ -550,7 +552,7 @@ class SyncTests(PairCase):
     def test_a_learner(self) -> None:
         """It has the message, but is no second copy: it never says that it has."""
         learner = self.slave()
-        self.service(learner).replication.following._counts = False
+        self.service(learner).broker.replication.following._counts = False
         self.until("a link", lambda: self.connected(learner))
         for _ in range(3):
             code = self.await_(self.sending(self.master), 5.0).code
@@ -629,7 +631,7 @@ class SyncTests(PairCase):
         acknowledged = sum(each.result is not None and each.result.code == 0 for each in waiting)
         self.assertGreater(acknowledged, 10)
         self.run_for(0.5)
-        self.assertLessEqual(1 + acknowledged, self.service(slave).store.max_offset("T", 0))
+        self.assertLessEqual(1 + acknowledged, self.service(slave).broker.store.max_offset("T", 0))
 
     def test_in_order(self) -> None:
         """Answers leave in the order of the log."""
@@ -801,7 +803,7 @@ class FailedMasterSyncTests(PairCase):
         """The end that consumers see stays where it was, and what reads whole is theirs."""
         slave = self.slave()
         _, there = self.failed(slave)
-        self.assertEqual(self.service(self.master).store.max_offset("T", 0), there + 2)
+        self.assertEqual(self.service(self.master).broker.store.max_offset("T", 0), there + 2)
         self.assertEqual(self.pull(self.master, offset=there + 1).code, 0)
 
     def test_its_power_fails_too(self) -> None:
@@ -813,7 +815,7 @@ class FailedMasterSyncTests(PairCase):
         self.master.disk.heal()
         self.master.power_off()
         self.restart(self.master)
-        self.assertLess(self.service(self.master).store.max_offset("T", 0), there + 2)
+        self.assertLess(self.service(self.master).broker.store.max_offset("T", 0), there + 2)
         self.await_(self.sending(self.master).addErrback(lambda _: None))  # the old connection
         self.send_many(self.master, 8)
         self.until("level", lambda: self.level(self.master, slave))
@@ -836,10 +838,10 @@ class DiskFailureTests(PairCase):
         self.until("the sync failed", lambda: self.log(slave).store.log.broken)
         self.run_for(0.5)
         for _ in range(50):
-            self.assertEqual(self.service(self.master).replication.links.factory.connections, {})
+            self.assertEqual(self.service(self.master).broker.replication.links.factory.connections, {})
             self.run_for(0.1)
         self.assertEqual(self.send(self.master), ResponseCode.SLAVE_NOT_AVAILABLE)
-        self.assertIn("a sync failed", self.service(slave).replication.ready() or "")
+        self.assertIn("a sync failed", self.service(slave).broker.replication.ready() or "")
         slave.disk.heal()
         slave.kill()
         self.restart(slave)

@@ -22,7 +22,9 @@ class OutageTests(ReplicationCase):
             self.assertEqual(self.send(self.master, b"%d" % number), 0)
         self.until("level", lambda: self.level(self.master, self.slave))
         # No nameserver: the slave is not told where its master's tables are.
-        self.service(self.slave).state.topics.table["T"] = self.service(self.master).state.topics.table["T"]
+        self.service(self.slave).broker.state.topics.table["T"] = self.service(self.master).broker.state.topics.table[
+            "T"
+        ]
 
     def test_s1_4_consumers_go_on_at_the_slave(self) -> None:
         """Whether the process died or the machine did, with no word from anybody."""
@@ -38,9 +40,9 @@ class OutageTests(ReplicationCase):
         self.master.kill()
         for _ in range(4):
             self.run_for(30.0)
-            self.assertIs(self.service(self.slave).replication.role, Role.SLAVE)
+            self.assertIs(self.service(self.slave).broker.replication.role, Role.SLAVE)
             self.assertEqual(self.send(self.slave), ResponseCode.SYSTEM_BUSY)
-        self.assertEqual(self.service(self.slave).store.max_offset("T", 0), 3)
+        self.assertEqual(self.service(self.slave).broker.store.max_offset("T", 0), 3)
 
     def test_s1_8_a_sender_is_answered_before_the_copy(self) -> None:
         """The slave stands still and nobody waits for it; it gets what it missed."""
@@ -54,9 +56,9 @@ class OutageTests(ReplicationCase):
 
     def test_s1_23_a_master_follows_nobody(self) -> None:
         """Its port is open and it has no link of its own; a slave has one."""
-        self.assertIsNone(self.service(self.master).replication.following.connection)
-        self.assertEqual(self.service(self.master).replication.following.address, "")
-        self.assertIsNotNone(self.service(self.slave).replication.following.connection)
+        self.assertIsNone(self.service(self.master).broker.replication.following.connection)
+        self.assertEqual(self.service(self.master).broker.replication.following.address, "")
+        self.assertIsNotNone(self.service(self.slave).broker.replication.following.connection)
 
 
 class ThroughputTests(ReplicationCase):
@@ -151,11 +153,11 @@ class ThroughputTests(ReplicationCase):
                 sent.addCallback(lambda _, told=acknowledged: told.append(self.world.now))
                 sent.addErrback(lambda _: None)  # of those that the end of the master cuts short
                 self.run_for(0.0007)
-            there = self.service(slave).store.max_offset("T", 0) - 1  # but the first, of started_pair
+            there = self.service(slave).broker.store.max_offset("T", 0) - 1  # but the first, of started_pair
             lost = len(acknowledged) - there  # even what is on the line
             self.assertGreaterEqual(there, sum(each < self.world.now - 0.025 for each in acknowledged), seed)
             self.assertGreater(lost, 0, "nothing was on its way: this shows nothing")
             master.power_off()
             self.run_for(3.0)
-            self.assertIs(self.service(slave).replication.role, Role.SLAVE)
-            self.assertGreaterEqual(self.service(slave).store.max_offset("T", 0) - 1, there)
+            self.assertIs(self.service(slave).broker.replication.role, Role.SLAVE)
+            self.assertGreaterEqual(self.service(slave).broker.store.max_offset("T", 0) - 1, there)

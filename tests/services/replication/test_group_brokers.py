@@ -23,12 +23,12 @@ class GroupCase(ReplicationCase):
         self.names = f"namesrvAddr={self.nameserver().address}:{NAMESERVER_PORT}\nregisterNameServerPeriod=10000"
         self.master = self.broker("master", f"{MASTER}\n{self.names}\n{self.settings}")
         self.slave = self.broker("slave", f"{SLAVE}\n{self.names}\n{self.settings}")
-        self.until("it follows", lambda: self.service(self.slave).watch.address is not None, 40)
-        self.until("a link", lambda: not self.service(self.slave).replication.following.problem, 40)
+        self.until("it follows", lambda: self.service(self.slave).broker.watch.address is not None, 40)
+        self.until("a link", lambda: not self.service(self.slave).broker.replication.following.problem, 40)
         self.run_for(0.2)
 
     def topics(self, host: Host) -> dict[str, TopicConfig]:
-        return self.service(host).state.topics.table
+        return self.service(host).broker.state.topics.table
 
 
 class TablesTests(GroupCase):
@@ -41,18 +41,18 @@ class TablesTests(GroupCase):
         self.ask(self.master, RequestCode.UPDATE_CONSUMER_OFFSET,
                  {"consumerGroup": "G", "topic": "Sent", "queueId": "0", "commitOffset": "1"})  # fmt: skip
         self.run_for(3)
-        master, slave = self.service(self.master), self.service(self.slave)
+        master, slave = self.service(self.master).broker, self.service(self.slave).broker
         self.assertEqual(self.topics(self.slave), self.topics(self.master))
         self.assertIn("Sent", self.topics(self.slave))
         self.assertEqual(slave.state.groups.table, master.state.groups.table)
         self.assertEqual(slave.state.offsets.committed, {"Sent@G": {0: 1}})
-        self.assertEqual(slave.delays.offsets, {1: 1})
+        self.assertEqual(slave.core.parts.delays.offsets, {1: 1})
         self.stop(self.slave)
         self.restart(self.slave)
-        again = self.service(self.slave)
+        again = self.service(self.slave).broker
         self.assertIn("Made", again.state.topics)
         self.assertEqual(again.state.offsets.committed, {"Sent@G": {0: 1}})
-        self.assertEqual(again.delays.offsets, {1: 1})
+        self.assertEqual(again.core.parts.delays.offsets, {1: 1})
 
     def test_how_old_they_are(self) -> None:
         """For people, who see that a slave does not hear from its master."""
@@ -67,11 +67,11 @@ class TablesTests(GroupCase):
         self.stop(self.slave)
         self.restart(self.slave, f"{SLAVE}\n{self.names}\nslaveReadEnable=true")
         self.run_for(0.2)
-        version = self.service(self.slave).state.groups.data_version.as_json()
+        version = self.service(self.slave).broker.state.groups.data_version.as_json()
         self.ask(self.slave, RequestCode.HEART_BEAT, body=heartbeat("c", "Unheard", "T"))
         self.ask(self.slave, RequestCode.PULL_MESSAGE, pull_fields(consumerGroup="Unheard"))
-        self.assertNotIn("Unheard", self.service(self.slave).state.groups)
-        self.assertEqual(self.service(self.slave).state.groups.data_version.as_json(), version)
+        self.assertNotIn("Unheard", self.service(self.slave).broker.state.groups)
+        self.assertEqual(self.service(self.slave).broker.state.groups.data_version.as_json(), version)
 
     def test_f4_deleted_and_made_again(self) -> None:
         """Regression F4: its queues begin anew at the slave too, and no group has an offset in it."""
@@ -81,15 +81,15 @@ class TablesTests(GroupCase):
         commit = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "3"}
         self.ask(self.master, RequestCode.UPDATE_CONSUMER_OFFSET, commit)
         self.run_for(2)
-        self.assertEqual(self.service(self.slave).state.offsets.query("G", "T", 0), 3)
+        self.assertEqual(self.service(self.slave).broker.state.offsets.query("G", "T", 0), 3)
         self.ask(self.master, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
         self.run_for(0.5)
-        self.assertEqual(self.service(self.slave).store.max_offset("T", 0), 0)
+        self.assertEqual(self.service(self.slave).broker.store.max_offset("T", 0), 0)
         self.send(self.master, topic="T")
         self.until("level", lambda: self.level(self.master, self.slave))
         self.run_for(1.5)
-        self.assertEqual(self.service(self.slave).store.max_offset("T", 0), 1)
-        self.assertEqual(self.service(self.slave).state.offsets.query("G", "T", 0), -1)
+        self.assertEqual(self.service(self.slave).broker.store.max_offset("T", 0), 1)
+        self.assertEqual(self.service(self.slave).broker.state.offsets.query("G", "T", 0), -1)
 
     def test_deleted_topics_do_not_come_back(self) -> None:
         """Not on a slave that is killed, nor on one that copies all of the log anew; nor when it becomes the master."""
@@ -101,22 +101,22 @@ class TablesTests(GroupCase):
         self.run_for(2)
         self.ask(self.master, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Gone"})
         self.run_for(1)
-        table = self.service(self.master).store.deleted_topics.table
+        table = self.service(self.master).broker.store.deleted_topics.table
         for wiped in (False, True):
             self.slave.kill()
             if wiped:
                 self.slave.disk.remove_tree("/store")
             self.restart(self.slave)
             self.until("level", lambda: self.level(self.master, self.slave))
-            self.until("told", lambda: self.service(self.slave).store.deleted_topics.table == table)
+            self.until("told", lambda: self.service(self.slave).broker.store.deleted_topics.table == table)
             self.run_for(1)
-            store = self.service(self.slave).store
+            store = self.service(self.slave).broker.store
             self.assertEqual(sorted(store.queue_table()), ["Kept"])
             self.assertEqual(store.query("Gone", "A" * 32, 9, 0, 1 << 62), [])
         self.master.power_off()
         self.slave.kill()
         self.restart(self.slave, f"{MASTER.replace('=2', '=1')}\n{self.names}")
-        self.assertEqual(sorted(self.service(self.slave).store.queue_table()), ["Kept"])
+        self.assertEqual(sorted(self.service(self.slave).broker.store.queue_table()), ["Kept"])
         self.send(self.slave, b"new", topic="Gone")
         pulled = self.ask(self.slave, RequestCode.PULL_MESSAGE, pull_fields(topic="Gone"))
         self.assertEqual([found.body for found in records(pulled)], [b"new"])
@@ -130,7 +130,7 @@ class TablesTests(GroupCase):
             unique = f"UNIQ_KEY\x01{number:032X}\x02"
             self.send(self.master, b"%d" % number, topic="Made", properties=f"{unique}DELAY\x011\x02")
             self.run_for(0.2)
-        self.until("two are delivered", lambda: self.service(self.master).delays.offsets.get(1) == 2)
+        self.until("two are delivered", lambda: self.service(self.master).broker.core.parts.delays.offsets.get(1) == 2)
         self.until("level", lambda: self.level(self.master, self.slave))
         self.master.power_off()
         self.stop(self.slave)
@@ -138,13 +138,12 @@ class TablesTests(GroupCase):
         self.run_for(3)
         pulled = self.ask(self.slave, RequestCode.PULL_MESSAGE, pull_fields(topic="Made"))
         self.assertEqual([found.body for found in records(pulled)], [b"now", b"0", b"1", b"2", b"3"])
-        self.assertIn("G", self.service(self.slave).state.groups)
+        self.assertIn("G", self.service(self.slave).broker.state.groups)
 
     def test_f2_a_topic_that_only_the_log_knows(self) -> None:
         """The slave has the first message and not yet the topic when its master dies: the topic is made again."""
         service = self.service(self.slave)
-        assert service.group is not None
-        service.group.metadata.stop()  # it never hears of it
+        service.broker.metadata.stop()  # it never hears of it
         self.send(self.master, b"first", topic="New", queue_id="3")
         self.until("level", lambda: self.level(self.master, self.slave))
         self.assertNotIn("New", self.topics(self.slave))
@@ -188,7 +187,7 @@ class PassingOnTests(GroupCase):
         self.assertEqual([found.body for found in records(pulled)], [b"one"])
         commit = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"}
         self.assertEqual(self.ask(self.slave, RequestCode.UPDATE_CONSUMER_OFFSET, commit).code, 0)
-        self.assertEqual(self.service(self.master).state.offsets.query("G", "T", 0), 1)
+        self.assertEqual(self.service(self.master).broker.state.offsets.query("G", "T", 0), 1)
         question = {"consumerGroup": "G", "topic": "T", "queueId": "0"}
         self.assertEqual(self.ask(self.slave, RequestCode.QUERY_CONSUMER_OFFSET, question).fields["offset"], "1")
 
@@ -230,4 +229,4 @@ class SwitchedOffTests(GroupCase):
         self.run_for(1)
         commit = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"}
         self.assertEqual(self.ask(self.slave, RequestCode.UPDATE_CONSUMER_OFFSET, commit).code, 0)
-        self.assertEqual(self.service(self.slave).state.offsets.query("G", "T", 0), 1)
+        self.assertEqual(self.service(self.slave).broker.state.offsets.query("G", "T", 0), 1)

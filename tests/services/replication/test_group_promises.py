@@ -122,7 +122,7 @@ class PromisesTests(ControlledCase):
         self.whole()
         other.disk.fail_at(1, times=1000, only=["sync"])
         self.assertEqual(self.send(self.first), 0)
-        members = self.service(self.first).replication
+        members = self.service(self.first).broker.replication
         self.until("it has left", lambda: self.number(other) not in members.members, 5.0)
         for _ in range(50):
             self.run_for(0.1)
@@ -195,13 +195,13 @@ class PromisesTests(ControlledCase):
         for number in range(50):
             self.elect(self.brokers[(number + 1) % 3])
             for host in self.brokers:
-                table = self.service(host).state.topics.table
+                table = self.service(host).broker.state.topics.table
                 self.assertEqual([table[topic].perm for topic in ("Read", "Write", "Both")], [4, 2, 6], number)
         self.assertEqual(self.group().master_epoch, 51)
         for host in self.brokers:
             host.power_off()
             self.restart(host)
-            table = self.service(host).state.topics.table
+            table = self.service(host).broker.state.topics.table
             self.assertEqual([table[topic].perm for topic in ("Read", "Write", "Both")], [4, 2, 6], host.name)
 
 
@@ -219,5 +219,5 @@ class TimesTests(ControlledCase):
         self.run_for(0.4)
         self.assertEqual((len(self.members()), self.answered(waiting)), (3, False))
         self.until("it has left", lambda: len(self.members()) == 2, 1.5)
-        self.assertEqual(len(self.service(master).replication.links.factory.connections), 2)
+        self.assertEqual(len(self.service(master).broker.replication.links.factory.connections), 2)
         self.assertEqual(self.await_(waiting, 0.5).code, ResponseCode.SUCCESS)

@@ -82,7 +82,7 @@ class LastingTests(SwitchCase):
             self.assertEqual(self.await_(waiting).code, 0)
             master.power_off()
             self.other_leads(master)
-            again = self.service(self.master()).state.topics.get(f"Made{number}")
+            again = self.service(self.master()).broker.state.topics.get(f"Made{number}")
             assert again is not None
             self.assertEqual(again.write_queue_nums, 3)
             master.start()
@@ -94,7 +94,7 @@ class LastingTests(SwitchCase):
         for number in range(3):
             master = self.master()
             for host in self.brokers:
-                following = self.service(host).group.metadata._following  # type: ignore[union-attr]
+                following = self.service(host).broker.metadata._following  # type: ignore[union-attr]
                 if following is not None:
                     following.end()
             self.assertEqual(self.send(master, b"first", topic=f"Sent{number}", queue_id="2"), 0)
@@ -118,7 +118,7 @@ class LastingTests(SwitchCase):
         answer = self.ask(self.master(), RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields("Made"))
         self.assertEqual(answer.code, 0)
         for host in self.brokers:
-            self.assertIn("Made", self.service(host).state.topics)
+            self.assertIn("Made", self.service(host).broker.state.topics)
 
     def test_who_lacks_the_tables_does_not_join_the_set(self) -> None:
         """A topic that was acknowledged before it came would be gone when it is elected (seen in simulation)."""
@@ -132,11 +132,11 @@ class LastingTests(SwitchCase):
             self.assertEqual(self.ask(self.old, 17, topic_fields("Made")).code, 0)  # not a member: not waited for
             self.run_for(3)
             self.assertEqual(len(self.members()), 2)
-        following = self.service(third).group.metadata._following  # type: ignore[union-attr]
+        following = self.service(third).broker.metadata._following  # type: ignore[union-attr]
         assert following is not None
         following.begin()
         self.until("it is a member", lambda: len(self.members()) == 3, 1.5)
-        self.assertIn("Made", self.service(third).state.topics)
+        self.assertIn("Made", self.service(third).broker.state.topics)
 
     def test_offsets_and_groups(self) -> None:
         """A second after the commit they are everywhere; groups of a heartbeat too."""
@@ -147,9 +147,9 @@ class LastingTests(SwitchCase):
         self.old.kill()
         self.other_leads(self.old)
         service = self.service(self.master())
-        self.assertEqual(service.state.offsets.query("G", "T", 0), 1)
-        self.assertIn("G", service.state.groups)
-        self.assertIn("%RETRY%G", service.state.topics)
+        self.assertEqual(service.broker.state.offsets.query("G", "T", 0), 1)
+        self.assertIn("G", service.broker.state.groups)
+        self.assertIn("%RETRY%G", service.broker.state.topics)
 
     def test_a20_delayed_messages(self) -> None:
         """Over a hundred switches, planned ones and kills in turn, each is delivered once; levels of 1 s and of 5 s,
@@ -164,8 +164,8 @@ class LastingTests(SwitchCase):
                 if self.send(master, body, topic="T", properties=key(round_ * 10 + number) + level) == 0:
                     sent.append(body)
                 self.run_for(0.13)
-            delivered = self.service(master).store.max_offset("T", 0)
-            while self.service(master).store.max_offset("T", 0) == delivered:
+            delivered = self.service(master).broker.store.max_offset("T", 0)
+            while self.service(master).broker.store.max_offset("T", 0) == delivered:
                 self.run_for(0.0005)
             self.run_for(0.0005 * (round_ % 9))
             if round_ % 2:
@@ -207,7 +207,7 @@ class StaleRouteTests(SwitchCase):
         self.assertEqual([code for code in codes if code not in (0, 12)], [])
         self.assertLess(codes.count(12), 20)  # those whose wait for replicas was cut short by the switch: stored
         self.assertEqual(self.bodies(self.master())[1:], list(sent))
-        self.assertGreater(self.service(self.old).group.forwarding.forwarded, 100)  # type: ignore[union-attr]
+        self.assertGreater(self.service(self.old).broker.forwarding.forwarded, 100)  # type: ignore[union-attr]
 
     def test_back_and_forth(self) -> None:
         """Each becomes master again and again; the producer never learns of it.  A request under way to a master that
@@ -227,11 +227,11 @@ class StaleRouteTests(SwitchCase):
     def test_an_offset_passed_on_to_one_that_was_replaced(self) -> None:
         """Is not taken there, where it would be overwritten; who passed it on is told why, and goes to the master."""
         commit = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"}
-        epoch = self.service(self.old).watch.epoch
+        epoch = self.service(self.old).broker.watch.epoch
         for mark in ({EPOCH_MARK: str(epoch - 1)}, {}):
             answer = self.ask(self.other(), RequestCode.UPDATE_CONSUMER_OFFSET, {**commit, **mark, MARK: "10.9.9.9:1"})
             self.assertEqual((answer.code, answer.fields.get(NEWER_MARK)), (2, str(epoch)))
-        self.assertEqual(self.service(self.other()).state.offsets.query("G", "T", 0), -1)
+        self.assertEqual(self.service(self.other()).broker.state.offsets.query("G", "T", 0), -1)
 
     def test_a_consumer(self) -> None:
         """Its pulls, commits and questions go on at the old address, without a pause of seconds."""
@@ -245,4 +245,4 @@ class StaleRouteTests(SwitchCase):
         self.assertEqual([found.body for found in records(self.await_(waiting, 2))], [b"two"])
         commit = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "2"}
         self.assertEqual(self.ask(self.old, RequestCode.UPDATE_CONSUMER_OFFSET, commit).code, 0)
-        self.assertEqual(self.service(self.master()).state.offsets.query("G", "T", 0), 2)
+        self.assertEqual(self.service(self.master()).broker.state.offsets.query("G", "T", 0), 2)

@@ -54,7 +54,7 @@ class HostileTests(ControlledCase):
         super().setUp()
         self.first: Host = self.start_group()
         self.slave = next(host for host in self.brokers if host is not self.first)
-        self.link = self.service(self.slave).replication.following.connection
+        self.link = self.service(self.slave).broker.replication.following.connection
         self.lines: list[str] = []
 
         def line(event: Any) -> None:
@@ -73,11 +73,11 @@ class HostileTests(ControlledCase):
 
     def unharmed(self) -> None:
         """The slave's link is the one that it was, and messages are acknowledged by both."""
-        following = self.service(self.slave).replication.following
+        following = self.service(self.slave).broker.replication.following
         self.assertIs(following.connection, self.link)
         self.assertEqual(self.members(), (1, 2))
         self.assertEqual(self.send(self.first), ResponseCode.SUCCESS)
-        self.assertEqual(len(self.service(self.first).replication.links.factory.connections), 1)
+        self.assertEqual(len(self.service(self.first).broker.replication.links.factory.connections), 1)
 
     def ends(self, words: bytes, seconds: float, *said: str) -> None:
         """Its connection, so soon, and why is said."""
@@ -159,14 +159,14 @@ class HostileTests(ControlledCase):
 
     def test_all_places_taken(self) -> None:
         """By so many that report as slaves do, and that no controller knows: the slave's link is made again at once."""
-        factory = self.service(self.first).replication.links.factory
+        factory = self.service(self.first).broker.replication.links.factory
         self.patch(factory.admission, "_limits", attrs.evolve(HA_LIMITS, connections_per_address=100))
         for number in range(100, 180):
             self.say(encode_slave_hello(SlaveHello(number, False, False)) + encode_report(0))
         self.until("no place is left", lambda: len(factory.connections) == HA_LIMITS.connections, 5.0)
         assert self.link is not None
         self.link.abort("the test ends it")
-        following = self.service(self.slave).replication.following
+        following = self.service(self.slave).broker.replication.following
         self.until("it follows again", lambda: following.transfers, 5.0)
         self.assertEqual(self.send(self.first), ResponseCode.SUCCESS)
         for number in range(200, 280):
@@ -234,7 +234,7 @@ class StuckMasterTests(ControlledCase):
         super().setUp()
         self.first: Host = self.start_group()
         self.slave = next(host for host in self.brokers if host is not self.first)
-        self.following = self.service(self.slave).replication.following
+        self.following = self.service(self.slave).broker.replication.following
         self.assertEqual(self.send(self.first), ResponseCode.SUCCESS)
         self.until("both have it", lambda: self.level(self.first, self.slave))
         self.lines: list[str] = []
@@ -255,7 +255,7 @@ class StuckMasterTests(ControlledCase):
 
     def hang_up(self) -> None:
         """The links of now end."""
-        self.service(self.first).replication.links.factory.close_all("the test wants another one")
+        self.service(self.first).broker.replication.links.factory.close_all("the test wants another one")
 
     def given_up(self) -> list[str]:
         """What the slave said of the links that it ended."""
@@ -287,16 +287,16 @@ class StuckMasterTests(ControlledCase):
         self.goes_on_alone()
         for count in (1, 2):
             self.until("it gives up", lambda count=count: len(self.given_up()) == count, 26.0)  # type: ignore[misc]
-            self.assertIsNotNone(self.service(self.slave).replication.ready())
+            self.assertIsNotNone(self.service(self.slave).broker.replication.ready())
         self.assertIsNot(self.following.connection, link)
         self.assertEqual((self.log(self.slave).end, self.role(self.slave)), (end, Role.SLAVE))
         self.comes_back(epoch)
-        self.assertIsNone(self.service(self.slave).replication.ready())
+        self.assertIsNone(self.service(self.slave).broker.replication.ready())
 
     def stop_within_a_block(self) -> int:
         """The slave gets a hundred bytes of a message; where its log ended before."""
         end = self.log(self.slave).end
-        (connection,) = self.service(self.first).replication.links.factory.connections.values()
+        (connection,) = self.service(self.first).broker.replication.links.factory.connections.values()
         connection.transport = Gagged(connection.transport, 36 + 100)
         self.sending(self.first, b"x" * 1000).addErrback(lambda _: None)
         self.until("a part of it", lambda: self.log(self.slave).end > end, 2.0)

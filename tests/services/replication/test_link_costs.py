@@ -169,7 +169,10 @@ class TurnoverTests(ReplicationCase):
         slave = self.broker("slave", f"brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress={master.address}:{HA_PORT}\n")
         self.send(master)
         self.until("level", lambda: self.level(master, slave))
-        following, links = self.service(slave).replication.following, self.service(master).replication.links
+        following, links = (
+            self.service(slave).broker.replication.following,
+            self.service(master).broker.replication.links,
+        )
         before = (0, 0)
         for round_ in range(self.rounds):
             if round_ == self.warm_rounds:

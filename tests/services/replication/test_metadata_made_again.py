@@ -28,7 +28,7 @@ class MadeAgainTests(ControlledCase):
         def late(following: Any, code: int, *rest: Any, **more: Any) -> Any:
             asked = ask(following, code, *rest, **more)
             if code == RequestCode.GET_ALL_TOPIC_CONFIG:
-                asked.addCallback(lambda answer: task.deferLater(following._tables.clock, LATE_S, lambda: answer))
+                asked.addCallback(lambda answer: task.deferLater(following._context.clock, LATE_S, lambda: answer))
             return asked
 
         master = self.start_group()
@@ -42,7 +42,7 @@ class MadeAgainTests(ControlledCase):
             self.assertEqual(set(self.send_many(master, 20)), {0})
             self.assertEqual(self.await_(deleting).code, 0)
             self.run_for(5)
-        queues = self.service(master).store.queue_table()["T"]
+        queues = self.service(master).broker.store.queue_table()["T"]
         self.assertEqual(sum(end - begin for begin, end in queues.values()), 20)
-        self.assertEqual(self.service(slave).store.queue_table()["T"], queues)
-        self.assertIn("T", self.service(slave).state.topics.table)
+        self.assertEqual(self.service(slave).broker.store.queue_table()["T"], queues)
+        self.assertIn("T", self.service(slave).broker.state.topics.table)

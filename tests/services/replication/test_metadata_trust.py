@@ -22,8 +22,13 @@ from tests.services.tables_case import FilledPairCase
 
 def tables_of(broker: Any) -> tuple[Any, ...]:
     """What a wrong master's tables would take away."""
-    state = broker.state
-    return dict(state.topics.table), dict(state.groups.table), state.offsets.committed, broker.store.queue_table()
+    state = broker.broker.state
+    return (
+        dict(state.topics.table),
+        dict(state.groups.table),
+        state.offsets.committed,
+        broker.broker.store.queue_table(),
+    )
 
 
 class JoiningTests(ControlledCase):
@@ -34,9 +39,9 @@ class JoiningTests(ControlledCase):
         alone = self.broker("alone", "brokerRole=ASYNC_MASTER")
         self.assertEqual(set(self.send_many(alone, 40)), {0})
         service = self.service(alone)
-        service.state.topics.put(TopicConfig("Empty", 4, 4), 5)
-        service.state.find_group("G")
-        service.state.offsets.commit("G", "T", 0, 7, lambda: 5)
+        service.broker.state.topics.put(TopicConfig("Empty", 4, 4), 5)
+        service.broker.state.find_group("G")
+        service.broker.state.offsets.commit("G", "T", 0, 7, lambda: 5)
         self.run_for(3)
         before = tables_of(service)
         self.assertIn("T", before[3])
@@ -51,7 +56,7 @@ class JoiningTests(ControlledCase):
             self.ask(empty, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(f"N{number}"))
         self.run_for(8)
         self.assertEqual(tables_of(self.service(alone)), before)
-        self.assertIsNone(self.service(alone).group.metadata.age_s)
+        self.assertIsNone(self.service(alone).broker.metadata.age_s)
         self.assertEqual(self.members(), (self.number(empty),))
 
     def test_a_question_in_the_name_of_others(self) -> None:
@@ -76,7 +81,7 @@ class JoiningTests(ControlledCase):
         self.send_many(one, 40)
         two = self.add_broker()
         self.until("both are in the set", lambda: len(self.members()) == 2, 10)
-        self.assertIn("T", self.service(two).state.topics)
+        self.assertIn("T", self.service(two).broker.state.topics)
 
 
 class ClassicTests(ReplicationCase):
@@ -89,7 +94,7 @@ class ClassicTests(ReplicationCase):
         self.slave = self.broker("slave", f"brokerRole=SLAVE\nbrokerId=1\n{self.names}")
         self.assertEqual(set(self.send_many(self.master, 40)), {0})
         self.until("the log is there", lambda: self.level(self.master, self.slave), 40)
-        self.until("the tables are there", lambda: "T" in self.service(self.slave).state.topics, 20)
+        self.until("the tables are there", lambda: "T" in self.service(self.slave).broker.state.topics, 20)
         self.run_for(1)
 
     def empty_master(self) -> Host:
@@ -97,7 +102,7 @@ class ClassicTests(ReplicationCase):
         self.master.kill()
         found = self.broker("again", f"brokerRole=ASYNC_MASTER\n{self.names}")
         address = f"{found.address}:10911"
-        self.until("it is known", lambda: self.service(self.slave).watch.address == address, 40)
+        self.until("it is known", lambda: self.service(self.slave).broker.watch.address == address, 40)
         return found
 
     def compare_nothing(self) -> None:
@@ -107,7 +112,7 @@ class ClassicTests(ReplicationCase):
     def untouched(self, before: tuple[Any, ...]) -> None:
         service = self.service(self.slave)
         self.assertEqual(tables_of(service)[:3], before[:3])
-        ours, then = service.store.queue_table()["T"], before[3]["T"]
+        ours, then = service.broker.store.queue_table()["T"], before[3]["T"]
         self.assertEqual(then, dict.fromkeys(range(4), (0, 10)))
         for number, (first, end) in then.items():
             self.assertEqual(ours[number][0], first)
@@ -119,8 +124,8 @@ class ClassicTests(ReplicationCase):
         again = self.empty_master()
         self.assertEqual({self.send(again, topic=f"N{number}") for number in range(6)}, {0})
         self.assertGreater(
-            self.service(again).state.topics.data_version.counter,
-            self.service(self.slave).state.topics.data_version.counter,
+            self.service(again).broker.state.topics.data_version.counter,
+            self.service(self.slave).broker.state.topics.data_version.counter,
         )
         self.run_for(20)
         self.untouched(before)
@@ -132,7 +137,7 @@ class ClassicTests(ReplicationCase):
         again = self.empty_master()
         self.assertEqual(set(self.send_many(again, 90, topic="Other")), {0})
         self.assertEqual({self.send(again, topic=f"N{number}") for number in range(6)}, {0})
-        following = self.service(self.slave).replication.following
+        following = self.service(self.slave).broker.replication.following
         self.until("the link was accepted", lambda: following.transfers, 20)
         self.run_for(20)
         self.untouched(before)
@@ -156,16 +161,16 @@ class ClassicTests(ReplicationCase):
         self.ask(self.master, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
         self.assertEqual(set(self.send_many(self.master, 4, topic="U")), {0})
         self.restart(self.slave)
-        self.until("U is there", lambda: "U" in self.service(self.slave).state.topics, 40)
-        self.assertNotIn("T", self.service(self.slave).state.topics)
-        self.assertNotIn("T", self.service(self.slave).store.queue_table())
+        self.until("U is there", lambda: "U" in self.service(self.slave).broker.state.topics, 40)
+        self.assertNotIn("T", self.service(self.slave).broker.state.topics)
+        self.assertNotIn("T", self.service(self.slave).broker.store.queue_table())
 
     def test_a_master_whose_log_begins_behind_our_queues(self) -> None:
         """It had these messages, and they expired there; one whose log begins before them never had them."""
         self.stop(self.slave)
         self.ask(self.master, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields("New"))
         master, end = self.service(self.master), self.log(self.master).end
-        served, begin = master.request, 0
+        served, begin = master.broker.dispatcher.request, 0
 
         def expired(connection: Any, command: Command) -> Answer | None:
             if command.code == RequestCode.VIEW_MESSAGE_BY_ID:
@@ -174,14 +179,14 @@ class ClassicTests(ReplicationCase):
                 return Answer(body=b'{"table":{"commitLogMinOffset":"%d"}}' % begin)
             return served(connection, command)
 
-        master.request = expired  # type: ignore[method-assign]
+        master.broker.dispatcher.request = expired  # type: ignore[method-assign]
         self.restart(self.slave)
-        following = self.service(self.slave).replication.following
+        following = self.service(self.slave).broker.replication.following
         self.until("the link is accepted", lambda: following.transfers, 40)
         self.run_for(12)
-        self.assertNotIn("New", self.service(self.slave).state.topics)
+        self.assertNotIn("New", self.service(self.slave).broker.state.topics)
         begin = end
-        self.until("it is taken", lambda: "New" in self.service(self.slave).state.topics, 12)
+        self.until("it is taken", lambda: "New" in self.service(self.slave).broker.state.topics, 12)
 
 
 class LinkTests(FilledPairCase):

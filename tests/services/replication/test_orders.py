@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -17,7 +16,7 @@ from rocketha.replication.autoswitch_master import MasterState
 from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
 from rocketha.replication.link import Cause
 from rocketha.replication.sync_state import SetChange
-from rocketha.services.broker.role import RoleContext
+from rocketha.services.broker.role import RoleContext, RoleSource
 from rocketha.services.replication.autoswitch import AutoSwitchReplication
 from rocketha.simulation.host import Host
 from rocketha.store.replica_log import ReplicaLog
@@ -31,13 +30,12 @@ SETTINGS = "enableControllerMode=true\ncontrollerAddr=10.9.9.9:9878\nmasterLease
 UNAVAILABLE = ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-class Orders:
+class Orders(RoleSource):
     """In the place of controller mode: notes what it is told, does nothing by itself."""
 
     hands_over = True
 
     def __init__(self, context: RoleContext) -> None:
-        self.requests: Mapping[int, Any] = {}
         self.asked: list[SetChange] = []
         self.strangers: list[int] = []
         self.troubles: list[str] = []
@@ -54,17 +52,8 @@ class Orders:
     def link_trouble(self, cause: Cause, reason: str) -> None:
         self.troubles.append(cause.name)
 
-    def begin(self) -> None:
-        """Nothing yet."""
-
-    def learned(self, address: str, ha_address: str) -> None:
-        """Not asked."""
-
-    def end(self) -> defer.Deferred[None]:
+    def leave(self) -> defer.Deferred[None]:
         return self.replication.fence("stop")
-
-    def ready(self) -> str | None:
-        return None
 
 
 class Case(ReplicationCase):
@@ -85,17 +74,17 @@ class Case(ReplicationCase):
         return host
 
     def replication(self, number: int) -> Any:
-        found = self.service(self.brokers[number]).replication
+        found = self.service(self.brokers[number]).broker.replication
         found.own_id = number
         return found
 
     def orders(self, number: int) -> Orders:
-        source = self.service(self.brokers[number]).role_source
+        source = self.service(self.brokers[number]).broker.role_source
         assert isinstance(source, Orders)
         return source
 
     def now_ms(self, number: int) -> int:
-        return int(self.service(self.brokers[number]).reactor.seconds() * 1000)
+        return int(self.service(self.brokers[number]).broker.core.platform.reactor.seconds() * 1000)
 
     def elect(self, number: int, members: tuple[int, ...] | None = None, epoch: int | None = None) -> None:
         """Let it lead a new epoch, and all others that are up follow it."""
@@ -192,7 +181,7 @@ class OrderTests(Case):
         self.run_for(1.1)
         self.assertEqual(self.send(one), UNAVAILABLE)
         self.assertEqual(self.pull(one).code, ResponseCode.SYSTEM_BUSY)
-        self.assertIn("have not said", self.service(one).replication.ready() or "")
+        self.assertIn("have not said", self.service(one).broker.replication.ready() or "")
         self.confirming = True
         self.run_for(0.1)
         self.assertEqual(self.send(one), 0)
@@ -244,7 +233,7 @@ class OrderTests(Case):
         self.assertFalse(self.log(one).store.leads)
         self.await_(fenced)
         codes = [self.await_(each, 0.5).code for each in waiting]
-        stored = sum(self.service(one).store.queues.get("T", queue).next_offset for queue in range(1))
+        stored = sum(self.service(one).broker.store.queues.get("T", queue).next_offset for queue in range(1))
         self.assertEqual(codes.count(ResponseCode.FLUSH_SLAVE_TIMEOUT), stored)
         self.assertEqual(codes.count(UNAVAILABLE), 50 - stored)
         self.assertEqual(self.send(one), UNAVAILABLE)
@@ -254,15 +243,15 @@ class OrderTests(Case):
         """What was staged in the turn in which the order came is refused, not stored."""
         one = self.replica(1)
         self.elect(1)
-        service = self.service(one)
-        original, fenced = service.turn_ended, []
+        core = self.service(one).broker.core
+        original, fenced = core.turns.ended, []
 
-        def turn_ended() -> None:
-            if service.sends.staged and not fenced:
+        def ended() -> None:
+            if core.parts.sends.staged and not fenced:
                 fenced.append(self.replication(1).fence("in the middle"))
             original()
 
-        service.turn_ended = turn_ended  # type: ignore[method-assign]
+        core.turns.ended = ended  # type: ignore[method-assign]
         end = self.log(one).end
         self.assertEqual(self.send(one), UNAVAILABLE)
         self.assertTrue(fenced)
@@ -322,7 +311,7 @@ class OrderTests(Case):
         self.assertEqual(self.send(one), 0)
         self.all_level()
         self.assertEqual(self.log(one).epochs, self.log(two).epochs)
-        self.assertEqual(self.service(one).store.max_offset("T", 0), 101)
+        self.assertEqual(self.service(one).broker.store.max_offset("T", 0), 101)
 
     def test_h3_an_epoch_on_a_slow_disk(self) -> None:
         """The slave has to write down the new epoch before its first byte, which takes seconds: it answers whoever asks
@@ -555,7 +544,7 @@ class SwitchTests(Case):
             self.all_follow()
             self.full(1, 2)
             self.all_level()
-            self.assertGreaterEqual(self.service(self.brokers[other]).store.max_offset("T", 0), acknowledged)
+            self.assertGreaterEqual(self.service(self.brokers[other]).broker.store.max_offset("T", 0), acknowledged)
         self.assertEqual(self.log(self.brokers[1]).epochs, self.log(self.brokers[2]).epochs)
 
     def test_an_unconfirmed_tail_is_cut(self) -> None:
@@ -596,7 +585,7 @@ class SwitchTests(Case):
         three = self.replica(3)
         self.replication(1).registered((1, 2, 3))
         self.await_(self.follow(3))
-        self.until("the third joins", lambda: self.service(one).replication.replicas.needed == {2, 3})
+        self.until("the third joins", lambda: self.service(one).broker.replication.replicas.needed == {2, 3})
         standing = Standing(NO_EPOCH)
         standing.number = 1
         first = self.ordered(standing)
@@ -679,14 +668,14 @@ class SwitchTests(Case):
         self.elect(2, (1, 2))
         self.world.heal("cut")
         one.disk.slow = 300.0
-        self.until("the cut begins", lambda: self.service(one)._changes.busy, 5.0)
+        self.until("the cut begins", lambda: self.service(one).broker.core.changes.busy, 5.0)
         asking = [
             self.asking(one, RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}),
             self.asking(one, RequestCode.GET_MIN_OFFSET, {"topic": "T", "queueId": "0"}),  # what no disk is asked for
             self.asking(one, RequestCode.GET_BROKER_HA_STATUS),
         ]
         self.assertFalse(decode_ha_status(self.await_(asking[2], 0.1).body).master)
-        self.assertTrue(self.service(one)._changes.busy)
+        self.assertTrue(self.service(one).broker.core.changes.busy)
         self.assertEqual([self.answered(each) for each in asking[:2]], [False, False])
         self.assertEqual([self.await_(each).fields["offset"] for each in asking[:2]], ["5", "0"])
         one.disk.slow = 1.0
@@ -743,7 +732,7 @@ class SwitchTests(Case):
             self.elect(best, self.members)
             self.full(1, 2)
             self.all_level()
-            self.assertGreaterEqual(self.service(self.brokers[best]).store.max_offset("T", 0), total)
+            self.assertGreaterEqual(self.service(self.brokers[best]).broker.store.max_offset("T", 0), total)
 
     def test_a_backup_is_put_back_and_elected(self) -> None:
         """A replica that was started again since still knows what was confirmed: it does not cut that for a master
@@ -778,7 +767,7 @@ class SwitchTests(Case):
         self.elect(2)
         self.full(1, 2)
         self.all_level()
-        self.assertEqual(self.service(one).store.max_offset("T", 0), 6)
+        self.assertEqual(self.service(one).broker.store.max_offset("T", 0), 6)
 
     def damaged_member(self) -> tuple[Host, Host, Any]:
         """Master, a member that acknowledged ten messages whose records went bad before queues were made of them, and
@@ -799,7 +788,7 @@ class SwitchTests(Case):
 
         def found() -> None:
             log.dispatch = dispatch
-            self.service(two).replication.following.dispatch()
+            self.service(two).broker.replication.following.dispatch()
 
         return one, two, found
 
@@ -837,7 +826,7 @@ class SwitchTests(Case):
         self.full(1, 2)
         self.all_level()
         self.elect(2, (1, 2))
-        self.assertEqual(self.service(two).store.max_offset("T", 0), 11)
+        self.assertEqual(self.service(two).broker.store.max_offset("T", 0), 11)
 
     def restarted(self, one: Host, two: Host, end: int) -> None:
         """The second broker has found damage, was confirmed up to ``end``, and dies; then the master is back."""
@@ -857,7 +846,7 @@ class SwitchTests(Case):
         self.all_level()
         self.assertIsNone(self.replication(2).ready())
         self.elect(2, (1, 2))
-        self.assertEqual(self.service(two).store.max_offset("T", 0), 11)
+        self.assertEqual(self.service(two).broker.store.max_offset("T", 0), 11)
         self.assertFalse(two.disk.exists("/store/epochFileCheckpoint.owed"))
 
     def cut_for_damage(self) -> tuple[Host, Host, int]:
@@ -908,7 +897,7 @@ class SwitchTests(Case):
         self.assertFalse(two.disk.exists("/store/epochFileCheckpoint.owed"), "forgotten with the next link")
         self.full(1, 2)
         self.elect(2, (1, 2))
-        self.assertEqual(self.service(two).store.max_offset("T", 0), 11)
+        self.assertEqual(self.service(two).broker.store.max_offset("T", 0), 11)
 
     def test_a_slow_disk_at_the_master(self) -> None:
         """Under SYNC_FLUSH its own disk counts too: consumers do not see what a power cut there takes (A7)."""

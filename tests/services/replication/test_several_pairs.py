@@ -29,7 +29,7 @@ class PairsTests(ReplicationCase):
 
     def linked(self, name: str) -> bool:
         """Whether a slave is connected."""
-        return not self.service(self.slaves[name]).replication.following.problem
+        return not self.service(self.slaves[name]).broker.replication.following.problem
 
     def pair(self, name: str) -> tuple[Host, Host]:
         """Master and slave."""
@@ -66,7 +66,7 @@ class PairsTests(ReplicationCase):
             self.same_logs(master, slave)
             expected = [b"%s %d" % (name.encode(), round_) for round_ in range(3 * (number + 1))]
             self.assertEqual(self.bodies(master), expected)
-            status = self.service(slave).replication
+            status = self.service(slave).broker.replication
             self.assertEqual(status.master_address, f"{master.address}:{PORT}")
 
     def test_the_route_has_all(self) -> None:

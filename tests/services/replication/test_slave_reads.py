@@ -69,7 +69,7 @@ class SmallMemory(ReplicationCase):
     """Brokers on machines with little memory, which consumers of 60 messages soon lag behind."""
 
     def broker(self, name: str, settings: str, start: bool = True, **more: Any) -> Host:
-        return super().broker(name, settings, start, memory=lambda: MEMORY_BYTES, **more)
+        return super().broker(name, settings, start, platform={"memory_bytes": lambda: MEMORY_BYTES}, **more)
 
     def fill(self, master: Host, slaves: list[Host], first: int = 0, count: int = 60) -> None:
         """So many messages, on all brokers, and a group that may read them."""
@@ -78,7 +78,7 @@ class SmallMemory(ReplicationCase):
             self.assertEqual(self.send(master, body(number)), 0)
         self.until("level", lambda: self.level(master, *slaves))
         for slave in slaves:
-            state = self.service(slave).state
+            state = self.service(slave).broker.state
             self.until("the tables are there", lambda state=state: "T" in state.topics and "G" in state.groups)  # type: ignore[misc]
 
 
@@ -106,7 +106,7 @@ class PairTests(PairCase):
 
     def is_far(self, offset: int) -> bool:
         """Whether the message before this offset is more than what counts as recent away from the log's end."""
-        store = self.service(self.master).store
+        store = self.service(self.master).broker.store
         return store.max_physical_offset - store.physical_offset("T", 0, offset - 1) > RECENT_BYTES
 
     def test_there_and_back(self) -> None:
@@ -171,7 +171,7 @@ class ControlledTests(SmallMemory, ControlledCase):
 
     def route(self) -> dict[int, Host]:
         """As the brokers register."""
-        return {self.service(host).identity.broker_id: host for host in self.brokers}
+        return {self.service(host).broker.state.identity.broker_id: host for host in self.brokers}
 
     def test_there_and_back(self) -> None:
         """The master is the one that would be 1, the broker that groups name: clients take 2 then."""
@@ -191,7 +191,7 @@ class ControlledTests(SmallMemory, ControlledCase):
         self.until("another master", lambda: self.masters() and self.masters()[0] is not old)
         self.restart(old)
         self.whole()
-        self.until("it has all", lambda: self.service(old).store.max_offset("T", 0) == 60)
+        self.until("it has all", lambda: self.service(old).broker.store.max_offset("T", 0) == 60)
         route = self.route()
         self.assertIs(route[1], old)
         consumer = Consumer(self, route)

@@ -14,9 +14,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.observe.refusals import Refusals
 from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.core.log_changes import LogChanges
 from rocketha.services.replication.classic import ClassicDialect
 from rocketha.services.replication.context import ReplicaContext
-from rocketha.services.replication.jobs import LogChanges
 from rocketha.services.replication.slave import BEHIND_BYTES, DISPATCH_BYTES, Following
 from rocketha.services.waiting.flusher import Flusher
 from rocketha.store.replica_log import ReplicaLog

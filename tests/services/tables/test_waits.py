@@ -35,7 +35,7 @@ class SlowTableCase(BrokerCase):
 
     @property
     def file_work(self) -> HeldWork:
-        work: Any = self.broker.file_work
+        work: Any = self.broker.core.works.files
         return work  # type: ignore[no-any-return]
 
     def write(self) -> None:
@@ -65,13 +65,13 @@ class SlowTableCase(BrokerCase):
     def after_a_power_cut(self) -> None:
         """The broker is started again, on what its disk has."""
         self.disk.crash()
-        self.broker = self.start()
+        self.service = self.start()
         self.client = self.connect()
 
     def nothing_left(self) -> None:
-        parked = self.broker.parked
+        parked = self.broker.dispatcher.parked
         self.assertEqual((len(parked), parked._budget.count, parked._timer), (0, 0, None))
-        self.assertEqual(self.broker._saved_answers._budget.count, 0)
+        self.assertEqual(self.broker.dispatcher._saved_answers._budget.count, 0)
 
 
 class SendTests(SlowTableCase):
@@ -104,7 +104,7 @@ class SendTests(SlowTableCase):
         """Syncing thousands of queues, or filling the log's next file, takes longer than a producer waits: a table
         does not wait for that."""
         self.file_work.held = False
-        upkeep: Any = self.broker.upkeep._work
+        upkeep: Any = self.broker.core.upkeep._work
         upkeep.held = True
         self.advance(11.0)
         self.assertNotEqual(upkeep.waiting, [])
@@ -191,7 +191,7 @@ class SendTests(SlowTableCase):
         self.disk.fail_at(1, errno.EIO, only=["sync"])
         self.write()
         self.assertEqual((self.codes(), self.stored()), ([DISK_FAILED] * 2, []))
-        self.assertEqual(self.broker.stats.put_failed, 2)
+        self.assertEqual(self.broker.core.parts.stats.put_failed, 2)
         self.disk.heal()
         self.say(b"c")  # before the write that the other one waits for has ended
         self.assertEqual((self.codes(), self.stored()), ([], []))
@@ -261,9 +261,9 @@ class SendTests(SlowTableCase):
 
     def test_too_long_for_the_log_and_the_topic(self) -> None:
         """Who waited for a change of the log waits for the topic only as long as is left; who came later, longer."""
-        log_work: Any = self.broker._log_work
+        log_work: Any = self.broker.core.works.log
         log_work.held = True
-        self.broker._changes.run(lambda: None)
+        self.broker.core.changes.run(lambda: None)
         self.say(b"a")
         self.advance(PARKED_S - 0.5)
         log_work.held = False
@@ -308,8 +308,7 @@ class SendTests(SlowTableCase):
         self.broker.replication._end_role("a test says so")
         self.assertIs(self.broker.replication.role, Role.FENCED)
         self.nothing_left()
-        assert self.broker.group is not None
-        self.assertEqual((self.codes(), self.broker.group.forwarding.kept), ([], 1))
+        self.assertEqual((self.codes(), self.broker.forwarding.kept), ([], 1))
         self.write()
         self.assertEqual((self.codes(), self.stored()), ([], []))
         self.advance(2.1)
@@ -317,11 +316,11 @@ class SendTests(SlowTableCase):
 
     def test_while_the_log_is_changed(self) -> None:
         """The table is on the disk before the store may be touched: served after that, in order."""
-        log_work: Any = self.broker._log_work
+        log_work: Any = self.broker.core.works.log
         self.say(b"a")
         log_work.held = True
-        self.broker._changes.run(lambda: None)
-        self.assertTrue(self.broker._changes.busy)
+        self.broker.core.changes.run(lambda: None)
+        self.assertTrue(self.broker.core.changes.busy)
         self.say(b"b")
         self.write()
         self.assertEqual((self.codes(), self.stored()), ([], []))
@@ -417,7 +416,7 @@ class AnswerTests(SlowTableCase):
         self.request(UPDATE_TOPIC, topic_fields("TBW102"))
         self.request(RequestCode.GET_TOPIC_CONFIG, {"topic": "T"})
         self.assertEqual(self.codes(), [ResponseCode.INVALID_PARAMETER, 0])
-        self.broker._requests.table[UPDATE_TOPIC] = lambda *given: NOT_AVAILABLE  # as under controllers, not master
+        self.broker.dispatcher.table[UPDATE_TOPIC] = lambda *given: NOT_AVAILABLE  # as under controllers, not master
         self.request(UPDATE_TOPIC, topic_fields("Made"))
         self.assertEqual(self.codes(), [NOT_AVAILABLE.code])
 
@@ -460,7 +459,7 @@ class StopTests(SlowTableCase):
     def test_makers_hear_before_their_connection_ends(self) -> None:
         self.request(UPDATE_TOPIC, topic_fields("Made"))
         self.request(UPDATE_TOPIC, topic_fields("Later"))
-        stopped = self.broker.stopService()
+        stopped = self.service.stopService()
         self.assertNoResult(stopped)
         self.assertFalse(self.client.protocol.closed)
         self.write()
@@ -474,7 +473,7 @@ class StopTests(SlowTableCase):
 
     def test_sends_are_not_stored_any_more(self) -> None:
         self.say(b"a")
-        stopped = self.broker.stopService()
+        stopped = self.service.stopService()
         self.nothing_left()
         self.file_work.held = False
         self.write()
@@ -487,7 +486,7 @@ class StopTests(SlowTableCase):
     def test_a_disk_that_fails(self) -> None:
         """What could not be saved is tried once more when the store closes."""
         self.request(UPDATE_TOPIC, topic_fields("Made"))
-        stopped = self.broker.stopService()
+        stopped = self.service.stopService()
         self.disk.fail_at(1, errno.EIO, only=["sync"])
         self.file_work.held = False
         self.write()

@@ -32,13 +32,13 @@ class ColdPullTests(ColdCase):
         """It is answered when the thread has read its entries, and then its messages; senders before that."""
         consumer, producer = self.connect(), self.connect()
         self.pull(consumer, 10)
-        self.assertEqual((self.pulled(consumer), self.broker.cold.count), ([], 1))
+        self.assertEqual((self.pulled(consumer), self.broker.reading.pulls.count), ([], 1))
         self.assertEqual(self.send(producer).code, ResponseCode.SUCCESS)
         self.let_go()
         self.assertEqual(self.pulled(consumer), [])
         self.let_go()
         self.assertEqual(self.pulled(consumer), [[b"%03d" % number for number in range(20, 84, 2)]])
-        self.assertEqual((self.broker.cold.count, self.thread.waiting), (0, []))
+        self.assertEqual((self.broker.reading.pulls.count, self.thread.waiting), (0, []))
         self.assertGreaterEqual(self.waits, 2)
         self.pull(consumer, 10)
         self.assertEqual(len(self.pulled(consumer)), 1, "it is in memory now")
@@ -80,7 +80,7 @@ class ColdPullTests(ColdCase):
             if self.pulled(other):
                 self.assertEqual(rounds, 2)
         self.assertEqual(heard, [b"080", b"006", b"040"])
-        self.assertEqual(self.broker.cold.count, 0)
+        self.assertEqual(self.broker.reading.pulls.count, 0)
 
     def test_what_does_not_stay_in_memory(self) -> None:
         """Is read in the end."""
@@ -102,7 +102,7 @@ class ColdPullTests(ColdCase):
         consumer.close()
         before = self.disk.operations
         self.let_go(3)
-        self.assertEqual((self.disk.operations, self.waits, self.broker.cold.count), (before, 0, 0))
+        self.assertEqual((self.disk.operations, self.waits, self.broker.reading.pulls.count), (before, 0, 0))
         self.assertEqual(self.pulled(consumer), [])
 
     def test_a_client_that_does_not_take_its_answers(self) -> None:
@@ -113,14 +113,14 @@ class ColdPullTests(ColdCase):
         self.patch(cold_reads, "UNSENT_MAX", -1)
         self.let_go()
         self.advance(1.0)
-        self.assertEqual((self.pulled(consumer), self.broker.cold.count), ([], 1))
+        self.assertEqual((self.pulled(consumer), self.broker.reading.pulls.count), ([], 1))
         self.patch(cold_reads, "UNSENT_MAX", wakeups.UNSENT_MAX)
         self.advance(0.1, 0.02)
-        self.assertEqual((len(self.pulled(consumer)), self.broker.cold.count), (1, 0))
+        self.assertEqual((len(self.pulled(consumer)), self.broker.reading.pulls.count), (1, 0))
 
     def test_too_many(self) -> None:
         """One client has half of the places: the others are told to come again."""
-        self.broker.cold._budget.count_max = 8
+        self.broker.reading.pulls._budget.count_max = 8
         consumer, other = self.connect(), self.connect()
         for number in range(6):
             self.pull(consumer, number)
@@ -133,9 +133,9 @@ class ColdPullTests(ColdCase):
         consumer, producer = self.connect(), self.connect()
         self.pull(consumer, 50, sysFlag="6")
         self.let_go(3)
-        self.assertEqual(self.broker.held.count, 1)
+        self.assertEqual(self.broker.reading.held.count, 1)
         self.assertEqual(self.send(producer, b"new").code, ResponseCode.SUCCESS)
-        self.assertEqual((self.broker.held.count, self.broker.cold.count), (0, 1))
+        self.assertEqual((self.broker.reading.held.count, self.broker.reading.pulls.count), (0, 1))
         self.let_go(2)
         self.assertEqual(self.pulled(consumer), [[b"new"]])
 
@@ -159,19 +159,19 @@ class ColdPullTests(ColdCase):
         consumer = self.connect()
         self.pull(consumer)
         self.let_go()
-        ended = self.broker.turn_ended
+        pulled = []
 
         def pull_once() -> None:
-            self.broker.turn_ended = ended  # type: ignore[method-assign]
-            self.pull(consumer, 40)
-            ended()
+            if not pulled:
+                pulled.append(True)
+                self.pull(consumer, 40)
 
-        self.broker.turn_ended = pull_once  # type: ignore[method-assign]
+        self.broker.core.turns.at_end(pull_once)
         self.let_go()
         self.assertEqual(len(self.thread.waiting), 1)
         self.let_go(3)
         self.assertEqual([bodies[0] for bodies in self.pulled(consumer)], [b"000", b"080"])
-        self.assertEqual((self.broker.cold.count, self.thread.waiting), (0, []))
+        self.assertEqual((self.broker.reading.pulls.count, self.thread.waiting), (0, []))
 
     def test_a_disk_that_fails(self) -> None:
         """Its client is told, and the reactor does not ask that disk again, which may take long to fail once more."""
@@ -185,7 +185,7 @@ class ColdPullTests(ColdCase):
         self.assertIn("/consumequeue/T/0/", answer.remark or "")
         self.let_go(2)
         self.assertEqual(self.pulled(consumer), [[b"%03d" % number for number in range(20, 84, 2)]])
-        self.assertEqual(self.broker.cold.count, 0)
+        self.assertEqual(self.broker.reading.pulls.count, 0)
         self.assertEqual(len(self.flushLoggedErrors()), 1)
 
     def test_a_thread_that_fails(self) -> None:
@@ -199,7 +199,7 @@ class ColdPullTests(ColdCase):
         (answer,) = consumer.heard()
         self.assertEqual((answer.code, (answer.remark or "")[:9]), (ResponseCode.SYSTEM_ERROR, "TypeError"))
         self.let_go(2)
-        self.assertEqual((len(self.pulled(consumer)), self.broker.cold.count), (1, 0))
+        self.assertEqual((len(self.pulled(consumer)), self.broker.reading.pulls.count), (1, 0))
         self.flushLoggedErrors()
 
     def test_the_log_is_cut_meanwhile(self) -> None:
@@ -217,11 +217,11 @@ class ColdPullTests(ColdCase):
             store.truncate(end)
             self.reading = False
 
-        cutting = self.broker._changes.run(cut)
-        self.assertTrue(self.broker._changes.busy)
+        cutting = self.broker.core.changes.run(cut)
+        self.assertTrue(self.broker.core.changes.busy)
         self.let_go()
         self.advance(0.1, 0.02)
-        self.assertEqual((self.pulled(consumer), len(self.broker.parked)), ([], 0))
+        self.assertEqual((self.pulled(consumer), len(self.broker.dispatcher.parked)), ([], 0))
         log_work.held = False
         log_work.let_go()
         self.successResultOf(cutting)
@@ -234,10 +234,10 @@ class ColdPullTests(ColdCase):
         """As memory that a client's requests take while they wait."""
         consumer = self.connect()
         self.pull(consumer)
-        (share,) = self.broker.cold._budget._shares.values()
+        (share,) = self.broker.reading.pulls._budget._shares.values()
         self.assertGreater(share[1], cold_reads.LACK_BYTES + held_bytes(consumer.command(PULL, pull_fields(offset=0))))
         self.let_go(3)
-        self.assertEqual(self.broker.cold._budget.bytes, 0)
+        self.assertEqual(self.broker.reading.pulls._budget.bytes, 0)
 
     def test_a_stop(self) -> None:
         """Nobody is answered any more, and nothing is left behind."""
@@ -273,7 +273,7 @@ class ColdQueryTests(ColdCase):
         """It is answered when the thread has followed the index, and then read all its messages; others before."""
         asker, other = self.connect(), self.connect()
         self.query(asker, "1")
-        self.assertEqual((self.found(asker), self.broker.cold_queries.count), ([], 1))
+        self.assertEqual((self.found(asker), self.broker.reading.look_ups.count), ([], 1))
         self.assertEqual(self.send(other).code, ResponseCode.SUCCESS)
         other.say(other.command(PULL, pull_fields(offset=999)))
         self.assertEqual(len(other.heard()), 1)
@@ -281,7 +281,7 @@ class ColdQueryTests(ColdCase):
         self.assertEqual(self.found(asker), [])
         self.let_go()
         self.assertEqual(self.found(asker), [[b"%03d" % number for number in range(39, 19, -1)]])
-        self.assertEqual((self.broker.cold_queries.count, self.thread.waiting), (0, []))
+        self.assertEqual((self.broker.reading.look_ups.count, self.thread.waiting), (0, []))
         self.assertGreater(self.waits, 20)
         self.query(asker, "1", 3)
         self.assertEqual(self.found(asker), [[b"039", b"038", b"037"]], "it is in memory now")
@@ -318,7 +318,7 @@ class ColdQueryTests(ColdCase):
         """And when the oldest message was stored: the search goes on from step to step."""
         asker = self.connect()
         asker.say(asker.command(RequestCode.GET_EARLIEST_MSG_STORETIME, {"topic": "T", "queueId": "0"}))
-        self.assertEqual((asker.heard(), self.broker.cold_queries.count), ([], 1))
+        self.assertEqual((asker.heard(), self.broker.reading.look_ups.count), ([], 1))
         self.let_go(2)
         (earliest,) = asker.heard()
         at_ms = int(START_S * 1000)
@@ -326,7 +326,7 @@ class ColdQueryTests(ColdCase):
         for timestamp, offset in ((at_ms + 1, 60), (at_ms, 0)):
             fields = {"topic": "T", "queueId": "0", "timestamp": str(timestamp)}
             asker.say(asker.command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields))
-            self.assertEqual((asker.heard(), self.broker.cold_queries.count), ([], 1))
+            self.assertEqual((asker.heard(), self.broker.reading.look_ups.count), ([], 1))
             self.let_go(20)
             (found,) = asker.heard()
             self.assertEqual(found.fields, {"offset": str(offset)})
@@ -339,7 +339,7 @@ class ColdQueryTests(ColdCase):
         asker.close()
         before = self.disk.operations
         self.let_go(3)
-        self.assertEqual((self.disk.operations, self.broker.cold_queries.count), (before, 0))
+        self.assertEqual((self.disk.operations, self.broker.reading.look_ups.count), (before, 0))
 
 
 class ColdDelayTests(ColdCase):
@@ -363,7 +363,7 @@ class ColdDelayTests(ColdCase):
         client = self.connect()
         self.advance(2.0, 0.1)
         self.assertEqual((self.delivered(), len(self.thread.waiting)), ([], 2))
-        self.assertIsNone(self.broker.delayed.next_due_ms())
+        self.assertIsNone(self.broker.delayed.delivery.next_due_ms())
         new = self.send(client, b"new", properties=f"UNIQ_KEY\x01{99:032X}\x02DELAY\x011\x02")
         self.assertEqual(new.code, ResponseCode.SUCCESS)
         self.advance(2.0, 0.1)
@@ -377,18 +377,18 @@ class ColdDelayTests(ColdCase):
         self.let_go(8)
         self.advance(0.1, 0.01)
         self.assertEqual(self.delivered(), [*odd, b"new", *[b"%03d" % number for number in range(1, 20, 2)]])
-        self.assertEqual((self.broker.delays.offsets, self.thread.waiting), ({1: 11, 2: 10}, []))
+        self.assertEqual((self.broker.core.parts.delays.offsets, self.thread.waiting), ({1: 11, 2: 10}, []))
         self.assertGreater(self.waits, 4)
 
     def test_a_stop_meanwhile(self) -> None:
         """Whoever is no master delivers nothing when it is read; who is one again begins anew."""
         self.advance(2.0, 0.1)
-        self.broker.delayed.stop()
+        self.broker.delayed.delivery.stop()
         self.let_go(5)
         self.advance(2.0, 0.1)
-        self.assertIsNone(self.broker.delayed.next_due_ms())
+        self.assertIsNone(self.broker.delayed.delivery.next_due_ms())
         self.assertEqual((self.delivered(), self.thread.waiting), ([], []))
-        self.broker.delayed.start(self.broker._now())
+        self.broker.delayed.delivery.start(self.broker.core.platform.now_ms())
         self.thread.held = False
         self.reading = True
         self.advance(2.0, 0.1)
@@ -411,7 +411,7 @@ class ColdDelayTests(ColdCase):
     def test_a_disk_that_fails(self) -> None:
         """A level whose messages cannot be read is tried again each second; the others go on."""
         told: list[object] = []
-        self.patch(self.broker.delayed, "failed", lambda: told.append(sys.exc_info()[0]))
+        self.patch(self.broker.delayed.delivery, "failed", lambda: told.append(sys.exc_info()[0]))
         self.advance(2.0, 0.1)
         self.disk.fail_at(1, only=["read"])
         self.let_go()
@@ -425,7 +425,7 @@ class ColdDelayTests(ColdCase):
             self.let_go()
             self.advance(0.01, 0.005)
         self.assertEqual(len(self.delivered()), 20)
-        self.assertEqual(self.broker.delays.offsets, {1: 10, 2: 10})
+        self.assertEqual(self.broker.core.parts.delays.offsets, {1: 10, 2: 10})
         self.assertEqual(told, [DiskFailure])
 
     def test_the_end_of_the_broker(self) -> None:
@@ -434,11 +434,13 @@ class ColdDelayTests(ColdCase):
         log_work = next(work for work in reversed(self.works) if work.name == "rocketha-log")
         log_work.held = True
         before = self.broker.store.max_physical_offset
-        stopping = self.broker.stopService()
+        stopping = self.service.stopService()
         self.assertNoResult(stopping)
         self.let_go(20)
         self.advance(2.0, 0.1)
-        self.assertEqual((self.broker.store.max_physical_offset, self.broker.delayed.next_due_ms()), (before, None))
+        self.assertEqual(
+            (self.broker.store.max_physical_offset, self.broker.delayed.delivery.next_due_ms()), (before, None)
+        )
         self.reading = True
         log_work.let_go()
         self.successResultOf(stopping)

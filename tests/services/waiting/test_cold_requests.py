@@ -61,7 +61,7 @@ class ColdRequestCase(ColdCase):
     @property
     def at_disk(self) -> int:
         """Requests that wait."""
-        return self.broker.cold.count + self.broker.cold_queries.count
+        return self.broker.reading.pulls.count + self.broker.reading.look_ups.count
 
     def answered(self, client: Client, code: int, fields: Mapping[str, str], tries: int = 20) -> Command:
         """The answer to a request that waits for the disk, as others do not."""
@@ -171,9 +171,11 @@ class OneQueueTests(ColdRequestCase):
         command = consumer.command(RequestCode.CONSUMER_SEND_MSG_BACK, fields, oneway=True)
         consumer.close()
         self.reading = True  # as nobody waits for it who could be told to come again
-        self.broker.as_turn(lambda: self.assertIsNone(self.broker.request(consumer.protocol, command)))
+        self.broker.core.turns.run(
+            lambda: self.assertIsNone(self.broker.dispatcher.request(consumer.protocol, command))
+        )
         self.assertGreater(self.broker.store.max_physical_offset, end)
-        self.assertEqual((self.broker.cold.count, self.at_disk), (0, 0))
+        self.assertEqual((self.broker.reading.pulls.count, self.at_disk), (0, 0))
 
     def test_h3_a_message_is_given_directly(self) -> None:
         """309: the consumer is handed it when it was read."""
@@ -191,7 +193,7 @@ class OneQueueTests(ColdRequestCase):
         """222: all queues are searched side by side, and no order is given before the last one was."""
         fields = {"topic": "T", "group": "G", "timestamp": str(AT_MS + 305), "isForce": "true"}
         said: list[str] = []
-        self.patch(self.broker.effects._log, "info", lambda text, **more: said.append(more.get("event", "")))
+        self.patch(self.broker.core.effects._log, "info", lambda text, **more: said.append(more.get("event", "")))
         asker, offsets = self.connect(), self.broker.state.offsets
         asker.say(asker.command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields))
         tries = 0
@@ -337,7 +339,7 @@ class AnyRequestTests(ColdRequestCase):
         waited: list[tuple[int, str]] = []
         self.patch(self.disk, "waited_for", lambda path: None if self.reading else waited.append((code, path)))
         last = (RequestCode.DELETE_SUBSCRIPTIONGROUP, RequestCode.DELETE_TOPIC_IN_BROKER)
-        codes = sorted(self.broker._requests.table, key=lambda code: (code in last, code))
+        codes = sorted(self.broker.dispatcher.table, key=lambda code: (code in last, code))
         cold = 0
         for code in codes:
             for more in ({}, {"consumerGroup": "New", "group": "New"}, pull_fields(offset=3)):

@@ -14,16 +14,16 @@ class ParkedRequestsTests(BrokerCase):
         super().setUp()
         self.client = self.connect()
         self.assertEqual(self.send(self.client, b"first").code, 0)
-        self.log_work = self.broker._log_work
+        self.log_work = self.broker.core.works.log
         self.log_work.held = True  # type: ignore[attr-defined]
-        self.broker._changes.run(lambda: None)
-        self.assertTrue(self.broker._changes.busy)
+        self.broker.core.changes.run(lambda: None)
+        self.assertTrue(self.broker.core.changes.busy)
 
     def over(self) -> None:
         """The change is made."""
         self.log_work.held = False  # type: ignore[attr-defined]
         self.log_work.let_go()  # type: ignore[attr-defined]
-        self.assertFalse(self.broker._changes.busy)
+        self.assertFalse(self.broker.core.changes.busy)
 
     def say(self, client: Client, *bodies: bytes, oneway: bool = False) -> None:
         for body in bodies:
@@ -37,7 +37,7 @@ class ParkedRequestsTests(BrokerCase):
         return [each.body for each in records(answer)]
 
     def nothing_left(self) -> None:
-        requests = self.broker.parked
+        requests = self.broker.dispatcher.parked
         self.assertEqual((len(requests), requests._budget.count, requests._budget.bytes), (0, 0, 0))
         self.assertIsNone(requests._timer)
 
@@ -45,7 +45,9 @@ class ParkedRequestsTests(BrokerCase):
         """What waited for a master, and is served here in the end, waits no longer because it has to wait again."""
         for until_s in (0.5, 100.0):
             kept = self.client.command(RequestCode.SEND_MESSAGE_V2, send_fields(), b"kept")
-            self.broker.parked.resume(self.broker.request, self.client.protocol, kept, self.clock.seconds() + until_s)
+            self.broker.dispatcher.parked.resume(
+                self.broker.dispatcher.request, self.client.protocol, kept, self.clock.seconds() + until_s
+            )
             self.advance(0.4)
             self.assertEqual(self.codes(self.client), [])
             self.advance(min(until_s, PARKED_S) - 0.3)
@@ -74,13 +76,13 @@ class ParkedRequestsTests(BrokerCase):
         self.log_work.held = True  # type: ignore[attr-defined]
 
         def begin(*given: object) -> None:
-            self.broker._changes.run(lambda: None)
+            self.broker.core.changes.run(lambda: None)
 
-        self.broker._requests.table[RequestCode.GET_BROKER_CONFIG] = begin
+        self.broker.dispatcher.table[RequestCode.GET_BROKER_CONFIG] = begin
         send = self.client.command(RequestCode.SEND_MESSAGE_V2, send_fields(), b"staged")
         self.client.say(send, self.client.command(RequestCode.GET_BROKER_CONFIG))
-        self.assertTrue(self.broker._changes.busy)
-        self.assertEqual((self.codes(self.client), self.broker.sends.staged), ([], 1))
+        self.assertTrue(self.broker.core.changes.busy)
+        self.assertEqual((self.codes(self.client), self.broker.core.parts.sends.staged), ([], 1))
         self.over()
         self.assertEqual(self.codes(self.client), [0])
         self.assertEqual(self.stored(), [b"first", b"staged"])
@@ -116,7 +118,7 @@ class ParkedRequestsTests(BrokerCase):
         self.assertEqual(self.codes(self.client), [BUSY.code] * (20 - room))
         self.say(other, bytes(size))
         self.assertEqual(self.codes(other), [])
-        self.assertLessEqual(self.broker.parked._budget.bytes, PARKED_BYTES_MAX)
+        self.assertLessEqual(self.broker.dispatcher.parked._budget.bytes, PARKED_BYTES_MAX)
         self.advance(PARKED_S + 0.1)
         self.assertEqual((self.codes(self.client), self.codes(other)), ([BUSY.code] * room, [BUSY.code]))
         self.nothing_left()

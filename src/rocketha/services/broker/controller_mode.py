@@ -24,6 +24,7 @@ from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
 from rocketha.broker.controller_identity import Identity, IdentityFiles
+from rocketha.broker.request import Responder
 from rocketha.broker.role import Role
 from rocketha.broker.role_effects import (
     Ask,
@@ -60,10 +61,8 @@ from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
 from rocketha.replication.link import Cause
 from rocketha.replication.sync_state import SetChange
 from rocketha.services.broker.controller_client import ControllerClient, Reply
-from rocketha.services.broker.parts import Responder
-from rocketha.services.broker.role import RoleContext
+from rocketha.services.broker.role import RoleContext, RoleSource
 from rocketha.services.config.replication import ReplicationConfig
-from rocketha.services.process.fatal import end_process
 from rocketha.services.replication.autoswitch import AutoSwitchReplication
 from rocketha.services.replication.ha_address import HaAddress
 from rocketha.wire import controller_calls as calls
@@ -93,8 +92,8 @@ def timing_of(keys: ReplicationConfig) -> RoleTiming:
     )
 
 
-class ControllerMode:
-    """See the module; a ``RoleSource``.
+class ControllerMode(RoleSource):
+    """See the module.
 
     :ivar life: None before the id's files were read.
     """
@@ -108,17 +107,18 @@ class ControllerMode:
         self.life: RoleLife | None = None
         self.requests: Mapping[int, Responder] = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._notice}
         self._context = context
-        self._reactor = context.reactor
+        self._reactor = context.platform.reactor
         self._replication = replication
         self._keys = keys
         self._timing = timing_of(keys)
         self._place = Place(identity.cluster_name, identity.broker_name, identity.address)
-        self._files = IdentityFiles(context.disk, keys.store_path_broker_identity, *self._place[:2])
+        self._files = IdentityFiles(context.platform.disk, keys.store_path_broker_identity, *self._place[:2])
         poll_s = keys.sync_controller_metadata_period / 1000
-        self._client = ControllerClient(context.reactor, keys.controllers, context.chance, poll_s, self._beat)
-        self._ha_address = HaAddress(context.reactor, self._ha_address_found)
+        platform = context.platform
+        self._client = ControllerClient(platform.reactor, keys.controllers, platform.chance, poll_s, self._beat)
+        self._ha_address = HaAddress(context.platform.reactor, self._ha_address_found)
         self._beats = task.LoopingCall(lasting(self._beat, "a heartbeat"))
-        self._beats.clock = context.reactor
+        self._beats.clock = context.platform.reactor
         self._timer: Any = None
         self._turn = lasting(lambda: self._happened("tick"), "a turn of the role's life")
         self._todo: deque[Effect] = deque()
@@ -133,7 +133,7 @@ class ControllerMode:
 
     # --- what the broker calls
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self._client.start()
         loading = self._context.file_work.run(self._files.load)
         loading.addCallbacks(self._loaded, self._not_loaded)
@@ -141,8 +141,8 @@ class ControllerMode:
 
     def _loaded(self, identity: Identity) -> None:
         self.life = RoleLife(
-            self._place, identity, self._replication.last_epoch, self._timing, self._context.chance,
-            self._context.wall_ms, self._keys.async_learner,
+            self._place, identity, self._replication.last_epoch, self._timing, self._context.platform.chance,
+            self._context.platform.wall_ms, self._keys.async_learner,
         )  # fmt: skip
         self._know_id(identity)
         self._beats.start(self._keys.broker_heartbeat_interval / 1000, now=False)
@@ -153,21 +153,21 @@ class ControllerMode:
         self._failed = failure.getErrorMessage()
         if not failure.check(RockethaError):
             self._log.error("{trace}", trace=failure.getTraceback())
-        end_process(self._reactor, f"the broker can not join its group: {self._failed}")
+        self._context.platform.end(f"the broker can not join its group: {self._failed}")
 
     def learned(self, address: str, ha_address: str) -> None:
         replication = self._replication
         if replication.role is Role.SLAVE and ha_address and address == replication.master_address:
             replication.ha_address_known(ha_address)
 
-    def end(self) -> defer.Deferred[None]:
+    def leave(self) -> defer.Deferred[None]:
         if self.life is None:
             self._close()
             return defer.succeed(None)
         self._happened("leave")
         return self._left
 
-    def ready(self) -> str | None:
+    def unready(self) -> str | None:
         life = self.life
         if self._failed or life is None:
             return self._failed or "its id is not known yet"
@@ -412,7 +412,7 @@ class ControllerMode:
     def _bug(self, failure: Failure) -> None:
         """Our own mistake: a broker that does not know any more what it is must not go on."""
         self._log.error("{trace}", trace=failure.getTraceback())
-        end_process(self._reactor, f"the broker's role: {failure.getErrorMessage()}")
+        self._context.platform.end(f"the broker's role: {failure.getErrorMessage()}")
 
     def _now_ms(self) -> int:
         return int(self._reactor.seconds() * 1000)

@@ -41,8 +41,10 @@ from rocketha.broker.routes import PULLS, REPEATABLE
 from rocketha.broker.send_answer import MAYBE_STORED
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
+from rocketha.observe.metrics import Registry
 from rocketha.protocols.remoting import OPAQUE_MAX, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.waiting.deadline_line import DeadlineLine
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FRAME_LIMIT
@@ -116,7 +118,7 @@ class _Link:
             self.connection.abort()
 
 
-class Forwarding:
+class Forwarding(BrokerFeature):
     """What one broker keeps for its master and has on the way to it.
 
     :param own_address: this broker's, as others may know it as their master.
@@ -174,6 +176,16 @@ class Forwarding:
         self.came_s = -inf
         self.forwarded = self.served = self.refused = self.doubtful = 0
         watch.watch(self.go_on)
+
+    def install(self, metrics: Registry) -> None:
+        for what, text, value in (
+            ("forwarded", "Requests passed on to the master.", lambda: self.forwarded),
+            ("served", "Requests kept until this broker was master.", lambda: self.served),
+            ("refused", "Requests kept or passed on in vain.", lambda: self.refused),
+            ("doubtful", "Sends passed on and not answered.", lambda: self.doubtful),
+        ):
+            metrics.ask(f"rocketha_stray_requests_{what}_total", text, value, "counter")
+        metrics.ask("rocketha_stray_requests_kept", "Requests that wait for a master.", lambda: self.kept)
 
     @property
     def kept(self) -> int:
@@ -456,7 +468,7 @@ class Forwarding:
             for request in line.all():
                 self._refuse(request)
 
-    def stop(self) -> None:
+    def end(self) -> None:
         """Refuse what is kept; what is on its way is in doubt."""
         self.take_no_more()
         self._client.close()

@@ -5,36 +5,17 @@ read.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
-from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.runtime_requests import readable_bytes
-from rocketha.broker.state import BrokerState
-from rocketha.broker.stats import BrokerStats
-from rocketha.observe.metrics import Registry
-from rocketha.protocols.remoting import RemotingFactory
-from rocketha.services.config.loading import BrokerConfig
-from rocketha.services.waiting.flusher import Flusher
-from rocketha.store.message_store import MessageStore
+from rocketha.services.core.core import BrokerCore
 
 SERIES_MAX = 1000
 
 
-class RunningBroker(Protocol):
-    """The parts of a broker that are asked."""
-
-    config: BrokerConfig
-    stats: BrokerStats
-    store: MessageStore
-    state: BrokerState
-    waiting: Acknowledgements
-    flusher: Flusher
-    factories: list[RemotingFactory]
-
-
-def install(metrics: Registry, broker: RunningBroker) -> None:
+def install(core: BrokerCore) -> None:
     """Register the metrics of a broker."""
-    stats, store = broker.stats, broker.store
+    metrics, stats, store = core.metrics, core.parts.stats, core.store
+    factories, flusher, waiting, topics_table = core.factories, core.flusher, core.parts.waiting, core.state.topics
     count, now = "counter", "gauge"
     for name, text, value, kind in (
         ("rocketha_messages_in_total", "Messages stored.", lambda: stats.put_messages, count),
@@ -43,8 +24,8 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
         ("rocketha_messages_out_total", "Messages given to consumers.", lambda: stats.get_messages, count),
         ("rocketha_pulls_found_total", "Pulls that found messages.", lambda: stats.get_found, count),
         ("rocketha_pulls_empty_total", "Pulls that found nothing.", lambda: stats.get_missed, count),
-        ("rocketha_sends_waiting", "Sends that wait for the disk.", lambda: len(broker.waiting), now),
-        ("rocketha_flushes_total", "Flushes of the commit log.", lambda: broker.flusher.count, count),
+        ("rocketha_sends_waiting", "Sends that wait for the disk.", lambda: len(waiting), now),
+        ("rocketha_flushes_total", "Flushes of the commit log.", lambda: flusher.count, count),
         ("rocketha_log_end_bytes", "End of the commit log.", lambda: store.max_physical_offset, now),
         ("rocketha_log_begin_bytes", "Begin of the commit log.", lambda: store.min_physical_offset, now),
         ("rocketha_log_flushed_bytes", "Up to where the commit log is on the disk.", lambda: store.flushed_offset, now),
@@ -55,11 +36,11 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
             count,
         ),
         ("rocketha_disk_used_ratio", "Used part of the store's disk, 0 to 1.", lambda: store.used_ratio, now),
-        ("rocketha_topics", "Topics.", lambda: len(broker.state.topics.table), now),
-        ("rocketha_connections", "Open connections.", lambda: sum(len(f.connections) for f in broker.factories), now),
-        ("rocketha_frames_in_total", "Frames received.", lambda: sum(f.frames_in for f in broker.factories), count),
-        ("rocketha_bytes_received_total", "Bytes received.", lambda: sum(f.bytes_in for f in broker.factories), count),
-        ("rocketha_bytes_sent_total", "Bytes sent.", lambda: sum(f.bytes_out for f in broker.factories), count),
+        ("rocketha_topics", "Topics.", lambda: len(topics_table.table), now),
+        ("rocketha_connections", "Open connections.", lambda: sum(len(f.connections) for f in factories), now),
+        ("rocketha_frames_in_total", "Frames received.", lambda: sum(f.frames_in for f in factories), count),
+        ("rocketha_bytes_received_total", "Bytes received.", lambda: sum(f.bytes_in for f in factories), count),
+        ("rocketha_bytes_sent_total", "Bytes sent.", lambda: sum(f.bytes_out for f in factories), count),
     ):
         metrics.ask(name, text, value, kind)
 
@@ -79,14 +60,14 @@ def install(metrics: Registry, broker: RunningBroker) -> None:
     )
 
 
-def runtime_facts(broker: RunningBroker) -> dict[str, str]:
+def runtime_facts(core: BrokerCore) -> dict[str, str]:
     """Keys of GET_BROKER_RUNTIME_INFO that only the service knows."""
-    ratio = repr(broker.store.used_ratio)
-    space = broker.store.space
+    ratio = repr(core.store.used_ratio)
+    space = core.store.space
     return {
         "commitLogDirCapacity": f"Total : {readable_bytes(space.total)}, Free : {readable_bytes(space.free)}.",
         "commitLogDiskRatio": ratio,
-        f"commitLogDiskRatio_{broker.config.store.store_path_commit_log}": ratio,
+        f"commitLogDiskRatio_{core.config.store.store_path_commit_log}": ratio,
         "consumeQueueDiskRatio": ratio,
-        "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
+        "startAcceptSendRequestTimeStamp": str(core.config.start_accept_send_request_time_stamp),
     }

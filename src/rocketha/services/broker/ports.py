@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.application import strports
 
 from rocketha.broker.routes import PULLS, BrokerRoute
-from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService
-from rocketha.protocols.turn import Turn
 from rocketha.services.config import views
-from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.core.core import BrokerCore
 from rocketha.services.process.reserve import shows_by
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.routes import unsupported
@@ -55,64 +53,61 @@ class FastPort:
 class BrokerPorts:
     """Of one broker.
 
-    :param broker: the parent of the ports, and who answers what comes by them.
     :param listen: endpoint strings of the main port; from ``bindAddress`` and ``listenPort`` where empty.
-    :param factories: gets the factory of each port for clients, in the order in which they are opened.
-    :param refusals: told what these refuse.
+    :param requests: answers what comes by the ports for clients.
     :param routes: the requests that come by them.
+    :param holding: which connections have clients that do something, and keep their place.
     """
 
     def __init__(
-        self, broker: Any, config: BrokerConfig, listen: Sequence[str], reactor: Any, turn: Turn,
-        factories: list[RemotingFactory], refusals: Refusals, routes: Mapping[int, BrokerRoute],
+        self, core: BrokerCore, listen: Sequence[str], requests: RequestService, routes: Mapping[int, BrokerRoute],
+        holding: Callable[[Sequence[int]], set[int]],
     ) -> None:  # fmt: skip
-        self._broker: Any = broker
-        self._config = config
+        self._core = core
+        self._config = core.config
         self._listen = tuple(listen)
-        self._reactor = reactor
-        self._turn = turn
-        self._factories = factories
-        self._refusals = refusals
+        self._requests = requests
         self._shows = shows_by(routes)
-        self._limits = views.limits(config.remoting)
-        self._admission = Admission(self._limits, broker.holding, reserve=True)
+        self._limits = views.limits(core.config.remoting)
+        self._admission = Admission(self._limits, holding, reserve=True)
 
-    def open(self, slaves: Any) -> None:
+    def open(self, parent: Any, slaves: Any) -> None:
         """Listen.
 
+        :param parent: the service that they belong to; it runs.
         :param slaves: the factory of the port for replicas.
         :raises CannotListenError: a port is taken.
         """
         config = self._config
         for description in self._listen or (self._endpoint(config.listen_port),):
-            self._open(description, self._broker, "main")
+            self._open(parent, description, self._requests, "main")
         if config.fast_port_enable and not self._listen:
             below = self._endpoint(config.listen_port - FAST_PORT_BELOW)
-            self._open(below, FastPort(self._broker), "fast")
+            self._open(parent, below, FastPort(self._requests), "fast")
         keys = config.replication
         if self._listen and keys.alone:
             return  # one whose main port is not where the file says, for a test or a quick look
-        port = strports.service(self._endpoint(keys.ha_listen_port), slaves, self._reactor)
+        port = strports.service(self._endpoint(keys.ha_listen_port), slaves, self._core.platform.reactor)
         port.setName("port-ha")
-        port.setServiceParent(self._broker)
+        port.setServiceParent(parent)
 
     def _endpoint(self, port: int) -> str:
         config = self._config
         return views.endpoint(config.bind_address, port, config.remoting.server_socket_backlog)
 
-    def _open(self, description: str, requests: Any, name: str) -> None:
-        numbers = self._factories[0].numbers if self._factories else itertools.count(1)
+    def _open(self, parent: Any, description: str, requests: RequestService, name: str) -> None:
+        core, factories = self._core, self._core.factories
         factory = RemotingFactory(
             requests,
-            self._reactor,
+            core.platform.reactor,
             self._limits,
-            numbers=numbers,
-            turn=self._turn,
-            refusals=self._refusals,
+            numbers=factories[0].numbers if factories else itertools.count(1),
+            turn=core.turns.turn,
+            refusals=core.refusals,
             admission=self._admission,
             shows=self._shows,
         )
-        self._factories.append(factory)
-        port = strports.service(description, factory, self._reactor)
-        port.setName(f"port-{name}-{len(self._factories)}")
-        port.setServiceParent(self._broker)  # it runs: the port listens now, and a taken one raises here
+        factories.append(factory)
+        port = strports.service(description, factory, core.platform.reactor)
+        port.setName(f"port-{name}-{len(factories)}")
+        port.setServiceParent(parent)  # it runs: the port listens now, and a taken one raises here

@@ -5,45 +5,31 @@ Java: ``BrokerStartup`` (brokerRole), ``ReplicasManager``.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
 
 import attrs
-from twisted.internet import defer
 
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.state import BrokerIdentity
 from rocketha.observe.logging import make_logger
-from rocketha.services.broker.parts import Responder
 from rocketha.services.config.replication import SLAVE, ReplicationConfig
+from rocketha.services.core.feature import BrokerFeature
+from rocketha.services.process.platform import Platform
 from rocketha.services.replication.classic import ClassicReplication
 from rocketha.services.replication.service import Replication
 from rocketha.services.waiting.blocking import BlockingWork
-from rocketha.store.disk import Disk
 
 
-class RoleSource(Protocol):
-    """See the module; one object for the life of a broker.
+class RoleSource(BrokerFeature):
+    """See the module; one object for the life of a broker, whose role is FENCED when it starts.
 
-    :ivar requests: codes that it answers itself, in every role, without the store.
     :ivar hands_over: another broker may become master when this one stops.
     """
 
-    requests: Mapping[int, Responder]
-    hands_over: bool
-
-    def begin(self) -> None:
-        """The store is recovered and the ports are open; the role is FENCED."""
+    hands_over = False
 
     def learned(self, address: str, ha_address: str) -> None:
         """A nameserver said where the master of this slave is: its main port, its HA port; empty where not known."""
-
-    def end(self) -> defer.Deferred[None]:
-        """The broker shall stop, and still serves.  Fires when it may."""
-
-    def ready(self) -> str | None:
-        """None, or why the broker is not what it should be."""
 
 
 @attrs.frozen
@@ -53,7 +39,6 @@ class RoleContext:
     :ivar identity: as the broker started; the id may change with the role.
     :ivar watch: is told who the master is.
     :ivar file_work: where small files are read and written.
-    :ivar wall_ms: the time of day.
     :ivar unfit: why this broker should not be master, by its health checks; None: it may.
     """
 
@@ -61,26 +46,20 @@ class RoleContext:
     identity: BrokerIdentity
     replication: Replication
     watch: MasterWatch
-    reactor: Any
-    chance: random.Random
-    disk: Disk
+    platform: Platform
     file_work: BlockingWork
-    wall_ms: Callable[[], int]
     unfit: Callable[[], str | None]
 
 
-class ClassicRole:
+class ClassicRole(RoleSource):
     """brokerRole, for good.
 
     A slave that is not told by ``haMasterAddress`` learns from the nameservers where its master is.
     """
 
-    hands_over = False
-
     def __init__(self, context: RoleContext) -> None:
         replication = context.replication
         assert isinstance(replication, ClassicReplication)
-        self.requests: Mapping[int, Responder] = {}
         self._replication = replication
         self._keys = context.keys
         self._identity = context.identity
@@ -88,7 +67,7 @@ class ClassicRole:
         self._log = make_logger()
         self._complained = False
 
-    def begin(self) -> None:
+    def start(self) -> None:
         if self._keys.broker_role != SLAVE:
             self._replication.lead()
             self._watch.own()
@@ -113,9 +92,3 @@ class ClassicRole:
                 self._log.error("{address} is this slave's own HA port: it can not be its master's", address=ha_address)
             return
         self._replication.ha_address_known(ha_address)
-
-    def end(self) -> defer.Deferred[None]:
-        return defer.succeed(None)
-
-    def ready(self) -> str | None:
-        return None

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from twisted.application import service
@@ -16,6 +15,7 @@ from rocketha.services.broker.service import BrokerService
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.features.finding import Enabled, needed
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.second_signal import SecondSignal
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
@@ -57,7 +57,7 @@ def makeService(options: Options) -> service.IService:
     if loaded is None:
         raise usage.UsageError("the options were not parsed")
     broker = BrokerService(
-        loaded.config, PosixDisk(), options.listen, loaded.warnings, wall=time.time, plugins=options.plugins
+        loaded.config, Platform(disk=PosixDisk()), options.listen, loaded.warnings, plugins=options.plugins
     )
     whole = server_process(options)
     SecondSignal(broker.hurry).setServiceParent(whole)

@@ -114,13 +114,13 @@ class ClusterService(service.MultiService):
 
     def words(self) -> str:
         """Addresses, state, and what to type next."""
-        broker, names = self.broker, self.namesrv.config
+        identity, names = self.broker.broker.state.identity, self.namesrv.config
         namesrv = near_address(names.bind_address, names.listen_port)
         command = command_name()
         lines = [
             f"rocketha {rocketha.__version__} serves",
             f"  nameserver  {namesrv}",
-            f"  broker      {broker.identity.address} ({broker.identity.broker_name})",
+            f"  broker      {identity.address} ({identity.broker_name})",
             f"  data        {os.path.join(self._data, '')}: {self._state()}",
             f"  log         {self._log}",
             "try it in another shell",
@@ -131,11 +131,11 @@ class ClusterService(service.MultiService):
         return "\n".join(lines) + "\n"
 
     def _state(self) -> str:
-        report = self.broker.recovery
+        report = self.broker.broker.recovery
         if report is None or not report.end:
             return "new"
         topics = messages = 0
-        for topic, queues in self.broker.store.queue_table().items():
+        for topic, queues in self.broker.broker.store.queue_table().items():
             if topic not in NO_SEND_TOPICS and not topic.startswith((SYSTEM_TOPIC_PREFIX, "%")):
                 topics += 1
                 messages += sum(high - low for low, high in queues.values())

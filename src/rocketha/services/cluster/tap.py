@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import time
 from collections.abc import Sequence
 
 from twisted.application import service
@@ -29,6 +28,7 @@ from rocketha.services.config.tap_options import KeyOptions
 from rocketha.services.features.finding import Enabled, needed
 from rocketha.services.namesrv import metrics as namesrv_metrics
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.store.posix_disk import PosixDisk
@@ -139,15 +139,13 @@ def makeService(options: Options) -> service.IService:
     """The cluster of these options."""
     if options.broker is None or options.namesrv is None:
         raise usage.UsageError("the options were not parsed")
-    disk = PosixDisk()
-    namesrv = NameServerService(options.namesrv.config, disk, warnings=options.namesrv.warnings, seconds=time.monotonic)
+    platform = Platform(disk=PosixDisk())
+    namesrv = NameServerService(options.namesrv.config, platform, warnings=options.namesrv.warnings)
     whole = server_process(options)
     if options.layout is not None:
         make_group(options, options.layout, namesrv).setServiceParent(whole)
         return whole
-    broker = BrokerService(
-        options.broker.config, disk, warnings=options.broker.warnings, wall=time.time, plugins=options.plugins
-    )
+    broker = BrokerService(options.broker.config, platform, warnings=options.broker.warnings, plugins=options.plugins)
     status = None
     if options.status is not None:
         install_process_metrics(broker.metrics)

@@ -17,9 +17,7 @@ Java: ``ControllerManager``, ``ControllerRequestProcessor``, ``DLedgerController
 from __future__ import annotations
 
 import posixpath
-import random
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from twisted.application import service, strports
@@ -54,12 +52,11 @@ from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.sequencer import Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
 from rocketha.services.process.clients import ConnectedClients
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.reserve import shows_by
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.options import RaftOptions, RaftView
-from rocketha.services.raft.service import RaftService
-from rocketha.services.waiting.blocking import BlockingWork
-from rocketha.store.disk import Disk
+from rocketha.services.raft.service import RaftMember, RaftService
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.routes import unsupported
@@ -91,45 +88,27 @@ class Counts(NamedTuple):
 class ControllerService(service.MultiService):
     """A running controller.
 
-    :param disk: where the log is kept.
-    :param chance: election timeouts and the like.
     :param listen: endpoint strings; from the configuration where empty.
-    :param reactor: the global one, taken at the start, where not given.
-    :param seconds: a clock that never goes back; the reactor's where not given.
-    :param wall: time of day, for the audit trail.
-    :param work: makes the threads for blocking work, from reactor and name.
-    :param on_fatal: what ends the process, given a reason.
     """
 
     def __init__(
         self,
         config: ControllerConfig,
-        disk: Disk,
-        chance: random.Random,
+        platform: Platform,
         listen: Sequence[str] = (),
         warnings: Sequence[str] = (),
-        reactor: Any = None,
-        seconds: Callable[[], float] | None = None,
-        wall: Callable[[], float] = time.time,
-        work: Callable[[Any, str], BlockingWork] | None = None,
-        on_fatal: Callable[[str], None] | None = None,
         raft_options: RaftOptions | None = None,
     ) -> None:
         super().__init__()
         self.setName("controller")
         self.config = config
         self.log = make_logger()
-        self._disk = disk
-        self._chance = chance
+        self._platform = platform
+        self._reactor = platform.reactor
         self._listen = tuple(listen) or (
             views.endpoint(config.bind_address, config.listen_port, config.remoting.server_socket_backlog),
         )
         self._warnings = tuple(warnings)
-        self._reactor = reactor
-        self._seconds = seconds
-        self._wall = wall
-        self._work = work
-        self._on_fatal = on_fatal
         self._raft_options = raft_options
         self._raft: RaftService | None = None
         self._parts: list[service.IService] = []
@@ -140,7 +119,7 @@ class ControllerService(service.MultiService):
         self._clusters: dict[int, str] = {}  # connection -> the cluster its broker named
         self._waiting = FairBudget(WAITING_MAX, WAITING_BYTES_MAX)
         self._led = False
-        self.refusals = Refusals("controller", lambda: float(self._reactor.seconds()))
+        self.refusals = Refusals("controller", platform.seconds)
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -221,18 +200,12 @@ class ControllerService(service.MultiService):
     def _prepare(self) -> None:
         if self._raft is not None:
             return
-        if self._reactor is None:
-            from twisted.internet import reactor
-
-            self._reactor = reactor
         config, reactor_ = self.config, self._reactor
         self.state = ControllerState()
         self._elections = Elections(
-            config, self.state, reactor_.seconds, self._wall, lambda event: self._sequencer.propose(event)
+            config, self.state, reactor_.seconds, self._platform.wall, lambda event: self._sequencer.propose(event)
         )
-        self._watch = Watch(
-            reactor_, self._seconds or reactor_.seconds, config, self.state, self.other_voters, self._elections.elect
-        )
+        self._watch = Watch(reactor_, reactor_.seconds, config, self.state, self.other_voters, self._elections.elect)
         self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()
@@ -274,25 +247,15 @@ class ControllerService(service.MultiService):
             cautious=config.raft_cautious,
             lease_reads=config.raft_lease_reads,
         )
+        directory = posixpath.join(config.controller_store_path, f"raft-{node}")
         return RaftService(
-            node,
-            config.controller_dleger_group,
-            config.peers,
-            posixpath.join(config.controller_store_path, f"raft-{node}"),
-            self._disk,
-            ControllerMachine(self.state, self._elections.applied),
-            self._chance,
-            reactor=self._reactor,
-            work=self._work,
-            options=options,
-            config=core,
-            turn=turn,
-            on_fatal=self._on_fatal,
-            join=config.raft_join_existing,
-            secret=config.raft_secret,
-            seconds=self._seconds,
+            RaftMember(
+                node, config.controller_dleger_group, config.peers, directory, config.raft_join_existing,
+                config.raft_secret,
+            ),
+            ControllerMachine(self.state, self._elections.applied), self._platform, options, core, turn=turn,
             refusals=self.refusals,
-        )
+        )  # fmt: skip
 
     def _recovered(self) -> None:
         """The log is open.  A group of one need not wait whether somebody else leads; the core knows where it must."""
@@ -455,7 +418,7 @@ class ControllerService(service.MultiService):
     ) -> Answer | defer.Deferred[Any]:  # fmt: skip
         cluster = self._clusters.get(connection.id, "")
         caller = Caller(connection.peer, cluster, self._own.is_operator(connection))
-        found = self._requests.decode(command, caller, self.leading, int(self._wall() * 1000))
+        found = self._requests.decode(command, caller, self.leading, self._platform.wall_ms())
         if isinstance(found, Answer):
             return found
         if isinstance(found, Intent):
@@ -488,7 +451,7 @@ class ControllerService(service.MultiService):
 
     def _inform(self, question: Question) -> defer.Deferred[Any]:
         return self.raft.barrier().addCallback(
-            lambda _: self._requests.answer(question, int(self._wall() * 1000)) if self.leading else answers.NOT_LEADER
+            lambda _: self._requests.answer(question, self._platform.wall_ms()) if self.leading else answers.NOT_LEADER
         )
 
     def _telling(self, connection: RemotingProtocol, command: Command, caller: Caller, answer: Answer) -> Answer:

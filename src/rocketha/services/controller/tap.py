@@ -16,9 +16,9 @@ from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.controller import metrics as controller_metrics
 from rocketha.services.controller.service import ControllerService
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
-from rocketha.services.process.steady import steady_seconds
 from rocketha.store.posix_disk import PosixDisk
 
 
@@ -55,12 +55,7 @@ class Options(ListenOptions):
 def make_controller(loaded: loading.Loaded[loading.ControllerConfig], listen: list[str]) -> ControllerService:
     """The controller of a configuration, on this machine's disk and clocks."""
     return ControllerService(
-        loaded.config,
-        PosixDisk(),
-        random.SystemRandom(),
-        listen=listen,
-        warnings=loaded.warnings,
-        seconds=steady_seconds,
+        loaded.config, Platform(disk=PosixDisk(), chance=random.SystemRandom()), listen, loaded.warnings
     )
 
 

@@ -94,9 +94,7 @@ def installed() -> list[Found]:
         if file and other and file != other:
             found.append(Found("", "", info.name, file, problem=f"{other} is imported in its place"))
             continue
-        found += _of_module(module, file) or [
-            Found("", "", info.name, file, problem=NO_OBJECT)
-        ]
+        found += _of_module(module, file) or [Found("", "", info.name, file, problem=NO_OBJECT)]
     return found
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 from twisted.application import strports
@@ -27,22 +27,17 @@ from rocketha.broker.message_filters import Matches
 from rocketha.broker.request import Responder
 from rocketha.broker.role import BUSY, Role
 from rocketha.broker.routes import BrokerRoute, Kind
-from rocketha.broker.state import BrokerState
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RequestRefused
 from rocketha.interfaces import BrokerRole, FeatureParts, Reply, Request, Route, ServedBy
 from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry
-from rocketha.observe.refusals import Refusals
+from rocketha.services.core.core import BrokerCore
+from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.features.checks import check_parts
-from rocketha.services.features.feature import BrokerFeature
 from rocketha.services.features.finding import Enabled, built, file_of
 from rocketha.services.features.health import HealthChecks
 from rocketha.services.features.messages import Messages
 from rocketha.services.features.observing import Observing
-from rocketha.services.tables.broker_files import BrokerFiles
-from rocketha.services.waiting.blocking import BlockingWork
-from rocketha.store.disk import Disk
-from rocketha.store.message_store import MessageStore
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.routes import Asker
@@ -53,36 +48,20 @@ OPEN_MAX = 10_000
 """Requests that one feature may answer later."""
 
 
-@attrs.frozen
-class Surroundings:
-    """What the features of a broker work with: its parts.
+class Standing(Protocol):
+    """What a broker is at this moment."""
 
-    :ivar as_turn: does something as one turn of the broker.
-    :ivar request: answers a request, as of :class:`rocketha.protocols.remoting.RequestService`.
-    :ivar serving: whether it serves.
-    :ivar storing: whether it is a master that takes messages at this moment.
-    :ivar store_busy: the log is being cut.
-    :ivar shown_end: the end of the log that observers are shown.
-    :ivar work: a thread for reading the log.
-    :ivar carry_out: does what was wanted of the broker's tables.
-    """
+    @property
+    def serving(self) -> bool:
+        """Whether it serves."""
 
-    state: BrokerState
-    store: MessageStore
-    disk: Disk
-    files: BrokerFiles
-    metrics: Registry
-    refusals: Refusals
-    reactor: Any
-    wall_ms: Callable[[], int]
-    work: BlockingWork
-    as_turn: Callable[[Callable[[], None]], None]
-    request: Callable[[Any, Command], Answer | None]
-    serving: Callable[[], bool]
-    storing: Callable[[], bool]
-    store_busy: Callable[[], bool]
-    shown_end: Callable[[], int]
-    carry_out: Callable[[], Any]
+    @property
+    def storing(self) -> bool:
+        """Whether it is a master that takes messages."""
+
+    @property
+    def shown_end(self) -> int:
+        """The end of the log that observers are shown."""
 
 
 class _FileTable:
@@ -119,30 +98,22 @@ class _Context:
     :ivar table: the feature's file, if it has one.
     """
 
-    def __init__(self, enabled: Enabled, around: Surroundings, host: PluginHost) -> None:
-        identity = around.state.identity
+    def __init__(self, enabled: Enabled, core: BrokerCore, messages: Messages, host: PluginHost) -> None:
+        identity = core.state.identity
         self.keys: Mapping[str, str] = dict(enabled.keys)
         self.cluster, self.broker, self.address = identity.cluster_name, identity.broker_name, identity.address
-        self.clock = around.reactor
+        self.clock = core.platform.reactor
         self.log = make_logger()
-        self.messages = Messages(
-            enabled.name, identity.address.rpartition(":")[0].strip("[]"), around.reactor, around.request,
-            around.as_turn, self._queues, around.store.max_offset, around.serving, around.wall_ms,
-            lambda failure: host.failed(failure, enabled.name, "follow"),
-        )  # fmt: skip
-        self.wall_ms = around.wall_ms
+        self.messages = messages
+        self.wall_ms = core.platform.wall_ms
         self._host = host
-        self._around = around
+        self._core = core
         self._plugin = enabled.name
         self.table: _FileTable | None = None
         self._prefix = f"rocketha_plugin_{enabled.name.replace('-', '_')}"
 
     def role(self) -> BrokerRole:
         return self._host.role
-
-    def _queues(self, topic: str) -> int:
-        config = self._around.state.topics.table.get(topic)
-        return 0 if config is None else config.read_queue_nums
 
     def save(self) -> defer.Deferred[None]:
         if self.table is None:
@@ -156,10 +127,10 @@ class _Context:
             if failure is not None:
                 raise failure
 
-        return self._around.files[file_of(self._plugin)].save().addCallback(saved)
+        return self._core.parts.files[file_of(self._plugin)].save().addCallback(saved)
 
     def counter(self, name: str, doc: str) -> Any:
-        return self._around.metrics.counter(f"{self._prefix}_{name}_total", doc)
+        return self._core.metrics.counter(f"{self._prefix}_{name}_total", doc)
 
     def gauge(self, name: str, doc: str, ask: Callable[[], float]) -> None:
         def guarded() -> float:
@@ -169,7 +140,7 @@ class _Context:
                 self._host.failed(Failure(), self._plugin, f"gauge {name}")
                 return math.nan
 
-        self._around.metrics.ask(f"{self._prefix}_{name}", doc, guarded)
+        self._core.metrics.ask(f"{self._prefix}_{name}", doc, guarded)
 
 
 @attrs.frozen
@@ -191,8 +162,14 @@ class PluginHost(BrokerFeature):
     :ivar role: of the broker, now.
     """
 
-    def __init__(self, enabled: Sequence[Enabled], around: Surroundings) -> None:
-        self._around = around
+    def __init__(
+        self, enabled: Sequence[Enabled], core: BrokerCore, request: Callable[[Any, Command], Answer | None],
+        standing: Standing,
+    ) -> None:  # fmt: skip
+        self._core = core
+        self._request = request
+        self._standing = standing
+        self._reactor = core.platform.reactor
         self.role = BrokerRole.FENCED
         self._log = make_logger()
         self._failures: Counter[tuple[str, str]] = Counter()
@@ -206,11 +183,11 @@ class PluginHost(BrokerFeature):
             self._install(feature)
         every = [(each.name, each.parts) for each in self._features]
         self.health = HealthChecks(
-            [(name, check) for name, parts in every for check in parts.health], around.reactor, self.failed
+            [(name, check) for name, parts in every for check in parts.health], self._reactor, self.failed
         )
         self._observing = Observing(
-            [(name, observer) for name, parts in every for observer in parts.observers], around.store, around.shown_end,
-            around.disk, around.work, around.reactor, around.store_busy, self.failed,
+            [(name, observer) for name, parts in every for observer in parts.observers], core,
+            lambda: standing.shown_end, self.failed,
         )  # fmt: skip
         self._authenticators: list[tuple[str, Any]] = [
             (each.name, judge) for each in self._features for judge in each.parts.authenticators
@@ -218,7 +195,11 @@ class PluginHost(BrokerFeature):
         self.judges = bool(self._authenticators)
 
     def _built(self, enabled: Enabled) -> _Feature:
-        context = _Context(enabled, self._around, self)
+        messages = Messages(
+            enabled.name, self._core, self._request, lambda: self._standing.serving,
+            lambda failure: self.failed(failure, enabled.name, "follow"),
+        )  # fmt: skip
+        context = _Context(enabled, self._core, messages, self)
         try:
             parts = built(enabled, context)
         except ConfigError as problem:
@@ -228,17 +209,17 @@ class PluginHost(BrokerFeature):
         return _Feature(enabled.name, str(enabled.plugin.version), context, parts)
 
     def _install(self, feature: _Feature) -> None:
-        parts, around = feature.parts, self._around
+        parts, core = feature.parts, self._core
         for route in parts.routes:
             kind = Kind.SEND if route.served_by is ServedBy.MASTER else Kind.OTHER
             self.routes[route.code] = BrokerRoute(route.code, Asker.CLIENT, kind)
             self.requests[route.code] = _Responder(self, feature.name, route).respond
-            around.refusals.name_request(route.code, route.name)
+            core.refusals.name_request(route.code, route.name)
         for each in parts.filters:
-            around.state.filters.add(_GuardedFilter(self, feature.name, each))
+            core.state.filters.add(_GuardedFilter(self, feature.name, each))
         if parts.file is not None:
             feature.context.table = _FileTable(parts.file)
-            around.files.add(file_of(feature.name), file_of(feature.name), feature.context.table)
+            core.parts.files.add(file_of(feature.name), file_of(feature.name), feature.context.table)
 
     # --- the broker's life
 
@@ -251,7 +232,7 @@ class PluginHost(BrokerFeature):
         for feature in self._features:
             self._log.info("plug-in {name} {version} is on", name=feature.name, version=feature.version)
             for listener in feature.parts.listeners:
-                port: Any = strports.service(listener.endpoint, listener.factory, self._around.reactor)
+                port: Any = strports.service(listener.endpoint, listener.factory, self._reactor)
                 port.setName(f"port-{feature.name}-{listener.name}")
                 try:
                     port.setServiceParent(parent)
@@ -264,7 +245,7 @@ class PluginHost(BrokerFeature):
         for feature in self._features:
             for timer in feature.parts.timers:
                 loop = task.LoopingCall(self._run, feature.name, timer)
-                loop.clock = self._around.reactor
+                loop.clock = self._reactor
                 loop.start(timer.every_s, now=False)
                 self._loops.append(loop)
         self.health.start()
@@ -278,26 +259,26 @@ class PluginHost(BrokerFeature):
             if loop.running:
                 loop.stop()
         for port in reversed(self._ports):
-            closing = defer.maybeDeferred(port.disownServiceParent).addTimeout(STOP_S, self._around.reactor)
+            closing = defer.maybeDeferred(port.disownServiceParent).addTimeout(STOP_S, self._reactor)
             yield closing.addErrback(self.failed, port.name, "closing")
         yield self._observing.stop()
         for feature in reversed(self._features):
             if feature.parts.on_stop is not None:
-                stopping = defer.maybeDeferred(feature.parts.on_stop).addTimeout(STOP_S, self._around.reactor)
+                stopping = defer.maybeDeferred(feature.parts.on_stop).addTimeout(STOP_S, self._reactor)
                 yield stopping.addErrback(self.failed, feature.name, "on_stop")
             feature.context.messages.stop()
 
     def second(self) -> None:
         """Topics that are missing are made."""
-        if not self._features or not self._around.storing():
+        if not self._features or not self._standing.storing:
             return
-        state = self._around.state
+        state = self._core.state
         for feature in self._features:
             for topic in feature.parts.topics:
                 if topic.name not in state.topics.table:
                     state.topic_for_group(topic.name, topic.queues)
         if state.effects:
-            self._around.carry_out()
+            self._core.effects.carry_out()
 
     def role_changed(self, role: Role) -> None:
         self.role = BrokerRole[role.name]

@@ -21,6 +21,7 @@ from rocketha.broker.pull import SUBSCRIPTION, SUSPEND
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.interfaces import Message, Placed, Pulled, Refused
 from rocketha.observe.logging import make_logger
+from rocketha.services.core.core import BrokerCore
 from rocketha.wire import properties as pairs
 from rocketha.wire import record
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -88,28 +89,23 @@ class Messages:
     """One plug-in's.
 
     :param request: the broker's answer to a request, as of :class:`rocketha.protocols.remoting.RequestService`.
-    :param as_turn: does something as one turn of the broker.
-    :param queues: how many queues for consumers a topic has.
-    :param end: the offset that the next message of a queue gets.
     :param serving: whether the broker serves.
-    :param wall_ms: the time of day.
     :param failed: told of who fails at a message.
     """
 
     def __init__(
-        self, name: str, host: str, clock: Any, request: Callable[[Any, Command], Answer | None],
-        as_turn: Callable[[Callable[[], None]], None], queues: Callable[[str], int], end: Callable[[str, int], int],
-        serving: Callable[[], bool], wall_ms: Callable[[], int], failed: Callable[[Failure], None],
+        self, name: str, core: BrokerCore, request: Callable[[Any, Command], Answer | None],
+        serving: Callable[[], bool], failed: Callable[[Failure], None],
     ) -> None:  # fmt: skip
+        host = core.state.identity.address.rpartition(":")[0].strip("[]")
         self.connection = OwnConnection(name, host, self._hear)
         self._group = f"{SYSTEM_GROUP_PREFIX}{name}"
-        self._clock = clock
+        self._topics = core.state.topics
+        self._clock, self._wall_ms = core.platform.reactor, core.platform.wall_ms
         self._request = request
-        self._as_turn = as_turn
-        self._queues = queues
-        self.end = end
+        self._as_turn = core.turns.run
+        self.end = core.store.max_offset
         self._serving = serving
-        self._wall_ms = wall_ms
         self.failed = failed
         self._opaques = itertools.cycle(range(1, 1 << 31))
         self._waiting: dict[int, defer.Deferred[Command]] = {}
@@ -149,7 +145,8 @@ class Messages:
         return self.ask(RequestCode.PULL_MESSAGE, fields).addCallback(_pulled)
 
     def queues(self, topic: str) -> int:
-        return self._queues(topic)
+        config = self._topics.table.get(topic)
+        return 0 if config is None else config.read_queue_nums
 
     def follow(self, topic: str, receive: Callable[[Message], Any], from_begin: bool = False) -> Following:
         following = Following(self, topic, receive, from_begin, self._clock)

@@ -18,10 +18,8 @@ from twisted.python.failure import Failure
 from rocketha.errors import RockethaError
 from rocketha.interfaces import Message
 from rocketha.observe.logging import make_logger
+from rocketha.services.core.core import BrokerCore
 from rocketha.services.features.messages import message_of
-from rocketha.services.waiting.blocking import BlockingWork
-from rocketha.store.disk import Disk
-from rocketha.store.message_store import MessageStore
 from rocketha.store.raw_reader import RawReader
 from rocketha.wire import record
 
@@ -43,27 +41,26 @@ class Observing:
 
     :param observers: of each plug-in; they provide :class:`rocketha.interfaces.IStoreObserver`.
     :param end: the end of the log that they are shown.
-    :param busy: the log is being cut.
     :param failed: told of one that fails: the failure, the plug-in, what failed.
     :ivar passed_over: bytes that expired before they were read, or cannot be read.
     """
 
     def __init__(
-        self, observers: Iterable[tuple[str, Any]], store: MessageStore, end: Callable[[], int], disk: Disk,
-        work: BlockingWork, clock: Any, busy: Callable[[], bool], failed: Callable[[Failure, str, str], None],
+        self, observers: Iterable[tuple[str, Any]], core: BrokerCore, end: Callable[[], int],
+        failed: Callable[[Failure, str, str], None],
     ) -> None:  # fmt: skip
         self._observers = [_Observer(plugin, each) for plugin, each in observers]
-        self._store = store
+        self._store = core.store
         self._end = end
         self._failed = failed
-        self._disk = disk
-        self._work = work
-        self._busy = busy
+        self._disk = core.platform.disk
+        self._work = core.works.reads
+        self._busy = core.busy
         self._offset = 0
         self._reading = False
         self.passed_over = 0
         self._loop = task.LoopingCall(self._look)
-        self._loop.clock = clock
+        self._loop.clock = core.platform.reactor
         self._idle: defer.Deferred[None] = defer.succeed(None)
         self._log = make_logger()
 

@@ -5,37 +5,60 @@ Java: ``PullRequestHoldService``; a pool of threads for each kind of read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from rocketha.broker.hold import HeldPulls
+from rocketha.broker.delayed_delivery import DelayedDelivery
+from rocketha.broker.request import Responder
 from rocketha.broker.role import Role
 from rocketha.observe.metrics import Registry
-from rocketha.services.features.feature import BrokerFeature
+from rocketha.services.core.core import BrokerCore
+from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.waiting.cold_reads import ColdReads
+from rocketha.services.waiting.fetches import Fetches
 from rocketha.services.waiting.wakeups import Wakeups
+from rocketha.wire.remoting import Answer, Command
+
+
+class Serving(Protocol):
+    """Who answers requests in the broker's present role."""
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it will be known soon if anything may be shown."""
+
+    def serve(self, connection: Any, command: Command) -> Answer | None:
+        """Answer one that was let in."""
+
+    def read_refusal(self) -> Answer | None:
+        """Why a pull that waited gets nothing now; None: it is answered."""
 
 
 class Reading(BrokerFeature):
-    """Of one broker.
+    """Of one broker; it has deadlines (:class:`rocketha.services.core.clock.Deadlines`).
 
-    :param pulls: what consumers need to go on.
-    :param look_ups: what people and tools ask.
+    :param fetches: of what consumers need to go on, and of what people and tools ask.
+    :param delivery: of delayed messages, which reads as consumers do.
     """
 
     def __init__(
-        self, held: HeldPulls, wakeups: Wakeups, pulls: ColdReads, look_ups: ColdReads,
-        as_turn: Callable[[Callable[[], None]], None], now_ms: Callable[[], int],
-    ) -> None:  # fmt: skip
-        self._held = held
-        self._wakeups = wakeups
-        self._pulls = pulls
-        self._look_ups = look_ups
-        self._as_turn = as_turn
-        self._now_ms = now_ms
+        self, core: BrokerCore, fetches: tuple[Fetches, Fetches], delivery: DelayedDelivery, serving: Serving
+    ) -> None:
+        parts = core.parts
+        self._core = core
+        self._serving = serving
+        self._now_ms = core.platform.now_ms
+        self.held = parts.held
+        self.pulls = ColdReads(parts.consumers_reads, fetches[0], serving.serve, serving.read_refusal)
+        self.look_ups = ColdReads(parts.look_ups, fetches[1], serving.serve, serving.read_refusal)
+        self.wakeups = Wakeups(parts.held, delivery, self.pulls.again)
+        self.requests: dict[int, Responder] = {
+            **dict.fromkeys(map(int, parts.consumers_reads), self.pulls.ask),
+            **dict.fromkeys(map(int, parts.look_ups), self.look_ups.ask),
+        }
+        core.effects.watch_topics(lambda topics: self.wakeups.topics_changed(topics, self._now_ms()))
 
     def install(self, metrics: Registry) -> None:
-        held, pulls, look_ups = self._held, self._pulls, self._look_ups
+        held, pulls, look_ups = self.held, self.pulls, self.look_ups
         metrics.ask("rocketha_pulls_held", "Pulls that wait for a message.", lambda: held.count)
         metrics.ask("rocketha_pulls_at_disk", "Consumers' requests that wait for the disk.", lambda: pulls.count)
         metrics.ask("rocketha_queries_at_disk", "Look-ups that wait for the disk.", lambda: look_ups.count)
@@ -44,8 +67,17 @@ class Reading(BrokerFeature):
         """Who is no master shows nothing more: what waits is answered."""
         if role is not Role.MASTER:
             now_ms = self._now_ms()
-            self._as_turn(lambda: self._wakeups.role_lost(now_ms))
+            self._core.turns.run(lambda: self.wakeups.role_lost(now_ms))
 
     def disconnected(self, connection: Any) -> None:
-        for waiting in (self._held, self._pulls, self._look_ups):
+        for waiting in (self.held, self.pulls, self.look_ups):
             waiting.disconnected(connection.id)
+
+    # --- deadlines
+
+    def next_due_ms(self) -> int | None:
+        return self.wakeups.next_due_ms()
+
+    def due(self, now_ms: int) -> None:
+        if not self._core.busy() and not self._serving.undecided:
+            self.wakeups.due(now_ms)

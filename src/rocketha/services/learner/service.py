@@ -15,9 +15,6 @@ Java: a slave with ``asyncLearner=true``; the export has no counterpart.
 
 from __future__ import annotations
 
-import os
-import random
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,18 +36,17 @@ from rocketha.observe.refusals import Refusals
 from rocketha.replication.epochs import NO_EPOCH
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.core.log_changes import LogChanges
 from rocketha.services.learner.finder import MasterFinder
 from rocketha.services.process.disk_notices import emit_disk_notices
-from rocketha.services.process.fatal import end_process
+from rocketha.services.process.platform import Platform
 from rocketha.services.replication.context import ReplicaContext
 from rocketha.services.replication.ha_address import HaAddress
-from rocketha.services.replication.jobs import LogChanges
 from rocketha.services.replication.mode import mode_of
 from rocketha.services.replication.slave import Following
-from rocketha.services.waiting.blocking import BlockingWork, Underway, Worker, exception_of
+from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
 from rocketha.services.waiting.flusher import Flusher
 from rocketha.store import atomic_file
-from rocketha.store.disk import Disk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.posix_disk import ReadingDisk
@@ -114,19 +110,15 @@ class Learner(service.Service):
     """
 
     def __init__(
-        self, config: BrokerConfig, settings: LearnerSettings, disk: Disk, warnings: Sequence[str] = (),
-        reactor: Any = None, chance: random.Random | None = None,
-        work: Callable[[Any, str], BlockingWork] = Worker,
-    ) -> None:  # fmt: skip
+        self, config: BrokerConfig, settings: LearnerSettings, platform: Platform, warnings: Sequence[str] = ()
+    ) -> None:
         self.setName("learner")
         self._config = config
         self._mode = mode_of(config.replication)
         self._settings = settings
-        self._disk = disk
+        self._platform = platform
+        self._disk, self._reactor = platform.disk, platform.reactor
         self._warnings = tuple(warnings)
-        self._reactor = reactor
-        self._chance = chance or random.Random()
-        self._work = work
         self._logger = make_logger()
         self._works: list[BlockingWork] = []
         self._clocks: list[task.LoopingCall] = []
@@ -135,28 +127,21 @@ class Learner(service.Service):
         self._exported_s = float("-inf")
         self._looking = False
         self._seconds = 0
-        self.refusals = Refusals("learner", lambda: float(self._reactor.seconds()))
+        self.refusals = Refusals("learner", platform.seconds)
         self.following: Following | None = None
         self.log: ReplicaLog | None = None
         self.manifest: Manifest | None = None
         self.problem = ""
-
-    def _now_ms(self) -> int:
-        return int(self._reactor.seconds() * 1000)
 
     # --- start
 
     def startService(self) -> None:
         """Twisted: recover, then follow."""
         super().startService()
-        if self._reactor is None:
-            from twisted.internet import reactor
-
-            self._reactor = reactor
         for warning in self._warnings:
             self._logger.warn("{warning}", warning=warning)
         config, keys = self._config, self._config.replication
-        self._works = [self._work(self._reactor, f"rocketha-{name}") for name in ("log", "upkeep", "export")]
+        self._works = [self._platform.work(self._reactor, f"rocketha-{name}") for name in ("log", "upkeep", "export")]
         for each in self._works:
             each.start()
         store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
@@ -170,7 +155,9 @@ class Learner(service.Service):
         self._ha = HaAddress(self._reactor, self._found)
         self._main = ""  # the main port whose HA port is looked for, or was found
         self._starting = self._works[0].run(
-            lambda: self._mode.open_log(self._store, self._disk, keys, False, self._now_ms(), os.getpid())
+            lambda: self._mode.open_log(
+                self._store, self._disk, keys, False, self._platform.now_ms(), self._platform.pid()
+            )
         )
         self._starting.addCallback(self._opened).addErrback(self._not_started)
 
@@ -181,15 +168,15 @@ class Learner(service.Service):
         keys = self._config.replication
         self.log = log
         context = ReplicaContext(
-            log, keys, self._reactor, self._chance, self._changes, self._flusher, self.refusals
+            log, keys, self._reactor, self._platform.chance, self._changes, self._flusher, self.refusals
         )  # fmt: skip
         dialect = self._mode.dialect(log, keys, self._settings.learner_id)
         following = Following(
             context, dialect, lambda: None, lambda cause, reason: self._ha.again(),
             counts=dialect.handshake,  # else the master would take it for a slave
         )  # fmt: skip
-        self._flusher.synced, self._flusher.failed = following.synced, following.sync_failed
-        self._changes.over = following.dispatch
+        self._flusher.watch(following.synced, following.sync_failed)
+        self._changes.when_over(following.dispatch)
         if not self.running:
             return
         self.following = following
@@ -209,12 +196,12 @@ class Learner(service.Service):
     def _not_started(self, failure: Failure) -> None:
         if not isinstance(failure.value, RockethaError):
             self._logger.error("{trace}", trace=failure.getTraceback())
-        end_process(self._reactor, f"the learner can not start: {failure.getErrorMessage()}")
+        self._platform.end(f"the learner can not start: {failure.getErrorMessage()}")
 
     # --- time
 
     def _second(self) -> None:
-        self._upkeep.second(self._now_ms(), self._wall_ms())
+        self._upkeep.second(self._platform.now_ms(), self._platform.wall_ms())
         self.refusals.settle()
         if not self._settings.master and not self._looking and self._seconds % LOOK_EVERY_S == 0:
             self._looking = True
@@ -271,15 +258,11 @@ class Learner(service.Service):
         source = found(ReadingDisk(), root, (commitlog,) if commitlog else ())
         if not source.has_log():
             return None
-        exporter = Exporter(source, self._disk, self._settings.directory, self._wall_ms)
+        exporter = Exporter(source, self._disk, self._settings.directory, self._platform.wall_ms)
         identity = Identity(config.broker_cluster_name, config.broker_name, self._settings.learner_id)
         for _ in exporter.run(identity, self._settings.replica):
             pass
         return exporter.manifest
-
-    @staticmethod
-    def _wall_ms() -> int:
-        return int(time.time() * 1000)
 
     def _export_ended(self, _: Any) -> None:
         self._exporting = None
@@ -357,4 +340,4 @@ class Learner(service.Service):
         """In the log's thread, while nothing else runs."""
         if self.log is not None:
             self._mode.end_log(self.log)
-        self._store.close(self._now_ms())
+        self._store.close(self._platform.now_ms())

@@ -18,6 +18,7 @@ from rocketha.protocols.endpoints import split_address
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import KeyOptions
 from rocketha.services.learner.service import Learner, LearnerSettings
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.store.posix_disk import PosixDisk
@@ -89,7 +90,7 @@ def makeService(options: Options) -> service.IService:
     """The learner of these options, with its status port if there is to be one."""
     if options.loaded is None or options.settings is None:
         raise usage.UsageError("the options were not parsed")
-    learner = Learner(options.loaded.config, options.settings, PosixDisk(), options.loaded.warnings)
+    learner = Learner(options.loaded.config, options.settings, Platform(disk=PosixDisk()), options.loaded.warnings)
     whole = server_process(options)
     if options.status is not None:
         metrics = Registry()

@@ -14,7 +14,7 @@ late means that *we* stood still (suspended, stopped): brokers are not blamed fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -53,10 +53,10 @@ from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.services.namesrv.holders import Holders
 from rocketha.services.process.clients import ConnectedClients
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.reserve import shows_by
 from rocketha.services.tables.kv_file import KvConfigFile
-from rocketha.services.waiting.blocking import BlockingWork, Worker
-from rocketha.store.disk import Disk
+from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
@@ -85,38 +85,29 @@ class NameServerService(service.MultiService):
     """A running name server.
 
     :param config: see :class:`NamesrvConfig`.
-    :param disk: where kvConfig.json is kept.
     :param listen: endpoint strings; from ``bindAddress`` and ``listenPort`` where empty.
     :param warnings: what to log at the start.
-    :param reactor: the global one, taken at the start, where not given.
-    :param seconds: a clock that never goes back; the reactor's where not given.
-    :param work: makes the thread that writes kvConfig.json.
     """
 
     def __init__(
         self,
         config: NamesrvConfig,
-        disk: Disk,
+        platform: Platform,
         listen: Sequence[str] = (),
         warnings: Sequence[str] = (),
-        reactor: Any = None,
-        seconds: Callable[[], float] | None = None,
-        work: Callable[[Any, str], BlockingWork] = Worker,
     ) -> None:
         super().__init__()
         self.setName("namesrv")
         self.config = config
         self.log = make_logger()
-        self._disk = disk
+        self._platform = platform
+        self._reactor = platform.reactor
         self._listen = tuple(listen) or (
             views.endpoint(config.bind_address, config.listen_port, config.remoting.server_socket_backlog),
         )
         self._warnings = tuple(warnings)
-        self._reactor = reactor
-        self._seconds = seconds
-        self._make_work = work
         self._kv_work: BlockingWork | None = None  # it runs
-        self.refusals = Refusals("namesrv", lambda: self._now_ms() / 1000)
+        self.refusals = Refusals("namesrv", platform.seconds)
         self._server: NameServer | None = None
         self.factory: RemotingFactory | None = None
         self._client: RemotingClient | None = None
@@ -141,7 +132,7 @@ class NameServerService(service.MultiService):
         if not self.running or self._server is None:
             return False
         return not self.config.need_wait_for_service or (
-            self._now_ms() - self._server.started_ms >= self.config.wait_seconds_for_service * 1000
+            self._platform.now_ms() - self._server.started_ms >= self.config.wait_seconds_for_service * 1000
         )
 
     def privilegedStartService(self) -> None:
@@ -158,7 +149,7 @@ class NameServerService(service.MultiService):
         super().startService()
         self._kv_work = self._work
         self._kv_work.start()
-        now_ms = self._now_ms()
+        now_ms = self._platform.now_ms()
         self._last_tick_ms, self._next_scan_ms = now_ms, now_ms + self.config.scan_not_active_broker_interval
         self._ticker = task.LoopingCall(self._tick)
         self._ticker.clock = self._reactor
@@ -199,16 +190,11 @@ class NameServerService(service.MultiService):
     def _prepare(self) -> None:
         if self._server is not None:
             return
-        if self._reactor is None:
-            from twisted.internet import reactor
-
-            self._reactor = reactor
-        self._seconds = self._seconds or self._reactor.seconds
-        self._work = self._make_work(self._reactor, "rocketha-kv")
+        self._work = self._platform.work(self._reactor, "rocketha-kv")
         self._kv_file = KvConfigFile(
-            self._disk, self.config.kv_config_path, self._work, self._kv_saved, self._kv_not_saved
+            self._platform.disk, self.config.kv_config_path, self._work, self._kv_saved, self._kv_not_saved
         )
-        self._server = NameServer(self.config, _Settings(self.config), self._kv_file.load(), self._now_ms())
+        self._server = NameServer(self.config, _Settings(self.config), self._kv_file.load(), self._platform.now_ms())
         limits = views.limits(self.config.remoting)
         admission = Admission(limits, self._purposes, reserve=True)
         self.factory = RemotingFactory(
@@ -220,9 +206,6 @@ class NameServerService(service.MultiService):
             port = strports.service(description, self.factory, self._reactor)
             port.setServiceParent(self)
             self._ports.append(port)
-
-    def _now_ms(self) -> int:
-        return int(self._seconds() * 1000) if self._seconds is not None else 0
 
     # -- kvConfig.json --------------------------------------------------------------------------------------------
 
@@ -251,7 +234,9 @@ class NameServerService(service.MultiService):
     def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
         """A connection ended: its brokers are suspects."""
         if self._server is not None and self.running:
-            self._carry_out(self._server.liveness.connection_lost(connection.id, connection.peer_host, self._now_ms()))
+            self._carry_out(
+                self._server.liveness.connection_lost(connection.id, connection.peer_host, self._platform.now_ms())
+            )
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         """Answer one request.
@@ -261,7 +246,7 @@ class NameServerService(service.MultiService):
         server = self.server
         if command.code == PrivateCode.CLIENTS:
             return self._clients.answer(connection, command)
-        now_ms = self._now_ms()
+        now_ms = self._platform.now_ms()
         if server.is_newcomer(command) and not self._newcomers.take(connection.peer_host, now_ms):
             remark = f"register broker failed: too many new addresses from {connection.peer_host}, later"
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
@@ -311,7 +296,7 @@ class NameServerService(service.MultiService):
         )
 
     def _take_over(self, request: Registration) -> Answer:
-        answer = self.server.take_over(request, self._now_ms())
+        answer = self.server.take_over(request, self._platform.now_ms())
         self._carry_out(self.server.take_effects())
         return answer
 
@@ -392,7 +377,7 @@ class NameServerService(service.MultiService):
             self.log.failure("the tick failed; it goes on")
 
     def _tick_unguarded(self) -> None:
-        server, now_ms = self.server, self._now_ms()
+        server, now_ms = self.server, self._platform.now_ms()
         late_ms = now_ms - self._last_tick_ms - int(TICK_S * 1000)
         self._last_tick_ms = now_ms
         if late_ms > PAUSE_MS:

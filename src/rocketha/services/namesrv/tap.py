@@ -9,7 +9,6 @@ it; its keys stand in the same file.
 from __future__ import annotations
 
 import os
-import time
 
 from twisted.application import service
 from twisted.python import usage
@@ -21,6 +20,7 @@ from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.namesrv import metrics as namesrv_metrics
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.store.posix_disk import PosixDisk
@@ -65,13 +65,7 @@ def makeService(options: Options) -> service.IService:
     loaded = options.loaded
     if loaded is None:
         raise usage.UsageError("the options were not parsed")
-    namesrv = NameServerService(
-        loaded.config,
-        PosixDisk(),
-        listen=options.listen,
-        warnings=loaded.warnings,
-        seconds=time.monotonic,
-    )
+    namesrv = NameServerService(loaded.config, Platform(disk=PosixDisk()), options.listen, loaded.warnings)
     whole = server_process(options)
     metrics = Registry()
     namesrv_metrics.install(metrics, namesrv)

@@ -14,18 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from twisted.internet.interfaces import IReactorFDSet
 from twisted.python.failure import Failure
 
 from rocketha.raft.messages import Entry, HardState, Message
-from rocketha.services.waiting.blocking import BlockingWork, Underway, Worker
-from rocketha.services.waiting.sync_thread import SyncThread
+from rocketha.services.waiting.blocking import BlockingWork, Underway
 from rocketha.store.raft_log import RaftLog
-
-
-def sync_work(reactor: Any, name: str) -> BlockingWork:
-    """A thread for syncs: the cheap one where the reactor watches descriptors."""
-    return SyncThread(reactor, name) if IReactorFDSet.providedBy(reactor) else Worker(reactor, name)
 
 
 class RaftJournal:

@@ -21,10 +21,10 @@ Java: DLedger's ``DLedgerServer``.
 from __future__ import annotations
 
 import functools
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import attrs
 from twisted.application import service
 from twisted.internet import defer, task
 from twisted.python.failure import Failure
@@ -41,12 +41,11 @@ from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Members, Message
 from rocketha.raft.node import RaftNode
-from rocketha.services.process import fatal
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.addresses import AddressBook
 from rocketha.services.raft.apply import Applier, StateMachine
 from rocketha.services.raft.driver import RaftDriver
-from rocketha.services.raft.journal import sync_work
 from rocketha.services.raft.newcomer import Newcomer
 from rocketha.services.raft.office import Office
 from rocketha.services.raft.options import RaftOptions, RaftView
@@ -54,26 +53,36 @@ from rocketha.services.raft.requests import Changes
 from rocketha.services.raft.snapshots import RaftSnapshots
 from rocketha.services.raft.view import view_of
 from rocketha.services.raft.waiting import Barriers, NoMajority, Proposals, Waiter
-from rocketha.services.waiting.blocking import BlockingWork, Worker
-from rocketha.store.disk import Disk
 from rocketha.store.raft_log import RaftLog
 
 SECOND_TICKS = 20
 
 
+@attrs.frozen
+class RaftMember:
+    """Which member of which group.
+
+    :ivar peers: id -> ``host:port`` of all members, this one included, as configured: the group at its first start,
+        and who may speak to us.
+    :ivar directory: of the log.
+    :ivar joins: it is added to a group that runs: it does not count itself a voter before it is told.
+    :ivar secret: of the group: members without it are refused.
+    """
+
+    id: str
+    group: str
+    peers: Mapping[str, str]
+    directory: str
+    joins: bool = False
+    secret: bytes = b""
+
+
 class RaftService(service.Service):
     """One member.
 
-    :param members: id -> ``host:port`` of all members, this one included, as configured: the group at its first
-        start, and who may speak to us.
-    :param directory: of the log, on ``disk``.
-    :param chance: election timeouts, jitter.
-    :param work: makes the threads for blocking work, from reactor and name.
+    :param member: who this is.
+    :param platform: its chance is that of election timeouts and jitter.
     :param turn: of the remoting ports whose requests are answered by outcomes: those of one commit leave together.
-    :param on_fatal: what ends the process, given a reason.
-    :param join: this member is added to a group that runs: it does not count itself a voter before it is told.
-    :param secret: of the group: members without it are refused.
-    :param seconds: a clock that never goes back; the reactor's where not given.
     :param refusals: of the server that this is a part of: told of connections that are given up.
     :ivar port: makes the protocols of incoming connections: for ``SharedPort``, or a port of its own.
     :ivar started: fires when the log is recovered and the member takes part.
@@ -81,39 +90,29 @@ class RaftService(service.Service):
 
     def __init__(
         self,
-        node_id: str,
-        group: str,
-        members: Mapping[str, str],
-        directory: str,
-        disk: Disk,
+        member: RaftMember,
         machine: StateMachine,
-        chance: random.Random,
-        reactor: Any = None,
-        work: Callable[[Any, str], BlockingWork] | None = None,
+        platform: Platform,
         options: RaftOptions | None = None,
         config: RaftConfig | None = None,
         limits: RaftLimits | None = None,
         turn: Turn | None = None,
-        on_fatal: Callable[[str], None] | None = None,
-        join: bool = False,
-        secret: bytes = b"",
-        seconds: Callable[[], float] | None = None,
         refusals: Refusals | None = None,
     ) -> None:
-        if node_id not in members:
-            raise ConfigError(f"{node_id!r} is not among the peers {', '.join(members)}")
+        if member.id not in member.peers:
+            raise ConfigError(f"{member.id!r} is not among the peers {', '.join(member.peers)}")
         self.setName("raft")
-        self.id = node_id
-        self.config, self.options = config or RaftConfig(id=node_id), options or RaftOptions()
+        self.id = member.id
+        self.config, self.options = config or RaftConfig(id=member.id), options or RaftOptions()
         self.log = make_logger()
         self.started: defer.Deferred[None] = defer.Deferred()
-        self._configured, self._join = dict(members), join
-        self._directory, self._disk = directory, disk
-        self._machine, self._chance = machine, chance
-        self._reactor, self._work, self._seconds = reactor, work, seconds
+        self._member = member
+        self._machine = machine
+        self._platform = platform
+        self._reactor, self._disk, self._chance = platform.reactor, platform.disk, platform.chance
         self._turn_of_answers = turn or Turn()
-        self._on_fatal = on_fatal
-        self.identity = Identity(group, node_id, members[node_id], chance.getrandbits(63), secret)
+        chance, address = platform.chance, member.peers[member.id]
+        self.identity = Identity(member.group, member.id, address, chance.getrandbits(63), member.secret)
         self.port = RaftPort(self.identity, self, limits, self.options.check_addresses, refusals)
         opt = self.options
         self._proposals = Proposals(
@@ -123,7 +122,7 @@ class RaftService(service.Service):
         self._changes = Changes()
         self._node: RaftNode | None = None
         self._raft_log: RaftLog | None = None
-        self._addresses = AddressBook(members, self.options.linger_ticks)
+        self._addresses = AddressBook(member.peers, self.options.linger_ticks)
         self._roles: list[Callable[[], None]] = []
         self._scheduled = self._campaigning = cast(Any, None)
         self._ticker: Ticker | None = None
@@ -137,19 +136,16 @@ class RaftService(service.Service):
     def startService(self) -> None:
         """Twisted: recover the log in a thread, then take part; ``started`` fires then."""
         super().startService()
-        if self._reactor is None:
-            from twisted.internet import reactor
-
-            self._reactor = reactor
-        make = self._work or sync_work
-        self._sync_work = make(self._reactor, "rocketha-raft-sync")
-        self._file_work = (self._work or Worker)(self._reactor, "rocketha-raft-files")
+        self._sync_work = self._platform.sync_work(self._reactor, "rocketha-raft-sync")
+        self._file_work = self._platform.work(self._reactor, "rocketha-raft-files")
         self._sync_work.start()
         self._file_work.start()
-        voters = () if self._join else tuple(self._configured)
-        members = Members(voters=frozenset(voters), addresses=self._configured if voters else {})
-        group, size = self.identity.group, self.options.segment_bytes
-        opening = self._file_work.run(lambda: RaftLog.open(self._disk, self._directory, group, self.id, members, size))
+        member, size = self._member, self.options.segment_bytes
+        voters = {} if member.joins else dict(member.peers)
+        members = Members(voters=frozenset(voters), addresses=voters)
+        opening = self._file_work.run(
+            lambda: RaftLog.open(self._disk, member.directory, member.group, member.id, members, size)
+        )
         self._opening: defer.Deferred[None] = opening.addCallback(self._recovered)
         self._opening.addErrback(self._not_started)
 
@@ -181,10 +177,10 @@ class RaftService(service.Service):
         snapshots.restore()
         node = RaftNode(self.config, log, self._chance)
         self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits, self.port.refusals)
-        newcomer = Newcomer(self._disk, self._directory, log, self.config.cautious)
+        newcomer = Newcomer(self._disk, self._member.directory, log, self.config.cautious)
         self._driver = RaftDriver(
             self, node, log, self._peers, self._proposals, self._barriers, newcomer, options, self._sync_work,
-            (self._seconds or self._reactor.seconds) if self.config.lease_reads else None,
+            self._reactor.seconds if self.config.lease_reads else None,
         )  # fmt: skip
         applier = Applier(
             node, self._machine, snapshots, self._proposals, self._barriers, self._changes, options,
@@ -198,7 +194,7 @@ class RaftService(service.Service):
         text = failure.getErrorMessage()
         if not failure.check(ConfigError, DiskFailure, CorruptStore):
             self.log.error("{trace}", trace=failure.getTraceback())
-        self._fatal(f"the raft log of {self.id} in {self._directory} can not be used: {text}")
+        self._fatal(f"the raft log of {self.id} in {self._member.directory} can not be used: {text}")
         if not self.started.called:
             self.started.addErrback(lambda _: None).errback(failure)
 
@@ -435,7 +431,7 @@ class RaftService(service.Service):
             self._leave("this node ends")
         elif not leaving:
             return
-        (self._on_fatal or functools.partial(fatal.end_process, self._reactor))(reason)
+        self._platform.end(reason)
 
     def _leave(self, why: str) -> None:
         """Say and hear nothing more; nobody waits for us any longer."""

@@ -3,7 +3,7 @@
 Theory of operation.  The role changes by *orders*: :meth:`~AutoSwitchReplication.fence`,
 :meth:`~AutoSwitchReplication.lead`, :meth:`~AutoSwitchReplication.follow`.  An order takes effect in two parts.  At
 once: what the former role allowed ends, so nothing is stored, shown or acknowledged by it any more.  Then, with nobody
-else at the store: the log is made fit for the new role (:mod:`rocketha.services.replication.jobs`).  A newer order
+else at the store: the log is made fit for the new role (:mod:`rocketha.services.core.log_changes`).  A newer order
 takes the place of one that is not through yet.
 
 ::

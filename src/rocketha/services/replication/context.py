@@ -12,7 +12,7 @@ from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.observe.refusals import Refusals
 from rocketha.replication.link import LinkTiming
 from rocketha.services.config.replication import ReplicationConfig
-from rocketha.services.replication.jobs import LogChanges
+from rocketha.services.core.log_changes import LogChanges
 from rocketha.services.waiting.flusher import Flusher
 from rocketha.services.waiting.log_reads import LogReads
 from rocketha.services.waiting.wakeups import Wakeups

@@ -22,22 +22,18 @@ replica's two connections may come from two addresses.  Without a controller nob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
 import attrs
 
 from rocketha.broker import fields
 from rocketha.broker.data_version import DataVersion
-from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.fields import refused
-from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.metadata_recovery import Ends, QueueEnd, lower_offsets, topics_of_log
 from rocketha.broker.metadata_waits import STRANGER_MS, MetadataWaits, Versions, WaitingAnswer
-from rocketha.broker.state import BrokerState
 from rocketha.observe.logging import make_logger
-from rocketha.services.tables.broker_files import Saved
-from rocketha.store.message_store import MessageStore
+from rocketha.services.replication.metadata_context import TablesContext
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
@@ -56,24 +52,6 @@ _UNSURE = Answer(
 )
 
 
-class Replicas(Protocol):
-    """What the log knows of this master's replicas (:class:`rocketha.services.replication.service.Replication` has
-    it)."""
-
-    @property
-    def needed(self) -> frozenset[int]:
-        """Members of the SyncStateSet, and who joins it; without this broker."""
-
-    def knows(self, replica: int) -> bool:
-        """Whether the controller has registered this replica, as far as it said."""
-
-    def is_present(self, replica: int) -> bool:
-        """Whether a replica's log follows ours at the moment."""
-
-    def fitness_changed(self) -> None:
-        """:meth:`MasterTables.is_fit` may say something else of some of them."""
-
-
 def version_text(version: DataVersion) -> str:
     """As it travels in a header."""
     return json_dialect.dumps(version.as_json()).decode()
@@ -90,41 +68,15 @@ class _Held:
 
 
 class MasterTables:
-    """The tables of one broker while it is master.
+    """The tables of one broker while it is master."""
 
-    :param own_id: this broker's id in its group.
-    :param save: has a table's file written.
-    :param topics_changed: told names of topics that were made.
-    :param ack_timeout_ms: bound on the wait for replicas; 0: no answer waits, as in Java.
-    :param replicas: what the log knows of the replicas.
-    """
-
-    def __init__(
-        self,
-        clock: Any,
-        now_ms: Callable[[], int],
-        state: BrokerState,
-        store: MessageStore,
-        delays: DelayLevels,
-        watch: MasterWatch,
-        own_id: Callable[[], int],
-        save: Callable[[str], Saved],
-        topics_changed: Callable[[Sequence[str]], None],
-        ack_timeout_ms: int,
-        replicas: Replicas,
-    ) -> None:
-        self._clock = clock
-        self._now = now_ms
-        self._state = state
-        self._store = store
-        self._delays = delays
-        self._watch = watch
-        self._own_id = own_id
-        self._save = save
-        self._topics_changed = topics_changed
-        self._ack_timeout_ms = ack_timeout_ms
-        self._replicas = replicas
-        self._waits = MetadataWaits(replicas.is_present)
+    def __init__(self, context: TablesContext) -> None:
+        self._context = context
+        self._clock, self._now = context.clock, context.now_ms
+        self._state, self._store, self._delays = context.state, context.store, context.delays
+        self._watch, self._own_id, self._replicas = context.watch, context.own_id, context.replicas
+        self._ack_timeout_ms = context.ack_timeout_ms
+        self._waits = MetadataWaits(self._replicas.is_present)
         self._epoch: int | None = None  # of the term under way
         self._ended = 0  # times that this broker stopped to lead
         self._held: list[_Held] = []
@@ -132,7 +84,7 @@ class MasterTables:
         self._deadline: Any = None
         self._look_again: Any = None
         self._log = make_logger()
-        state.topics.changed = state.groups.changed = self._changed
+        self._state.topics.changed = self._state.groups.changed = self._changed
 
     # --- terms
 
@@ -204,11 +156,11 @@ class MasterTables:
             for table in (state.topics, state.groups, state.offsets):
                 table.begin_term(epoch, wall_ms)
         for which in ("topics", "groups", "offsets"):
-            self._save(which)  # a failure is logged there, and tried again every second
+            self._context.save(which)  # a failure is logged there, and tried again every second
         if found:
             names = [config.topic_name for config in found]
             self._log.warn("topics that only the log knew are made again: {names}", names=", ".join(names[:50]))
-            self._topics_changed(names)
+            self._context.topics_changed(names)
 
     def _ends(self) -> Ends:
         store, topics = self._store, self._state.topics

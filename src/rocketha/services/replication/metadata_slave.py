@@ -35,28 +35,27 @@ Java: ``SlaveSynchronize``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any
 
 import attrs
 from twisted.internet import defer, error, task
 from twisted.python.failure import Failure
 
 from rocketha.broker.data_version import DataVersion
-from rocketha.broker.delay_levels import DelayLevels, read_progress
+from rocketha.broker.delay_levels import read_progress
 from rocketha.broker.groups import PREDEFINED_GROUPS
 from rocketha.broker.metadata_diff import difference, is_behind
 from rocketha.broker.metadata_modes import read_modes
 from rocketha.broker.metadata_pages import GROUPS, TOPICS, Kind, Pages
 from rocketha.broker.offsets import read_offsets
 from rocketha.broker.progress_requests import OFFSETS_AFTER
-from rocketha.broker.state import BrokerState
 from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.replication.metadata_context import TablesContext
 from rocketha.services.replication.metadata_master import AWAIT_METADATA, version_text
-from rocketha.services.tables.broker_files import Saved
 from rocketha.store.message_store import MessageStore
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -92,44 +91,18 @@ class _OtherLog(Exception):
     """The master of a classic pair does not have what this broker's queues point at."""
 
 
-class CopiedLog(Protocol):
-    """What the log knows of the master (:class:`rocketha.services.replication.service.Replication` has it).
-
-    :ivar compares_logs: its links find out whether both logs are one before they copy.
-    """
-
-    compares_logs: bool
-
-    def follows(self, address: str) -> bool:
-        """Whether the log is being copied from the broker whose main port is there."""
-
-
 @attrs.define
 class SlaveTables:
     """What all followings of one broker share.
 
-    :ivar store: this broker's, for what a master of a classic pair has to have.
-    :ivar log: whether it is copied from the master.
     :ivar known_end: where the log ended when it was last known to be a part of its master's; at first, as it was found.
-    :ivar store_busy: whether the store may not be touched now: its log is being cut.
-    :ivar save: has a table's file written, and says when it was.
-    :ivar topics_changed: told names of topics that came, changed or went.
     :ivar heard_of: told ids of brokers that are of our make.
     :ivar faults: exceptions that nobody reckoned with, in all followings.
     """
 
-    clock: Any
+    context: TablesContext
     client: RemotingClient
-    state: BrokerState
-    store: MessageStore
-    log: CopiedLog
-    delays: DelayLevels
-    store_busy: Callable[[], bool]
-    save: Callable[[str], Saved]
-    topics_changed: Callable[[Sequence[str]], None]
     heard_of: Callable[[Iterable[int]], None]
-    own_id: Callable[[], int]
-    period_s: float
     known_end: int
     faults: int = 0
 
@@ -157,6 +130,7 @@ class Following:
 
     def __init__(self, tables: SlaveTables, address: str, epoch: int) -> None:
         self._tables = tables
+        self._context = tables.context
         self._address = address
         self._epoch = epoch
         self._taken = _Taken()
@@ -196,7 +170,7 @@ class Following:
                     knows_us = yield from self._as_ours()
                 if not knows_us:
                     yield from self._as_java()
-                    pause_s = self._tables.period_s
+                    pause_s = self._context.period_s
             except _NotMaster:
                 pause_s = NOT_MASTER_RETRY_S
             except _OtherLog as problem:
@@ -210,7 +184,7 @@ class Following:
             yield self._pause(pause_s)
 
     def _pause(self, seconds: float) -> defer.Deferred[None]:
-        return task.deferLater(self._tables.clock, seconds, lambda: None)
+        return task.deferLater(self._context.clock, seconds, lambda: None)
 
     # --- whose log this is
 
@@ -220,11 +194,11 @@ class Following:
         :raises _OtherLog: it is not.
         """
         tables = self._tables
-        while tables.store_busy() or not tables.log.follows(self._address):
+        while self._context.store_busy() or not self._context.log.follows(self._address):
             yield self._pause(BUSY_S)
         connection = yield tables.client.connect(self._address, CONNECT_S)
         if connection is not self._trusted:
-            if not tables.log.compares_logs:
+            if not self._context.log.compares_logs:
                 yield from self._compare(connection)
             self._trusted = connection
             self._complaints.pop("its log", None)
@@ -232,7 +206,7 @@ class Following:
 
     def _compare(self, connection: RemotingProtocol) -> Steps:
         """Has a classic master what our queues point at?"""
-        store = self._tables.store
+        store = self._context.store
         newest = _newest_message(store, self._tables.known_end)
         if newest < store.min_physical_offset:
             return  # nothing that could be lost
@@ -247,7 +221,7 @@ class Following:
             )
 
     def _still_follows(self) -> None:
-        if not self._tables.log.follows(self._address):
+        if not self._context.log.follows(self._address):
             raise _NotMaster
 
     # --- a master of ours
@@ -256,7 +230,7 @@ class Following:
         """Until something fails; False when this is a Java master."""
         hold_ms = 0
         while True:
-            asked_s = self._tables.clock.seconds()
+            asked_s = self._context.clock.seconds()
             answer = yield self._ask(AWAIT_METADATA, self._question(hold_ms), ANSWER_S + hold_ms / 1000)
             if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 return False
@@ -269,14 +243,14 @@ class Following:
             self._heard_all(whole)
             if not whole:
                 yield self._pause(self._retry_s)
-            elif hold_ms and before == self._question(0) and self._tables.clock.seconds() - asked_s < UNHELD_S:
+            elif hold_ms and before == self._question(0) and self._context.clock.seconds() - asked_s < UNHELD_S:
                 yield self._pause(UNHELD_S)  # it holds too many questions
             hold_ms = HOLD_MS if whole else 0
 
     def _question(self, hold_ms: int) -> dict[str, str]:
         taken = self._taken
         return {
-            "brokerId": str(self._tables.own_id()),
+            "brokerId": str(self._context.own_id()),
             "epoch": str(self._epoch),
             "topicVersion": "" if taken.topics is None else version_text(taken.topics),
             "groupVersion": "" if taken.groups is None else version_text(taken.groups),
@@ -286,7 +260,7 @@ class Following:
     def _take_news(self, news: Mapping[str, str]) -> Steps:
         """Fetch what is another than what was taken; whether all of that came."""
         taken, whole, first = self._taken, True, self.fresh_s is None
-        lowered = self._tables.store.deleted_topics.lowered  # what was cut may come again, and be void
+        lowered = self._context.store.deleted_topics.lowered  # what was cut may come again, and be void
         version = DataVersion.from_text(news.get("topicVersion"))
         if taken.topics is None or version != taken.topics or lowered != taken.lowered:
             whole &= yield from self._try("topics", self._topics())
@@ -307,9 +281,9 @@ class Following:
         return whole
 
     def _offsets_due(self) -> bool:
-        taken, tables = self._taken, self._tables
-        pause_s = min(taken.offsets_bytes / OFFSET_BYTES_A_SECOND, tables.period_s)
-        return tables.clock.seconds() - taken.offsets_at_s >= pause_s or not taken.offsets
+        taken = self._taken
+        pause_s = min(taken.offsets_bytes / OFFSET_BYTES_A_SECOND, self._context.period_s)
+        return self._context.clock.seconds() - taken.offsets_at_s >= pause_s or not taken.offsets
 
     # --- a Java master
 
@@ -343,12 +317,12 @@ class Following:
         return True
 
     def _topics(self) -> Steps:
-        asked_end, lowered = self._tables.store.max_physical_offset, self._tables.store.deleted_topics.lowered
+        asked_end, lowered = self._context.store.max_physical_offset, self._context.store.deleted_topics.lowered
         pages = yield from self._pages(TOPICS)
-        while self._tables.store_busy():  # a deleted topic's queues go with it
+        while self._context.store_busy():  # a deleted topic's queues go with it
             yield self._pause(BUSY_S)
         self._still_follows()
-        state = self._tables.state
+        state = self._context.state
         behind = is_behind(pages.version, state.topics.data_version)
         self._note_behind("topics", behind)
         diff = difference(state.topics.table, pages.table, state.topics.system, not behind)
@@ -360,9 +334,9 @@ class Following:
                 state.store.delete_topic(name, asked_end)
             state.topics.replace(diff.table, state.topics.data_version if behind else pages.version)
         if pages.deleted is not None and not behind:
-            self._tables.store.replace_deleted(*pages.deleted)
+            self._context.store.replace_deleted(*pages.deleted)
         if diff.changed or diff.removed:
-            self._tables.topics_changed((*diff.changed, *diff.removed))
+            self._context.topics_changed((*diff.changed, *diff.removed))
         yield from self._save("deleted")
         yield from self._save("topics")  # nothing to do where it is the file's; after a failure it is not
         self._taken.topics, self._taken.lowered = pages.version, lowered
@@ -374,13 +348,13 @@ class Following:
         :raises RemoteProtocolError: there is one.
         """
         gone = frozenset(removed)
-        for queue in self._tables.store.queues.all():
+        for queue in self._context.store.queues.all():
             if queue.topic in gone and queue.last().physical_offset >= asked_end:
                 raise RemoteProtocolError(f"topic {queue.topic} is not in the table, and messages of it came meanwhile")
 
     def _groups(self) -> Steps:
         pages = yield from self._pages(GROUPS)
-        state = self._tables.state
+        state = self._context.state
         behind = is_behind(pages.version, state.groups.data_version)
         self._note_behind("groups", behind)
         diff = difference(state.groups.table, pages.table, PREDEFINED_GROUPS, not behind)
@@ -404,17 +378,17 @@ class Following:
             before, after = after, answer.fields.get(OFFSETS_AFTER, "")
             if after and after <= before:
                 raise RemoteProtocolError(f"offsets behind {before[:300]!r} end at {after[:300]!r}")
-        offsets = self._tables.state.offsets
+        offsets = self._context.state.offsets
         behind = is_behind(version, offsets.data_version)
         diff = difference(offsets.committed, table, (), not behind)
         if not diff.empty or (version != offsets.data_version and not behind):
             offsets.replace(diff.table, offsets.data_version if behind else version)
-        self._taken.offsets_at_s, self._taken.offsets_bytes = self._tables.clock.seconds(), size
+        self._taken.offsets_at_s, self._taken.offsets_bytes = self._context.clock.seconds(), size
 
     def _delay_offsets(self) -> Steps:
         answer = _successful((yield self._ask(RequestCode.GET_ALL_DELAY_OFFSET)))
         value = json_dialect.loads(answer.body)
-        delays = self._tables.delays
+        delays = self._context.delays
         progress = {**delays.offsets, **read_progress(value)}
         version = DataVersion.from_json(value.get("dataVersion"))
         if (progress, version) != (delays.offsets, delays.data_version):
@@ -422,7 +396,7 @@ class Following:
 
     def _modes(self) -> Steps:
         answer = _successful((yield self._ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)))
-        self._tables.state.modes.replace(read_modes(json_dialect.loads(answer.body)))
+        self._context.state.modes.replace(read_modes(json_dialect.loads(answer.body)))
         yield from self._save("modes")
 
     def _pages(self, kind: Kind[Any]) -> Steps:
@@ -442,7 +416,7 @@ class Following:
         connection = yield from self._trust()
         answer = yield self._request(connection, code, header, timeout_s)
         self._still_follows()
-        self._tables.known_end = self._tables.store.max_physical_offset
+        self._tables.known_end = self._context.store.max_physical_offset
         return answer
 
     @staticmethod
@@ -457,7 +431,7 @@ class Following:
         return asked.addErrback(lambda failure: silent(failure) if failure.check(error.TimeoutError) else failure)
 
     def _save(self, which: str) -> Steps:
-        failure = yield self._tables.save(which)
+        failure = yield self._context.save(which)
         if failure is not None:
             raise failure
 
@@ -467,7 +441,7 @@ class Following:
             self._retry_s = RETRY_S
             if self.fresh_s is None:
                 self._log.info("the tables are those of master {master}", master=self._address)
-            self.fresh_s = self._tables.clock.seconds()
+            self.fresh_s = self._context.clock.seconds()
             self._complaints.pop("its tables", None)
 
     def _complain(self, what: str, problem: BaseException, trace: str = "") -> None:

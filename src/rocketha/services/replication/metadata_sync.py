@@ -7,73 +7,53 @@ This module only turns from one to the other with the role: :mod:`~rocketha.serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from rocketha.broker.delay_levels import DelayLevels
-from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.request import Responder
-from rocketha.broker.state import BrokerState
+from rocketha.observe.metrics import Registry
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.services.replication.metadata_master import AWAIT_METADATA, MasterTables, Replicas
-from rocketha.services.replication.metadata_slave import CopiedLog, Following, SlaveTables
-from rocketha.services.tables.broker_files import Saved
-from rocketha.store.message_store import MessageStore
+from rocketha.services.core.feature import BrokerFeature
+from rocketha.services.replication.metadata_context import TablesContext
+from rocketha.services.replication.metadata_master import AWAIT_METADATA, MasterTables
+from rocketha.services.replication.metadata_slave import Following, SlaveTables
 
 
-class MetadataSync:
+class MetadataSync(BrokerFeature):
     """The tables of one broker and its group.
 
-    :param clock: keeps time and connects.
-    :param now_ms: the steady clock.
-    :param watch: who is master; watched from the start on, before whoever serves requests that waited for a master.
-    :param store_busy: whether the store may not be touched now: its log is being cut.
-    :param own_id: this broker's id in its group, as it is now.
-    :param save: has a table's file written, and says when it was (:meth:`BrokerEffects.save`).
-    :param topics_changed: told names of topics that came, changed or went other than by a request.
-    :param log: whether it is copied from the master that is known: else nothing is taken from there.
-    :param replicas: what the log knows of the replicas.
-    :param period_s: syncBrokerMetadataPeriod: between two questions to a Java master.
-    :param ack_timeout_ms: metadataAckTimeoutMills: how long the answer to a change of topics or groups waits for
-        replicas.
-
-    :ivar requests: what replicas ask this broker, for the table of handlers.
+    :ivar requests: what replicas ask this broker.
     """
 
-    def __init__(
-        self,
-        clock: Any,
-        now_ms: Callable[[], int],
-        state: BrokerState,
-        store: MessageStore,
-        delays: DelayLevels,
-        store_busy: Callable[[], bool],
-        watch: MasterWatch,
-        own_id: Callable[[], int],
-        save: Callable[[str], Saved],
-        topics_changed: Callable[[Sequence[str]], None],
-        log: CopiedLog,
-        replicas: Replicas,
-        period_s: float = 5.0,
-        ack_timeout_ms: int = 1000,
-    ) -> None:
-        self._client = RemotingClient(clock)
-        self._master = MasterTables(
-            clock, now_ms, state, store, delays, watch, own_id, save, topics_changed, ack_timeout_ms, replicas
-        )
-        self._tables = SlaveTables(
-            clock, self._client, state, store, log, delays, store_busy, save, topics_changed, self._master.heard_of,
-            own_id, period_s, store.max_physical_offset,
-        )  # fmt: skip
-        self._clock = clock
-        self._watch = watch
+    def __init__(self, context: TablesContext) -> None:
+        self._client = RemotingClient(context.clock)
+        self._master = MasterTables(context)
+        end = context.store.max_physical_offset
+        self._tables = SlaveTables(context, self._client, self._master.heard_of, end)
+        self._clock = context.clock
+        self._watch = context.watch
         self._following: Following | None = None
         self._stopped = False
-        self.requests: dict[int, Responder] = {AWAIT_METADATA: self._master.await_metadata}
-        self.disconnected = self._master.disconnected
+        self.requests: Mapping[int, Responder] = {AWAIT_METADATA: self._master.await_metadata}
         self.is_fit = self._master.is_fit
         self.term, self.acknowledged = self._master.term, self._master.acknowledged
-        watch.watch(self._mastership_changed)
+        context.watch.watch(self._mastership_changed)
+
+    def install(self, metrics: Registry) -> None:
+        metrics.ask(
+            "rocketha_tables_age_seconds",
+            "Age of a slave's topics, groups and offsets; -1 for a master, and before they were ever taken.",
+            lambda: -1.0 if self.age_s is None else self.age_s,
+        )
+        metrics.ask(
+            "rocketha_tables_faults_total",
+            "Exceptions that nobody reckoned with while a master's tables were taken.",
+            lambda: self.faults,
+            "counter",
+        )
+
+    def disconnected(self, connection: Any) -> None:
+        self._master.disconnected(connection)
 
     @property
     def age_s(self) -> float | None:

@@ -16,7 +16,7 @@ from rocketha.replication.epochs import NO_EPOCH, EpochEntry
 from rocketha.replication.link import Cause
 from rocketha.services.replication.context import ReplicationContext
 from rocketha.services.replication.links import SlaveLinks
-from rocketha.services.replication.metadata_master import Replicas
+from rocketha.services.replication.metadata_context import Replicas
 from rocketha.services.replication.slave import Dialect, Following
 from rocketha.store.messages import PutBatch, PutMessage
 from rocketha.wire.remoting import Answer
@@ -59,7 +59,7 @@ class Replication:
         self._context = context
         self._logger = make_logger()
         self.following = Following(context, dialect, self._grown, self._link_trouble)
-        context.flusher.synced, context.flusher.failed = self._synced, self.following.sync_failed
+        context.flusher.watch(self._synced, self.following.sync_failed)
 
     # --- the role
 

@@ -15,7 +15,7 @@ from rocketha.broker.state import BrokerState
 from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.replication.acks import NO_ACK
-from rocketha.services.features.feature import BrokerFeature
+from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.replication.service import Replication
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.ha_status import EpochStatus, HaStatus, LinkStatus, SlaveStatus, encode_epochs, encode_ha_status
@@ -60,6 +60,9 @@ class ReplicationStatus(BrokerFeature):
         slave = self._replication.following.connection
         received = 0 if slave is None else slave.bytes_received
         self._received = received, max(0, received - self._received[0])
+
+    def unready(self) -> str | None:
+        return self._replication.ready()
 
     def stop(self) -> None:
         """There is no next second."""

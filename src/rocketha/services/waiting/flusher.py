@@ -28,8 +28,6 @@ class Flusher:
 
     :param as_turn: does work as one turn, so that the answers of one flush leave together.
     :ivar paused: nothing is begun: the log is about to be cut.
-    :ivar synced: called when more of the log is on the disk.
-    :ivar failed: called when no more of it will be, before those who wait are told.
     """
 
     def __init__(
@@ -45,10 +43,17 @@ class Flusher:
         self._wanted: list[tuple[int, defer.Deferred[Exception | None]]] = []
         self._log = make_logger()
         self.paused = False
-        self.synced: Callable[[], None] = lambda: None
-        self.failed: Callable[[], None] = lambda: None
+        self._watchers: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.count = 0
         self._starved = False  # and said so
+
+    def watch(self, synced: Callable[[], None], failed: Callable[[], None]) -> None:
+        """Tell of the log.
+
+        :param synced: more of it is on the disk.
+        :param failed: no more of it will be; told before those who wait.
+        """
+        self._watchers.append((synced, failed))
 
     def on_disk(self, offset: int) -> defer.Deferred[Exception | None]:
         """Fires when the log is on the disk up to there, with None, or with why it will not be."""
@@ -95,14 +100,16 @@ class Flusher:
                 " {end} is copied to nobody until a new start has looked at it: {why}",
                 flushed=self._store.flushed_offset, end=self._store.max_physical_offset, why=str(failure),
             )  # fmt: skip
-            self.failed()
+            for _, failed in self._watchers:
+                failed()
             self._tell_wanted(failure)
             self._as_turn(self._fail)
         else:
             self._starved = False
             self._tell_wanted(None)
             self._answer_waiting()
-            self.synced()
+            for synced, _ in self._watchers:
+                synced()
             if self._wanted or (self._waiting.sync_flush and len(self._waiting)):
                 self.kick()
         if self._running is None:

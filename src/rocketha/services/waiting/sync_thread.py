@@ -20,9 +20,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from twisted.internet import defer
-from twisted.internet.interfaces import IReadDescriptor
+from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor
 from twisted.python.failure import Failure
 from zope.interface import implementer
+
+from rocketha.services.waiting.blocking import BlockingWork, Worker
 
 T = TypeVar("T")
 
@@ -110,3 +112,8 @@ class SyncThread:
     def logPrefix(self) -> str:
         """Twisted: for its log."""
         return self._name
+
+
+def sync_work(reactor: Any, name: str) -> BlockingWork:
+    """A thread for syncs: the cheap one where the reactor watches descriptors."""
+    return SyncThread(reactor, name) if IReactorFDSet.providedBy(reactor) else Worker(reactor, name)

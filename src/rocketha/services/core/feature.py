@@ -22,6 +22,9 @@ class BrokerFeature:
 
     requests: Mapping[int, Responder] = MappingProxyType({})
 
+    def start(self) -> None:
+        """The ports are open; the broker serves, and has no role yet."""
+
     def install(self, metrics: Registry) -> None:
         """Register its metrics."""
 

@@ -16,7 +16,6 @@ so that nobody else is elected.
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from twisted.internet import defer, error
@@ -30,6 +29,7 @@ from rocketha.observe.logging import make_logger
 from rocketha.services.broker.controller_client import ControllerClient, Reply
 from rocketha.services.broker.forwarding import Forwarding
 from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.process.platform import Platform
 from rocketha.wire import controller_calls as calls
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
@@ -42,18 +42,14 @@ DOUBT_ASK_S, DOUBT_S = 0.1, 2.0
 """The same between them while the master that is known says that there is a newer one, and for how long after that."""
 
 
-class Lingering:
-    """Of one broker.
-
-    :param clock: the reactor.
-    :param chance: whom of the controllers to ask first.
-    """
+class Draining:
+    """Of one broker."""
 
     def __init__(
-        self, clock: Any, keys: ReplicationConfig, watch: MasterWatch, forwarding: Forwarding, clients: Clients,
-        identity: BrokerIdentity, chance: random.Random,
+        self, platform: Platform, keys: ReplicationConfig, watch: MasterWatch, forwarding: Forwarding,
+        clients: Clients, identity: BrokerIdentity,
     ) -> None:  # fmt: skip
-        self._clock = clock
+        self._clock, self._chance = platform.reactor, platform.chance
         self._keys = keys
         self._watch = watch
         self._forwarding = forwarding
@@ -63,7 +59,6 @@ class Lingering:
         self._began_s = self._until_s = 0.0
         self._timer: Any = None
         self._identity = identity
-        self._chance = chance
         self._controllers: ControllerClient | None = None
         self._next_question: Any = None
         self._heard_s = self._doubt_until_s = 0.0

@@ -9,7 +9,7 @@ from twisted.internet import defer
 
 from rocketha.broker.role import Role
 from rocketha.services.broker.controller_client import ControllerClient
-from rocketha.services.broker.lingering import ASK_S, DOUBT_ASK_S, DOUBT_S, INNER_PRODUCER
+from rocketha.services.broker.draining import ASK_S, DOUBT_ASK_S, DOUBT_S, INNER_PRODUCER
 from rocketha.simulation.host import Host
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -158,14 +158,14 @@ class DefaultTests(LingeringTests):
         self.assertTrue(ended.called)
         self.assertFalse(stopping.called)
         self.assertNotIn(self.master(), (self.first, second))
-        self.assertEqual(self.service(self.first).watch.address, f"{self.master().address}:10911")
+        self.assertEqual(self.service(self.first).broker.watch.address, f"{self.master().address}:10911")
         self.assertEqual(self.failed(), {})
         self.assertEqual(sorted(self.stored()), list(range(self.sent)))
-        lingering = self.service(self.first)._lingering
-        assert lingering is not None
+        draining = self.service(self.first).broker.draining
+        assert draining is not None
         self.await_(stopping)
-        self.assertIsNone(lingering._controllers)
-        self.assertIsNone(lingering._next_question)
+        self.assertIsNone(draining._controllers)
+        self.assertIsNone(draining._next_question)
 
     def test_it_is_told_that_there_is_a_newer_master(self) -> None:
         """It asks at once and often: what was refused waits for the answer.  After a while as before."""
@@ -173,18 +173,18 @@ class DefaultTests(LingeringTests):
         stopping = self.stop_first()
         self.keep_sending(self.first, 1.0)
         broker = self.service(self.first)
-        lingering, ask, questions = broker._lingering, ControllerClient.ask, []
-        assert lingering is not None
+        draining, ask, questions = broker.broker.draining, ControllerClient.ask, []
+        assert draining is not None
 
         def asking(client: ControllerClient, *what: Any) -> Any:
-            if client is lingering._controllers:
+            if client is draining._controllers:
                 questions.append(self.world.now)
             return ask(client, *what)
 
         self.patch(ControllerClient, "ask", asking)
         self.until("it asks", lambda: bool(questions))
         self.run_for(0.05)
-        broker.reactor.callLater(0.0, broker.group.forwarding.doubted)
+        broker.broker.core.platform.reactor.callLater(0.0, broker.broker.forwarding.doubted)
         del questions[:]
         self.keep_sending(self.first, DOUBT_ASK_S)
         self.assertEqual(len(questions), 1)
@@ -206,7 +206,7 @@ class DefaultTests(LingeringTests):
         self.master().kill()
         self.keep_sending(self.first, 8.0)
         self.assertFalse(stopping.called)
-        self.assertEqual(self.service(self.first).watch.address, f"{self.master().address}:10911")
+        self.assertEqual(self.service(self.first).broker.watch.address, f"{self.master().address}:10911")
         self.await_(stopping)
 
     def test_requests_of_other_kinds(self) -> None:
@@ -226,7 +226,7 @@ class DefaultTests(LingeringTests):
         self.assertFalse(stopping.called)
         self.first.kill()
         self.restart(self.first)
-        recovery = self.service(self.first).recovery
+        recovery = self.service(self.first).broker.recovery
         assert recovery is not None
         self.assertTrue(recovery.clean)
         self.whole()
@@ -284,7 +284,7 @@ class SyncFlushTests(LingeringTests):
         stopping = self.stop_first()
         self.until("it lingers", lambda: not self.first.disk.exists("/store/abort"))
         touched: list[str] = []
-        store = self.service(self.first).store
+        store = self.service(self.first).broker.store
         for name in ("flush_job", "settle", "append"):  # what turns and connections do otherwise
             self.patch(store, name, lambda *_, name=name: touched.append(name))
         self.keep_sending(self.first, 1.0)
@@ -326,7 +326,7 @@ class ElectedTests(LingeringTests):
         for each in self.others:
             each.kill()
         heard: list[float] = []
-        self.service(self.first).watch.watch(lambda: heard.append(self.world.now))
+        self.service(self.first).broker.watch.watch(lambda: heard.append(self.world.now))
         while not stopping.called:
             self.keep_sending(self.first, 0.01)
             self.assertLess(self.world.now, 600.0)
@@ -344,7 +344,7 @@ class BriefTests(LingeringTests):
         """What was passed on is answered; what comes then is refused, so that its client goes elsewhere."""
         self.heartbeat(self.first, "PG")
         stopping = self.stop_first()
-        forwarding = self.service(self.first).group.forwarding
+        forwarding = self.service(self.first).broker.forwarding
         self.keep_sending(self.first, 1.5)
         while not stopping.called:
             self.send_one(self.first)

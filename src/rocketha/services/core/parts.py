@@ -5,9 +5,7 @@ Opens nothing.  Everything in here belongs to one broker and lives as long as it
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 
@@ -17,29 +15,45 @@ from rocketha.broker.hold import HeldPulls
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.pull import Pulls
 from rocketha.broker.queries import Queries
+from rocketha.broker.request import Responder
 from rocketha.broker.requests import request_table
 from rocketha.broker.routes import PULLS, Fetch, fetched_by
 from rocketha.broker.send import Sends, host_bytes
 from rocketha.broker.send_back import SendBacks
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
-from rocketha.services.config import views
 from rocketha.services.config.live import LiveConfig, apply_config
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.process.local_time import local_utc_offset_ms, month_start_ms
+from rocketha.services.process.platform import Platform
 from rocketha.services.tables.broker_files import BrokerFiles, Table
 from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.services.waiting.cold_reads import Read, patient
 from rocketha.store import deleted_topics
-from rocketha.store.disk import Disk
 from rocketha.store.message_store import MessageStore
+from rocketha.store.messages import RecoveryReport
 from rocketha.store.patient_reads import PatientReads
+from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire.codes import RequestCode
-from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.unique_id import UniqueIds
 
-Responder = Callable[[Any, Command, int], Answer | None]
-"""Answers a request of a connection at a time in ms; None: it is answered later, or was."""
+
+@attrs.frozen
+class Opened:
+    """A store as it was found, recovered.
+
+    :ivar address: this broker's IP address, for records and ids.
+    """
+
+    address: str
+    store: MessageStore
+    log: ReplicaLog
+    report: RecoveryReport
+
+
+def store_host_of(config: BrokerConfig, address: str) -> bytes:
+    """IP address and port, as records have them."""
+    return host_bytes(address) + config.listen_port.to_bytes(4)
 
 
 @attrs.frozen
@@ -77,39 +91,33 @@ def _rules_of(config: BrokerConfig) -> BrokerRules:
 
 
 def make_parts(
-    config: BrokerConfig, own_address: str, identity: BrokerIdentity, disk: Disk, file_work: BlockingWork, now_ms: int,
-    wall_ms: Callable[[], int], chance: random.Random, pid: int, runtime_facts: Callable[[int], Mapping[str, str]],
-    memory_bytes: int,
+    config: BrokerConfig, platform: Platform, identity: BrokerIdentity, opened: Opened, file_work: BlockingWork,
+    runtime_facts: Callable[[int], Mapping[str, str]],
 ) -> BrokerParts:  # fmt: skip
-    """A broker's parts, new.
+    """A broker's parts, on its store.
 
-    :param own_address: its IP address, for records and ids.
     :param file_work: where tables are written.
-    :param wall_ms: the time of day.
     :param runtime_facts: see :class:`BrokerState`.
-    :param memory_bytes: the machine's.
     """
-    keys = config.store
-    root = keys.store_path_root_dir
-    store_host = host_bytes(own_address) + config.listen_port.to_bytes(4)
-    store = MessageStore(disk, root, views.store_config(config), store_host)
+    keys, store, chance = config.store, opened.store, platform.chance
+    store_host = store_host_of(config, opened.address)
     reads = PatientReads(store)
-    stats, rules = BrokerStats(now_ms, wall_ms, local_utc_offset_ms()), MessageRules()
+    stats, rules = BrokerStats(platform.now_ms(), platform.wall_ms, local_utc_offset_ms()), MessageRules()
     held, waiting = HeldPulls(), Acknowledgements()
     delays = DelayLevels(parse_levels(keys.message_delay_level))
-    obeyed = _rules_of(config)
+    obeyed, memory_bytes = _rules_of(config), platform.memory_bytes()
     state = BrokerState(
         identity=identity,
         store=reads,
         stats=stats,
-        wall_ms=wall_ms,
+        wall_ms=platform.wall_ms,
         rules=obeyed,
         config=LiveConfig(config, lambda: apply_config(config, obeyed, rules, waiting, memory_bytes)),
         runtime_facts=runtime_facts,
         delay_offsets=delays.dump,
     )
     apply_config(config, obeyed, rules, waiting, memory_bytes)
-    ids = UniqueIds(store_host[:-4], pid, chance.getrandbits(32))
+    ids = UniqueIds(store_host[:-4], platform.pid(), chance.getrandbits(32))
     sends = Sends(
         state, store, rules, delays, waiting, store_host, lambda ms: ids.next(ms - month_start_ms(ms)), chance
     )
@@ -133,7 +141,7 @@ def make_parts(
         RequestCode.PULL_MESSAGE: pulls.pull,
         RequestCode.LITE_PULL_MESSAGE: pulls.pull,
     }
-    files = BrokerFiles(disk, root, tables, file_work, ("deleted",))
+    files = BrokerFiles(platform.disk, keys.store_path_root_dir, tables, file_work, ("deleted",))
     return BrokerParts(
         store, stats, rules, delays, state, held, waiting, sends, pulls, queries,
         files, requests,

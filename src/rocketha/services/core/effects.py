@@ -16,7 +16,7 @@ from rocketha.broker.state import BrokerState
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
-from rocketha.services.broker.proxied_calls import ProxiedCalls
+from rocketha.services.core.proxied_calls import ProxiedCalls
 from rocketha.services.tables.broker_files import BrokerFiles, Saved
 
 
@@ -24,7 +24,6 @@ class BrokerEffects:
     """The hands of one broker.
 
     :param factories: its ports; a list that grows while it starts.
-    :param topics_changed: told the topics that were made, changed or deleted (none named: any).
     :param log_on_disk: fires when the log is on the disk up to an offset, with what went wrong.
     """
 
@@ -33,16 +32,24 @@ class BrokerEffects:
         state: BrokerState,
         factories: Sequence[RemotingFactory],
         files: BrokerFiles,
-        topics_changed: Callable[[Sequence[str]], None],
         log_on_disk: Callable[[int], defer.Deferred[Exception | None]],
     ) -> None:
         self._state = state
         self._factories = factories
         self._files = files
-        self._topics_changed = topics_changed
+        self._topics_watchers: list[Callable[[Sequence[str]], None]] = []
         self._log_on_disk = log_on_disk
         self._proxied = ProxiedCalls(self.connection)
         self._log = make_logger()
+
+    def watch_topics(self, changed: Callable[[Sequence[str]], None]) -> None:
+        """Have it told the topics that are made, changed or deleted (none named: any)."""
+        self._topics_watchers.append(changed)
+
+    def topics_changed(self, topics: Sequence[str]) -> None:
+        """Tell those who watch: of topics that changed other than by a request."""
+        for changed in self._topics_watchers:
+            changed(topics)
 
     def connection(self, connection_id: int) -> RemotingProtocol | None:
         """An open connection by its id."""
@@ -83,9 +90,9 @@ class BrokerEffects:
                     "{event} by {peer}: {details}", event=effect.event, peer=effect.peer, details=effect.details
                 )
         if topics:
-            self._topics_changed(tuple(topics))
+            self.topics_changed(tuple(topics))
         if any_topic:
-            self._topics_changed(())
+            self.topics_changed(())
         return list(saves.values())
 
     def save(self, which: str) -> Saved:

@@ -11,16 +11,14 @@ from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.broker import effects as wanted
-from rocketha.broker.state import BrokerState
 from rocketha.errors import DiskFailure
 from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
-from rocketha.services.broker.effects import BrokerEffects
 from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.core.effects import BrokerEffects
+from rocketha.services.core.parts import BrokerParts
 from rocketha.services.process.disk_notices import emit_disk_notices
-from rocketha.services.tables.broker_files import BrokerFiles
 from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
-from rocketha.store.message_store import MessageStore
 
 CLIENTS_EVERY_S = 10
 
@@ -31,16 +29,13 @@ class BrokerUpkeep:
     :ivar paused: no job of the store is begun: its log is about to be cut.
     """
 
-    def __init__(
-        self, config: BrokerConfig, state: BrokerState, store: MessageStore, effects: BrokerEffects,
-        files: BrokerFiles, work: BlockingWork,
-    ) -> None:  # fmt: skip
+    def __init__(self, config: BrokerConfig, parts: BrokerParts, effects: BrokerEffects, work: BlockingWork) -> None:
         self.paused = False
         self._config = config
-        self._state = state
-        self._store = store
+        self._state = parts.state
+        self._store = parts.store
+        self._files = parts.files
         self._effects = effects
-        self._files = files
         self._work = work
         self._jobs = Underway()
         self._seconds_run = 0

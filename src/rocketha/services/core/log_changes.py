@@ -38,16 +38,19 @@ class LogChanges:
     """Of one broker.
 
     :ivar busy: one is being made: the store is not to be touched.
-    :ivar over: called when the store may be touched again.
     """
 
     def __init__(self, flusher: Flusher, upkeep: Upkeep, work: BlockingWork) -> None:
         self.busy = False
-        self.over: Callable[[], None] = lambda: None
+        self._over: list[Callable[[], None]] = []
         self._flusher = flusher
         self._upkeep = upkeep
         self._work = work
         self._lock = defer.DeferredLock()
+
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Have it called each time when the store may be touched again."""
+        self._over.append(call)
 
     def run(self, call: Callable[[], T], then: Callable[[T], None] | None = None) -> defer.Deferred[T]:
         """The result of a blocking call that has the store to itself.
@@ -78,4 +81,5 @@ class LogChanges:
             return result
         finally:
             self._flusher.paused = self._upkeep.paused = self.busy = False
-            self.over()
+            for call_over in self._over:
+                call_over()

@@ -1,0 +1,77 @@
+"""The end of a turn of a master: what it staged is appended as one write, answered, given to replicas and readers.
+
+Also when the log is synced: by a clock, or as soon as somebody waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet import task
+
+from rocketha.broker.role import NOT_AVAILABLE, Role
+from rocketha.observe.logging import lasting
+from rocketha.services.core.core import BrokerCore
+from rocketha.services.core.feature import BrokerFeature
+from rocketha.services.replication.service import Replication
+from rocketha.store.index import TOGETHER
+
+
+class Appending(BrokerFeature):
+    """Of one broker; it has deadlines (:class:`rocketha.services.core.clock.Deadlines`)."""
+
+    def __init__(self, core: BrokerCore, replication: Replication) -> None:
+        self._changes = core.changes
+        self._flusher = core.flusher
+        self._now_ms = core.platform.now_ms
+        self._replication = replication
+        self._sends, self._waiting, self._store = core.parts.sends, core.parts.waiting, core.store
+        self._turn = core.turns.turn
+        self._syncs = task.LoopingCall(lasting(self._flusher.kick, "a flush"))
+        self._syncs.clock = core.platform.reactor
+        self._every_s = core.config.store.flush_interval_commit_log / 1000
+        core.turns.at_end(self.turn_ended)
+        self._turn.afterwards.append(self._settle)
+
+    def turn_ended(self) -> None:
+        if not self._sends.staged or self._changes.busy:
+            return
+        arrived = self._sends.commit(self._now_ms())
+        self._turn.say()  # senders need not wait until readers are woken
+        if arrived:
+            self._replication.stored(arrived)
+        if self._waiting.sync_flush and (len(self._waiting) or self._replication.shows_confirmed):
+            self._flusher.kick()  # also what no sender waits for, where consumers do
+
+    def _settle(self) -> None:
+        if not self._changes.busy:
+            self._store.settle(TOGETHER)  # a few wait for others, or for the upkeep
+
+    def start(self) -> None:
+        self._syncs.start(self._every_s, now=False)
+
+    def stop(self) -> None:
+        if self._syncs.running:
+            self._syncs.stop()
+
+    def closing(self) -> None:
+        """The store is about to be closed in another thread, and turns go on."""
+        self._turn.afterwards.remove(self._settle)
+
+    def role_changed(self, role: Role) -> None:
+        if role is not Role.MASTER:
+            self._sends.refuse(NOT_AVAILABLE)
+
+    def disconnected(self, connection: Any) -> None:
+        self._sends.disconnected(connection.id)
+
+    def second(self) -> None:
+        self._waiting.expired(self._now_ms())
+
+    # --- deadlines
+
+    def next_due_ms(self) -> int | None:
+        return self._waiting.next_deadline_ms()
+
+    def due(self, now_ms: int) -> None:
+        self._waiting.expired(now_ms)

@@ -1,0 +1,278 @@
+"""A broker whose store is open: its features, put together, and what happens to all of them.
+
+Theory of operation.  Everything is made here, once, when the store is recovered; ports open after that, so no request
+meets a half-made broker.  Then nothing is known of the role: the role source says what it is, and each change is told
+to every feature.  To leave, each feature has its time in the reverse order: first while the broker still has its role
+and serves (:meth:`BrokerFeature.leave`), then when the role has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+from twisted.internet import defer
+
+from rocketha.broker.master_watch import MasterWatch
+from rocketha.broker.role import Role
+from rocketha.broker.routes import ROUTES
+from rocketha.broker.state import BrokerIdentity
+from rocketha.services.broker import metrics as broker_metrics
+from rocketha.services.broker.appending import Appending
+from rocketha.services.broker.dispatcher import Dispatcher
+from rocketha.services.broker.draining import Draining
+from rocketha.services.broker.forwarding import Forwarding
+from rocketha.services.broker.ports import BrokerPorts
+from rocketha.services.broker.registration import Registration
+from rocketha.services.broker.role import RoleContext, RoleSource
+from rocketha.services.broker.role_sources import role_source_of
+from rocketha.services.broker.sessions import Sessions
+from rocketha.services.config import views
+from rocketha.services.core.clock import BrokerClock
+from rocketha.services.core.core import BrokerCore
+from rocketha.services.core.feature import BrokerFeature
+from rocketha.services.core.parts import Opened
+from rocketha.services.features.delayed import DelayedMessages
+from rocketha.services.features.finding import Enabled
+from rocketha.services.features.host import PluginHost
+from rocketha.services.features.reading import Reading
+from rocketha.services.replication.context import ReplicationContext
+from rocketha.services.replication.metadata_context import TablesContext
+from rocketha.services.replication.metadata_sync import MetadataSync
+from rocketha.services.replication.mode import ReplicationMode
+from rocketha.services.replication.status import ReplicationStatus
+from rocketha.services.waiting.fetches import Fetches
+from rocketha.services.waiting.log_reads import LogReads
+
+MakeRoleSource = Callable[[RoleContext], RoleSource]
+
+
+class RunningBroker:
+    """See the module.
+
+    :param opened: its store.
+    :param mode: how its log is replicated.
+    :param role_source: who decides about the role; what the mode says where not given.
+    :param enabled: plug-ins, in order.
+    :raises ConfigError: a plug-in can not be used.
+    :raises CorruptStore: a table can not be read.
+    :ivar recovery: what its store was found like.
+    :ivar serving: from the moment when its ports are open until it leaves.
+    """
+
+    def __init__(
+        self, core: BrokerCore, opened: Opened, mode: ReplicationMode, role_source: MakeRoleSource | None,
+        enabled: Sequence[Enabled],
+    ) -> None:  # fmt: skip
+        platform, parts = core.platform, core.parts
+        self.core, self.state, self.store = core, core.state, core.store
+        self.recovery = opened.report
+        self.serving = False
+        self.watch = MasterWatch()
+        self._mastership = self.watch.now
+        self.dispatcher = Dispatcher(core)
+        pulls, queries = (
+            Fetches(platform.disk, work, platform.reactor, platform.now_ms, core.turns.run, core.busy)
+            for work in (core.works.pulls, core.works.queries)
+        )
+        self.delayed = DelayedMessages(core, pulls)
+        self.reading = Reading(core, (pulls, queries), self.delayed.delivery, self.dispatcher)
+        self.plugins = PluginHost(enabled, core, self.dispatcher.request, self)
+        parts.files.load()
+        self.replication = mode.replication(
+            ReplicationContext(
+                opened.log, core.config.replication, platform.reactor, platform.chance, core.changes, core.flusher,
+                core.refusals, parts.waiting, self.reading.wakeups, core.turns.run, LogReads(core.works.reads), self,
+                opened.report.clean,
+            )
+        )  # fmt: skip
+        self.metadata = MetadataSync(self._tables_context())
+        self.forwarding = Forwarding(
+            platform.reactor, self.watch, self.state.identity.address, self.dispatcher.resume, core.turns.run,
+            core.config.replication.forward_sends, lambda: self.replication.send_refusal is None,
+        )  # fmt: skip
+        self.watch.watch(self._mastership_changed)
+        self.role_source = (role_source or role_source_of(mode))(
+            RoleContext(
+                core.config.replication, self.state.identity, self.replication, self.watch, platform, core.works.files,
+                lambda: self.plugins.health.unfit,
+            )
+        )  # fmt: skip
+        self.draining = self._draining() if self.role_source.hands_over else None
+        addresses = filter(None, (item.strip() for item in core.config.namesrv_addr.split(";")))
+        self.registration = Registration(
+            platform.reactor, tuple(addresses), self._registered_as, self.state.topics,
+            views.registration(core.config), self.role_source.learned,
+        )  # fmt: skip
+        core.effects.watch_topics(self.registration.topics_changed)
+        self._sessions, appending = Sessions(core), Appending(core, self.replication)
+        self.appending = appending
+        self.features: tuple[BrokerFeature, ...] = (
+            self.role_source,
+            ReplicationStatus(self.replication, self.state, parts.waiting, platform.reactor, platform.wall),
+            self._sessions, appending, self.delayed, self.reading, self.metadata, self.forwarding, self.plugins,
+        )  # fmt: skip
+        self._routes = {**ROUTES, **self.plugins.routes}
+        self.dispatcher.open(
+            self.replication, self.features, self._routes, self.forwarding, self.plugins, self.metadata
+        )
+        self._clock = BrokerClock(platform, core.turns, (appending, self.reading), self._second)
+        core.changes.when_over(self._log_changed)
+        self.replication.role_changed.append(self._role_changed)
+
+    def _tables_context(self) -> TablesContext:
+        core, keys, replication = self.core, self.core.config.replication, self.replication
+        return TablesContext(
+            core.platform.reactor, core.platform.now_ms, core.state, core.store, core.parts.delays, self.watch,
+            lambda: replication.own_id, core.busy, core.effects.save, core.effects.topics_changed, replication,
+            replication.replicas, keys.sync_broker_metadata_period / 1000, keys.metadata_ack_timeout_mills,
+        )  # fmt: skip
+
+    def _draining(self) -> Draining:
+        core = self.core
+        return Draining(
+            core.platform, core.config.replication, self.watch, self.forwarding, self.state.clients,
+            self.state.identity,
+        )  # fmt: skip
+
+    # --- its life
+
+    def open(self, parent: Any, listen: Sequence[str]) -> None:
+        """Open the ports.
+
+        :param parent: the service that they belong to.
+        :param listen: endpoint strings of the main port; from the configuration where empty.
+        :raises CannotListenError: a port is taken.
+        :raises ConfigError: a plug-in's is.
+        """
+        ports = BrokerPorts(self.core, listen, self.dispatcher, self._routes, self._sessions.holding)
+        ports.open(parent, self.replication.links.factory)
+        self.plugins.open(parent)
+
+    def serve(self) -> None:
+        """Begin with everything that needs time, and with a role."""
+        self.serving = True
+        self._clock.start()
+        for feature in self.features:
+            feature.start()
+        self.registration.start()
+        broker_metrics.install(self.core)
+        for feature in self.features:
+            feature.install(self.core.metrics)
+
+    @defer.inlineCallbacks
+    def leave(self) -> Any:
+        """Give the role up in order, and stop; whether clients should be drained (:meth:`drain`)."""
+        led = self.watch.leads
+        for feature in reversed(self.features):
+            yield feature.leave()
+        self.replication.stop()
+        self.serving = False
+        for feature in reversed(self.features):
+            feature.stop()
+        self._clock.stop()
+        yield self.registration.stop()
+        yield self.core.parts.files.settle()  # whoever changed a table hears before its connection ends
+        return self.draining is not None and self.draining.wanted(led)
+
+    def drain(self) -> defer.Deferred[None]:
+        """Only pass requests on, until clients have left; the store is closed.  Fires when it is over."""
+        assert self.draining is not None
+        return self.draining.begin()
+
+    def end(self) -> None:
+        """The ports are about to close."""
+        for feature in reversed(self.features):
+            feature.end()
+
+    @defer.inlineCallbacks
+    def idle(self) -> Any:
+        """Fires when nothing touches the store any more, nor will."""
+        core = self.core
+        yield core.changes.idle()
+        self.appending.closing()
+        yield core.flusher.idle()
+        yield core.upkeep.idle()
+        yield core.parts.files.idle()
+
+    # --- the role
+
+    def _role_changed(self, role: Role) -> None:
+        """Everything that depends on the role follows it."""
+        self.dispatcher.role_changed(role)
+        for feature in self.features:
+            feature.role_changed(role)
+        if role is Role.MASTER:
+            self._clock.rearm_if_earlier()  # no turn need end soon
+        self.dispatcher.role_settled(role)
+        number = self.replication.broker_id(self.state.identity.broker_id)
+        self.state.identity = attrs.evolve(self.state.identity, broker_id=number)
+        if role is Role.SLAVE:
+            self.registration.register()
+
+    def _mastership_changed(self) -> None:
+        """A master registers when it leads, not when its role begins: now its tables have the version of its epoch.
+
+        Of two masters a nameserver believes the one with the newer epoch.
+        """
+        before, self._mastership = self._mastership, self.watch.now
+        if self.watch.leads and before != self._mastership:  # else its SyncStateSet changed
+            self.registration.register()
+
+    def _registered_as(self) -> BrokerIdentity | None:
+        return None if self.replication.role is Role.FENCED else self.state.identity
+
+    def fit(self, replica: int) -> bool:
+        """See :class:`~rocketha.services.replication.context.ReplicationOwner`."""
+        return self.metadata.is_fit(replica)
+
+    def resumed(self) -> None:
+        """What waited goes on in the order in which it came."""
+        self.forwarding.go_on()
+        self.dispatcher.new_topics.go_on()
+
+    def _log_changed(self) -> None:
+        """The log was cut, or made fit for another role: what waited for that, or was staged before, goes on."""
+        if self.serving:
+            self.core.turns.run(self.dispatcher.new_topics.go_on)
+            self.replication.second()
+
+    # --- what it is at this moment
+
+    @property
+    def storing(self) -> bool:
+        """Whether it is a master that takes messages."""
+        replication = self.replication
+        stores = replication.role is Role.MASTER and replication.send_refusal is None
+        return self.serving and stores and not self.core.busy()
+
+    @property
+    def shown_end(self) -> int:
+        """The end of the log that observers are shown."""
+        confirmed = self.store.confirm_offset
+        return min(confirmed, self.store.flushed_offset) if self.core.parts.waiting.sync_flush else confirmed
+
+    def facts(self) -> dict[str, str]:
+        """Of GET_BROKER_RUNTIME_INFO, what its tables do not know."""
+        facts = broker_metrics.runtime_facts(self.core)
+        for feature in self.features:
+            facts.update(feature.runtime_facts())
+        return facts
+
+    def unready(self) -> str | None:
+        """None, or why it is not what it should be."""
+        if not self.store.writable(self.core.platform.now_ms()):
+            return "the store takes no messages: its disk is full or failed"
+        for feature in self.features:
+            problem = feature.unready()
+            if problem is not None:
+                return problem
+        return None if self.registration.registered else "not registered with every nameserver"
+
+    def _second(self) -> None:
+        for feature in self.features:
+            feature.second()
+        if not self.core.busy():
+            self.core.upkeep.second(self.core.platform.now_ms())
+            self.replication.second()

@@ -1,0 +1,35 @@
+"""The clients of a broker: who is connected, what for, and what a lost connection means to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rocketha.broker.request import Responder
+from rocketha.services.core.core import BrokerCore
+from rocketha.services.core.feature import BrokerFeature
+from rocketha.services.process.clients import ConnectedClients
+from rocketha.wire.codes import PrivateCode
+
+
+class Sessions(BrokerFeature):
+    """Of one broker."""
+
+    def __init__(self, core: BrokerCore) -> None:
+        self._state = core.state
+        self._held = core.parts.held
+        clients = ConnectedClients(core.factories, core.refusals, self._purposes)
+        self.requests: Mapping[int, Responder] = {PrivateCode.CLIENTS: clients.answer}
+
+    def disconnected(self, connection: Any) -> None:
+        """Its groups rebalance."""
+        for change in self._state.clients.disconnected(connection.id):
+            self._state.notify(change)
+
+    def holding(self, ids: Sequence[int]) -> set[int]:
+        """Connections of clients that sent a heartbeat, or for which a pull waits."""
+        clients, held = self._state.clients, self._held
+        return {each for each in ids if held.waits_for(each) or clients.client_id(each) is not None}
+
+    def _purposes(self, ids: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
+        return {number: self._state.clients.purpose(number) for number in ids}

@@ -1,0 +1,70 @@
+"""What all features of a running broker share."""
+
+from __future__ import annotations
+
+import attrs
+
+from rocketha.broker.state import BrokerState
+from rocketha.observe.metrics import Registry
+from rocketha.observe.refusals import Refusals
+from rocketha.protocols.remoting import RemotingFactory
+from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.core.effects import BrokerEffects
+from rocketha.services.core.log_changes import LogChanges
+from rocketha.services.core.parts import BrokerParts
+from rocketha.services.core.turns import BrokerTurns
+from rocketha.services.core.upkeep import BrokerUpkeep
+from rocketha.services.core.works import Works
+from rocketha.services.process.platform import Platform
+from rocketha.services.waiting.flusher import Flusher
+from rocketha.store.message_store import MessageStore
+
+
+@attrs.frozen
+class BrokerCore:
+    """One broker's.
+
+    :ivar refusals: told of what its ports refuse.
+    :ivar factories: of its ports for clients, in the order in which they were opened.
+    """
+
+    config: BrokerConfig
+    platform: Platform
+    works: Works
+    metrics: Registry
+    refusals: Refusals
+    parts: BrokerParts
+    turns: BrokerTurns
+    flusher: Flusher
+    effects: BrokerEffects
+    upkeep: BrokerUpkeep
+    changes: LogChanges
+    factories: list[RemotingFactory]
+
+    @property
+    def state(self) -> BrokerState:
+        """Its tables."""
+        return self.parts.state
+
+    @property
+    def store(self) -> MessageStore:
+        """Its messages."""
+        return self.parts.store
+
+    def busy(self) -> bool:
+        """Whether the log is being changed, and the store must not be touched."""
+        return self.changes.busy
+
+
+def make_core(
+    config: BrokerConfig, platform: Platform, works: Works, parts: BrokerParts, metrics: Registry, refusals: Refusals
+) -> BrokerCore:
+    """Put it together; nothing is opened."""
+    turns, factories = BrokerTurns(), list[RemotingFactory]()
+    flusher = Flusher(parts.store, parts.waiting, works.log, turns.run)
+    effects = BrokerEffects(parts.state, factories, parts.files, flusher.on_disk)
+    upkeep = BrokerUpkeep(config, parts, effects, works.upkeep)
+    changes = LogChanges(flusher, upkeep, works.log)
+    return BrokerCore(
+        config, platform, works, metrics, refusals, parts, turns, flusher, effects, upkeep, changes, factories
+    )
