@@ -85,7 +85,12 @@ class JsonBodyTests(BodyTestCase):
         self.refused(json_body()[:-1], "Failed to decode")
         self.refused(b"[" * 100_000, "Failed to decode")
         self.refused(b'{"topicConfigSerializeWrapper":3}', "topicConfigSerializeWrapper: '3' where an object is wanted")
-        self.refused(b'{"filterServerList":[""]}', "a filter server")
+
+    def test_a_filter_server_without_a_name(self) -> None:
+        """Java keeps it; it is left out, and the registration counts."""
+        body = orjson.dumps({"filterServerList": ["a:1", "", "b\n", "x" * 256]})
+        self.assertEqual(parse(body, False, 513).filter_servers, ("a:1",))
+        self.assertEqual(parse(zlib.compress(plain(filters=b'["a",""]')), True, 513).filter_servers, ("a",))
 
     def test_values_out_of_range(self) -> None:
         """A client makes a queue object per queue that a route names: a broker may not ask for 2**31 of them."""
@@ -152,7 +157,6 @@ class CompressedBodyTests(BodyTestCase):
             (plain(["T 4 -4 6 SINGLE_TAG"]), "a topic is not"),
             (plain([" 4 4 6 SINGLE_TAG"]), "a topic's name"),
             (plain([f"T 4 {QUEUES_MAX + 1} 6 SINGLE_TAG"]), "4 and 65537 queues"),
-            (plain(filters=b'["a",""]'), "a filter server"),
             (plain(filters=b"null", mappings=[{"bname": "b"}]), "topic is missing"),
             (plain(filters=orjson.dumps(["f"] * 65)), "filterServerList"),
             (plain().replace(b"SINGLE_TAG", b"SINGLE\xff\xfe\xfd\xfc"), "not UTF-8"),

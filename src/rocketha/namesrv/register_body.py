@@ -94,14 +94,19 @@ def refused(reason: str) -> RequestRefused:
     return RequestRefused(ResponseCode.SYSTEM_ERROR, f"Failed to decode RegisterBrokerBody: {reason}")
 
 
-def check_name(name: Any, what: str) -> str:
-    """A name as it may stand in a route: not empty, not endless, printable.
+def is_name(name: Any) -> bool:
+    """Whether it may stand in a route: not empty, not endless, printable."""
+    return isinstance(name, str) and 0 < len(name) <= NAME_CHARACTERS_MAX and name.isprintable()
 
-    :raises RequestRefused: otherwise.
+
+def check_name(name: Any, what: str) -> str:
+    """A name as it may stand in a route.
+
+    :raises RequestRefused: it may not.
     """
-    if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
+    if not is_name(name):
         raise refused(f"{what} is not a name of 1 to {NAME_CHARACTERS_MAX} printable characters")
-    return name
+    return str(name)
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -142,8 +147,9 @@ def _mapping(value: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 def _filter_servers(whole: Mapping[str, Any]) -> tuple[str, ...]:
+    """Java keeps whatever stands there; what is no name helps nobody, and is left out."""
     found = json_members.text_list(whole, "filterServerList", FILTER_SERVERS_MAX)
-    return tuple(check_name(item, "a filter server") for item in found)
+    return tuple(item for item in found if is_name(item))
 
 
 def _inflate(body: bytes) -> bytes:
