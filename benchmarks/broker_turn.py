@@ -101,9 +101,19 @@ def send_frames(count: int, size: int, keyed: bool, fifth: bool) -> list[bytes]:
     for index in range(count):
         text = properties.build_text(properties_of(index, keyed))
         fields = {
-            "a": "load-producer", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
-            "g": str(1795256860020 + index // 20), "h": "0", "i": text, "j": "0", "k": "false", "m": "false",
-        }  # fmt: skip
+            "a": "load-producer",
+            "b": TOPIC,
+            "c": "TBW102",
+            "d": "4",
+            "e": str(index % 4),
+            "f": "0",
+            "g": str(1795256860020 + index // 20),
+            "h": "0",
+            "i": text,
+            "j": "0",
+            "k": "false",
+            "m": "false",
+        }
         if fifth:
             fields["n"] = "broker-a"
         command = request(310, fields, b"x" * size)
@@ -121,10 +131,20 @@ def batch_frames(count: int, size: int, members: int, keyed: bool) -> list[bytes
             block = properties.build(properties_of(index * members + member, keyed))
             parts.append(batch.BatchMessage(0, b"x" * size, block))
         fields = {
-            "a": "load-producer", "b": BATCH_TOPIC, "c": "TBW102", "d": "4", "e": str(index % 4), "f": "0",
-            "g": "1795256860020", "h": "0", "i": "WAIT\x01true\x02", "j": "0", "k": "false",
-            "m": "true", "n": "broker-a",
-        }  # fmt: skip
+            "a": "load-producer",
+            "b": BATCH_TOPIC,
+            "c": "TBW102",
+            "d": "4",
+            "e": str(index % 4),
+            "f": "0",
+            "g": "1795256860020",
+            "h": "0",
+            "i": "WAIT\x01true\x02",
+            "j": "0",
+            "k": "false",
+            "m": "true",
+            "n": "broker-a",
+        }
         command = request(320, fields, batch.join(parts))
         command.opaque = index
         frames.append(encode(command))
@@ -136,10 +156,18 @@ def pull_frames(count: int, group: str, topic: str) -> list[bytes]:
     frames = []
     for index in range(count):
         fields = {
-            "consumerGroup": group, "topic": topic, "queueId": str(index % 4), "maxMsgNums": "32", "sysFlag": "4",
-            "queueOffset": str(index // 4 * 32 % 992), "commitOffset": "0", "suspendTimeoutMillis": "15000",
-            "subscription": "*", "subVersion": "0", "expressionType": "TAG",
-        }  # fmt: skip
+            "consumerGroup": group,
+            "topic": topic,
+            "queueId": str(index % 4),
+            "maxMsgNums": "32",
+            "sysFlag": "4",
+            "queueOffset": str(index // 4 * 32 % 992),
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "15000",
+            "subscription": "*",
+            "subVersion": "0",
+            "expressionType": "TAG",
+        }
         command = request(11, fields)
         command.opaque = index
         frames.append(encode(command))

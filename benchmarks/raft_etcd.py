@@ -48,13 +48,32 @@ class EtcdCluster(Cluster):
         for i, port in enumerate(peers):
             folder = self.folder / f"n{i}"
             command = [
-                "etcd", "--name", f"n{i}", "--data-dir", str(folder), "--initial-cluster-state", "new",
-                "--initial-cluster", whole, "--initial-cluster-token", self.folder.name,
-                "--listen-peer-urls", f"http://127.0.0.1:{port}",
-                "--initial-advertise-peer-urls", f"http://127.0.0.1:{port}",
-                "--listen-client-urls", f"http://{self._clients[i]}", "--advertise-client-urls",
-                f"http://{self._clients[i]}", "--logger", "zap", "--log-level", "error", "--log-outputs", "stderr",
-            ]  # fmt: skip
+                "etcd",
+                "--name",
+                f"n{i}",
+                "--data-dir",
+                str(folder),
+                "--initial-cluster-state",
+                "new",
+                "--initial-cluster",
+                whole,
+                "--initial-cluster-token",
+                self.folder.name,
+                "--listen-peer-urls",
+                f"http://127.0.0.1:{port}",
+                "--initial-advertise-peer-urls",
+                f"http://127.0.0.1:{port}",
+                "--listen-client-urls",
+                f"http://{self._clients[i]}",
+                "--advertise-client-urls",
+                f"http://{self._clients[i]}",
+                "--logger",
+                "zap",
+                "--log-level",
+                "error",
+                "--log-outputs",
+                "stderr",
+            ]
             self.spawn(f"n{i}", command)
         self.wait_until(self._agreed, 20)
 

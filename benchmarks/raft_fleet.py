@@ -29,8 +29,15 @@ REGISTERING_MAX = 100
 
 
 def frame(code: int, opaque: int, fields: dict[str, str], oneway: bool = False) -> bytes:
-    header = {"code": code, "extFields": fields, "flag": 2 if oneway else 0, "language": "JAVA", "opaque": opaque,
-              "serializeTypeCurrentRPC": "JSON", "version": 513}  # fmt: skip
+    header = {
+        "code": code,
+        "extFields": fields,
+        "flag": 2 if oneway else 0,
+        "language": "JAVA",
+        "opaque": opaque,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": 513,
+    }
     data = json.dumps(header, separators=(",", ":")).encode()
     return struct.pack(">iI", 4 + len(data), len(data)) + data
 
@@ -74,11 +81,20 @@ class Broker:
         if self.id == 1:
             self._steps.append(frame(ELECT, 3, {**mine, "designateElect": "false"}))
         self.beat = frame(
-            HEARTBEAT, 4,
-            {**common, "brokerId": str(self.id), "brokerAddr": self.address, "epoch": "1", "maxOffset": "1000",
-             "confirmOffset": "1000", "heartbeatTimeoutMills": "10000", "electionPriority": "2147483647"},
+            HEARTBEAT,
+            4,
+            {
+                **common,
+                "brokerId": str(self.id),
+                "brokerAddr": self.address,
+                "epoch": "1",
+                "maxOffset": "1000",
+                "confirmOffset": "1000",
+                "heartbeatTimeoutMills": "10000",
+                "electionPriority": "2147483647",
+            },
             oneway=True,
-        )  # fmt: skip
+        )
 
     def step(self) -> None:
         """The next request of the registration; a beat goes before it, so that the controller knows it lives."""
@@ -202,10 +218,17 @@ def main(argv: list[str]) -> int:
     begin = time.monotonic()
     fleet.run()
     print(
-        json.dumps({"sent": fleet.sent, "late_ms": round(fleet.late_s * 1e3, 1), "asked": fleet.asked,
-                    "seconds": round(time.monotonic() - begin, 1), "cpu_s": round(time.process_time(), 2)}),
+        json.dumps(
+            {
+                "sent": fleet.sent,
+                "late_ms": round(fleet.late_s * 1e3, 1),
+                "asked": fleet.asked,
+                "seconds": round(time.monotonic() - begin, 1),
+                "cpu_s": round(time.process_time(), 2),
+            }
+        ),
         flush=True,
-    )  # fmt: skip
+    )
     return 0
 
 

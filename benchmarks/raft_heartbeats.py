@@ -128,8 +128,11 @@ def window(cluster: Controllers, client: Client, seconds: float, title: str) -> 
     others = (busy_seconds() - busy) / took - sum(shares)
     rss = rss_bytes(cluster.processes[leading].pid) / 2**20
     rest = ", ".join(f"{share:.1%}" for i, share in enumerate(shares) if i != leading)
-    print(f"{title:28} leader {shares[leading]:.1%} of a core, {rss:.0f} MiB; the others {rest}; {said(times)}; "
-          f"rest of the machine {others:.2f} cores", flush=True)  # fmt: skip
+    print(
+        f"{title:28} leader {shares[leading]:.1%} of a core, {rss:.0f} MiB; the others {rest}; {said(times)}; "
+        f"rest of the machine {others:.2f} cores",
+        flush=True,
+    )
 
 
 def switched(client: Client, brokers: int) -> int:
@@ -143,8 +146,11 @@ def switched(client: Client, brokers: int) -> int:
 
 def main(argv: list[str]) -> int:
     """Run once."""
-    parser = argparse.ArgumentParser("python -m benchmarks.raft_heartbeats", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.raft_heartbeats",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--brokers", type=int, default=5000)
     parser.add_argument("--seconds", type=float, default=10, help="of a window")
     parser.add_argument("--repeat", type=int, default=3)

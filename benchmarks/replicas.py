@@ -134,9 +134,15 @@ def one(name: str, row: str, brokers: Brokers, home: Path, given: argparse.Names
     assert got.p50_ms is not None and got.p99_ms is not None
     used = got.beside_cpu_s_per_million
     return Found(
-        got.messages_per_s, got.p50_ms, got.p99_ms, got.broker_cpu_s_per_million, sum(used[:slaves]),
-        sum(used[slaves:]), got.client_cpu_share, got.others_cpu_share,
-    )  # fmt: skip
+        got.messages_per_s,
+        got.p50_ms,
+        got.p99_ms,
+        got.broker_cpu_s_per_million,
+        sum(used[:slaves]),
+        sum(used[slaves:]),
+        got.client_cpu_share,
+        got.others_cpu_share,
+    )
 
 
 def middle(found: Iterable[Found]) -> Found:

@@ -166,11 +166,22 @@ def produce(
     latency = got["lat_ms"]
     millions = got["msgs_s"] * cost.seconds / 1e6
     return Result(
-        side, row, size, got["msgs"], got["msgs_s"], latency["p50"], latency["p99"], latency["p99_9"], got["errors"]
-        + sum(got["not_ok"].values()),
-        cost.broker / millions, cost.broker / cost.seconds, cost.client / cost.seconds,
-        cost.others / cost.seconds, cost.rss, tuple(used / millions for used in cost.beside),
-    )  # fmt: skip
+        side,
+        row,
+        size,
+        got["msgs"],
+        got["msgs_s"],
+        latency["p50"],
+        latency["p99"],
+        latency["p99_9"],
+        got["errors"] + sum(got["not_ok"].values()),
+        cost.broker / millions,
+        cost.broker / cost.seconds,
+        cost.client / cost.seconds,
+        cost.others / cost.seconds,
+        cost.rss,
+        tuple(used / millions for used in cost.beside),
+    )
 
 
 def fill(side: str, broker: Role, namesrv: str, size: int, count: int, home: Path) -> None:
@@ -211,7 +222,18 @@ def push(side: str, broker: Role, namesrv: str, size: int, count: int, home: Pat
         raise LoadFailed(f"{side}: push received {got['distinct']} of {count}")
     cost = sampler.cost(began, ended)
     return Result(
-        side, "push", size, got["distinct"], got["msgs_s"], None, None, None, got["duplicates"],
-        cost.broker * 1e6 / got["distinct"], cost.broker / cost.seconds, cost.client / cost.seconds, cost.others /
-        cost.seconds, cost.rss,
-    )  # fmt: skip
+        side,
+        "push",
+        size,
+        got["distinct"],
+        got["msgs_s"],
+        None,
+        None,
+        None,
+        got["duplicates"],
+        cost.broker * 1e6 / got["distinct"],
+        cost.broker / cost.seconds,
+        cost.client / cost.seconds,
+        cost.others / cost.seconds,
+        cost.rss,
+    )

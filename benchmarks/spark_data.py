@@ -46,9 +46,24 @@ def _templates(body_bytes: int) -> list[bytes]:
         topic, queue = (f"Topic{number // QUEUES:02d}" if number < TOPICS * QUEUES else RARE), number % QUEUES
         body = bytes(body_bytes)
         record = Record(
-            0, 0, 0, queue, 0, 0, 0, 0, BEGIN_MS - 3, _HOST, BEGIN_MS, _HOST, 0, 0, body, topic,
+            0,
+            0,
+            0,
+            queue,
+            0,
+            0,
+            0,
+            0,
+            BEGIN_MS - 3,
+            _HOST,
+            BEGIN_MS,
+            _HOST,
+            0,
+            0,
+            body,
+            topic,
             properties.build({**named, "WAIT": "true"}),
-        )  # fmt: skip
+        )
         made.append(encode(sealed(record)))
     assert len({len(each) for each in made}) == 1
     return made

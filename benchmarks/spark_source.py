@@ -66,9 +66,16 @@ class ByRecordReader(DataSourceReader):
         for _, each in scan(Path(partition.value).read_bytes()):
             named = parse(each.properties)
             yield (
-                each.topic, each.queue_id, each.queue_offset, each.physical_offset, each.store_timestamp_ms,
-                len(each.body), named.get("TAGS"), named.get("UNIQ_KEY"), each.body,
-            )  # fmt: skip
+                each.topic,
+                each.queue_id,
+                each.queue_offset,
+                each.physical_offset,
+                each.store_timestamp_ms,
+                len(each.body),
+                named.get("TAGS"),
+                named.get("UNIQ_KEY"),
+                each.body,
+            )
 
 
 def cpu_seconds() -> float:
@@ -96,10 +103,14 @@ def session() -> SparkSession:
     os.environ.update(SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("rocketha-bench")
     settings = {
-        "spark.ui.enabled": "false", "spark.driver.memory": "4g", "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false",
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "4g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": "false",
         **SETTINGS,
-    }  # fmt: skip
+    }
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -109,18 +120,35 @@ def session() -> SparkSession:
 
 def light(table: DataFrame) -> Any:
     """Something of every column but the body; no greatest string, for which Spark would sort all rows."""
-    return table.groupBy("topic").agg(
-        sql.sum("body_length"), sql.max("queue_offset"), sql.max("phys_offset"), sql.max("queue_id"),
-        sql.max(table.columns[4]),
-    ).collect()  # fmt: skip
+    return (
+        table.groupBy("topic")
+        .agg(
+            sql.sum("body_length"),
+            sql.max("queue_offset"),
+            sql.max("phys_offset"),
+            sql.max("queue_id"),
+            sql.max(table.columns[4]),
+        )
+        .collect()
+    )
 
 
 def full(table: DataFrame) -> Any:
     """Something of every column."""
-    return table.groupBy("topic").agg(
-        sql.sum(sql.length("body")), sql.max("queue_offset"), sql.max("phys_offset"), sql.max("queue_id"),
-        sql.max(table.columns[4]), sql.sum(sql.length("tags")), sql.sum(sql.length("uniq_key")), sql.sum("body_length"),
-    ).collect()  # fmt: skip
+    return (
+        table.groupBy("topic")
+        .agg(
+            sql.sum(sql.length("body")),
+            sql.max("queue_offset"),
+            sql.max("phys_offset"),
+            sql.max("queue_id"),
+            sql.max(table.columns[4]),
+            sql.sum(sql.length("tags")),
+            sql.sum(sql.length("uniq_key")),
+            sql.sum("body_length"),
+        )
+        .collect()
+    )
 
 
 def plain_read(directory: Path) -> None:

@@ -94,9 +94,11 @@ class Columns:
     def _make_msg_id(self) -> pa.Array:
         records = self._records
         places = records.places.astype(">i8").view(np.uint8).reshape(-1, 8)
-        return self._by_width(records.store_host_at, records.store_host_size, lambda hosts, at: text.hexadecimal(
-            np.concatenate((hosts, places[at]), axis=1)
-        ))  # fmt: skip
+        return self._by_width(
+            records.store_host_at,
+            records.store_host_size,
+            lambda hosts, at: text.hexadecimal(np.concatenate((hosts, places[at]), axis=1)),
+        )
 
     def _by_width(self, begins: Ints, sizes: Ints, make: Callable[[Bytes, Ints], pa.Array]) -> pa.Array:
         """Strings made of hosts, of 8 bytes and of 20, in the order of the records."""

@@ -33,9 +33,12 @@ def loss(table: DataFrame) -> DataFrame:
     first = sql.max(sql.col("queue_offset") + taken).over(before)
     gaps = queued(table).withColumn("first", first).where(sql.col("queue_offset") > sql.col("first"))
     return gaps.select(
-        *_QUEUE, "first", (sql.col("queue_offset") - 1).alias("last"),
-        (sql.col("queue_offset") - sql.col("first")).alias("missing"), "phys_offset",
-    )  # fmt: skip
+        *_QUEUE,
+        "first",
+        (sql.col("queue_offset") - 1).alias("last"),
+        (sql.col("queue_offset") - sql.col("first")).alias("missing"),
+        "phys_offset",
+    )
 
 
 def duplicates(table: DataFrame) -> DataFrame:
@@ -58,9 +61,14 @@ def _doubled(table: DataFrame, kind: str, keys: tuple[str, ...], value: Column) 
     )
     queue = "queue_id" if "queue_id" in keys else "lowest_queue"
     return found.where("records > 1").select(
-        sql.lit(kind).alias("kind"), "replica", "topic", sql.col(queue).alias("queue_id"), "value", "records",
+        sql.lit(kind).alias("kind"),
+        "replica",
+        "topic",
+        sql.col(queue).alias("queue_id"),
+        "value",
+        "records",
         "phys_offsets",
-    )  # fmt: skip
+    )
 
 
 def order(table: DataFrame) -> DataFrame:
@@ -92,9 +100,7 @@ def divergence(table: DataFrame) -> DataFrame:
     ends = table.groupBy("replica").agg(
         sql.min("phys_offset").alias("begin"), sql.max(sql.col("phys_offset") + sql.col("size")).alias("end")
     )
-    common = ends.agg(
-        sql.max("begin").alias("low"), sql.min("end").alias("high"), sql.count("*").alias("all")
-    )  # fmt: skip
+    common = ends.agg(sql.max("begin").alias("low"), sql.min("end").alias("high"), sql.count("*").alias("all"))
     inside = table.crossJoin(sql.broadcast(common)).where("phys_offset >= low and phys_offset < high")
     places = inside.groupBy("phys_offset").agg(
         sql.min("epoch").alias("epoch"),

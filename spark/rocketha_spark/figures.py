@@ -125,10 +125,15 @@ def consumer_lag(spark: SparkSession, path: str, **options: str) -> DataFrame:
     )
     behind = _elapsed(sql.col("waits_since"), sql.col("newest"))
     return found.select(
-        "replica", "consumer_group", *_QUEUE, "consumer_offset", "end",
-        sql.coalesce("messages", sql.lit(0)).alias("messages"), "waits_since",
+        "replica",
+        "consumer_group",
+        *_QUEUE,
+        "consumer_offset",
+        "end",
+        sql.coalesce("messages", sql.lit(0)).alias("messages"),
+        "waits_since",
         sql.coalesce(behind, sql.lit(0)).alias("behind_ms"),
-    )  # fmt: skip
+    )
 
 
 def consumer_offsets(export: Export) -> Iterator[tuple[str, str, str, int, int]]:

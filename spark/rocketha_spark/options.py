@@ -12,10 +12,26 @@ from rocketha_spark.ranges import Span, span
 
 ON_CORRUPT = ("fail", "row", "skip")
 NAMES = (
-    "path", "replica", "cuts", "topics", "onlyConfirmed", "onCorrupt", "decompress", "rawBody", "includeProperties",
-    "partitionBytes", "minPartitions", "pushFilters", "failOnDataLoss", "maxBytesPerTrigger", "offsetKind",
-    "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
-)  # fmt: skip
+    "path",
+    "replica",
+    "cuts",
+    "topics",
+    "onlyConfirmed",
+    "onCorrupt",
+    "decompress",
+    "rawBody",
+    "includeProperties",
+    "partitionBytes",
+    "minPartitions",
+    "pushFilters",
+    "failOnDataLoss",
+    "maxBytesPerTrigger",
+    "offsetKind",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+)
 PARTITION_BYTES = 256 << 20
 
 

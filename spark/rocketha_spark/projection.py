@@ -41,10 +41,32 @@ DIRECTORY = "projection"
 FILE_OF_BYTES = 512 << 20
 """Of log in one file: opening one costs as much as reading some MB of it."""
 COLUMNS = (
-    "phys_offset", "size", "term", "ledger_index", "topic", "queue_id", "queue_offset", "msg_id", "uniq_key", "keys",
-    "tags", "born_ts", "store_ts", "born_host", "store_host", "sys_flag", "flag", "reconsume_times", "prepared_offset",
-    "delay_level", "body_length", "body_codec", "body_crc", "dt", "hour",
-)  # fmt: skip
+    "phys_offset",
+    "size",
+    "term",
+    "ledger_index",
+    "topic",
+    "queue_id",
+    "queue_offset",
+    "msg_id",
+    "uniq_key",
+    "keys",
+    "tags",
+    "born_ts",
+    "store_ts",
+    "born_host",
+    "store_host",
+    "sys_flag",
+    "flag",
+    "reconsume_times",
+    "prepared_offset",
+    "delay_level",
+    "body_length",
+    "body_codec",
+    "body_crc",
+    "dt",
+    "hour",
+)
 """In the files."""
 OF_THE_EXPORT = ("cluster", "broker_name", "broker_id", "replica")
 _OURS = re.compile("[0-9]{20}-[0-9a-f]{16}")

@@ -34,17 +34,29 @@ PADDING_BYTES = _HEAD.size + 64
 
 _PREFIX = np.dtype(
     [
-        ("total", ">i4"), ("magic", ">i4"), ("body_crc", ">i4"), ("queue_id", ">i4"), ("flag", ">i4"),
-        ("queue_offset", ">i8"), ("phys_offset", ">i8"), ("sys_flag", ">i4"), ("born_ms", ">i8"),
+        ("total", ">i4"),
+        ("magic", ">i4"),
+        ("body_crc", ">i4"),
+        ("queue_id", ">i4"),
+        ("flag", ">i4"),
+        ("queue_offset", ">i8"),
+        ("phys_offset", ">i8"),
+        ("sys_flag", ">i4"),
+        ("born_ms", ">i8"),
     ]
-)  # fmt: skip
+)
 assert _PREFIX.itemsize == _BORN_HOST_AT
 _ENTRY = np.dtype(
     [
-        ("magic", ">i4"), ("size", ">i4"), ("index", ">i8"), ("term", ">i8"), ("position", ">i8"), ("unused", "V12"),
+        ("magic", ">i4"),
+        ("size", ">i4"),
+        ("index", ">i8"),
+        ("term", ">i8"),
+        ("position", ">i8"),
+        ("unused", "V12"),
         ("body", ">i4"),
     ]
-)  # fmt: skip
+)
 assert _ENTRY.itemsize == dledger.HEAD_BYTES
 
 
@@ -105,8 +117,20 @@ class Records:
         """Those of a mask."""
         if mask.all():
             return self
-        fields = ("starts", "ends", "head", "tail", "born_host_size", "store_host_size", "body_at", "body_size",
-                  "topic_at", "topic_size", "properties_at", "sound")  # fmt: skip
+        fields = (
+            "starts",
+            "ends",
+            "head",
+            "tail",
+            "born_host_size",
+            "store_host_size",
+            "body_at",
+            "body_size",
+            "topic_at",
+            "topic_size",
+            "properties_at",
+            "sound",
+        )
         given = {name: getattr(self, name)[mask] for name in fields}
         return attrs.evolve(self, **given, entries=None if self.entries is None else self.entries[mask])
 
@@ -161,6 +185,19 @@ def found(base: int, data: Bytes, length: int, starts: Ints, in_entries: bool = 
     properties_size = gathered(whole, properties_at - 2, 2).view(">i2").reshape(-1)
     sound &= properties_at + properties_size == ends
     return Records(
-        base, whole, starts, ends, head, tail, born, store, body_at, body_size, topic_at, topic_size, properties_at,
-        sound, entries,
-    )  # fmt: skip
+        base,
+        whole,
+        starts,
+        ends,
+        head,
+        tail,
+        born,
+        store,
+        body_at,
+        body_size,
+        topic_at,
+        topic_size,
+        properties_at,
+        sound,
+        entries,
+    )

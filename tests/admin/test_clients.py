@@ -24,9 +24,15 @@ from tests.services.broker_case import heartbeat
 from tests.services.process.test_process import ClusterProcess
 
 REFUSAL = {
-    "what": "HEART_BEAT", "reason": "SYSTEM_ERROR", "secondsAgo": 75.2, "address": "10.0.0.7:1", "clientId": "go@1",
-    "language": "GO", "version": 317, "remark": "no list\nof objects",
-}  # fmt: skip
+    "what": "HEART_BEAT",
+    "reason": "SYSTEM_ERROR",
+    "secondsAgo": 75.2,
+    "address": "10.0.0.7:1",
+    "clientId": "go@1",
+    "language": "GO",
+    "version": 317,
+    "remark": "no list\nof objects",
+}
 
 
 class LinesTests(unittest.TestCase):
@@ -37,14 +43,30 @@ class LinesTests(unittest.TestCase):
         found = {
             "role": "broker",
             "connections": [
-                {"id": 1, "address": "10.0.0.6:1", "language": "JAVA", "version": 513, "openSeconds": 3700,
-                 "clientIds": ["good@1"], "producerGroups": ["P"], "refusedCount": 0,
-                 "consumerGroups": [{"group": "G", "messageModel": "CLUSTERING", "subscriptions": {"T": "*"}}]},
-                {"id": 2, "address": "10.0.0.7:1", "language": None, "version": None, "openSeconds": 5,
-                 "clientIds": [], "refusedCount": 2, "lastRefusal": REFUSAL},
+                {
+                    "id": 1,
+                    "address": "10.0.0.6:1",
+                    "language": "JAVA",
+                    "version": 513,
+                    "openSeconds": 3700,
+                    "clientIds": ["good@1"],
+                    "producerGroups": ["P"],
+                    "refusedCount": 0,
+                    "consumerGroups": [{"group": "G", "messageModel": "CLUSTERING", "subscriptions": {"T": "*"}}],
+                },
+                {
+                    "id": 2,
+                    "address": "10.0.0.7:1",
+                    "language": None,
+                    "version": None,
+                    "openSeconds": 5,
+                    "clientIds": [],
+                    "refusedCount": 2,
+                    "lastRefusal": REFUSAL,
+                },
             ],
             "refusals": [{"count": 2, **REFUSAL}],
-        }  # fmt: skip
+        }
         told = "HEART_BEAT SYSTEM_ERROR 1m15s ago, 10.0.0.7:1 (go@1, GO, version 4.5.2): no list\\nof objects"
         self.assertEqual(
             lines("h:1", found),

@@ -30,10 +30,18 @@ class LinesTests(SynchronousTestCase):
     def test_status(self) -> None:
         """One line a controller, the unreachable too; below it whoever is suspected."""
         rows: dict[str, dict[str, Any]] = {
-            "n0": {"address": "h:1", "role": "leader", "term": 3, "committedIndex": 9, "appliedIndex": 9,
-                   "brokerSets": 1, "brokersHeard": 2, "suspicions": {"C/b:1": "dead"}},
+            "n0": {
+                "address": "h:1",
+                "role": "leader",
+                "term": 3,
+                "committedIndex": 9,
+                "appliedIndex": 9,
+                "brokerSets": 1,
+                "brokersHeard": 2,
+                "suspicions": {"C/b:1": "dead"},
+            },
             "n1": {"address": "long-host:10", "problem": "refused"},
-        }  # fmt: skip
+        }
         self.assertEqual(
             status_lines(rows),
             [
@@ -48,13 +56,24 @@ class LinesTests(SynchronousTestCase):
     def test_why(self) -> None:
         """The newest last, with what was seen."""
         decision = {
-            "index": 7, "did": "ELECTED", "why": "PORT_REFUSED", "reason": "gone", "masterBrokerId": 2,
-            "masterEpoch": 2, "syncStateSet": [2], "seen": [{"brokerId": 1, "saw": "PORT_REFUSED", "text": ""}],
-        }  # fmt: skip
+            "index": 7,
+            "did": "ELECTED",
+            "why": "PORT_REFUSED",
+            "reason": "gone",
+            "masterBrokerId": 2,
+            "masterEpoch": 2,
+            "syncStateSet": [2],
+            "seen": [{"brokerId": 1, "saw": "PORT_REFUSED", "text": ""}],
+        }
         found = {
-            "clusterName": "C", "brokerName": "b", "masterBrokerId": 2, "masterEpoch": 2, "syncStateSet": [2],
-            "brokerAddrs": {"2": "h:2"}, "decisions": [{**decision, "index": 6}, decision],
-        }  # fmt: skip
+            "clusterName": "C",
+            "brokerName": "b",
+            "masterBrokerId": 2,
+            "masterEpoch": 2,
+            "syncStateSet": [2],
+            "brokerAddrs": {"2": "h:2"},
+            "decisions": [{**decision, "index": 6}, decision],
+        }
         self.assertEqual(
             why_lines(found, 1),
             [

@@ -25,7 +25,7 @@ from tests.attacks.wire import (
     STRANGER,
     SYNC_STATE,
     Connection,
-)  # fmt: skip
+)
 
 FAR = 2**60
 

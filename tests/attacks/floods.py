@@ -30,7 +30,7 @@ from tests.attacks.wire import (
     consumers,
     frame,
     message,
-)  # fmt: skip
+)
 
 MANY = 50_000
 SECONDS = 60.0

@@ -161,10 +161,13 @@ class SideTests(unittest.TestCase):
         side.lost = Counter(kill=3)
         side.switches.needless["client"] = 2
         shown = broker_failover.counts([side], list(broker_failover.ROWS)).splitlines()
-        self.assertEqual([line.split() for line in shown[1:]], [
-            ["kill", "ours", "0", "51", "3", "1"],
-            ["client", "ours", "2", "50", "0", "1"],
-        ])  # fmt: skip
+        self.assertEqual(
+            [line.split() for line in shown[1:]],
+            [
+                ["kill", "ours", "0", "51", "3", "1"],
+                ["client", "ours", "2", "50", "0", "1"],
+            ],
+        )
         self.assertEqual(side.samples, {"client": [0.5], "kill": [0.5]})
 
     def test_the_dead_of_a_round_that_fails(self) -> None:

@@ -118,13 +118,16 @@ class ReportTests(unittest.TestCase):
             ("java", "set3", "sync64"): [found(3000.0)],
         }
         shown = replicas.table(measured, argparse.Namespace(sides=["ours", "java"], rows=["sync64"])).splitlines()
-        self.assertEqual([" ".join(line.split()) for line in shown[1:]], [
-            "ours sync64 set2 2,000 2.000 8.000 30.0 20.0 1.0 50% 25%",
-            "ours sync64 set3 1,500 2.000 4.000 30.0 70.0 1.0 50% 25%",
-            "ours sync64 set3 / set2 0.75",
-            "java sync64 set3 3,000 2.000 8.000 30.0 20.0 1.0 50% 25%",
-            "sync64 set3 ours/java: messages/s 0.50, p50 1.00, p99 0.50, CPU of all brokers a message 2.00",
-        ])  # fmt: skip
+        self.assertEqual(
+            [" ".join(line.split()) for line in shown[1:]],
+            [
+                "ours sync64 set2 2,000 2.000 8.000 30.0 20.0 1.0 50% 25%",
+                "ours sync64 set3 1,500 2.000 4.000 30.0 70.0 1.0 50% 25%",
+                "ours sync64 set3 / set2 0.75",
+                "java sync64 set3 3,000 2.000 8.000 30.0 20.0 1.0 50% 25%",
+                "sync64 set3 ours/java: messages/s 0.50, p50 1.00, p99 0.50, CPU of all brokers a message 2.00",
+            ],
+        )
 
     def test_warm_up(self) -> None:
         """Of both sides the same; Java's compilers need longer than we do."""

@@ -128,9 +128,11 @@ class StepTests(unittest.TestCase):
     def test_somebody_elses(self) -> None:
         """A file of another cluster or broker stops the start, and is not touched."""
         for path, data in (
-            (PATH, b"D#broker-a#1"), (PATH, b"C#broker-b#1"), (f"{PATH}-temp", b"D#broker-a#1#x"),
+            (PATH, b"D#broker-a#1"),
+            (PATH, b"C#broker-b#1"),
+            (f"{PATH}-temp", b"D#broker-a#1#x"),
             (f"{PATH}-temp", b"C#broker-b#1#x"),
-        ):  # fmt: skip
+        ):
             atomic_file.save(self.disk, path, data, backup=False)
             with self.assertRaises(ConfigError) as caught:
                 self.files.load()

@@ -32,7 +32,11 @@ class RequestModesTests(unittest.TestCase):
 
     def test_damage(self) -> None:
         """Is no table."""
-        for value in ([], {"messageRequestModeMap": 7}, {"messageRequestModeMap": {"T": []}},
-                      {"messageRequestModeMap": {"T": {"G": 1}}}):  # fmt: skip
+        for value in (
+            [],
+            {"messageRequestModeMap": 7},
+            {"messageRequestModeMap": {"T": []}},
+            {"messageRequestModeMap": {"T": {"G": 1}}},
+        ):
             self.assertRaises(RemoteProtocolError, read_modes, value)
         self.assertRaises(CorruptStore, RequestModes().load, b"{")

@@ -656,8 +656,15 @@ class SetTests(unittest.TestCase):
 
     def test_refused(self) -> None:
         """With the code; where that says that something else is in force, that is asked for."""
-        for code, more in ((2006, []), (2003, ["ask REPLICAS"]), (2000, ["ask INFO"]), (2001, ["ask INFO"]),
-                           (2002, ["ask INFO"]), (2013, ["ask INFO"]), (1, [])):  # fmt: skip
+        for code, more in (
+            (2006, []),
+            (2003, ["ask REPLICAS"]),
+            (2000, ["ask INFO"]),
+            (2001, ["ask INFO"]),
+            (2002, ["ask INFO"]),
+            (2013, ["ask INFO"]),
+            (1, []),
+        ):
             life = leading()
             life.now += 500
             life.do("wants_set", self.change)
@@ -750,8 +757,12 @@ class LeavingTests(unittest.TestCase):
         """A replica, a master alone, one that has no role, one that is being promoted."""
         alone = registered(master(2, 1, 1, 2))
         alone.do("done", 1)
-        for life, fence in ((following(), False), (alone, True), (registered(), False),
-                            (registered(master(2, 1, 1, 1, 2)), True)):  # fmt: skip
+        for life, fence in (
+            (following(), False),
+            (alone, True),
+            (registered(), False),
+            (registered(master(2, 1, 1, 1, 2)), True),
+        ):
             texts = life.do("leave")
             self.assertEqual(texts, [*["Fence the broker stops"] * fence, "HangUp", "Left"])
         fresh = Life(Identity())

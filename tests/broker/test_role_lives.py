@@ -70,9 +70,7 @@ class World:
     def start(self, broker: Broker) -> None:
         """A process on its disk."""
         place = Place(CLUSTER, NAME, f"10.0.0.{broker.number}:1")
-        broker.life = RoleLife(
-            place, broker.identity, broker.last_epoch, RoleTiming(), self.random, lambda: self.now
-        )  # fmt: skip
+        broker.life = RoleLife(place, broker.identity, broker.last_epoch, RoleTiming(), self.random, lambda: self.now)
         broker.asked, broker.order, broker.promoted, broker.confirmed = [], None, 0, 0
         self.told(broker, broker.life.begin(self.now))
 
@@ -139,9 +137,13 @@ class World:
 
     def heard(self, broker: Broker, timeout_ms: int) -> None:
         fields = {
-            "clusterName": CLUSTER, "brokerName": NAME, "brokerId": str(broker.life.number),
-            "epoch": str(broker.last_epoch), "maxOffset": "7", "heartbeatTimeoutMills": str(timeout_ms),
-        }  # fmt: skip
+            "clusterName": CLUSTER,
+            "brokerName": NAME,
+            "brokerId": str(broker.life.number),
+            "epoch": str(broker.last_epoch),
+            "maxOffset": "7",
+            "heartbeatTimeoutMills": str(timeout_ms),
+        }
         self.controller.heartbeats.beat(request(904, fields))
 
     # -- steps
@@ -273,10 +275,21 @@ class World:
 
 
 STEPS: tuple[Callable[[World, Broker], None], ...] = (
-    World.deliver, World.deliver, World.deliver, World.obey, World.obey, World.pass_time, World.lose, World.fail,
-    World.elect, World.notice, World.change, World.restart, World.leave,
+    World.deliver,
+    World.deliver,
+    World.deliver,
+    World.obey,
+    World.obey,
+    World.pass_time,
+    World.lose,
+    World.fail,
+    World.elect,
+    World.notice,
+    World.change,
+    World.restart,
+    World.leave,
     World.unfit,
-)  # fmt: skip
+)
 
 
 class LivesTests(unittest.TestCase):

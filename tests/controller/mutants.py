@@ -419,8 +419,8 @@ MUTANTS = [
     Mutant(
         "a log entry loses its evidence",
         "controller/events.py",
-        "row.never_told, row.alive, row.seen,",
-        "row.never_told, (), row.seen,",
+        "        row.alive,\n        row.seen",
+        "        (),\n        row.seen",
     ),
     Mutant(
         "entries out of order are applied",

@@ -103,9 +103,14 @@ class PolicyTests(SynchronousTestCase):
     def test_each_key_in_its_turn(self) -> None:
         """Each row wins over the one after it, in one thing only."""
         rows = [
-            Alive(9, 2, 1, 7), Alive(8, 1, 5 << 30, 7), Alive(7, 1, 1 << 30, 6), Alive(2, 1, 1 << 30, 7),
-            Alive(3, 1, 1 << 30, 7), Alive(1, 1, 0, -(2**31)), Alive(4, -1, -1, -(2**31)),
-        ]  # fmt: skip
+            Alive(9, 2, 1, 7),
+            Alive(8, 1, 5 << 30, 7),
+            Alive(7, 1, 1 << 30, 6),
+            Alive(2, 1, 1 << 30, 7),
+            Alive(3, 1, 1 << 30, 7),
+            Alive(1, 1, 0, -(2**31)),
+            Alive(4, -1, -1, -(2**31)),
+        ]
         for start in range(len(rows)):
             self.assertEqual(elections.best(reversed(rows[start:])), rows[start].broker_id)
         self.assertEqual(elections.best([]), elections.NOBODY)

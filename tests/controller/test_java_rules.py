@@ -39,9 +39,13 @@ class SequenceTests(SynchronousTestCase):
             for step, answer in zip(steps, answers, strict=True):
                 seen[step.what, answer.code] = seen.get((step.what, answer.code), 0) + 1
         wanted = {
-            "alter": (0, 2000, 2001, 2002, 2003, 2006, 2013), "elect": (0, 2004, 2010, 2011, 2012),
-            "register": (0, 2010), "apply": (0, 2014), "info": (0, 2008), "clean": (0, 2009),
-        }  # fmt: skip
+            "alter": (0, 2000, 2001, 2002, 2003, 2006, 2013),
+            "elect": (0, 2004, 2010, 2011, 2012),
+            "register": (0, 2010),
+            "apply": (0, 2014),
+            "info": (0, 2008),
+            "clean": (0, 2009),
+        }
         for what, codes in wanted.items():
             for code in codes:
                 self.assertGreaterEqual(seen.get((what, code), 0), 3, (what, code))

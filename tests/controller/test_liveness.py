@@ -24,9 +24,12 @@ class LivenessTests(SynchronousTestCase):
     def test_never_heard(self) -> None:
         """Not alive, nothing known, and its first heartbeat is waited for as long as a default one holds."""
         found = (
-            self.table.alive(ONE, 0), self.table.last(ONE), self.table.age_ms(ONE, 0), self.table.connected(ONE),
+            self.table.alive(ONE, 0),
+            self.table.last(ONE),
+            self.table.age_ms(ONE, 0),
+            self.table.connected(ONE),
             self.table.holds_ms(ONE),
-        )  # fmt: skip
+        )
         self.assertEqual(found, (False, None, None, False, 10_000))
 
     def test_holds_as_long_as_it_announced(self) -> None:

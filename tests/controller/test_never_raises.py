@@ -66,14 +66,16 @@ class NeverRaisesTests(SynchronousTestCase):
         two = Evidence(alive=(Alive(2, 1, 9),))
         for index, event in enumerate(
             (
-                ApplyBrokerId("C", "a", 1, "h:1;1"), ApplyBrokerId("C", "a", 2, "h:2;1"),
-                ElectMaster("C", "a", 1, evidence=both), AlterSyncStateSet("C", "a", 1, 1, 1, (1, 2), both),
+                ApplyBrokerId("C", "a", 1, "h:1;1"),
+                ApplyBrokerId("C", "a", 2, "h:2;1"),
+                ElectMaster("C", "a", 1, evidence=both),
+                AlterSyncStateSet("C", "a", 1, 1, 1, (1, 2), both),
                 ElectMaster("C", "a", expected_master=1, expected_epoch=1),
                 ElectMaster("C", "a", 1, evidence=both),
                 ElectMaster("C", "a", expected_master=0, expected_epoch=2, evidence=two),
             ),
             1,
-        ):  # fmt: skip
+        ):
             state.apply_entry(events.encode(event), index)
         group = state.group("C", "a")
         assert group is not None

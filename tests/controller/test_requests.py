@@ -173,10 +173,18 @@ class DecodeTests(SynchronousTestCase):
         """No SyncStateSet, no list of names; code 1 as where Java's parser throws."""
         long_list = json.dumps({"syncStateSet": list(range(MEMBERS_MAX + 1)), "syncStateSetEpoch": 1}).encode()
         for body in (
-            b"", b"{", b"[]", b"1", b'{"syncStateSet":1}', b'{"syncStateSet":["x"]}',
-            b'{"syncStateSet":[9223372036854775808]}', b'{"syncStateSet":[1],"syncStateSetEpoch":2147483648}',
-            b"[" * 100_000, b"\xff", long_list,
-        ):  # fmt: skip
+            b"",
+            b"{",
+            b"[]",
+            b"1",
+            b'{"syncStateSet":1}',
+            b'{"syncStateSet":["x"]}',
+            b'{"syncStateSet":[9223372036854775808]}',
+            b'{"syncStateSet":[1],"syncStateSetEpoch":2147483648}',
+            b"[" * 100_000,
+            b"\xff",
+            long_list,
+        ):
             self.assertEqual(self.refused(1001, body=body).code, ResponseCode.SYSTEM_ERROR, body[:60])
         for body in (b"true", b"1", json.dumps(["x"] * 1001).encode()):
             self.assertEqual(self.refused(1006, body=body).code, ResponseCode.SYSTEM_ERROR, body[:60])

@@ -303,9 +303,14 @@ class SnapshotTests(SynchronousTestCase):
         make_group(controller)
         row = contents(controller.state)[0]
         for bad in (
-            row._replace(next_id=3), row._replace(in_sync=(2, 3)), row._replace(in_sync=(1, 3, 2)),
-            row._replace(in_sync=(1, 9)), row._replace(master=4), row._replace(retired=(2,)), row._replace(flags=4),
-        ):  # fmt: skip
+            row._replace(next_id=3),
+            row._replace(in_sync=(2, 3)),
+            row._replace(in_sync=(1, 3, 2)),
+            row._replace(in_sync=(1, 9)),
+            row._replace(master=4),
+            row._replace(retired=(2,)),
+            row._replace(flags=4),
+        ):
             data = controller_log.encode_snapshot(9, [controller_log.encode_group(bad)])
             self.assertRaises(RemoteProtocolError, controller.state.restore, data)
         twice = controller_log.encode_snapshot(9, [controller_log.encode_group(row)] * 2)

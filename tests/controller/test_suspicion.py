@@ -883,9 +883,11 @@ class SilentTests(SuspicionCase):
         why = f"{MUTE}; silent for 1801 ms, and nobody hears it"
         seen = (
             Seen(1, Saw.PORT_SILENT, why),
-            Seen(1, Saw.CONTROLLER_DOES_NOT_HEAR, "n1"), Seen(1, Saw.CONTROLLER_DOES_NOT_HEAR, "n2"),
-            Seen(1, Saw.REPLICA_DOES_NOT_HEAR, "broker 2"), Seen(1, Saw.REPLICA_DOES_NOT_HEAR, "broker 3"),
-        )  # fmt: skip
+            Seen(1, Saw.CONTROLLER_DOES_NOT_HEAR, "n1"),
+            Seen(1, Saw.CONTROLLER_DOES_NOT_HEAR, "n2"),
+            Seen(1, Saw.REPLICA_DOES_NOT_HEAR, "broker 2"),
+            Seen(1, Saw.REPLICA_DOES_NOT_HEAR, "broker 3"),
+        )
         self.assertEqual(self.at(1801), [Died(M, why), self.elect((2, 3), Why.NOBODY_HEARS_IT, why, seen)])
 
     def test_closed_connection_is_no_short_cut(self) -> None:

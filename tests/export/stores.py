@@ -34,11 +34,24 @@ def made(chance: random.Random, topic: str = "", queue_id: int = -1) -> Record:
     named = {name: f"{name} v{chance.randrange(100)}" for name in ("TAGS", "KEYS", "color") if chance.random() < 0.7}
     named["UNIQ_KEY"] = f"{chance.getrandbits(64):016X}"
     return Record(
-        0, 0, 0, queue_id if queue_id >= 0 else chance.randrange(4), chance.randrange(9), 0, 0, packed * 0x301,
-        NOW_MS, chance.randbytes(8), NOW_MS, bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big"), 0, 0,
-        zlib.compress(body) if packed else body, topic or chance.choice(("A", "B", "%RETRY%g")),
+        0,
+        0,
+        0,
+        queue_id if queue_id >= 0 else chance.randrange(4),
+        chance.randrange(9),
+        0,
+        0,
+        packed * 0x301,
+        NOW_MS,
+        chance.randbytes(8),
+        NOW_MS,
+        bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big"),
+        0,
+        0,
+        zlib.compress(body) if packed else body,
+        topic or chance.choice(("A", "B", "%RETRY%g")),
         properties.build(named),
-    )  # fmt: skip
+    )
 
 
 class Store:
@@ -91,10 +104,12 @@ class Store:
             self.now_ms += 1
             whole = sealed(
                 record._replace(
-                    physical_offset=self.end + self.RECORD_AT, queue_offset=self.queues.get(queue, 0),
-                    born_timestamp_ms=self.now_ms - 5, store_timestamp_ms=self.now_ms,
+                    physical_offset=self.end + self.RECORD_AT,
+                    queue_offset=self.queues.get(queue, 0),
+                    born_timestamp_ms=self.now_ms - 5,
+                    store_timestamp_ms=self.now_ms,
                 )
-            )  # fmt: skip
+            )
             self.records[self.end + self.RECORD_AT] = whole
             data = self.unit(encode(whole))
             self._write(self.end, data)

@@ -260,8 +260,14 @@ class InTheWayTests(Case):
 class LinkedStoreTests(Case):
     """Files of the store that are links to what others keep, or no files."""
 
-    NAMES = ("config/topics.json", "config/consumerOffset.json.bak", "brokerIdentity", "epochFileCheckpoint",
-             "checkpoint", f"commitlog/{0:020d}")  # fmt: skip
+    NAMES = (
+        "config/topics.json",
+        "config/consumerOffset.json.bak",
+        "brokerIdentity",
+        "epochFileCheckpoint",
+        "checkpoint",
+        f"commitlog/{0:020d}",
+    )
 
     def put(self, name: str, link_to: Path | None) -> None:
         """In place of a file a link, or a FIFO."""
@@ -314,9 +320,14 @@ class SchemeTests(Case):
             with self.subTest(text), self.assertRaisesRegex(ConfigError, "is not supported|takes no host"):
                 local_path(text)
         for text, path in (
-            ("/a/b", "/a/b"), ("a/b", "a/b"), ("file:///a", "/a"), ("file:/a/b", "/a/b"), ("./s3:/x", "./s3:/x"),
-            ("a:b", "a:b"), ("/s3://x", "/s3://x"),
-        ):  # fmt: skip
+            ("/a/b", "/a/b"),
+            ("a/b", "a/b"),
+            ("file:///a", "/a"),
+            ("file:/a/b", "/a/b"),
+            ("./s3:/x", "./s3:/x"),
+            ("a:b", "a:b"),
+            ("/s3://x", "/s3://x"),
+        ):
             self.assertEqual(local_path(text), path)
 
     def test_the_command(self) -> None:
@@ -326,9 +337,10 @@ class SchemeTests(Case):
         os.chdir(self.folder)
         before = tree(self.folder)
         for arguments in (
-            (self.store.root, "s3://bucket/exports"), ("hdfs://host/store", self.target),
+            (self.store.root, "s3://bucket/exports"),
+            ("hdfs://host/store", self.target),
             (self.store.root, self.target, "--commitlog", "gs://bucket"),
-        ):  # fmt: skip
+        ):
             code, out, err = run("export", *arguments)
             self.assertEqual((code, out), (2, ""))
             self.assertIn("is not supported", err)

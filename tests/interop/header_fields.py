@@ -41,20 +41,95 @@ REFUSED, UNREAD, NULL = "refused", "unread", "null"
 ABSENT = "absent"
 JSON, BINARY = "json", "binary"
 
-_NUMBERS = ("0", "1", "2", "-1", "+1", "-0", "+0", "00", "01", "007", "2147483647", "2147483648", "-2147483648",
-            "-2147483649", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
-            "-9223372036854775809", "18446744073709551616", "0" * 24 + "1", "+" + "0" * 19 + "1")  # fmt: skip
-_NO_NUMBERS = ("", " ", "   ", "\t", "+", "-", "--1", "+-1", " 1", "1 ", "1\n", "0x10", "0b1", "1.0", "1.5", ".5",
-               "1e3", "1E3", "1_000", "1,000", "1L", "1d", "NaN", "Infinity", "abc", "null", "NULL", "é", "a,b", "[]",
-               "{}")  # fmt: skip
+_NUMBERS = (
+    "0",
+    "1",
+    "2",
+    "-1",
+    "+1",
+    "-0",
+    "+0",
+    "00",
+    "01",
+    "007",
+    "2147483647",
+    "2147483648",
+    "-2147483648",
+    "-2147483649",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551616",
+    "0" * 24 + "1",
+    "+" + "0" * 19 + "1",
+)
+_NO_NUMBERS = (
+    "",
+    " ",
+    "   ",
+    "\t",
+    "+",
+    "-",
+    "--1",
+    "+-1",
+    " 1",
+    "1 ",
+    "1\n",
+    "0x10",
+    "0b1",
+    "1.0",
+    "1.5",
+    ".5",
+    "1e3",
+    "1E3",
+    "1_000",
+    "1,000",
+    "1L",
+    "1d",
+    "NaN",
+    "Infinity",
+    "abc",
+    "null",
+    "NULL",
+    "é",
+    "a,b",
+    "[]",
+    "{}",
+)
 _DIGITS = ("\u0661", "\uff11", "-\u0967", "1\u0660", "\u00b2", "\U0001d7cf")  # the last two are none to Java
 _FLAGS = ("true", "TRUE", "True", "tRuE", "true ", "false", "FALSE", "yes", "no", "Y", "N", "T", "on")
 _WORDS = ("upper", "UPPER", "Upper", "lower", "LOWER", "T", "TAG")
 TEXTS = tuple(dict.fromkeys((*_NUMBERS, *_NO_NUMBERS, *_DIGITS, *_FLAGS, *_WORDS)))
-RAW = ("null", "true", "false", "0", "1", "-1", "1.0", "1.5", "-0", "1e3", "1E2", "1e10", "1e400", "0.001",
-       "2147483648", "9223372036854775808",
-       "[]", "{}", "[1]", '["a"]', '["1"]', "[null]", "[[1]]", '{"a":1}', '{"a":null}',
-       "[1.5]", '[{"a":"b"}]')  # fmt: skip
+RAW = (
+    "null",
+    "true",
+    "false",
+    "0",
+    "1",
+    "-1",
+    "1.0",
+    "1.5",
+    "-0",
+    "1e3",
+    "1E2",
+    "1e10",
+    "1e400",
+    "0.001",
+    "2147483648",
+    "9223372036854775808",
+    "[]",
+    "{}",
+    "[1]",
+    '["a"]',
+    '["1"]',
+    "[null]",
+    "[[1]]",
+    '{"a":1}',
+    '{"a":null}',
+    "[1.5]",
+    '[{"a":"b"}]',
+)
 """JSON that stands where a text is usual."""
 
 
@@ -80,58 +155,136 @@ class Header(NamedTuple):
 
 
 _LETTERS = {
-    "a": "PG", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1795595085529", "h": "0", "i": "", "j": "0",
-    "k": "false", "l": "3", "m": "false",
-}  # fmt: skip
+    "a": "PG",
+    "b": "T",
+    "c": "TBW102",
+    "d": "4",
+    "e": "0",
+    "f": "0",
+    "g": "1795595085529",
+    "h": "0",
+    "i": "",
+    "j": "0",
+    "k": "false",
+    "l": "3",
+    "m": "false",
+}
 _WORDS_OF = {letter: name for name, letter in send_header._LONG_NAMES.items()}
 _QUEUE = {"topic": "T", "queueId": "0"}
 _BROKER = {"clusterName": "C", "brokerName": "b", "brokerAddr": "127.0.0.1:4711", "brokerId": "0"}
 HEADERS = {
-    "Types": Header(0, {}, ("text", "textNullable", "boxed", "boxedNullable", "integer", "boxedLong",
-        "boxedLongNullable", "big", "boxedFlag", "boxedFlagNullable", "flag")),
+    "Types": Header(
+        0,
+        {},
+        (
+            "text",
+            "textNullable",
+            "boxed",
+            "boxedNullable",
+            "integer",
+            "boxedLong",
+            "boxedLongNullable",
+            "big",
+            "boxedFlag",
+            "boxedFlagNullable",
+            "flag",
+        ),
+    ),
     "SendMessageRequestHeader": Header(10, {_WORDS_OF[letter]: value for letter, value in _LETTERS.items()}),
     "SendMessageRequestHeaderV2": Header(310, _LETTERS, ("n",)),
     "SendMessageRequestHeaderV2 with n": Header(310, {**_LETTERS, "n": "b"}),
     "SendMessageRequestHeaderV2 of a batch": Header(320, {**_LETTERS, "m": "true"}),
-    "PullMessageRequestHeader": Header(11, {"consumerGroup": "G", **_QUEUE, "queueOffset": "0", "maxMsgNums": "32",
-        "sysFlag": "7", "commitOffset": "0", "suspendTimeoutMillis": "100", "subscription": "*", "subVersion": "0"},
-        ("expressionType", "maxMsgBytes", "bname", "lo")),
-    "PullMessageRequestHeader of a known subscription": Header(11, {"consumerGroup": "G", **_QUEUE, "queueOffset": "0",
-        "maxMsgNums": "32", "sysFlag": "0", "subVersion": "0", "commitOffset": "0", "suspendTimeoutMillis": "0"}),
+    "PullMessageRequestHeader": Header(
+        11,
+        {
+            "consumerGroup": "G",
+            **_QUEUE,
+            "queueOffset": "0",
+            "maxMsgNums": "32",
+            "sysFlag": "7",
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "100",
+            "subscription": "*",
+            "subVersion": "0",
+        },
+        ("expressionType", "maxMsgBytes", "bname", "lo"),
+    ),
+    "PullMessageRequestHeader of a known subscription": Header(
+        11,
+        {
+            "consumerGroup": "G",
+            **_QUEUE,
+            "queueOffset": "0",
+            "maxMsgNums": "32",
+            "sysFlag": "0",
+            "subVersion": "0",
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "0",
+        },
+    ),
     "UpdateConsumerOffsetRequestHeader": Header(15, {"consumerGroup": "G", **_QUEUE, "commitOffset": "1"}, ("bname",)),
     "QueryConsumerOffsetRequestHeader": Header(14, {"consumerGroup": "H", **_QUEUE}, ("setZeroIfNotFound",)),
     "UnregisterClientRequestHeader": Header(35, {"clientID": "c1"}, ("producerGroup", "consumerGroup")),
-    "ConsumerSendMsgBackRequestHeader": Header(36, {"group": "G", "offset": "0", "delayLevel": "3"},
-        ("unitMode", "originMsgId", "originTopic", "maxReconsumeTimes")),
-    "QueryMessageRequestHeader": Header(12, {"topic": "T", "key": "K", "maxNum": "32", "beginTimestamp": "0",
-        "endTimestamp": "9"}, ("indexType",)),
+    "ConsumerSendMsgBackRequestHeader": Header(
+        36,
+        {"group": "G", "offset": "0", "delayLevel": "3"},
+        ("unitMode", "originMsgId", "originTopic", "maxReconsumeTimes"),
+    ),
+    "QueryMessageRequestHeader": Header(
+        12, {"topic": "T", "key": "K", "maxNum": "32", "beginTimestamp": "0", "endTimestamp": "9"}, ("indexType",)
+    ),
     "SearchOffsetRequestHeader": Header(29, {**_QUEUE, "timestamp": "7"}, ("boundaryType",)),
     "GetMaxOffsetRequestHeader": Header(30, _QUEUE, ("committed",)),
-    "CreateTopicRequestHeader": Header(17, {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "4",
-        "writeQueueNums": "4", "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"},
-        ("attributes",)),
-    "ResetOffsetRequestHeader": Header(222, {"topic": "T", "group": "G", "timestamp": "7", "isForce": "true"},
-        ("queueId", "offset")),
+    "CreateTopicRequestHeader": Header(
+        17,
+        {
+            "topic": "T",
+            "defaultTopic": "TBW102",
+            "readQueueNums": "4",
+            "writeQueueNums": "4",
+            "perm": "6",
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
+            "order": "false",
+        },
+        ("attributes",),
+    ),
+    "ResetOffsetRequestHeader": Header(
+        222, {"topic": "T", "group": "G", "timestamp": "7", "isForce": "true"}, ("queueId", "offset")
+    ),
     "GetConsumeStatsRequestHeader": Header(208, {"consumerGroup": "G"}, ("topic", "topicList")),
     "CloneGroupOffsetRequestHeader": Header(314, {"srcGroup": "G", "destGroup": "H", "offline": "true"}, ("topic",)),
-    "RegisterBrokerRequestHeader": Header(103, {**_BROKER, "haServerAddr": "127.0.0.1:4712", "bodyCrc32": "0",
-        "compressed": "false"}, ("heartbeatTimeoutMillis", "enableActingMaster")),
+    "RegisterBrokerRequestHeader": Header(
+        103,
+        {**_BROKER, "haServerAddr": "127.0.0.1:4712", "bodyCrc32": "0", "compressed": "false"},
+        ("heartbeatTimeoutMillis", "enableActingMaster"),
+    ),
     "QueryDataVersionRequestHeader": Header(322, _BROKER),
-    "AlterSyncStateSetRequestHeader": Header(1001, {"brokerName": "b", "masterBrokerId": "1", "masterEpoch": "1"},
-        ("invokeTime",)),
-    "ElectMasterRequestHeader": Header(1002, {"clusterName": "C", "brokerName": "b", "brokerId": "1",
-        "designateElect": "false"}, ("invokeTime",)),
-    "RegisterBrokerToControllerRequestHeader": Header(1003, {"clusterName": "C", "brokerName": "b", "brokerId": "1",
-        "brokerAddress": "127.0.0.1:4711"}, ("invokeTime",)),
+    "AlterSyncStateSetRequestHeader": Header(
+        1001, {"brokerName": "b", "masterBrokerId": "1", "masterEpoch": "1"}, ("invokeTime",)
+    ),
+    "ElectMasterRequestHeader": Header(
+        1002, {"clusterName": "C", "brokerName": "b", "brokerId": "1", "designateElect": "false"}, ("invokeTime",)
+    ),
+    "RegisterBrokerToControllerRequestHeader": Header(
+        1003,
+        {"clusterName": "C", "brokerName": "b", "brokerId": "1", "brokerAddress": "127.0.0.1:4711"},
+        ("invokeTime",),
+    ),
     "GetReplicaInfoRequestHeader": Header(1004, {"brokerName": "b"}),
-    "CleanControllerBrokerDataRequestHeader": Header(1011, {"brokerName": "b", "isCleanLivingBroker": "false"},
-        ("clusterName", "brokerControllerIdsToClean", "invokeTime")),
+    "CleanControllerBrokerDataRequestHeader": Header(
+        1011,
+        {"brokerName": "b", "isCleanLivingBroker": "false"},
+        ("clusterName", "brokerControllerIdsToClean", "invokeTime"),
+    ),
     "GetNextBrokerIdRequestHeader": Header(1012, {"clusterName": "C", "brokerName": "b"}),
-    "ApplyBrokerIdRequestHeader": Header(1013, {"clusterName": "C", "brokerName": "b", "appliedBrokerId": "1",
-        "registerCheckCode": "127.0.0.1:4711;1"}),
-    "BrokerHeartbeatRequestHeader": Header(904, _BROKER, ("epoch", "maxOffset", "confirmOffset",
-        "heartbeatTimeoutMills", "electionPriority")),
-}  # fmt: skip
+    "ApplyBrokerIdRequestHeader": Header(
+        1013, {"clusterName": "C", "brokerName": "b", "appliedBrokerId": "1", "registerCheckCode": "127.0.0.1:4711;1"}
+    ),
+    "BrokerHeartbeatRequestHeader": Header(
+        904, _BROKER, ("epoch", "maxOffset", "confirmOffset", "heartbeatTimeoutMills", "electionPriority")
+    ),
+}
 
 
 def rows() -> list[Row]:
@@ -216,9 +369,15 @@ class Readers:
         self._replicas = ControllerSupport()
         self._store = mock.Mock()
         self._store.get.return_value = SimpleNamespace(
-            status=GetStatus.NO_MATCHED_LOGIC_QUEUE, next_offset=0, min_offset=0, max_offset=0, buffers=(), size=0,
-            count=0, behind=0,
-        )  # fmt: skip
+            status=GetStatus.NO_MATCHED_LOGIC_QUEUE,
+            next_offset=0,
+            min_offset=0,
+            max_offset=0,
+            buffers=(),
+            size=0,
+            count=0,
+            behind=0,
+        )
         self._store.offset_by_time.side_effect = self._by_time
         self._store.query.return_value = []
         self._store.message_at.return_value = None
@@ -320,9 +479,20 @@ _PULL = pull._Pull
 _READERS = ("text", "optional_text", "integer", "optional_integer", "long", "optional_long", "flag", "optional_flag")
 _CONTROLLER = (1001, 1002, 1003, 1004, 1011, 1012, 1013)
 _SEND_FIELDS = (
-    "producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp", "flag",
-    "properties", "reconsumeTimes", "maxReconsumeTimes", "unitMode", "batch",
-)  # fmt: skip
+    "producerGroup",
+    "topic",
+    "defaultTopic",
+    "defaultTopicQueueNums",
+    "queueId",
+    "sysFlag",
+    "bornTimestamp",
+    "flag",
+    "properties",
+    "reconsumeTimes",
+    "maxReconsumeTimes",
+    "unitMode",
+    "batch",
+)
 _DECLARED: dict[str, Callable[[Any, str], Any]] = {
     "text": fields.text,
     "textNullable": fields.optional_text,

@@ -26,9 +26,42 @@ WAIT_S = 30
 HEART_BEAT, LOCK, UNLOCK, UPDATE_OFFSET, REGISTER = 34, 41, 42, 15, 103
 
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 5, 2**31, 2**63, 1.0, 1.5, -0.5, "", " ", "0", "1", "-1", "5", "1.5", "abc", "true",
-    "TRUE", "null", "2147483648", [], [1], ["1"], [None], ["abc"], [[]], [{}], {}, {"a": 1}, {"1": "x"}, [1, 2],
-)  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    5,
+    2**31,
+    2**63,
+    1.0,
+    1.5,
+    -0.5,
+    "",
+    " ",
+    "0",
+    "1",
+    "-1",
+    "5",
+    "1.5",
+    "abc",
+    "true",
+    "TRUE",
+    "null",
+    "2147483648",
+    [],
+    [1],
+    ["1"],
+    [None],
+    ["abc"],
+    [[]],
+    [{}],
+    {},
+    {"a": 1},
+    {"1": "x"},
+    [1, 2],
+)
 
 
 class Case(NamedTuple):
@@ -42,21 +75,32 @@ class Case(NamedTuple):
 
 def _subscription(topic: str) -> dict[str, Any]:
     return {
-        "classFilterMode": False, "codeSet": [2598919], "expressionType": "TAG", "subString": "TagA",
-        "subVersion": 1795595085529, "tagsSet": ["TagA"], "topic": topic,
-    }  # fmt: skip
+        "classFilterMode": False,
+        "codeSet": [2598919],
+        "expressionType": "TAG",
+        "subString": "TagA",
+        "subVersion": 1795595085529,
+        "tagsSet": ["TagA"],
+        "topic": topic,
+    }
 
 
 def _heartbeat() -> dict[str, Any]:
     consumer = {
-        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "consumeType": "CONSUME_PASSIVELY", "groupName": "G",
-        "messageModel": "CLUSTERING", "subscriptionDataSet": [_subscription("T"), _subscription("%RETRY%G")],
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "consumeType": "CONSUME_PASSIVELY",
+        "groupName": "G",
+        "messageModel": "CLUSTERING",
+        "subscriptionDataSet": [_subscription("T"), _subscription("%RETRY%G")],
         "unitMode": False,
-    }  # fmt: skip
+    }
     return {
-        "clientID": "10.0.0.1@7", "consumerDataSet": [consumer], "heartbeatFingerprint": 0,
-        "producerDataSet": [{"groupName": "PG"}], "withoutSub": False,
-    }  # fmt: skip
+        "clientID": "10.0.0.1@7",
+        "consumerDataSet": [consumer],
+        "heartbeatFingerprint": 0,
+        "producerDataSet": [{"groupName": "PG"}],
+        "withoutSub": False,
+    }
 
 
 def _locks(broker: str, group: str) -> dict[str, Any]:
@@ -66,9 +110,14 @@ def _locks(broker: str, group: str) -> dict[str, Any]:
 
 def _registration(*topics: str) -> dict[str, Any]:
     topic = {
-        "attributes": {}, "order": False, "perm": 6, "readQueueNums": 4, "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0, "writeQueueNums": 4,
-    }  # fmt: skip
+        "attributes": {},
+        "order": False,
+        "perm": 6,
+        "readQueueNums": 4,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "writeQueueNums": 4,
+    }
     version = {"counter": 3, "stateVersion": 0, "timestamp": 1795595085529}
     wrapper: dict[str, Any] = {"dataVersion": version, "topicQueueMappingInfoMap": {}}
     wrapper["topicConfigTable"] = {name: {**copy.deepcopy(topic), "topicName": name} for name in topics}
@@ -77,9 +126,15 @@ def _registration(*topics: str) -> dict[str, Any]:
 
 _OFFSET = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "0"}
 _BROKER = {
-    "brokerAddr": "127.0.0.1:4711", "brokerId": "0", "brokerName": "verdict", "clusterName": "C", "bodyCrc32": "0",
-    "haServerAddr": "127.0.0.1:4712", "compressed": "false", "enableActingMaster": "false",
-}  # fmt: skip
+    "brokerAddr": "127.0.0.1:4711",
+    "brokerId": "0",
+    "brokerName": "verdict",
+    "clusterName": "C",
+    "bodyCrc32": "0",
+    "haServerAddr": "127.0.0.1:4712",
+    "compressed": "false",
+    "enableActingMaster": "false",
+}
 
 
 _REGISTERED = Case(REGISTER, _BROKER, _registration("V", "W"), ())

@@ -48,9 +48,11 @@ class Adoption(SwitchingCase):
         assert isinstance(state, GroupState)
         self.assertLessEqual(state.master_id, 0)
         fields = {
-            "clusterName": "DefaultCluster", "brokerName": "broker-a", "brokerId": str(before.master_id),
+            "clusterName": "DefaultCluster",
+            "brokerName": "broker-a",
+            "brokerId": str(before.master_id),
             "designateElect": "true",
-        }  # fmt: skip
+        }
         self.assertEqual(self.group.controllers.call(ELECT_MASTER, fields).code, 0)
         after = self.group.await_whole()
         self.assertEqual(after.master_id, before.master_id)

@@ -197,9 +197,19 @@ class SameBytes(_Stores):
         self.create_topic(broker, "Bytes", reads=4, writes=4)
         client.until_true(lambda: client.question("queues", "Bytes", producer=name)["queues"], "a route")
         for queue in range(3):
-            client.send("Bytes", "sync", 220, prefix=f"q{queue}", queue=queue, seed=queue + 1, tags=["A", "Bé", "C"],
-                        flag=-5, max_size=5000,
-                        props={"user": "ü", "a": "1", "Z": "2", "zz": "3", "ключ": "4"}, **common)  # fmt: skip
+            client.send(
+                "Bytes",
+                "sync",
+                220,
+                prefix=f"q{queue}",
+                queue=queue,
+                seed=queue + 1,
+                tags=["A", "Bé", "C"],
+                flag=-5,
+                max_size=5000,
+                props={"user": "ü", "a": "1", "Z": "2", "zz": "3", "ключ": "4"},
+                **common,
+            )
             client.send(
                 "Bytes",
                 "batch",

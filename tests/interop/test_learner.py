@@ -71,9 +71,7 @@ class ElectedLearner(TableCase):
 
     def test_follows_the_elected(self) -> None:
         """It is in no SyncStateSet, and goes on with the next master where the last one ended."""
-        learner = OurLearner(
-            self.subfolder("learner"), self.group.namesrv_addresses, GROUP, ("--controller-mode",)
-        )  # fmt: skip
+        learner = OurLearner(self.subfolder("learner"), self.group.namesrv_addresses, GROUP, ("--controller-mode",))
         self.use(learner)
         self.client.send("Elected", "async", MESSAGES, prefix="a", max_size=3000, timeout_s=300)
         first = self.group.master()

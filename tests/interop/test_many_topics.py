@@ -53,8 +53,16 @@ class OurBrokerAtJavasNameserver(InteropCase):
         return int(remoting.loads(reply.body)["queueDatas"][0]["readQueueNums"]) if reply.code == 0 else 0
 
     def update(self, topic: str, queues: int) -> None:
-        fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues), "writeQueueNums": str(queues),
-                  "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}  # fmt: skip
+        fields = {
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "readQueueNums": str(queues),
+            "writeQueueNums": str(queues),
+            "perm": "6",
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
+            "order": "false",
+        }
         self.assertEqual(remoting.call(self.broker.address, UPDATE_TOPIC, fields).code, 0)
 
     def test_all_of_them(self) -> None:

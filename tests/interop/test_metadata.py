@@ -50,19 +50,37 @@ def tables(broker: _Broker) -> dict[str, Any]:
 def send_fields(topic: str, properties: str, queue_id: int = 0, **more: str) -> dict[str, str]:
     """The header of SEND_MESSAGE_V2 as Java's client fills it."""
     return {
-        "a": "PG", "b": topic, "c": "TBW102", "d": "4", "e": str(queue_id), "f": "0", "g": "1700000000000", "h": "0",
-        "i": properties, "j": "0", "k": "false", "m": "false", **more,
-    }  # fmt: skip
+        "a": "PG",
+        "b": topic,
+        "c": "TBW102",
+        "d": "4",
+        "e": str(queue_id),
+        "f": "0",
+        "g": "1700000000000",
+        "h": "0",
+        "i": properties,
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        **more,
+    }
 
 
 def fill(master: _Broker, topics: int) -> None:
     """Something in every table, and more topics and groups than a page has."""
     rows = [
-        {"topicName": f"zMade{number:05d}", "readQueueNums": 1 + number % 5, "writeQueueNums": 1 + number % 5,
-         "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False,
-         "attributes": {"+message.type": "FIFO"} if number % 3 == 0 else {}}
+        {
+            "topicName": f"zMade{number:05d}",
+            "readQueueNums": 1 + number % 5,
+            "writeQueueNums": 1 + number % 5,
+            "perm": 6,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": False,
+            "attributes": {"+message.type": "FIFO"} if number % 3 == 0 else {},
+        }
         for number in range(topics)
-    ]  # fmt: skip
+    ]
     for first in range(0, len(rows), 400):
         ask(master, UPDATE_TOPICS, {}, {"topicConfigList": rows[first : first + 400]})
     groups = [{"groupName": f"zMade{number:05d}", "retryMaxTimes": 1 + number % 7} for number in range(GROUPS)]
@@ -148,10 +166,18 @@ class OurSlaveOfJava(Tables):
     def pulled(self, broker: _Broker, offset: int = 0) -> remoting.Reply:
         """What a consumer gets that asks there."""
         header = {
-            "consumerGroup": "zMade00001", "topic": "zMade00004", "queueId": "1", "queueOffset": str(offset),
-            "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "1000",
-            "subscription": "*", "subVersion": "0", "expressionType": "TAG",
-        }  # fmt: skip
+            "consumerGroup": "zMade00001",
+            "topic": "zMade00004",
+            "queueId": "1",
+            "queueOffset": str(offset),
+            "maxMsgNums": "32",
+            "sysFlag": "4",
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "1000",
+            "subscription": "*",
+            "subVersion": "0",
+            "expressionType": "TAG",
+        }
         return remoting.call(broker.address, PULL, header, timeout_s=20)
 
     def test_3_sends_to_the_slave_reach_a_java_master(self) -> None:

@@ -62,10 +62,20 @@ class Scenario:
     def messages(self) -> None:
         for queue in range(3):
             self.sent += self.client.send(
-                TOPIC, "sync", 4, prefix=f"q{queue}", queue=queue, broker="broker-a", tags=["TagA", "TagB"], text=True,
-                seed=queue + 1, min_size=20,
-                max_size=20, fixed_ids=True, props={"user": "u"},
-            )  # fmt: skip
+                TOPIC,
+                "sync",
+                4,
+                prefix=f"q{queue}",
+                queue=queue,
+                broker="broker-a",
+                tags=["TagA", "TagB"],
+                text=True,
+                seed=queue + 1,
+                min_size=20,
+                max_size=20,
+                fixed_ids=True,
+                props={"user": "u"},
+            )
         self.say(
             "sendMessage",
             "sendMessage",
@@ -97,9 +107,18 @@ class Scenario:
         self.say("producerConnection", "producerConnection", "-g", "interop-producers", "-t", TOPIC)
         self.client.stop_consumer("admin-consumer")
         self.client.send(
-            TOPIC, "sync", 2, prefix="late", queue=0, broker="broker-a", text=True, seed=4, min_size=20, max_size=20,
+            TOPIC,
+            "sync",
+            2,
+            prefix="late",
+            queue=0,
+            broker="broker-a",
+            text=True,
+            seed=4,
+            min_size=20,
+            max_size=20,
             fixed_ids=True,
-        )  # fmt: skip
+        )
         self.say("consumerProgress", "consumerProgress", "-g", GROUP)
         self.say("consumerProgress all", "consumerProgress")
         self.say("consumerProgress unknown", "consumerProgress", "-g", "no-such-group")

@@ -29,9 +29,14 @@ LEFT_OUT = shutil.ignore_patterns(
 def run(*command: str | Path, cwd: Path, fails: bool = False) -> str:
     """Run to the end; what it printed."""
     done = subprocess.run(
-        [str(each) for each in command], cwd=cwd, text=True, check=False, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, timeout=300,
-    )  # fmt: skip
+        [str(each) for each in command],
+        cwd=cwd,
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=300,
+    )
     if (done.returncode != 0) is not fails:
         raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}")
     return done.stdout

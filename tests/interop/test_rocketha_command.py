@@ -28,9 +28,14 @@ class CommandCase(PairCase):
     def rocketha(self, *arguments: str, stdin: str = "") -> str:
         """Run it to its end; its output."""
         done = subprocess.run(
-            self.command(*arguments), input=stdin, capture_output=True, text=True, timeout=PATIENCE_S,
-            env=our_environment(), check=False,
-        )  # fmt: skip
+            self.command(*arguments),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            env=our_environment(),
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 

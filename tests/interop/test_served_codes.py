@@ -21,8 +21,11 @@ def classes(*names: str) -> dict[str, str]:
     for name in names:
         done = subprocess.run(
             [javap, "-c", "-p", "-cp", path, f"org.apache.rocketmq.{name}"],
-            capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
         found[name] = done.stdout
     return found
 
@@ -52,9 +55,11 @@ class ServedCodesTests(unittest.TestCase):
         """A broker's processors by code and its default one's switch; the switches of nameserver and controller, and
         the nameserver's one code with a processor of its own (105)."""
         broker, admin, namesrv, controller = classes(
-            "broker.BrokerController", "broker.processor.AdminBrokerProcessor",
-            "namesrv.processor.DefaultRequestProcessor", "controller.processor.ControllerRequestProcessor",
-        ).values()  # fmt: skip
+            "broker.BrokerController",
+            "broker.processor.AdminBrokerProcessor",
+            "namesrv.processor.DefaultRequestProcessor",
+            "controller.processor.ControllerRequestProcessor",
+        ).values()
         registered = constants(method(broker, r"registerProcessor\(\)"))
         self.assertGreater(len(registered), 30)
         served = {

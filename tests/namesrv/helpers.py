@@ -58,20 +58,34 @@ def registration(
 ) -> Registration:
     """A registration with what does not matter filled in."""
     return Registration(
-        cluster, name, address, broker_id, "ha-" + address, connection, content if content is not None else body(),
-        timeout_ms, enable_acting_master, zone,
-    )  # fmt: skip
+        cluster,
+        name,
+        address,
+        broker_id,
+        "ha-" + address,
+        connection,
+        content if content is not None else body(),
+        timeout_ms,
+        enable_acting_master,
+        zone,
+    )
 
 
 def json_body(topics: Mapping[str, int] | None = None, state_version: int = 0, counter: int = 1) -> bytes:
     """The JSON body of a registration; ``topics`` is name to perm."""
     table = {
         name: {
-            "attributes": {}, "order": False, "perm": perm, "readQueueNums": 4, "topicFilterType": "SINGLE_TAG",
-            "topicName": name, "topicSysFlag": 0, "writeQueueNums": 4,
+            "attributes": {},
+            "order": False,
+            "perm": perm,
+            "readQueueNums": 4,
+            "topicFilterType": "SINGLE_TAG",
+            "topicName": name,
+            "topicSysFlag": 0,
+            "writeQueueNums": 4,
         }
         for name, perm in (topics if topics is not None else {"T1": 6, "T2": 6}).items()
-    }  # fmt: skip
+    }
     version = {"counter": counter, "stateVersion": state_version, "timestamp": 5}
     wrapper = {"dataVersion": version, "topicConfigTable": table, "topicQueueMappingInfoMap": {}}
     return orjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
@@ -88,10 +102,15 @@ def register_command(
     """A REGISTER_BROKER request as a Java 5.5.0 broker sends it."""
     data = json_body() if content is None else content
     header = {
-        "brokerName": name, "brokerAddr": address, "clusterName": cluster, "haServerAddr": "ha-" + address,
-        "brokerId": str(broker_id), "compressed": "false", "enableActingMaster": "false",
+        "brokerName": name,
+        "brokerAddr": address,
+        "clusterName": cluster,
+        "haServerAddr": "ha-" + address,
+        "brokerId": str(broker_id),
+        "compressed": "false",
+        "enableActingMaster": "false",
         "bodyCrc32": str(zlib.crc32(data) & 0x7FFFFFFF),
-    }  # fmt: skip
+    }
     return Command(RequestCode.REGISTER_BROKER, fields={**header, **fields}, body=data, version=513)
 
 

@@ -95,9 +95,16 @@ class JsonBodyTests(BodyTestCase):
     def test_values_out_of_range(self) -> None:
         """A client makes a queue object per queue that a route names: a broker may not ask for 2**31 of them."""
         for field, value in (
-    ("readQueueNums", QUEUES_MAX + 1), ("writeQueueNums", -1), ("perm", 16), ("topicSysFlag", 2**31), ("perm", []),
-    ("readQueueNums", "x"), ("topicName", ""), ("topicName", "x" * 256), ("topicName", "a\nb"),
-        ):  # fmt: skip
+            ("readQueueNums", QUEUES_MAX + 1),
+            ("writeQueueNums", -1),
+            ("perm", 16),
+            ("topicSysFlag", 2**31),
+            ("perm", []),
+            ("readQueueNums", "x"),
+            ("topicName", ""),
+            ("topicName", "x" * 256),
+            ("topicName", "a\nb"),
+        ):
             with self.subTest(field=field, value=value):
                 wrapper = {"topicConfigTable": {"T": {field: value}}}
                 self.refused(orjson.dumps({"topicConfigSerializeWrapper": wrapper}), "Failed to decode")

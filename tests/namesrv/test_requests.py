@@ -59,8 +59,11 @@ class BrokerRequestTests(unittest.TestCase):
         data = json_body()
         good = zlib.crc32(data) & 0x7FFFFFFF
         for checksum, code, remark in (
-            (str(good), 0, None), ("0", 0, None), (str(good ^ 1), 1, "crc32 not match"), ("-5", 1, "crc32 not match"),
-        ):  # fmt: skip
+            (str(good), 0, None),
+            ("0", 0, None),
+            (str(good ^ 1), 1, "crc32 not match"),
+            ("-5", 1, "crc32 not match"),
+        ):
             answer = ask(self.server, register_command(content=data, bodyCrc32=checksum))
             self.assertEqual((answer.code, answer.remark), (code, remark))
         request = register_command()
@@ -75,12 +78,26 @@ class BrokerRequestTests(unittest.TestCase):
     def test_hostile_header(self) -> None:
         """Every needed field, absent or out of bounds, is refused by name and changes nothing."""
         for field, value in (
-    ("brokerName", None), ("clusterName", None), ("brokerAddr", None), ("brokerId", None), ("haServerAddr", None),
-    ("brokerName", ""), ("brokerName", "x" * 256), ("brokerName", "a\x00b"), ("clusterName", "a\nb"),
-    ("brokerAddr", "nohost"), ("brokerAddr", "h:0"), ("brokerAddr", "h:65536"), ("brokerAddr", "a b:1"),
-    ("brokerAddr", ":1"), ("brokerId", "-1"), ("brokerId", "x"), ("brokerId", str(2**63)), ("brokerId", "9" * 30),
-    ("__ZONE_NAME", "z" * 300),
-        ):  # fmt: skip
+            ("brokerName", None),
+            ("clusterName", None),
+            ("brokerAddr", None),
+            ("brokerId", None),
+            ("haServerAddr", None),
+            ("brokerName", ""),
+            ("brokerName", "x" * 256),
+            ("brokerName", "a\x00b"),
+            ("clusterName", "a\nb"),
+            ("brokerAddr", "nohost"),
+            ("brokerAddr", "h:0"),
+            ("brokerAddr", "h:65536"),
+            ("brokerAddr", "a b:1"),
+            ("brokerAddr", ":1"),
+            ("brokerId", "-1"),
+            ("brokerId", "x"),
+            ("brokerId", str(2**63)),
+            ("brokerId", "9" * 30),
+            ("__ZONE_NAME", "z" * 300),
+        ):
             with self.subTest(field=field, value=value):
                 request = register_command()
                 if value is None:
@@ -95,10 +112,14 @@ class BrokerRequestTests(unittest.TestCase):
     def test_side_fields(self) -> None:
         """What Java cannot read, or nobody can mean, has its default; a registration is no worse for it."""
         for field, value, timeout_ms in (
-            ("bodyCrc32", "x", 120_000), ("bodyCrc32", str(2**31), 120_000), ("heartbeatTimeoutMillis", "0", 120_000),
-            ("heartbeatTimeoutMillis", "x", 120_000), ("heartbeatTimeoutMillis", "-5", 120_000),
-            ("heartbeatTimeoutMillis", str(2**62), 86_400_000), ("heartbeatTimeoutMillis", "\u0665", 5),
-        ):  # fmt: skip
+            ("bodyCrc32", "x", 120_000),
+            ("bodyCrc32", str(2**31), 120_000),
+            ("heartbeatTimeoutMillis", "0", 120_000),
+            ("heartbeatTimeoutMillis", "x", 120_000),
+            ("heartbeatTimeoutMillis", "-5", 120_000),
+            ("heartbeatTimeoutMillis", str(2**62), 86_400_000),
+            ("heartbeatTimeoutMillis", "\u0665", 5),
+        ):
             with self.subTest(field=field, value=value):
                 server = name_server()
                 self.assertEqual(ask(server, register_command(**{field: value})).code, 0)
@@ -246,9 +267,13 @@ class RouteTests(unittest.TestCase):
         quoted = b'{"0":"10.0.0.1:10911","2":"10.0.0.2:10911"}'
         bare = b'{0:"10.0.0.1:10911",2:"10.0.0.2:10911"}'
         for version, fields, wanted in (
-    (513, {}, quoted), (401, {}, quoted), (400, {}, bare), (0, {}, bare),
-    (400, {"acceptStandardJsonOnly": "true"}, quoted), (400, {"acceptStandardJsonOnly": "false"}, bare),
-        ):  # fmt: skip
+            (513, {}, quoted),
+            (401, {}, quoted),
+            (400, {}, bare),
+            (0, {}, bare),
+            (400, {"acceptStandardJsonOnly": "true"}, quoted),
+            (400, {"acceptStandardJsonOnly": "false"}, bare),
+        ):
             with self.subTest(version=version, fields=fields):
                 self.assertIn(b'"brokerAddrs":' + wanted + b",", route(self.server, version=version, **fields).body)
 
@@ -377,10 +402,18 @@ class TopicRequestTests(unittest.TestCase):
     def test_disabled_lists(self) -> None:
         """Code 1, `disable`."""
         server = name_server(enable_all_topic_list=False, enable_topic_list=False)
-        for code in (Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, Code.GET_TOPICS_BY_CLUSTER, Code.GET_UNIT_TOPIC_LIST,
-    Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, Code.GET_TOPICS_BY_CLUSTER, Code.GET_UNIT_TOPIC_LIST,
-    Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
-                     Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST):  # fmt: skip
+        for code in (
+            Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+            Code.GET_TOPICS_BY_CLUSTER,
+            Code.GET_UNIT_TOPIC_LIST,
+            Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+            Code.GET_TOPICS_BY_CLUSTER,
+            Code.GET_UNIT_TOPIC_LIST,
+            Code.GET_HAS_UNIT_SUB_TOPIC_LIST,
+            Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+            Code.GET_HAS_UNIT_SUB_TOPIC_LIST,
+            Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        ):
             self.assertEqual(ask(server, command(code)), Answer(1, "disable"))
 
     def test_unit_lists(self) -> None:

@@ -151,9 +151,10 @@ class RegistrationTests(unittest.TestCase):
         """Kept by default; deleted with deleteTopicWithBrokerRegistration, unless there are static topics."""
         mapping = {"S": {"topic": "S", "bname": "broker-a"}}
         for delete, mappings, wanted in (
-            (False, {}, ["T1", "T2", "T3", "broker-a"]), (True, {}, ["T2", "T3", "broker-a"]),
+            (False, {}, ["T1", "T2", "T3", "broker-a"]),
+            (True, {}, ["T2", "T3", "broker-a"]),
             (True, mapping, ["T1", "T2", "T3", "broker-a"]),
-        ):  # fmt: skip
+        ):
             with self.subTest(delete=delete, mappings=mappings):
                 routes = table(delete_topic_with_broker_registration=delete)
                 routes.register(registration(), 0)
@@ -395,11 +396,16 @@ class InvariantTests(unittest.TestCase):
                 content = body([f"T{epoch}", f"T{broker_id}x"], state_version=epoch, counter=connection)
                 routes.register(
                     registration(
-                        name, address, broker_id, cluster=cluster, content=content, connection=connection,
+                        name,
+                        address,
+                        broker_id,
+                        cluster=cluster,
+                        content=content,
+                        connection=connection,
                         enable_acting_master=acting,
                     ),
                     connection,
-                )  # fmt: skip
+                )
             elif verb == "unregister":
                 with contextlib.suppress(RequestRefused):
                     routes.unregister(Address(cluster, address), connection - epoch, acting)

@@ -45,9 +45,14 @@ class RefusalsCase(unittest.TestCase):
         self.said.append({**values, "text": text.format(**values)})
 
     def refuse(
-        self, peer: Peer | None = None, code: int = 34, answer: int = 1, remark: str = "no", body: bytes = b"",
+        self,
+        peer: Peer | None = None,
+        code: int = 34,
+        answer: int = 1,
+        remark: str = "no",
+        body: bytes = b"",
         **fields: str,
-    ) -> Peer:  # fmt: skip
+    ) -> Peer:
         peer = peer or Peer()
         command = Command(code, "GO", 317, fields=fields, body=body)
         self.refusals.answered(peer, command, Answer(answer, remark))

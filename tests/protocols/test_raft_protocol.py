@@ -193,9 +193,13 @@ class RefusalTests(PortCase):
         self.connect()
         self.group.ready = True
         for bad in (
-            b"GET / HTTP/1.1", hello(group="other"), hello(receiver="n2"), hello(sender="n0"), hello(sender="n9"),
+            b"GET / HTTP/1.1",
+            hello(group="other"),
+            hello(receiver="n2"),
+            hello(sender="n0"),
+            hello(sender="n9"),
             spec.MAGIC + frames.seal(struct.pack(">BHQ", spec.HELLO, 9, 1) + b"news"),
-        ):  # fmt: skip
+        ):
             self.connect("127.0.0.7")[0].dataReceived(bad)
         self.connect("10.0.0.5")[0].dataReceived(hello())
         for incarnation in (1, 2, 1):
@@ -212,9 +216,20 @@ class RefusalTests(PortCase):
         for _ in range(self.limits.strangers + 1):
             self.connect("10.0.0.8")
         expected = [
-            "bad_frame", "idle", "lost_place", "no_request", "not_served", "other_group", "other_member", "own_id",
-            "shared_id", "slow_frame", "unknown_member", "version", "wrong_address",
-        ]  # fmt: skip
+            "bad_frame",
+            "idle",
+            "lost_place",
+            "no_request",
+            "not_served",
+            "other_group",
+            "other_member",
+            "own_id",
+            "shared_id",
+            "slow_frame",
+            "unknown_member",
+            "version",
+            "wrong_address",
+        ]
         counted = self.port.refusals.ended
         self.assertEqual(sorted(counted), expected)
         for cause in expected:

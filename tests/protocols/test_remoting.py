@@ -917,11 +917,23 @@ class ManyDeafTests(RemotingCase):
         self.assertEqual(self.factory.unsent, 0)
 
 
-ELSEWHERE = frozenset((
-    Ended.EXPIRED, Ended.NOT_ALLOWED, Ended.NOT_SERVED, Ended.OLD_EPOCH, Ended.LOGS_DIFFER, Ended.VERSION,
-    Ended.OTHER_GROUP, Ended.OTHER_MEMBER, Ended.UNKNOWN_MEMBER, Ended.OWN_ID, Ended.SHARED_ID, Ended.WRONG_ADDRESS,
-    Ended.WRONG_SECRET,
-))  # fmt: skip
+ELSEWHERE = frozenset(
+    (
+        Ended.EXPIRED,
+        Ended.NOT_ALLOWED,
+        Ended.NOT_SERVED,
+        Ended.OLD_EPOCH,
+        Ended.LOGS_DIFFER,
+        Ended.VERSION,
+        Ended.OTHER_GROUP,
+        Ended.OTHER_MEMBER,
+        Ended.UNKNOWN_MEMBER,
+        Ended.OWN_ID,
+        Ended.SHARED_ID,
+        Ended.WRONG_ADDRESS,
+        Ended.WRONG_SECRET,
+    )
+)
 """See test_ha_limits and test_raft_protocol."""
 
 
@@ -929,9 +941,14 @@ class EndedTests(RemotingCase):
     """Whyever a connection is ended, metric and log say so, once, with its address."""
 
     limits = Limits(
-        connections=4, connections_per_address=1, first_frame_s=10, whole_frame_s=30, idle_s=120, unfinished_bytes=1000,
+        connections=4,
+        connections_per_address=1,
+        first_frame_s=10,
+        whole_frame_s=30,
+        idle_s=120,
+        unfinished_bytes=1000,
         queued_bytes=100_000,
-    )  # fmt: skip
+    )
 
     def speak(self, host: str) -> tuple[RemotingProtocol, Transport]:
         protocol, transport = self.connect(host)

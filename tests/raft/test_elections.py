@@ -148,8 +148,10 @@ class VoteTests(unittest.SynchronousTestCase):
         server.node.step(vote("1", "2", 3, 9, 9))
         server.node.step(Message(Kind.HEART_BEAT, "3", "2", 6))
         server.turn()
-        self.assertEqual([(each.kind, each.term, each.reject) for each in server.outbox],
-                         [(Kind.VOTE_ANSWER, 7, True), (Kind.APPEND_ANSWER, 7, True)])  # fmt: skip
+        self.assertEqual(
+            [(each.kind, each.term, each.reject) for each in server.outbox],
+            [(Kind.VOTE_ANSWER, 7, True), (Kind.APPEND_ANSWER, 7, True)],
+        )
 
     def test_messages_for_others_are_dropped(self) -> None:
         """And those from itself, and those from nobody."""

@@ -56,8 +56,10 @@ class ChangeTests(unittest.SynchronousTestCase):
         history = MembershipHistory(group(1), 0)
         for index, size in ((5, 2), (9, 3), (12, 4)):
             history.appended(index, group(size))
-        self.assertEqual([history.at(each) for each in (0, 4, 5, 8, 9, 11, 12, 99)],
-                         [group(each) for each in (1, 1, 2, 2, 3, 3, 4, 4)])  # fmt: skip
+        self.assertEqual(
+            [history.at(each) for each in (0, 4, 5, 8, 9, 11, 12, 99)],
+            [group(each) for each in (1, 1, 2, 2, 3, 3, 4, 4)],
+        )
         history.cut(10)
         self.assertEqual((history.index, history.current), (9, group(3)))
         history.compacted(7)

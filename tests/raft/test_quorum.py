@@ -59,8 +59,11 @@ class QuorumTests(unittest.SynchronousTestCase):
                 result = election(Members(voters), cast, unsure)
                 sure = set(granting) - unsure
                 # What was committed stood on a majority; of it the unsure may have lost theirs.
-                majorities = [set(each) for size in range(len(voters) // 2 + 1, len(voters) + 1)
-                              for each in itertools.combinations(sorted(voters), size)]  # fmt: skip
+                majorities = [
+                    set(each)
+                    for size in range(len(voters) // 2 + 1, len(voters) + 1)
+                    for each in itertools.combinations(sorted(voters), size)
+                ]
                 safe = all(sure & (each - set(granting).intersection(unsure)) for each in majorities)
                 won = 2 * count > len(voters) and (safe or count == len(voters))
                 self.assertEqual(result, VoteResult.WON if won else VoteResult.LOST)

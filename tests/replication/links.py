@@ -266,9 +266,13 @@ class Pair:
 
 
 def classic(
-    master: Log, slave: Log, batch: int = 1000, cut: Cut = whole, timing: LinkTiming | None = None,
+    master: Log,
+    slave: Log,
+    batch: int = 1000,
+    cut: Cut = whole,
+    timing: LinkTiming | None = None,
     compare_from: int | None = None,
-) -> Pair:  # fmt: skip
+) -> Pair:
     """A classic pair, not started."""
     machine = ClassicMaster(master, 0, timing, batch)
     at_slave = ClassicSlave(slave.end, FILE, 0, timing, compare_from)
@@ -276,10 +280,21 @@ def classic(
 
 
 def autoswitch(
-    master: Log, epochs: Iterable[EpochEntry], slave: Log, own: Sequence[EpochEntry] = (), *, batch: int = 1000,
-    cut: Cut = whole, hello: SlaveHello | None = None, min_epoch: int = NO_EPOCH, confirm: ConfirmOffset | None = None,
-    timing: LinkTiming | None = None, confirmed: int = 0, unclean_cut: bool = False, throttle: Throttle | None = None,
-) -> Pair:  # fmt: skip
+    master: Log,
+    epochs: Iterable[EpochEntry],
+    slave: Log,
+    own: Sequence[EpochEntry] = (),
+    *,
+    batch: int = 1000,
+    cut: Cut = whole,
+    hello: SlaveHello | None = None,
+    min_epoch: int = NO_EPOCH,
+    confirm: ConfirmOffset | None = None,
+    timing: LinkTiming | None = None,
+    confirmed: int = 0,
+    unclean_cut: bool = False,
+    throttle: Throttle | None = None,
+) -> Pair:
     """An autoswitch pair, not started; ``epochs`` may be the master's live cache."""
     cache = epochs if isinstance(epochs, EpochCache) else EpochCache(epochs)
     confirm = confirm or ConfirmOffset(0, master.end)

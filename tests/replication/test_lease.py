@@ -61,8 +61,9 @@ class LeaseTests(SynchronousTestCase):
         self.assertEqual([self.lease.holds(249), self.lease.undecided(249)], [True, False])
         self.assertEqual([self.lease.holds(250), self.lease.undecided(250)], [False, True])
         self.lease.confirmed(4, 200)
-        self.assertEqual([self.lease.holds(300), self.lease.undecided(300), self.lease.undecided(3200)],
-                         [False, True, False])  # fmt: skip
+        self.assertEqual(
+            [self.lease.holds(300), self.lease.undecided(300), self.lease.undecided(3200)], [False, True, False]
+        )
         self.lease.suspended_ms = None
         self.assertEqual([self.lease.holds(300), self.lease.undecided(300)], [True, False])
         self.lease.suspended_ms = 300

@@ -548,9 +548,13 @@ class CutTests(SynchronousTestCase):
             own += entries((own[-1].epoch + 1, kept))
         random = data.draw(st.randoms())
         pair = autoswitch(
-            Log(theirs), epochs, Log(mine), own, cut=lambda waiting: random.randint(1, len(waiting)),
+            Log(theirs),
+            epochs,
+            Log(mine),
+            own,
+            cut=lambda waiting: random.randint(1, len(waiting)),
             batch=data.draw(st.integers(1, 100)),
-        )  # fmt: skip
+        )
         pair.start().grow(text(20, len(theirs), by=50))
         self.assertEqual((pair.slave.closed, pair.master.closed), ("", ""))
         self.assertEqual(bytes(pair.slave.log.data), theirs + text(20, len(theirs), by=50))

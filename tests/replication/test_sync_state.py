@@ -687,10 +687,12 @@ class World:
 STEPS = st.lists(
     st.tuples(
         st.sampled_from("write wait connect break copy copy lease poll late ask answer".split()),
-        st.integers(2, 4), st.integers(0, 60),
+        st.integers(2, 4),
+        st.integers(0, 60),
     ),
-    min_size=10, max_size=80,
-)  # fmt: skip
+    min_size=10,
+    max_size=80,
+)
 
 
 class SafetyTests(SynchronousTestCase):

@@ -61,9 +61,10 @@ class ThrottleTests(SynchronousTestCase):
         self.assertEqual(throttle.wait_ms(9), 2)
 
     @given(
-        st.integers(1, 10**9), st.integers(0, 10**6),
+        st.integers(1, 10**9),
+        st.integers(0, 10**6),
         st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 1 << 20)), min_size=1, max_size=30),
-    )  # fmt: skip
+    )
     def test_never_faster_never_later(self, rate: int, burst: int, blocks: list[tuple[int, int]]) -> None:
         """In any stretch: burst, rate and one block; and a block leaves as soon as that is true."""
         throttle, now_ms, left = Throttle(rate, burst), 0, [(0, 0)]

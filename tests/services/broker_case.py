@@ -118,19 +118,39 @@ class Client:
 def send_fields(topic: str = "T", queue_id: int = 0, properties: str = "", **more: str) -> dict[str, str]:
     """The header of SEND_MESSAGE_V2 as Java fills it."""
     return {
-        "a": "PG", "b": topic, "c": "TBW102", "d": "4", "e": str(queue_id), "f": "0", "g": "1795256860000", "h": "0",
-        "i": properties or "UNIQ_KEY\x01" + "A" * 32 + "\x02WAIT\x01true\x02", "j": "0", "k": "false", "m": "false",
-        "n": "broker-a", **more,
-    }  # fmt: skip
+        "a": "PG",
+        "b": topic,
+        "c": "TBW102",
+        "d": "4",
+        "e": str(queue_id),
+        "f": "0",
+        "g": "1795256860000",
+        "h": "0",
+        "i": properties or "UNIQ_KEY\x01" + "A" * 32 + "\x02WAIT\x01true\x02",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        "n": "broker-a",
+        **more,
+    }
 
 
 def pull_fields(topic: str = "T", queue_id: int = 0, offset: int = 0, **more: str) -> dict[str, str]:
     """The header of PULL_MESSAGE of a client that brings its subscription and does not wait."""
     return {
-        "consumerGroup": "G", "topic": topic, "queueId": str(queue_id), "queueOffset": str(offset), "maxMsgNums": "32",
-        "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "15000", "subscription": "*", "subVersion": "0",
-        "expressionType": "TAG", **more,
-    }  # fmt: skip
+        "consumerGroup": "G",
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": "32",
+        "sysFlag": "4",
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "15000",
+        "subscription": "*",
+        "subVersion": "0",
+        "expressionType": "TAG",
+        **more,
+    }
 
 
 def heartbeat(client_id: str, group: str, *topics: str, tags: str = "*", model: str = "CLUSTERING") -> bytes:
@@ -139,9 +159,13 @@ def heartbeat(client_id: str, group: str, *topics: str, tags: str = "*", model: 
 
     subscriptions = [parse_tags(topic, tags, 1).as_json() for topic in topics]
     consumer = {
-        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "consumeType": "CONSUME_PASSIVELY", "groupName": group,
-        "messageModel": model, "subscriptionDataSet": subscriptions, "unitMode": False,
-    }  # fmt: skip
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "consumeType": "CONSUME_PASSIVELY",
+        "groupName": group,
+        "messageModel": model,
+        "subscriptionDataSet": subscriptions,
+        "unitMode": False,
+    }
     return json_dialect.dumps(
         {"clientID": client_id, "consumerDataSet": [consumer], "heartbeatFingerprint": 0, "producerDataSet": []}
     )
@@ -178,9 +202,12 @@ class BrokerCase(SynchronousTestCase):
     def platform(self, disk: Disk | None = None) -> Platform:
         """What a broker runs on: this case's disk and clock."""
         return Platform(
-            disk=disk or self.disk, reactor=self.clock, chance=random.Random(1), work=self.work,
+            disk=disk or self.disk,
+            reactor=self.clock,
+            chance=random.Random(1),
+            work=self.work,
             wall=lambda: START_S - STEADY_S + self.clock.seconds() + self.set_by_s,
-        )  # fmt: skip
+        )
 
     def start(self) -> BrokerService:
         """A broker on the disk as it is."""

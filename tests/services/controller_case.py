@@ -113,9 +113,12 @@ class FakeBroker:
         found = yield self.ask(Code.CONTROLLER_GET_NEXT_BROKER_ID, clusterName=CLUSTER, brokerName=NAME)
         self.id = int(found.fields["nextBrokerId"])
         yield self.ask(
-            Code.CONTROLLER_APPLY_BROKER_ID, clusterName=CLUSTER, brokerName=NAME, appliedBrokerId=str(self.id),
+            Code.CONTROLLER_APPLY_BROKER_ID,
+            clusterName=CLUSTER,
+            brokerName=NAME,
+            appliedBrokerId=str(self.id),
             registerCheckCode=f"{self.address};1",
-        )  # fmt: skip
+        )
         yield self.join()
 
     @defer.inlineCallbacks
@@ -130,15 +133,21 @@ class FakeBroker:
 
     def register(self) -> defer.Deferred[Command]:
         return self.ask(
-            Code.CONTROLLER_REGISTER_BROKER, clusterName=CLUSTER, brokerName=NAME, brokerId=str(self.id),
+            Code.CONTROLLER_REGISTER_BROKER,
+            clusterName=CLUSTER,
+            brokerName=NAME,
+            brokerId=str(self.id),
             brokerAddress=self.address,
-        )  # fmt: skip
+        )
 
     def elect(self) -> defer.Deferred[Command]:
         return self.ask(
-            Code.CONTROLLER_ELECT_MASTER, clusterName=CLUSTER, brokerName=NAME, brokerId=str(self.id),
+            Code.CONTROLLER_ELECT_MASTER,
+            clusterName=CLUSTER,
+            brokerName=NAME,
+            brokerId=str(self.id),
             designateElect="false",
-        )  # fmt: skip
+        )
 
     @defer.inlineCallbacks
     def alter(self, *ids: int) -> Any:
@@ -147,9 +156,12 @@ class FakeBroker:
         epoch = json_dialect.loads(info.body)["syncStateSetEpoch"]
         body = json_dialect.dumps({"syncStateSet": list(ids), "syncStateSetEpoch": epoch})
         found = yield self.ask(
-            Code.CONTROLLER_ALTER_SYNC_STATE_SET, body, brokerName=NAME, masterBrokerId=str(self.id),
+            Code.CONTROLLER_ALTER_SYNC_STATE_SET,
+            body,
+            brokerName=NAME,
+            masterBrokerId=str(self.id),
             masterEpoch=info.fields["masterEpoch"],
-        )  # fmt: skip
+        )
         return found
 
     def beat(self) -> None:
@@ -160,9 +172,14 @@ class FakeBroker:
 
     def _beat_to(self, node: ControllerService) -> None:
         fields = {
-            "clusterName": CLUSTER, "brokerName": NAME, "brokerAddr": self.address, "brokerId": str(self.id),
-            "epoch": str(self.master[1]), "maxOffset": str(self.max_offset), "heartbeatTimeoutMills": "3000",
-        }  # fmt: skip
+            "clusterName": CLUSTER,
+            "brokerName": NAME,
+            "brokerAddr": self.address,
+            "brokerId": str(self.id),
+            "epoch": str(self.master[1]),
+            "maxOffset": str(self.max_offset),
+            "heartbeatTimeoutMills": "3000",
+        }
         if self.confirms:
             fields["confirmsRole"] = "true"
         connecting = self._out.connect(node.config.self_address, 1.0)

@@ -137,9 +137,14 @@ class ReplicationCase(SynchronousTestCase):
     # -- clients
 
     def asking(
-        self, host: Host, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"",
-        timeout_s: float = 20.0, port: int = PORT,
-    ) -> defer.Deferred[Command]:  # fmt: skip
+        self,
+        host: Host,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        timeout_s: float = 20.0,
+        port: int = PORT,
+    ) -> defer.Deferred[Command]:
         """A request that is under way."""
         assert self.client_host.process is not None
         client: RemotingClient = self.client_host.process.service
@@ -164,9 +169,11 @@ class ReplicationCase(SynchronousTestCase):
     def send_many(self, host: Host, count: int, size: int = 500, topic: str = "T") -> list[int]:
         """The codes of as many messages, sent one after the other's answer would be too slow: all at once."""
         waiting = defer.gatherResults(
-            [self.sending(host, bytes([number % 251]) * size, topic=topic, queue_id=str(number % 4))
-             for number in range(count)]
-        )  # fmt: skip
+            [
+                self.sending(host, bytes([number % 251]) * size, topic=topic, queue_id=str(number % 4))
+                for number in range(count)
+            ]
+        )
         return [answer.code for answer in self.await_(waiting)]
 
     def pull(self, host: Host, offset: int = 0, queue_id: int = 0, **more: str) -> Command:

@@ -117,11 +117,22 @@ class Node:
         self.strangers: set[int] = set()  # brokers that the controller does not name
         self.metadata = MetadataSync(
             TablesContext(
-                reactor, self.now_ms, self.state, _QueueView(self.store), self.delays,  # type: ignore[arg-type]
-                self.watch, lambda: number, lambda: self.store_busy, self.save, self.told.extend, self, self, 5.0,
+                reactor,
+                self.now_ms,
+                self.state,
+                _QueueView(self.store),
+                self.delays,  # type: ignore[arg-type]
+                self.watch,
+                lambda: number,
+                lambda: self.store_busy,
+                self.save,
+                self.told.extend,
+                self,
+                self,
+                5.0,
                 ack_timeout_ms,
             )
-        )  # fmt: skip
+        )
         self.saved_answers = SavedAnswers(self.files, self.metadata)
         self.table = {**request_table(self.state), **self.metadata.requests}
         self.asked: list[int] = []

@@ -38,10 +38,14 @@ SLOW = 400.0
 """A sync of such a disk takes 0.2 to 0.6 s."""
 DISKS = ("slow-disk", "stuck-disk", "disk-error", "sync-error", "disk-full")
 SEEDS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
-    (ALONE, 1, DISKS), (CLASSIC, 2, NETWORK_KINDS), (CLASSIC, 3, DISKS), (CONTROLLER, 4, NETWORK_KINDS),
-    (CONTROLLER, 5, DISKS), (CONTROLLER, 6, ("no-names", "freeze", "kill", "kill-majority", "deaf")),
+    (ALONE, 1, DISKS),
+    (CLASSIC, 2, NETWORK_KINDS),
+    (CLASSIC, 3, DISKS),
+    (CONTROLLER, 4, NETWORK_KINDS),
+    (CONTROLLER, 5, DISKS),
+    (CONTROLLER, 6, ("no-names", "freeze", "kill", "kill-majority", "deaf")),
     (CONTROLLER, 7, ALL_KINDS),
-)  # fmt: skip
+)
 
 
 class FaultTests(Simulated):

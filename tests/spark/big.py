@@ -80,13 +80,28 @@ def written(root: Path, mib: int, seed: int, file_size: int, body_bytes: int = 1
                 encode(
                     sealed(
                         Record(
-                            0, 0, 0, queue % 4, 0, 0, 0, 0, NOW_MS, _HOST, NOW_MS, _HOST, 0, 0,
-                            chance.randbytes(body_bytes), f"Topic{queue // 4}", block,
+                            0,
+                            0,
+                            0,
+                            queue % 4,
+                            0,
+                            0,
+                            0,
+                            0,
+                            NOW_MS,
+                            _HOST,
+                            NOW_MS,
+                            _HOST,
+                            0,
+                            0,
+                            chance.randbytes(body_bytes),
+                            f"Topic{queue // 4}",
+                            block,
                         )
                     )
                 )
             )
-        )  # fmt: skip
+        )
     key_at = [bytes(each).index(b"0" * KEY_BYTES) for each in templates]
     share = faults / ((mib << 20) / (body_bytes + 150))
     offsets, number, now = [0] * QUEUES, 0, NOW_MS

@@ -77,9 +77,24 @@ def any_record(chance: random.Random) -> Record:
     born = (wide if flags & 0x10 else chance.randbytes(4)) + chance.randrange(1 << 16).to_bytes(4, "big")
     store = (wide if flags & 0x20 else bytes((127, 0, 0, 1))) + (10911).to_bytes(4, "big")
     return Record(
-        0, 0, 0, chance.randrange(-1, 4), chance.randrange(-9, 9), 0, 0, flags, NOW_MS, born, NOW_MS, store,
-        chance.randrange(3), chance.choice((0, 17, 1 << 40)), body, chance.choice(TOPICS), block(chance),
-    )  # fmt: skip
+        0,
+        0,
+        0,
+        chance.randrange(-1, 4),
+        chance.randrange(-9, 9),
+        0,
+        0,
+        flags,
+        NOW_MS,
+        born,
+        NOW_MS,
+        store,
+        chance.randrange(3),
+        chance.choice((0, 17, 1 << 40)),
+        body,
+        chance.choice(TOPICS),
+        block(chance),
+    )
 
 
 def filled(
@@ -175,4 +190,4 @@ def rows(
             "source_file": str(directory / manifest.layout / f"{at - at % manifest.file_size:020d}"),
             "dt": stored.date(),
             "hour": stored.hour,
-        }  # fmt: skip
+        }

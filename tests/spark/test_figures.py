@@ -134,8 +134,12 @@ class FigureTests(unittest.TestCase):
             waits = min((each.store_timestamp_ms for each in left), default=None)
             newest = max(each.store_timestamp_ms for each in some)
             wanted[f"group-{number % 2}", topic, queue] = (
-                offset, behind, len(left), waits, newest - waits if waits is not None else 0,
-            )  # fmt: skip
+                offset,
+                behind,
+                len(left),
+                waits,
+                newest - waits if waits is not None else 0,
+            )
         table["Nothing@idle"][0] = 7
         wanted["idle", "Nothing", 0] = (7, None, 0, None, 0)
         text = ",".join(

@@ -19,9 +19,16 @@ from tests.spark.logs import TOPICS, filled
 from tests.spark.session import session
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--window-size=1100,3200",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--window-size=1100,3200",
+)
 
 
 @unittest.skipUnless(shutil.which("chromium") and shutil.which("chromedriver"), "needs Debian's chromium-driver")

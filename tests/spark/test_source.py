@@ -82,7 +82,7 @@ class SourceTests(unittest.TestCase):
             (sql.col("topic") != "A") | sql.col("tags").isNull(),
             ~sql.col("queue_id").isin(0, 1),
             sql.col("queue_offset") < 3,
-        ]  # fmt: skip
+        ]
         for condition in conditions:
             plain = self.load().where(condition).select("phys_offset", "chain_digest").collect()
             pushed = self.load(pushFilters="true").where(condition).select("phys_offset", "chain_digest").collect()

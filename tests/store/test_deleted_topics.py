@@ -333,12 +333,19 @@ class ReplicaTests(unittest.TestCase):
 
         steps: tuple[Callable[[ReplicaLog], None], ...]
         half, whole = data[: len(data) // 3], data
-        for seed, steps in enumerate((
-            (tell, lambda log: feed(log, whole, random.Random(1)), catch_up),
-            (lambda log: feed(log, half, random.Random(2)), catch_up, tell,
-             lambda log: feed(log, whole, random.Random(2)), catch_up),
-            (lambda log: feed(log, whole, random.Random(3)), catch_up, tell),
-        )):  # fmt: skip
+        for seed, steps in enumerate(
+            (
+                (tell, lambda log: feed(log, whole, random.Random(1)), catch_up),
+                (
+                    lambda log: feed(log, half, random.Random(2)),
+                    catch_up,
+                    tell,
+                    lambda log: feed(log, whole, random.Random(2)),
+                    catch_up,
+                ),
+                (lambda log: feed(log, whole, random.Random(3)), catch_up, tell),
+            )
+        ):
             with self.subTest(seed=seed):
                 replica = self.replica()
                 for step in steps:
@@ -447,9 +454,15 @@ class TableTests(unittest.TestCase):
         good = {"below": 1, "lastOffset": 0, "lastStored": 5}
         self.assertEqual(read_deleted({"T": good}), {"T": Deleted(1, LastRecord(0, 5))})
         for value in (
-            None, [], {"T": 5}, {"T": {}}, {"T": {**good, "below": -1}}, {"T": {**good, "below": True}},
-            {"T": {**good, "lastOffset": "0"}}, {"T": {**good, "lastStored": 1 << 63}},
-        ):  # fmt: skip
+            None,
+            [],
+            {"T": 5},
+            {"T": {}},
+            {"T": {**good, "below": -1}},
+            {"T": {**good, "below": True}},
+            {"T": {**good, "lastOffset": "0"}},
+            {"T": {**good, "lastStored": 1 << 63}},
+        ):
             with self.assertRaises(RemoteProtocolError):
                 read_deleted(value)
 

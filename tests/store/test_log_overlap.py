@@ -44,9 +44,10 @@ class OverlapTests(unittest.TestCase):
         fill(master, 0, 60)
         data, boundaries = raw(master), ends(raw(master))
         queued = [
-            (each, after) for each, after in itertools.pairwise([0, *boundaries])
+            (each, after)
+            for each, after in itertools.pairwise([0, *boundaries])
             if (record := record_at(master.store.log.segments, each)) and not record.sys_flag & TRANSACTION_BITS
-        ]  # fmt: skip
+        ]
         for end in range(boundaries[-30], len(data), 37):
             replica = follower(memory())
             replica.append_raw(0, data[:end])

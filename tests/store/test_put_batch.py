@@ -39,9 +39,16 @@ class PutBatchTests(SynchronousTestCase):
         blocks = [properties_of(some, number) for number, some in enumerate(keys)]
         messages = [BatchMessage(chance.randrange(10), *each) for each in zip(bodies, blocks, strict=True)]
         return PutBatch(
-            "T", chance.randrange(3), 0, NOW - 5, host, 0, members(join(messages)),
-            [chance.randrange(-5, 5) for _ in bodies], partial(columns_of, keys, alike),
-        )  # fmt: skip
+            "T",
+            chance.randrange(3),
+            0,
+            NOW - 5,
+            host,
+            0,
+            members(join(messages)),
+            [chance.randrange(-5, 5) for _ in bodies],
+            partial(columns_of, keys, alike),
+        )
 
     def rows(self, batch: PutBatch) -> list[PutMessage]:
         columns, messages = batch.keys()

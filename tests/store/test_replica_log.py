@@ -858,9 +858,26 @@ def verify_upto(replica: object) -> list[str]:
 
 
 PIECES = st.sampled_from(
-    ["TAGS\1a", "TAGS\1", "TAGS\1b\1c", "UNIQ_KEY\1u1", "UNIQ_KEY\1", "UNIQ_KEY\1é", "KEYS\1a b", "KEYS\1", "XTAGS\1q",
-     "XUNIQ_KEY\1q", "W\1", "\1", "", "A\1b", "T\1UNIQ_KEY\1z", "UNIQ_KEY", "TAGS"]
-)  # fmt: skip
+    [
+        "TAGS\1a",
+        "TAGS\1",
+        "TAGS\1b\1c",
+        "UNIQ_KEY\1u1",
+        "UNIQ_KEY\1",
+        "UNIQ_KEY\1é",
+        "KEYS\1a b",
+        "KEYS\1",
+        "XTAGS\1q",
+        "XUNIQ_KEY\1q",
+        "W\1",
+        "\1",
+        "",
+        "A\1b",
+        "T\1UNIQ_KEY\1z",
+        "UNIQ_KEY",
+        "TAGS",
+    ]
+)
 
 
 class MeaningTests(unittest.TestCase):

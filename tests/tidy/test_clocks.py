@@ -66,8 +66,12 @@ class ClockTests(unittest.TestCase):
     def test_mixtures_are_found(self) -> None:
         """The rule itself."""
         for text, count in (
-            ("now_ms - wall_ms", 1), ("self._wall_ms() > due_ms", 1), ("self.wall_ms() + delay_ms", 1),
-            ("wall_ms + self._utc_offset_ms", 0), ("stamp_ms + kept_ms > wall_ms", 0), ("now_ms + delay_ms", 0),
-        ):  # fmt: skip
+            ("now_ms - wall_ms", 1),
+            ("self._wall_ms() > due_ms", 1),
+            ("self.wall_ms() + delay_ms", 1),
+            ("wall_ms + self._utc_offset_ms", 0),
+            ("stamp_ms + kept_ms > wall_ms", 0),
+            ("now_ms + delay_ms", 0),
+        ):
             with self.subTest(text):
                 self.assertEqual(len(list(mixtures(module("broker/x.py", text)))), count)

@@ -32,9 +32,20 @@ MACHINES_RANK = 2
 
 # The rooms of services/: each imports only from rooms before it, and from itself.
 ROOMS = (
-    "waiting", "process", "tables", "config", "core", "features", "raft", "replication", "controller", "broker",
-    "namesrv", "learner", "cluster",
-)  # fmt: skip
+    "waiting",
+    "process",
+    "tables",
+    "config",
+    "core",
+    "features",
+    "raft",
+    "replication",
+    "controller",
+    "broker",
+    "namesrv",
+    "learner",
+    "cluster",
+)
 
 BANNED_WORDS = re.compile(r"Manager|Handler|Processor|Engine|Utils?(?![a-z])|Helpers?(?![a-z])")
 BANNED_MODULE_NAMES = re.compile(r"(^|_)(manager|handler|processor|engine|utils?|helpers?|misc|common)(_|$)")

@@ -35,9 +35,14 @@ class GoldenTests(unittest.TestCase):
         if code == 1001:
             wanted = calls.decode_set(body)
             return calls.alter_sync_state_set(
-                "c", fields["brokerName"], number["masterBrokerId"], number["masterEpoch"], frozenset(wanted.members),
-                wanted.epoch, number["invokeTime"],
-            )  # fmt: skip
+                "c",
+                fields["brokerName"],
+                number["masterBrokerId"],
+                number["masterEpoch"],
+                frozenset(wanted.members),
+                wanted.epoch,
+                number["invokeTime"],
+            )
         if code == 1004:
             return calls.get_replica_info("c", fields["brokerName"])
         if code == 1005:
@@ -54,10 +59,16 @@ class GoldenTests(unittest.TestCase):
             return calls.apply_broker_id(*names, number["appliedBrokerId"], fields["registerCheckCode"])
         return calls.heartbeat(
             Beat(
-                *names, number["brokerId"], fields["brokerAddr"], number["epoch"], number["maxOffset"],
-                number["confirmOffset"], number["heartbeatTimeoutMills"], number["electionPriority"],
+                *names,
+                number["brokerId"],
+                fields["brokerAddr"],
+                number["epoch"],
+                number["maxOffset"],
+                number["confirmOffset"],
+                number["heartbeatTimeoutMills"],
+                number["electionPriority"],
             )
-        )  # fmt: skip
+        )
 
     def test_requests(self) -> None:
         """Code, fields and body, for every request that a Java broker was seen to send."""
@@ -116,9 +127,15 @@ class AnswerTests(unittest.TestCase):
         """Whatever was asked: the controller's own code and words."""
         no = answer(ResponseCode.CONTROLLER_NOT_LEADER, remark="The controller is not in leader state")
         for read in (
-            calls.altered, calls.elected, calls.registered, calls.replica_info, calls.metadata, calls.next_broker_id,
-            calls.applied, calls.confirmed,
-        ):  # fmt: skip
+            calls.altered,
+            calls.elected,
+            calls.registered,
+            calls.replica_info,
+            calls.metadata,
+            calls.next_broker_id,
+            calls.applied,
+            calls.confirmed,
+        ):
             with self.assertRaises(RequestRefused) as caught:
                 read(no)
             self.assertEqual(caught.exception.code, 2007)

@@ -74,8 +74,9 @@ class GoldenTests(unittest.TestCase):
     def test_classic(self) -> None:
         """Reports and log frames; the log adds up; the same bytes come out of our writers."""
         pieces = ClassicPieces().feed(one_way("classic", "s2c"))
-        self.assertEqual([(piece.offset, len(piece.data)) for piece in pieces],
-                         [(0, 18982), (18982, 295), (19277, 0), (19277, 295)])  # fmt: skip
+        self.assertEqual(
+            [(piece.offset, len(piece.data)) for piece in pieces], [(0, 18982), (18982, 295), (19277, 0), (19277, 295)]
+        )
         written = b"".join(
             ha_frames.encode_classic_head(piece.offset, len(piece.data)) + piece.data for piece in pieces
         )

@@ -27,10 +27,21 @@ KEY = "FD0000000000000000000000000000027B995FFD2B276CC36DDC0011"
 def send(opaque: int = 43, body: bytes = b"body", properties: str = "", code: int = 310, **more: str) -> bytes:
     """A frame (without its length word) as Java's producer writes it."""
     fields = {
-        "a": "load-producer", "b": "Load128", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1795315946972",
-        "h": "0", "i": properties or f"UNIQ_KEY\x01{KEY}\x02WAIT\x01true\x02", "j": "0", "k": "false", "m": "false",
-        "n": "broker-a", **more,
-    }  # fmt: skip
+        "a": "load-producer",
+        "b": "Load128",
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "g": "1795315946972",
+        "h": "0",
+        "i": properties or f"UNIQ_KEY\x01{KEY}\x02WAIT\x01true\x02",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        "n": "broker-a",
+        **more,
+    }
     return remoting.encode(Command(code, "JAVA", 513, opaque, 0, None, fields, body))[4:]
 
 
@@ -50,9 +61,15 @@ def seen(decode: object, frame: bytes) -> object:
     except RemoteProtocolError as problem:
         return str(problem)
     return (
-        command.code, command.language, command.version, command.opaque, command.flag, command.remark,
-        list(command.fields.items()), command.body,
-    )  # fmt: skip
+        command.code,
+        command.language,
+        command.version,
+        command.opaque,
+        command.flag,
+        command.remark,
+        list(command.fields.items()),
+        command.body,
+    )
 
 
 class KnownSendTests(unittest.TestCase):
@@ -78,17 +95,33 @@ class KnownSendTests(unittest.TestCase):
         frame = send()
         self.assertFalse(self.known(frame))
         for known in (
-            frame, send(99), send(body=b""), send(e="3"), send(g="1895315946972"), send(e="7", g="2" * 13, body=b"x"),
-            send(properties=f"UNIQ_KEY\x01{KEY[::-1]}\x02WAIT\x01true\x02"), send(properties="K\x01" + "x" * 89),
-            send(properties=f"UNIQ_KEY\x01{KEY[:-1]}-\x02WAIT\x01nein\x02"), send(properties="K\x01v"),
-            send(properties="KEYS\x01k1 k2\x02UNIQ_KEY\x01x\x02a\x01b"), send(properties="x" * 500),
-        ):  # fmt: skip
+            frame,
+            send(99),
+            send(body=b""),
+            send(e="3"),
+            send(g="1895315946972"),
+            send(e="7", g="2" * 13, body=b"x"),
+            send(properties=f"UNIQ_KEY\x01{KEY[::-1]}\x02WAIT\x01true\x02"),
+            send(properties="K\x01" + "x" * 89),
+            send(properties=f"UNIQ_KEY\x01{KEY[:-1]}-\x02WAIT\x01nein\x02"),
+            send(properties="K\x01v"),
+            send(properties="KEYS\x01k1 k2\x02UNIQ_KEY\x01x\x02a\x01b"),
+            send(properties="x" * 500),
+        ):
             self.assertTrue(self.known(known, frame))
         for unknown in (
-            send(100), send(e="10"), send(b="Load129"), send(a="load-consumer"), send(f="1"), send(code=320),
-            send(k="FALSE"), send(m="true"), send(properties="UNIQ_KEY\x01" + "\u00e9" * 20), send(e="-"),
+            send(100),
+            send(e="10"),
+            send(b="Load129"),
+            send(a="load-consumer"),
+            send(f="1"),
+            send(code=320),
+            send(k="FALSE"),
+            send(m="true"),
+            send(properties="UNIQ_KEY\x01" + "\u00e9" * 20),
+            send(e="-"),
             send(g="12345678901 2"),
-        ):  # fmt: skip
+        ):
             self.assertFalse(self.known(unknown, frame))
 
     def test_other_clients(self) -> None:
@@ -101,10 +134,15 @@ class KnownSendTests(unittest.TestCase):
     def test_where_another_value_may_hide(self) -> None:
         """Such headers are parsed: a name twice, or as a value; an escape; a number as a text, a text as a number."""
         for old, new in (
-            (b'"e":"0"', b'"e":"0","e":"1"'), (b'"e":"0"', b'"e":0'), (b'"a":"load-producer"', b'"a":"e"'),
-            (b'"opaque":43', b'"opaque":"43"'), (b'"opaque":43', b'"opaque":43.0'), (b'"a":"load', b'"a":"\\u006coad'),
-            (b'"flag":0', b'"flag":0,"i":"x"'), (b'"a":"load-producer"', b'"opaque":"load-producer"'),
-        ):  # fmt: skip
+            (b'"e":"0"', b'"e":"0","e":"1"'),
+            (b'"e":"0"', b'"e":0'),
+            (b'"a":"load-producer"', b'"a":"e"'),
+            (b'"opaque":43', b'"opaque":"43"'),
+            (b'"opaque":43', b'"opaque":43.0'),
+            (b'"a":"load', b'"a":"\\u006coad'),
+            (b'"flag":0', b'"flag":0,"i":"x"'),
+            (b'"a":"load-producer"', b'"opaque":"load-producer"'),
+        ):
             with self.subTest(new=new):
                 frame = send().replace(old, new, 1)
                 self.assertNotEqual(frame, send())

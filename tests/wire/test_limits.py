@@ -81,8 +81,12 @@ class BodyTests(unittest.TestCase):
     def test_topics(self) -> None:
         """As many topics as are registered whole fit into one frame, whatever they are called."""
         name = "t" * RETRY_TOPIC_LENGTH_MAX
-        values = {"queue.type": "SimpleCQ", "cleanup.policy": "COMPACTION", "message.type": "TRANSACTION",
-                  "reserve.time": str(2**63 - 1)}  # fmt: skip
+        values = {
+            "queue.type": "SimpleCQ",
+            "cleanup.policy": "COMPACTION",
+            "message.type": "TRANSACTION",
+            "reserve.time": str(2**63 - 1),
+        }
         config = TopicConfig(name, 65_536, 65_536, 15, "SINGLE_TAG", 2**31 - 1, False, values)
         self.assertEqual(set(values), set(attributes.TOPIC_ATTRIBUTES))
         size = len(json_dialect.dumps({name: config.as_json()}))
@@ -98,8 +102,15 @@ class BodyTests(unittest.TestCase):
             {"clientID": "c", "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": rows}]}
         )
         self.assertEqual(len(parse_heartbeat(body).consumers[0].subscriptions), 10_000)
-        row = {"classFilterMode": False, "codeSet": [], "expressionType": "TAG", "subString": "*", "subVersion": 1,
-               "tagsSet": [], "topic": "t" * TOPIC_LENGTH_MAX}  # fmt: skip
+        row = {
+            "classFilterMode": False,
+            "codeSet": [],
+            "expressionType": "TAG",
+            "subString": "*",
+            "subVersion": 1,
+            "tagsSet": [],
+            "topic": "t" * TOPIC_LENGTH_MAX,
+        }
         self.assertGreater(heartbeat.SUBSCRIPTIONS_MAX * len(json_dialect.dumps(row)), limits.FRAME_BYTES_MAX * 0.9)
 
     def test_a_static_topic(self) -> None:

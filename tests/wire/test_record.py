@@ -27,13 +27,25 @@ def records(draw: st.DrawFn) -> Record:
     topic = draw(st.one_of(st.text(max_size=30), st.text("abc%_é", min_size=100, max_size=255)))
     return record.sealed(
         Record(
-            0, 0, 0, draw(I32), draw(I32), draw(I64), draw(I64), sys_flag, draw(I64),
+            0,
+            0,
+            0,
+            draw(I32),
+            draw(I32),
+            draw(I64),
+            draw(I64),
+            sys_flag,
+            draw(I64),
             draw(st.binary(min_size=20, max_size=20)) if sys_flag & 0x10 else draw(st.binary(min_size=8, max_size=8)),
             draw(I64),
             draw(st.binary(min_size=20, max_size=20)) if sys_flag & 0x20 else draw(st.binary(min_size=8, max_size=8)),
-            draw(I32), draw(I64), draw(st.binary(max_size=300)), topic, draw(st.binary(max_size=300)),
+            draw(I32),
+            draw(I64),
+            draw(st.binary(max_size=300)),
+            topic,
+            draw(st.binary(max_size=300)),
         )
-    )  # fmt: skip
+    )
 
 
 SIMPLE = record.sealed(

@@ -52,9 +52,13 @@ class ReplicaListTests(unittest.TestCase):
     def test_what_cannot_be(self) -> None:
         """Ids that are none, lists that are none, more than there may be."""
         for bad in (
-            group([0], []), group(["x"], []), group({"a": 1}, []), group(list(range(1, 200)), list(range(200, 300))),
-            group(list(range(1, 300)), []), 7,
-        ):  # fmt: skip
+            group([0], []),
+            group(["x"], []),
+            group({"a": 1}, []),
+            group(list(range(1, 200)), list(range(200, 300))),
+            group(list(range(1, 300)), []),
+            7,
+        ):
             self.assertRaises(RemoteProtocolError, replicas, answer({"g": bad}), "C", "g")
         self.assertRaises(RemoteProtocolError, replicas, answer([]), "C", "g")
         self.assertRaises(RemoteProtocolError, replicas, Command(0, body=b"nonsense"), "C", "g")

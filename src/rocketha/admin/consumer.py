@@ -372,8 +372,12 @@ class Consumer:
         records = [each for _at, each in record.scan(answer.body)]
         unread = len(answer.body) - sum(each.total for each in records)
         if unread:
-            self.log.error("{queue}: {unread} bytes from {address} are no records", queue=str(queue), unread=unread,
-                           address=address)  # fmt: skip
+            self.log.error(
+                "{queue}: {unread} bytes from {address} are no records",
+                queue=str(queue),
+                unread=unread,
+                address=address,
+            )
         found = [received(queue, each) for each in records]
         retried = queue.topic != self._wanted.topic
         return [each for each in found if retried or self._wanted.accepts(each.properties)], following

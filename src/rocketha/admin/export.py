@@ -38,13 +38,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="storePathRootDir of a broker, running or not, ours or Java's")
     parser.add_argument("directory", metavar="DIRECTORY", help="where the export is, or is to be")
     parser.add_argument(
-        "--commitlog", metavar="DIR", action="append", default=[],
+        "--commitlog",
+        metavar="DIR",
+        action="append",
+        default=[],
         help="storePathCommitLog, where it is not STORE/commitlog; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--self-id", default="", metavar="ID",
+        "--self-id",
+        default="",
+        metavar="ID",
         help="dLegerSelfId: the member of DLedger whose data is exported, where STORE has that of several",
-    )  # fmt: skip
+    )
     parser.add_argument("--cluster", default="", help="where STORE/brokerIdentity does not say it")
     parser.add_argument("--broker-name", default="", help="the same")
     parser.add_argument("--broker-id", type=_number, default=0, metavar="N", help="the same")

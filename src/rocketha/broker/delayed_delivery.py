@@ -90,9 +90,14 @@ class DelayedDelivery:
     """
 
     def __init__(
-        self, state: BrokerState, store: MessageStore, delays: DelayLevels, sends: Sends, fetch: Fetch,
+        self,
+        state: BrokerState,
+        store: MessageStore,
+        delays: DelayLevels,
+        sends: Sends,
+        fetch: Fetch,
         failed: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._state = state
         self._store = store
         self._delays = delays

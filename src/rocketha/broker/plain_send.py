@@ -129,17 +129,34 @@ class PlainSends:
             keys = (unique_key, *words, "T#" + tags) if tags else (unique_key, *words)
         code = _tags_code(tags) if tags else 0
         message = PutMessage(
-            topic, command.queue_id, flag, sys_flag, command.born_ms, born_host, reconsume_times, 0, body, block, code,
-            keys, 0,
-        )  # fmt: skip
+            topic,
+            command.queue_id,
+            flag,
+            sys_flag,
+            command.born_ms,
+            born_host,
+            reconsume_times,
+            0,
+            body,
+            block,
+            code,
+            keys,
+            0,
+        )
         return message, unique_key, not wait_at or value[wait_at] != b"false"
 
     def accept_batch(self, command: KnownSend, config: TopicConfig, messages: PutBatch, wait: bool) -> None:
         """A batch with this header was staged: those like it only have other members."""
         command.shape.accepted = AcceptedBatch(
-            messages.topic, config, config.queue_nums, messages.sys_flag, messages.born_host, messages.reconsume_times,
-            command.properties, wait,
-        )  # fmt: skip
+            messages.topic,
+            config,
+            config.queue_nums,
+            messages.sys_flag,
+            messages.born_host,
+            messages.reconsume_times,
+            command.properties,
+            wait,
+        )
 
     def batch(self, command: KnownSend) -> AcceptedBatch | None:
         """What is known of a batch but for its members; None when all of it has to be looked at."""

@@ -228,6 +228,24 @@ class Left(NamedTuple):
 
 
 Effect = (
-    Ask | Beat | HangUp | Want | GiveUp | Keep | Fence | Suspend | Resume | Retire | Lead | Follow | LeaseConfirmed
-    | SetKnown | SetRefused | SetUnanswered | Registered | Noticed | Trouble | Left
-)  # fmt: skip
+    Ask
+    | Beat
+    | HangUp
+    | Want
+    | GiveUp
+    | Keep
+    | Fence
+    | Suspend
+    | Resume
+    | Retire
+    | Lead
+    | Follow
+    | LeaseConfirmed
+    | SetKnown
+    | SetRefused
+    | SetUnanswered
+    | Registered
+    | Noticed
+    | Trouble
+    | Left
+)

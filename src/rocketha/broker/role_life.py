@@ -74,9 +74,11 @@ _MASTERS = (Question.ALTER, Question.CONFIRM, Question.REPLICAS)
 _JOINING = {Step.NEXT_ID: Question.NEXT_ID, Step.APPLY: Question.APPLY, Step.REGISTER: Question.REGISTER}
 _UNKNOWN = (Code.CONTROLLER_BROKER_METADATA_NOT_EXIST, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
 _OVERTAKEN = (
-    Code.CONTROLLER_FENCED_MASTER_EPOCH, Code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH, Code.CONTROLLER_INVALID_MASTER,
+    Code.CONTROLLER_FENCED_MASTER_EPOCH,
+    Code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH,
+    Code.CONTROLLER_INVALID_MASTER,
     Code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED,
-)  # fmt: skip
+)
 
 
 class RoleLife:
@@ -91,9 +93,15 @@ class RoleLife:
     """
 
     def __init__(
-        self, place: Place, identity: Identity, last_epoch: int, timing: RoleTiming, chance: random.Random,
-        wall_ms: Callable[[], int], learner: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        place: Place,
+        identity: Identity,
+        last_epoch: int,
+        timing: RoleTiming,
+        chance: random.Random,
+        wall_ms: Callable[[], int],
+        learner: bool = False,
+    ) -> None:
         self.place = place
         self.identity = identity
         self.standing = Standing(last_epoch)

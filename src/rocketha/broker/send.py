@@ -42,8 +42,14 @@ from rocketha.wire.record import Record
 from rocketha.wire.remoting import Answer, Command
 
 COMPRESSED, MULTI_TAGS, TRANSACTION_BITS, BORN_V6, STORE_V6, NEED_UNWRAP, INNER_BATCH = (
-    0x1, 0x2, 0xC, 0x10, 0x20, 0x40, 0x80,
-)  # fmt: skip
+    0x1,
+    0x2,
+    0xC,
+    0x10,
+    0x20,
+    0x40,
+    0x80,
+)
 DLQ_QUEUE_NUMS = 1
 V3_4_9 = 121
 
@@ -153,9 +159,14 @@ class Sends:
                 if known is not None:
                     members = self._members(command.body, known.topic)
                     messages = PutBatch(
-                        known.topic, command.queue_id, known.sys_flag, command.born_ms, known.born_host,
-                        known.reconsume_times, *members,
-                    )  # fmt: skip
+                        known.topic,
+                        command.queue_id,
+                        known.sys_flag,
+                        command.born_ms,
+                        known.born_host,
+                        known.reconsume_times,
+                        *members,
+                    )
                     self._staged.append(_Staged(connection, command, messages, command.queue_id, "", known.wait, None))
                     return None
             return self._send(connection, command, parse(command), now_ms)

@@ -15,10 +15,21 @@ from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 
 _LONG_NAMES = {
-    "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d", "queueId": "e",
-    "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i", "reconsumeTimes": "j", "unitMode": "k",
-    "maxReconsumeTimes": "l", "batch": "m", "bname": "n",
-}  # fmt: skip
+    "producerGroup": "a",
+    "topic": "b",
+    "defaultTopic": "c",
+    "defaultTopicQueueNums": "d",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsumeTimes": "j",
+    "unitMode": "k",
+    "maxReconsumeTimes": "l",
+    "batch": "m",
+    "bname": "n",
+}
 _REQUIRED = itemgetter("b", "d", "e", "f", "g", "h")
 _RANGES = struct.Struct(">iiiiiqi")
 _SEND = int(RequestCode.SEND_MESSAGE)

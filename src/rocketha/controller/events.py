@@ -20,9 +20,24 @@ from rocketha.wire import controller_log
 from rocketha.wire.controller_log import Alive, EntryRow, Seen
 
 __all__ = [
-    "ALL_EVENTS", "CONTROLLER", "Alive", "AlterSyncStateSet", "ApplyBrokerId", "CleanBrokerData", "ConfirmMaster",
-    "ElectMaster", "Event", "EventKind", "Evidence", "RegisterBroker", "Saw", "Seen", "Why", "decode", "encode",
-]  # fmt: skip
+    "ALL_EVENTS",
+    "CONTROLLER",
+    "Alive",
+    "AlterSyncStateSet",
+    "ApplyBrokerId",
+    "CleanBrokerData",
+    "ConfirmMaster",
+    "ElectMaster",
+    "Event",
+    "EventKind",
+    "Evidence",
+    "RegisterBroker",
+    "Saw",
+    "Seen",
+    "Why",
+    "decode",
+    "encode",
+]
 
 CONTROLLER = -1
 """``broker_id`` of an election that no broker asked for, as on Java's wire."""
@@ -179,8 +194,13 @@ class ConfirmMaster:
 Event = ApplyBrokerId | RegisterBroker | ElectMaster | AlterSyncStateSet | CleanBrokerData | ConfirmMaster
 
 ALL_EVENTS: tuple[type, ...] = (
-    ApplyBrokerId, RegisterBroker, ElectMaster, AlterSyncStateSet, CleanBrokerData, ConfirmMaster,
-)  # fmt: skip
+    ApplyBrokerId,
+    RegisterBroker,
+    ElectMaster,
+    AlterSyncStateSet,
+    CleanBrokerData,
+    ConfirmMaster,
+)
 
 _DESIGNATE, _LIVING, _UNCLEAN, _ADOPT, _OPERATOR = 1, 2, 4, 8, 16
 
@@ -215,10 +235,24 @@ def encode(event: Event) -> bytes:
     else:
         raise TypeError(f"{type(event).__name__} is no event of the controller")
     row = EntryRow(
-        kind, evidence.why, flags, broker_id, expected, master_epoch, set_epoch, evidence.now_ms,
-        evidence.never_told, event.cluster, event.broker_name, subject, evidence.asker, evidence.reason, ids,
-        evidence.alive, evidence.seen,
-    )  # fmt: skip
+        kind,
+        evidence.why,
+        flags,
+        broker_id,
+        expected,
+        master_epoch,
+        set_epoch,
+        evidence.now_ms,
+        evidence.never_told,
+        event.cluster,
+        event.broker_name,
+        subject,
+        evidence.asker,
+        evidence.reason,
+        ids,
+        evidence.alive,
+        evidence.seen,
+    )
     return controller_log.encode_entry(row)
 
 
@@ -232,9 +266,17 @@ def decode(data: bytes) -> Event:
     if make is None:
         raise RemoteProtocolError(f"controller log entry of the unknown kind {row.kind}")
     evidence = Evidence(
-        row.why, row.reason, row.now_ms, row.asker, bool(row.flags & _UNCLEAN), bool(row.flags & _ADOPT),
-        row.never_told, row.alive, row.seen, bool(row.flags & _OPERATOR),
-    )  # fmt: skip
+        row.why,
+        row.reason,
+        row.now_ms,
+        row.asker,
+        bool(row.flags & _UNCLEAN),
+        bool(row.flags & _ADOPT),
+        row.never_told,
+        row.alive,
+        row.seen,
+        bool(row.flags & _OPERATOR),
+    )
     return make(row, evidence)
 
 

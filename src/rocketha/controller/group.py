@@ -329,14 +329,24 @@ class BrokerGroup:
         """Its part of a snapshot, cut off from what happens to the group later."""
         unconfirmed = self.unconfirmed or _NO_ELECTION
         return GroupRow(
-            self.next_id, self.master, self.master_epoch, self.set_epoch,
+            self.next_id,
+            self.master,
+            self.master_epoch,
+            self.set_epoch,
             self.never_elected | self.adopted << 1 | self.forgotten << 2,
-            unconfirmed.winner, unconfirmed.log_index, int(unconfirmed.confirms), self.cluster, self.broker_name,
+            unconfirmed.winner,
+            unconfirmed.log_index,
+            int(unconfirmed.confirms),
+            self.cluster,
+            self.broker_name,
             tuple([MemberRow(broker_id, *self.members[broker_id]) for broker_id in sorted(self.members)]),
-            self.in_sync, unconfirmed.before, self.retired,
-            tuple([MemberRow(broker_id, *member) for broker_id, member in self.cleaned.items()]), self.holders,
+            self.in_sync,
+            unconfirmed.before,
+            self.retired,
+            tuple([MemberRow(broker_id, *member) for broker_id, member in self.cleaned.items()]),
+            self.holders,
             tuple(self.decisions),
-        )  # fmt: skip
+        )
 
 
 _NO_ELECTION = Unconfirmed(0, 0, (), False)

@@ -147,9 +147,15 @@ class Exporter:
         )
         if not self._target.exists(path):
             return Manifest(
-                known.cluster, known.broker_name, known.broker_id,
-                replica or f"{known.broker_name}-{known.broker_id}", size, 0, 0, layout=self._source.layout,
-            )  # fmt: skip
+                known.cluster,
+                known.broker_name,
+                known.broker_id,
+                replica or f"{known.broker_name}-{known.broker_id}",
+                size,
+                0,
+                0,
+                layout=self._source.layout,
+            )
         self._refuse_links((NAME,))
         manifest = decode(self._target.read_all(path, FILE_BYTES_MAX), path)
         there = Identity(manifest.cluster, manifest.broker_name, manifest.broker_id)
@@ -227,10 +233,11 @@ class Exporter:
         if hashlib.sha256(self._exported(block.begin, block.end)).hexdigest() != block.sha256:
             base = block.begin - block.begin % self._file_size
             raise CorruptStore(
-                self._log_path(base), block.begin - base,
+                self._log_path(base),
+                block.begin - base,
                 f"the export is damaged: its bytes {block.begin} to {block.end} of the log do not match the digest that"
                 " was taken when they were written; nothing was changed",
-            )  # fmt: skip
+            )
 
     @property
     def _file_size(self) -> int:

@@ -142,6 +142,14 @@ class RowIgnored:
 
 
 Effect = (
-    ProbePort | CloseConnection | NotifyMinBrokerId | SaveKvConfig | BrokerAppeared | BrokerRejected | BrokerRemoved
-    | NameShared | ConfigChanged | RowIgnored
-)  # fmt: skip
+    ProbePort
+    | CloseConnection
+    | NotifyMinBrokerId
+    | SaveKvConfig
+    | BrokerAppeared
+    | BrokerRejected
+    | BrokerRemoved
+    | NameShared
+    | ConfigChanged
+    | RowIgnored
+)

@@ -228,10 +228,16 @@ class RouteTable:
         if known is None:
             effects.append(BrokerAppeared(here, request.name, request.broker_id))
         self.live[here] = Live(
-            request.key, now_ms, request.timeout_ms, request.body.version, request.connection, request.host,
-            request.ha_address, known.since_ms if known is not None else now_ms,
+            request.key,
+            now_ms,
+            request.timeout_ms,
+            request.body.version,
+            request.connection,
+            request.host,
+            request.ha_address,
+            known.since_ms if known is not None else now_ms,
             known.rounds if known is not None else Rounds(),
-        )  # fmt: skip
+        )
         self._take_filter_servers(here, request.body.filter_servers)
         if request.broker_id < old_min and self._options.notify_min_broker_id_changed:
             effects.append(_notify_new_minimum(broker.addresses, request.ha_address))
@@ -256,9 +262,13 @@ class RouteTable:
         if held is None or held.version.state_version <= request.body.version.state_version:
             return None
         return BrokerRejected(
-            Address(request.cluster, request.address), request.name, request.broker_id, held_by,
-            request.body.version.state_version, held.version.state_version,
-        )  # fmt: skip
+            Address(request.cluster, request.address),
+            request.name,
+            request.broker_id,
+            held_by,
+            request.body.version.state_version,
+            held.version.state_version,
+        )
 
     def _check_room(self, request: Registration, broker: Broker | None, here: Address) -> None:
         topics = request.body.topics

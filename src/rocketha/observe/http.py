@@ -163,9 +163,13 @@ class StatusFactory(WrappingFactory):
     noisy = False
 
     def __init__(
-        self, metrics: Registry, healthy: Check, ready: Check, clock: Any | None = None,
+        self,
+        metrics: Registry,
+        healthy: Check,
+        ready: Check,
+        clock: Any | None = None,
         refusals: Refusals | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         root = _Page(_TEXT, lambda request: b"/metrics\n/healthz\n/readyz\n")
         exposition = CONTENT_TYPE.encode("ascii")
         root.putChild(b"metrics", _Page(exposition, lambda request: metrics.exposition().encode("utf-8")))

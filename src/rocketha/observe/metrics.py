@@ -29,8 +29,24 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 # Seconds, from an eager answer (50 us) to a stuck disk (10 s), about three to a decade.
 LATENCY_BOUNDS_S = (
-    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-)  # fmt: skip
+    0.00005,
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
 
 _METRIC_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _LABEL_NAME = re.compile(r"[a-z_][a-z0-9_]*")

@@ -333,8 +333,10 @@ class Refusals:
         if self._forgotten:
             self.log.warn(
                 "{role}: {count} more refusals, of more kinds than are kept apart",
-                event="refusals.forgotten", role=self.role, count=self._forgotten,
-            )  # fmt: skip
+                event="refusals.forgotten",
+                role=self.role,
+                count=self._forgotten,
+            )
             self._forgotten = 0
 
     def _tell(self, kind: Kind, now_s: float, asked: Mapping[str, str]) -> bool:
@@ -351,10 +353,19 @@ class Refusals:
         emit(
             self.log,
             kind.event(
-                self.role, what, reason, peer, client_id or UNKNOWN, language or UNKNOWN,
-                -1 if version is None else version, remark, fields, more, f", and {more} more like it" if more else "",
+                self.role,
+                what,
+                reason,
+                peer,
+                client_id or UNKNOWN,
+                language or UNKNOWN,
+                -1 if version is None else version,
+                remark,
+                fields,
+                more,
+                f", and {more} more like it" if more else "",
             ),
-        )  # fmt: skip
+        )
         return True
 
     # -- for people -----------------------------------------------------------------------------------------------

@@ -69,9 +69,13 @@ class RaftPort(ServerFactory):
     noisy = False
 
     def __init__(
-        self, identity: Identity, group: Group, limits: RaftLimits | None = None, check_addresses: bool = True,
+        self,
+        identity: Identity,
+        group: Group,
+        limits: RaftLimits | None = None,
+        check_addresses: bool = True,
         refusals: Refusals | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.identity = identity
         self.limits = limits or RaftLimits()
         self.tick = 0

@@ -500,10 +500,17 @@ class RemotingFactory(ServerFactory):
     noisy = False
 
     def __init__(
-        self, service: RequestService, clock: IReactorTime, limits: Limits | None = None, server: bool = True,
-        numbers: Iterator[int] | None = None, turn: Turn | None = None, refusals: Refusals | None = None,
-        admission: Admission | None = None, shows: Callable[[Command], bool] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        service: RequestService,
+        clock: IReactorTime,
+        limits: Limits | None = None,
+        server: bool = True,
+        numbers: Iterator[int] | None = None,
+        turn: Turn | None = None,
+        refusals: Refusals | None = None,
+        admission: Admission | None = None,
+        shows: Callable[[Command], bool] | None = None,
+    ) -> None:
         self.service, self.clock = service, clock
         self.limits = limits or Limits()
         self.server = server

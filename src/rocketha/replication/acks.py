@@ -115,8 +115,11 @@ class ReplicaAcks:
         """
         if need <= 1:
             return log_end
-        offsets = [link.offset for link in self._links.values() if link.epoch == epoch and link.offset != NO_ACK
-                   and (among is None or link.replica in among)]  # fmt: skip
+        offsets = [
+            link.offset
+            for link in self._links.values()
+            if link.epoch == epoch and link.offset != NO_ACK and (among is None or link.replica in among)
+        ]
         if len(offsets) < need - 1:
             return NO_ACK
         offsets.sort(reverse=True)

@@ -62,10 +62,16 @@ class AutoswitchMaster(MasterLink):
     __slots__ = ("_confirm", "_confirm_ms", "_epochs", "_frames", "_shown", "_told", "hello", "state")
 
     def __init__(
-        self, log: LogView, epochs: EpochCache, confirm: ConfirmOffset, now_ms: int, timing: LinkTiming | None = None,
-        batch_bytes: int = BATCH_BYTES, throttle: Throttle | None = None,
+        self,
+        log: LogView,
+        epochs: EpochCache,
+        confirm: ConfirmOffset,
+        now_ms: int,
+        timing: LinkTiming | None = None,
+        batch_bytes: int = BATCH_BYTES,
+        throttle: Throttle | None = None,
         address_dialect: ha_frames.Dialect = ha_frames.Dialect.V5_1_0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(log, now_ms, timing or LinkTiming(), batch_bytes, throttle)
         self._epochs = epochs
         self._confirm = confirm

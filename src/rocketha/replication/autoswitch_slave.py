@@ -68,14 +68,33 @@ class AutoswitchSlave(SlaveLink):
     """
 
     __slots__ = (
-        "_epoch_due", "_frames", "_hello", "_in_vain", "_log", "_log_begin", "_master_end", "_masters", "_min_epoch",
-        "_own", "_told", "_untouchable", "_vain_ms", "state",
-    )  # fmt: skip
+        "_epoch_due",
+        "_frames",
+        "_hello",
+        "_in_vain",
+        "_log",
+        "_log_begin",
+        "_master_end",
+        "_masters",
+        "_min_epoch",
+        "_own",
+        "_told",
+        "_untouchable",
+        "_vain_ms",
+        "state",
+    )
 
     def __init__(
-        self, hello: SlaveHello, log: LogView, entries: Sequence[EpochEntry], min_epoch: int, confirmed: int,
-        now_ms: int, timing: LinkTiming | None = None, unclean_cut: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        hello: SlaveHello,
+        log: LogView,
+        entries: Sequence[EpochEntry],
+        min_epoch: int,
+        confirmed: int,
+        now_ms: int,
+        timing: LinkTiming | None = None,
+        unclean_cut: bool = False,
+    ) -> None:
         super().__init__(log.end, log.file_size, now_ms, timing or LinkTiming())
         self._hello = hello
         self._log = log

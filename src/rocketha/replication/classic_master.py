@@ -34,9 +34,13 @@ class ClassicMaster(MasterLink):
     __slots__ = ("_reports", "state")
 
     def __init__(
-        self, log: LogView, now_ms: int, timing: LinkTiming | None = None, batch_bytes: int = BATCH_BYTES,
+        self,
+        log: LogView,
+        now_ms: int,
+        timing: LinkTiming | None = None,
+        batch_bytes: int = BATCH_BYTES,
         throttle: Throttle | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(log, now_ms, timing or LinkTiming(), batch_bytes, throttle)
         self._reports = ClassicReports()
         self.state = ClassicMasterState.WAITING

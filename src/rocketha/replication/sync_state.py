@@ -153,9 +153,18 @@ class SyncState:
     """
 
     def __init__(
-        self, own_id: int, epoch: int, epoch_start: int, members: Iterable[int], set_epoch: int, log_end: int,
-        confirm: ConfirmOffset, lease: Lease, now_ms: int, timing: SyncTiming | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        own_id: int,
+        epoch: int,
+        epoch_start: int,
+        members: Iterable[int],
+        set_epoch: int,
+        log_end: int,
+        confirm: ConfirmOffset,
+        lease: Lease,
+        now_ms: int,
+        timing: SyncTiming | None = None,
+    ) -> None:
         self.own_id = own_id
         self.epoch = self._first_epoch = epoch
         self.epoch_start = epoch_start

@@ -79,9 +79,17 @@ class SimulatedBroker:
     """
 
     def __init__(
-        self, process: Process, group: Group, disk_name: str, port: int, controllers: tuple[str, ...],
-        rules: Rules, oracle: BrokerOracle, history: History, cleaned: Callable[[], None],
-    ) -> None:  # fmt: skip
+        self,
+        process: Process,
+        group: Group,
+        disk_name: str,
+        port: int,
+        controllers: tuple[str, ...],
+        rules: Rules,
+        oracle: BrokerOracle,
+        history: History,
+        cleaned: Callable[[], None],
+    ) -> None:
         self.process = process
         self.reactor = process.reactor
         self.group = group
@@ -277,10 +285,14 @@ class SimulatedBroker:
     def _heartbeat(self) -> None:
         epoch = int(self.log[-1].split(".")[0]) if self.log else 0
         fields = self._names(
-            brokerAddr=self.address, brokerId=self.number, epoch=epoch, maxOffset=len(self.log),
+            brokerAddr=self.address,
+            brokerId=self.number,
+            epoch=epoch,
+            maxOffset=len(self.log),
             confirmOffset=self.master.confirmed if self.master is not None else len(self.log),
-            heartbeatTimeoutMills=self.rules.heartbeat_timeout_ms, electionPriority=2147483647,
-        )  # fmt: skip
+            heartbeatTimeoutMills=self.rules.heartbeat_timeout_ms,
+            electionPriority=2147483647,
+        )
         text = {key: str(value) for key, value in fields.items()}
         for address in self.controllers:
             self.client.oneway(address, RequestCode.BROKER_HEARTBEAT, text).addErrback(_forgotten)

@@ -58,12 +58,19 @@ def broker_text(setup: ClusterSetup, place: BrokerPlace) -> str:
     """A broker's ``broker.conf``."""
     text = _BROKER + (_CONTROLLED if setup.mode == CONTROLLER else _CLASSIC)
     return text.format(
-        group=place.group, number=place.number, role=place.role, port=BROKER_PORT, segment=SEGMENT_BYTES,
-        address=setup.address(place.host, 0).removesuffix(":0"), message=MESSAGE_BYTES_MAX,
-        nameserver=setup.address(NAMESERVER, NAMESERVER_PORT), replicas_min=setup.replicas_min,
+        group=place.group,
+        number=place.number,
+        role=place.role,
+        port=BROKER_PORT,
+        segment=SEGMENT_BYTES,
+        address=setup.address(place.host, 0).removesuffix(":0"),
+        message=MESSAGE_BYTES_MAX,
+        nameserver=setup.address(NAMESERVER, NAMESERVER_PORT),
+        replicas_min=setup.replicas_min,
         controllers=";".join(setup.address(name, CONTROLLER_PORT) for name in setup.controllers),
-        flush="SYNC_FLUSH" if setup.sync_flush else "ASYNC_FLUSH", slave_reads="true" if setup.slave_reads else "false",
-    )  # fmt: skip
+        flush="SYNC_FLUSH" if setup.sync_flush else "ASYNC_FLUSH",
+        slave_reads="true" if setup.slave_reads else "false",
+    )
 
 
 def broker(setup: ClusterSetup, place: BrokerPlace, process: Process) -> BrokerService:
@@ -81,10 +88,12 @@ def controller(setup: ClusterSetup, process: Process) -> ControllerService:
     """A controller, started."""
     peers = ";".join(f"{name}-{setup.address(name, CONTROLLER_PORT)}" for name in setup.controllers)
     config = ControllerConfig(
-        controller_dleger_group="simulated", controller_dleger_peers=peers,
-        controller_dleger_self_id=process.host.name, controller_store_path="/controller",
+        controller_dleger_group="simulated",
+        controller_dleger_peers=peers,
+        controller_dleger_self_id=process.host.name,
+        controller_store_path="/controller",
         raft_lease_reads=setup.lease_reads,
-    )  # fmt: skip
+    )
     complete_controller(config, (), "simulation", [])
     service = ControllerService(
         config, process.platform(on_fatal=process.host.exited), raft_options=raft_options(setup)

@@ -92,9 +92,12 @@ class ClusterSetup(Setup):
 
 
 def expand_cluster(
-    seed: int, seconds: float, kinds: Sequence[str] = faults.ALL_KINDS, mode: str | None = None,
+    seed: int,
+    seconds: float,
+    kinds: Sequence[str] = faults.ALL_KINDS,
+    mode: str | None = None,
     only: Sequence[Fault] | None = None,
-) -> ClusterSetup:  # fmt: skip
+) -> ClusterSetup:
     """The configuration of a seed.
 
     :param mode: instead of a drawn one.

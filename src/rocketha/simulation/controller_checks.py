@@ -28,9 +28,13 @@ class ControllerChecks:
     """
 
     def __init__(
-        self, findings: Findings, raft: RaftChecks, oracle: BrokerOracle, history: History,
+        self,
+        findings: Findings,
+        raft: RaftChecks,
+        oracle: BrokerOracle,
+        history: History,
         cleaned: Callable[[Group, int], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._findings = findings
         self._raft = raft
         self._oracle = oracle

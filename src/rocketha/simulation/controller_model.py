@@ -142,6 +142,12 @@ def _clean(state: GroupState, what: tuple[Any, ...], output: Any) -> tuple[bool,
 
 
 _STEPS = {
-    "next": _next, "apply": _apply, "register": _register, "get": _get, "elect": _elect, "elected": _elected,
-    "alter": _alter, "clean": _clean,
-}  # fmt: skip
+    "next": _next,
+    "apply": _apply,
+    "register": _register,
+    "get": _get,
+    "elect": _elect,
+    "elected": _elected,
+    "alter": _alter,
+    "clean": _clean,
+}

@@ -84,11 +84,14 @@ class ControllerScenario:
     def _controller(self, process: Process) -> Any:
         peers = ";".join(f"{name}-{address}" for name, address in self.addresses.items())
         config = ControllerConfig(
-            controller_dleger_group="simulated", controller_dleger_peers=peers,
-            controller_dleger_self_id=process.host.name, controller_store_path="/controller",
-            raft_lease_reads=self.setup.lease_reads, adopt_unknown_brokers=self.adopting,
+            controller_dleger_group="simulated",
+            controller_dleger_peers=peers,
+            controller_dleger_self_id=process.host.name,
+            controller_store_path="/controller",
+            raft_lease_reads=self.setup.lease_reads,
+            adopt_unknown_brokers=self.adopting,
             remote_admin_enable=self.adopting,
-        )  # fmt: skip
+        )
         complete_controller(config, (), "simulation", [])
         service = ControllerService(
             config, process.platform(on_fatal=process.host.exited), raft_options=raft_options(self.setup)
@@ -106,16 +109,24 @@ class ControllerScenario:
         disk = f"{host.name}.{self._disks.setdefault(host.name, 1)}"
         port = BROKER_PORT + (process.number % 3 if self.moving else 0)
         rules = Rules(
-            hurried=self._hurried, poll_s=1.0 + host.random.random() * (4.0 if self.troubled else 1.0),
+            hurried=self._hurried,
+            poll_s=1.0 + host.random.random() * (4.0 if self.troubled else 1.0),
             heartbeat_timeout_ms=host.random.choice((3_000, 10_000)),
             heeds_notices=not self.troubled or host.random.random() < 0.6,
             lazy=0.04 if self.troubled else 0.0,
             lazy_until_s=self.setup.heal_s - 4.0,
-        )  # fmt: skip
+        )
         return SimulatedBroker(
-            process, group, disk, port, tuple(self.addresses.values()), rules, self.oracle, self.history,
+            process,
+            group,
+            disk,
+            port,
+            tuple(self.addresses.values()),
+            rules,
+            self.oracle,
+            self.history,
             lambda: self._new_identity(host),
-        )  # fmt: skip
+        )
 
     def _new_identity(self, host: Host) -> None:
         """It was cleaned out of the controllers: what registers next is another broker on the same host."""
@@ -141,9 +152,14 @@ class ControllerScenario:
     def _add_operator(self) -> None:
         def program(process: Process) -> Operator:
             return Operator(
-                RemotingClient(process.reactor), process, tuple(self.addresses.values()), GROUPS, self.history,
-                self.findings, self.setup.heal_s,
-            )  # fmt: skip
+                RemotingClient(process.reactor),
+                process,
+                tuple(self.addresses.values()),
+                GROUPS,
+                self.history,
+                self.findings,
+                self.setup.heal_s,
+            )
 
         self.world.add_host("operator", program)
 

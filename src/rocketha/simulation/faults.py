@@ -43,9 +43,19 @@ class Fault:
 HOST_KINDS = ("kill", "die-at-write", "power", "freeze", "freeze-machine", "clock-jump", "no-names")
 DISK_KINDS = ("slow-disk", "stuck-disk", "disk-error", "sync-error", "disk-full")
 NETWORK_KINDS = (
-    "halves", "single", "one-way", "bridge", "majority-ring", "flapping", "clients-cut", "deaf", "slow-link", "loss",
-    "reset", "corrupt",
-)  # fmt: skip
+    "halves",
+    "single",
+    "one-way",
+    "bridge",
+    "majority-ring",
+    "flapping",
+    "clients-cut",
+    "deaf",
+    "slow-link",
+    "loss",
+    "reset",
+    "corrupt",
+)
 ALL_KINDS = (*HOST_KINDS, *DISK_KINDS, *NETWORK_KINDS, "power-all", "kill-majority")
 
 LONG_S = 8.0
@@ -53,9 +63,13 @@ LONG_S = 8.0
 
 
 def draw(
-    chance: random.Random, nodes: Sequence[str], clients: Sequence[str], begin_s: float, end_s: float,
+    chance: random.Random,
+    nodes: Sequence[str],
+    clients: Sequence[str],
+    begin_s: float,
+    end_s: float,
     kinds: Sequence[str] = ALL_KINDS,
-) -> tuple[Fault, ...]:  # fmt: skip
+) -> tuple[Fault, ...]:
     """A schedule.
 
     :param nodes: hosts of the group under test.
@@ -321,17 +335,37 @@ class Injector:
 
 
 _BEGIN: dict[str, Callable[[Injector, str, Fault, list[Host]], None]] = {
-    "kill": Injector._kill, "kill-majority": Injector._kill, "power": Injector._power_off,
-    "power-all": Injector._power_off, "die-at-write": Injector._die_at_write, "freeze": Injector._freeze,
-    "freeze-machine": Injector._freeze, "clock-jump": Injector._jump, "no-names": Injector._names,
-    **dict.fromkeys(DISK_KINDS, Injector._disk), "halves": Injector._split, "single": Injector._split,
-    "one-way": Injector._one_way, "deaf": Injector._one_way, "bridge": Injector._bridge,
-    "majority-ring": Injector._ring, "flapping": Injector._flap, "clients-cut": Injector._clients_cut,
-    "slow-link": Injector._worsen, "loss": Injector._worsen, "corrupt": Injector._worsen, "reset": Injector._reset,
-}  # fmt: skip
+    "kill": Injector._kill,
+    "kill-majority": Injector._kill,
+    "power": Injector._power_off,
+    "power-all": Injector._power_off,
+    "die-at-write": Injector._die_at_write,
+    "freeze": Injector._freeze,
+    "freeze-machine": Injector._freeze,
+    "clock-jump": Injector._jump,
+    "no-names": Injector._names,
+    **dict.fromkeys(DISK_KINDS, Injector._disk),
+    "halves": Injector._split,
+    "single": Injector._split,
+    "one-way": Injector._one_way,
+    "deaf": Injector._one_way,
+    "bridge": Injector._bridge,
+    "majority-ring": Injector._ring,
+    "flapping": Injector._flap,
+    "clients-cut": Injector._clients_cut,
+    "slow-link": Injector._worsen,
+    "loss": Injector._worsen,
+    "corrupt": Injector._worsen,
+    "reset": Injector._reset,
+}
 
 _END: dict[str, Callable[[Injector, Fault, list[Host]], None]] = {
-    "kill": Injector._restart, "kill-majority": Injector._restart, "power": Injector._restart,
-    "power-all": Injector._restart, "freeze": Injector._thaw, "freeze-machine": Injector._thaw,
-    "no-names": Injector._names_again, **dict.fromkeys(DISK_KINDS, Injector._disk_again),
-}  # fmt: skip
+    "kill": Injector._restart,
+    "kill-majority": Injector._restart,
+    "power": Injector._restart,
+    "power-all": Injector._restart,
+    "freeze": Injector._thaw,
+    "freeze-machine": Injector._thaw,
+    "no-names": Injector._names_again,
+    **dict.fromkeys(DISK_KINDS, Injector._disk_again),
+}

@@ -59,9 +59,14 @@ class Process(Owner):
         :param others: see :class:`Platform`.
         """
         return Platform(
-            disk=self.disk, reactor=self.reactor, chance=self.host.random, work=self.work, sync_work=self.work,
-            wall=self.reactor.wall, **others,
-        )  # fmt: skip
+            disk=self.disk,
+            reactor=self.reactor,
+            chance=self.host.random,
+            work=self.work,
+            sync_work=self.work,
+            wall=self.reactor.wall,
+            **others,
+        )
 
 
 Program = Callable[[Process], Any]

@@ -103,9 +103,16 @@ class Producer:
     suffix = ""
 
     def __init__(
-        self, process: Process, nameserver: str, groups: tuple[str, ...], queues: int, per_s: float, body_max: int,
-        until_s: float, oracle: MessageOracle,
-    ) -> None:  # fmt: skip
+        self,
+        process: Process,
+        nameserver: str,
+        groups: tuple[str, ...],
+        queues: int,
+        per_s: float,
+        body_max: int,
+        until_s: float,
+        oracle: MessageOracle,
+    ) -> None:
         self._reactor = process.reactor
         self._chance: random.Random = self._stream(process)
         self._name = f"{process.host.name}.{process.number}{self.suffix}"
@@ -185,9 +192,17 @@ class Producer:
         queue = QueueName(group, topic, self._chance.randrange(self._queues))
         attempt = self._oracle.sending(queue, tuple(messages))
         fields = {
-            "a": "producers", "b": topic, "c": SYSTEM_TOPIC, "d": "4", "e": str(queue.queue_id), "f": "0",
-            "g": str(int(self._reactor.wall() * 1000)), "h": "0", "j": "0", "k": "false",
-        }  # fmt: skip
+            "a": "producers",
+            "b": topic,
+            "c": SYSTEM_TOPIC,
+            "d": "4",
+            "e": str(queue.queue_id),
+            "f": "0",
+            "g": str(int(self._reactor.wall() * 1000)),
+            "h": "0",
+            "j": "0",
+            "k": "false",
+        }
         if len(messages) == 1:
             ((name, body),) = messages.items()
             code = RequestCode.SEND_MESSAGE_V2
@@ -337,11 +352,18 @@ class Consumer:
         if address is None:
             return None
         fields = {
-            "consumerGroup": "consumers", "topic": queue.topic, "queueId": str(queue.queue_id),
-            "queueOffset": str(offset), "maxMsgNums": str(PULL_MAX), "commitOffset": "0", "subscription": "*",
-            "sysFlag": str(SUBSCRIPTION_FLAG | (SUSPEND_FLAG if suspend_s else 0)), "subVersion": "0",
-            "suspendTimeoutMillis": str(int(suspend_s * 1000)), "expressionType": "TAG",
-        }  # fmt: skip
+            "consumerGroup": "consumers",
+            "topic": queue.topic,
+            "queueId": str(queue.queue_id),
+            "queueOffset": str(offset),
+            "maxMsgNums": str(PULL_MAX),
+            "commitOffset": "0",
+            "subscription": "*",
+            "sysFlag": str(SUBSCRIPTION_FLAG | (SUSPEND_FLAG if suspend_s else 0)),
+            "subVersion": "0",
+            "suspendTimeoutMillis": str(int(suspend_s * 1000)),
+            "expressionType": "TAG",
+        }
         losses = self._oracle.power_losses(queue.group)
         try:
             answer = yield self._routes.request(address, RequestCode.PULL_MESSAGE, fields, timeout_s=suspend_s + 3.0)
@@ -377,9 +399,15 @@ class TopicMaker:
     """
 
     def __init__(
-        self, process: Process, nameserver: str, groups: tuple[str, ...], topics: int, queues: int, every_s: float,
+        self,
+        process: Process,
+        nameserver: str,
+        groups: tuple[str, ...],
+        topics: int,
+        queues: int,
+        every_s: float,
         oracle: MessageOracle,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._reactor = process.reactor
         self._chance: random.Random = process.host.random
         self._routes = Routes(process, nameserver)
@@ -407,10 +435,15 @@ class TopicMaker:
         if address is None:
             return False
         fields = {
-            "topic": topic, "defaultTopic": SYSTEM_TOPIC, "readQueueNums": str(self._queues),
-            "writeQueueNums": str(self._queues), "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0",
+            "topic": topic,
+            "defaultTopic": SYSTEM_TOPIC,
+            "readQueueNums": str(self._queues),
+            "writeQueueNums": str(self._queues),
+            "perm": "6",
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
             "order": "false",
-        }  # fmt: skip
+        }
         try:
             answer = yield self._routes.request(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
         except (error.ConnectError, *NO_ANSWER):

@@ -27,9 +27,15 @@ class Operator:
     """
 
     def __init__(
-        self, client: RemotingClient, process: Process, controllers: tuple[str, ...], groups: tuple[Group, ...],
-        history: History, findings: Findings, until_s: float,
-    ) -> None:  # fmt: skip
+        self,
+        client: RemotingClient,
+        process: Process,
+        controllers: tuple[str, ...],
+        groups: tuple[Group, ...],
+        history: History,
+        findings: Findings,
+        until_s: float,
+    ) -> None:
         self._client = client
         self._reactor = process.reactor
         self._chance = process.host.random

@@ -255,9 +255,12 @@ class RaftScenario:
         self.nodes: list[Host] = []
         for number, name in enumerate(setup.nodes):
             host = world.add_host(
-                name, lambda process: Member(process, setup, addresses, self.checks),
-                setup.rates[number], setup.errors_s[number], start=False,
-            )  # fmt: skip
+                name,
+                lambda process: Member(process, setup, addresses, self.checks),
+                setup.rates[number],
+                setup.errors_s[number],
+                start=False,
+            )
             host.disk.tear_bytes = setup.tear_bytes
             self.nodes.append(host)
             host.start()

@@ -96,9 +96,15 @@ def run(build: Build, setup: Setup, trace_lines: int = 0) -> Outcome:
         findings, events, recovered_s = _run(build, setup, trace, logs)
         gc.collect()  # a Deferred that failed and nobody looked at says so now
     return Outcome(
-        setup, tuple(findings.violations), trace.digest, events, dict(findings.counts), recovered_s,
-        time.process_time() - began, tuple(trace.lines()) if trace_lines else (),
-    )  # fmt: skip
+        setup,
+        tuple(findings.violations),
+        trace.digest,
+        events,
+        dict(findings.counts),
+        recovered_s,
+        time.process_time() - began,
+        tuple(trace.lines()) if trace_lines else (),
+    )
 
 
 def _run(build: Build, setup: Setup, trace: Trace, logs: _Logs) -> tuple[Findings, int, float | None]:

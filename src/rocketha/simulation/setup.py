@@ -67,9 +67,13 @@ class Setup:
 
 
 def expand(
-    seed: int, seconds: float, kinds: Sequence[str] = faults.ALL_KINDS, sizes: Sequence[int] = (1, 3, 3, 3, 3, 5),
-    clients: int = 0, only: Sequence[Fault] | None = None,
-) -> Setup:  # fmt: skip
+    seed: int,
+    seconds: float,
+    kinds: Sequence[str] = faults.ALL_KINDS,
+    sizes: Sequence[int] = (1, 3, 3, 3, 3, 5),
+    clients: int = 0,
+    only: Sequence[Fault] | None = None,
+) -> Setup:
     """The configuration of a seed.
 
     :param sizes: of groups, to choose from.

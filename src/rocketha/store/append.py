@@ -191,9 +191,22 @@ class Appender:
             ensure(len(born_host) == 20, "a born host is IP and port, 8 or 20 bytes")
             sys_flag |= BORN_HOST_V6
         head = HEAD_LAYOUTS[sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)].pack(
-            0, magic, 0, queue_id, 0, 0, 0, sys_flag, batch.born_timestamp_ms, born_host, wall_ms, self._store_host,
-            batch.reconsume_times, 0, 0,
-        )  # fmt: skip
+            0,
+            magic,
+            0,
+            queue_id,
+            0,
+            0,
+            0,
+            sys_flag,
+            batch.born_timestamp_ms,
+            born_host,
+            wall_ms,
+            self._store_host,
+            batch.reconsume_times,
+            0,
+            0,
+        )
         first = queue.next_offset
         records, offsets, end = lay_out(batch, head, topic_bytes, first, position, self._record_max)
         parts += records

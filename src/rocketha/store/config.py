@@ -14,9 +14,25 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 
 DELAY_LEVELS_MS = (
-    1 * SECOND, 5 * SECOND, 10 * SECOND, 30 * SECOND, 1 * MINUTE, 2 * MINUTE, 3 * MINUTE, 4 * MINUTE, 5 * MINUTE,
-    6 * MINUTE, 7 * MINUTE, 8 * MINUTE, 9 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, 1 * HOUR, 2 * HOUR,
-)  # fmt: skip
+    1 * SECOND,
+    5 * SECOND,
+    10 * SECOND,
+    30 * SECOND,
+    1 * MINUTE,
+    2 * MINUTE,
+    3 * MINUTE,
+    4 * MINUTE,
+    5 * MINUTE,
+    6 * MINUTE,
+    7 * MINUTE,
+    8 * MINUTE,
+    9 * MINUTE,
+    10 * MINUTE,
+    20 * MINUTE,
+    30 * MINUTE,
+    1 * HOUR,
+    2 * HOUR,
+)
 """messageDelayLevel: delay of level 1, 2, ..."""
 
 

@@ -109,9 +109,14 @@ def _members(found: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def alter_sync_state_set(
-    cluster: str, broker_name: str, master_id: int, master_epoch: int, members: Collection[int], set_epoch: int,
+    cluster: str,
+    broker_name: str,
+    master_id: int,
+    master_epoch: int,
+    members: Collection[int],
+    set_epoch: int,
     wall_ms: int,
-) -> Call:  # fmt: skip
+) -> Call:
     """1001: the master reports another set; ``set_epoch`` is that of the present one, ``cluster`` a field of ours."""
     fields = {
         "clusterName": cluster,

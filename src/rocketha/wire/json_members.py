@@ -19,10 +19,28 @@ from rocketha.wire import java_types, json_dialect
 from rocketha.wire.java_types import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 __all__ = [
-    "INT_MAX", "INT_MIN", "LONG_MAX", "LONG_MIN", "MEMBERS_MAX", "as_object", "check_members", "flag", "header_number",
-    "integer", "integers", "json_object", "long", "longs", "rows", "table", "text", "text_list", "text_table",
-    "texts", "word",
-]  # fmt: skip
+    "INT_MAX",
+    "INT_MIN",
+    "LONG_MAX",
+    "LONG_MIN",
+    "MEMBERS_MAX",
+    "as_object",
+    "check_members",
+    "flag",
+    "header_number",
+    "integer",
+    "integers",
+    "json_object",
+    "long",
+    "longs",
+    "rows",
+    "table",
+    "text",
+    "text_list",
+    "text_table",
+    "texts",
+    "word",
+]
 
 _T = TypeVar("_T")
 

@@ -81,10 +81,25 @@ class SendShape:
     """
 
     __slots__ = (
-        "_begin", "_behind_bytes", "_behind_fixed", "_fields", "_head_fixed", "_layouts", "_memory", "_numbers",
-        "_unpack_behind", "_unpack_head", "accepted", "code", "cost", "flag", "language", "prefix", "remark",
+        "_begin",
+        "_behind_bytes",
+        "_behind_fixed",
+        "_fields",
+        "_head_fixed",
+        "_layouts",
+        "_memory",
+        "_numbers",
+        "_unpack_behind",
+        "_unpack_head",
+        "accepted",
+        "code",
+        "cost",
+        "flag",
+        "language",
+        "prefix",
+        "remark",
         "version",
-    )  # fmt: skip
+    )
 
     def __init__(
         self, memory: HeaderMemory, frame: bytes, stop: int, places: dict[str, tuple[int, int]], command: Command
@@ -180,9 +195,16 @@ class KnownSend(Command):
     __slots__ = ("_made", "_texts", "born_ms", "kept", "properties", "queue_id", "shape", "values")
 
     def __init__(
-        self, shape: SendShape, queue_id: bytes, born: bytes, properties: bytes, opaque: bytes, body: bytes,
-        kept: Any = None, values: re.Match[bytes] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        shape: SendShape,
+        queue_id: bytes,
+        born: bytes,
+        properties: bytes,
+        opaque: bytes,
+        body: bytes,
+        kept: Any = None,
+        values: re.Match[bytes] | None = None,
+    ) -> None:
         self.code, self.flag, self.language, self.version = shape.code, shape.flag, shape.language, shape.version
         self.remark = shape.remark
         self.opaque = int(opaque)

@@ -211,13 +211,41 @@ def decode(data: bytes, sender: str = "", to: str = "") -> Message:
     if kind is Kind.APPEND:
         entries = _entries(data, index) if size > _HEAD_SIZE else ()
         return Message(
-            kind, sender, to, term, index, log_term, commit, bool(flags & 1), hint_index, hint_term, context, entries,
-            None, 0, b"", flags > 1,
-        )  # fmt: skip
+            kind,
+            sender,
+            to,
+            term,
+            index,
+            log_term,
+            commit,
+            bool(flags & 1),
+            hint_index,
+            hint_term,
+            context,
+            entries,
+            None,
+            0,
+            b"",
+            flags > 1,
+        )
     message = Message(
-        kind, sender, to, term, index, log_term, commit, bool(flags & 1), hint_index, hint_term, context,
-        (), None, 0, b"", flags > 1,
-    )  # fmt: skip
+        kind,
+        sender,
+        to,
+        term,
+        index,
+        log_term,
+        commit,
+        bool(flags & 1),
+        hint_index,
+        hint_term,
+        context,
+        (),
+        None,
+        0,
+        b"",
+        flags > 1,
+    )
     if kind is Kind.SNAPSHOT:
         return _with_snapshot(message, data)
     if size > _HEAD_SIZE:

@@ -66,10 +66,17 @@ _LOOK = _pick(_HEADS[0], ("total", "magic", "body_crc", "sys_flag", "body_length
 DISPATCH_LAYOUT = _pick(
     _HEADS[0],
     (
-        "total", "magic", "body_crc", "queue_id", "queue_offset", "physical_offset", "sys_flag",
-        "store_timestamp_ms", "body_length",
+        "total",
+        "magic",
+        "body_crc",
+        "queue_id",
+        "queue_offset",
+        "physical_offset",
+        "sys_flag",
+        "store_timestamp_ms",
+        "body_length",
     ),
-)  # fmt: skip
+)
 """What queues and index need of the head of a record whose hosts are both IPv4, in this order."""
 _BLANK = codec.flat(spec.BLANK)
 _MESSAGE_IDS = {16: codec.flat(spec.MESSAGE_ID_V4), 28: codec.flat(spec.MESSAGE_ID_V6)}

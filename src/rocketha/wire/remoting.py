@@ -40,9 +40,21 @@ VERSION = 513
 """``MQVersion`` ordinal of V5_5_0: what our servers and clients send."""
 
 LANGUAGES = (
-    "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP",
-    "OMS", "RUST", "NODE_JS",
-)  # fmt: skip
+    "JAVA",
+    "CPP",
+    "DOTNET",
+    "PYTHON",
+    "DELPHI",
+    "ERLANG",
+    "RUBY",
+    "OTHER",
+    "HTTP",
+    "GO",
+    "PHP",
+    "OMS",
+    "RUST",
+    "NODE_JS",
+)
 _LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
 _LANGUAGE_UNKNOWN = 255
 
@@ -60,10 +72,13 @@ _FOUR_INTS = struct.Struct(">iiii")
 
 _MESSAGES = frozenset(
     {
-        RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
-        RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
     }
-)  # fmt: skip
+)
 # A text that does not end is one token, too: else each quote in it would be tried as a beginning.
 _TOKEN = re.compile(
     rb'("(?:[^"\\]++|\\.)*+"?+)(?:[ \t\r\n]*+:[ \t\r\n]*+(-?[0-9]{1,10}+)(?![.eE]))?|[{}\[\]]', re.DOTALL

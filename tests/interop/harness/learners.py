@@ -46,9 +46,17 @@ class OurLearner(Role):
 
     def command(self) -> list[str]:
         return twistd(
-            "rocketha-learner", "--config", str(self.config_file()), "--export", str(self.export), "--every", "0.3",
-            "--http", self.address, *self.flags,
-        )  # fmt: skip
+            "rocketha-learner",
+            "--config",
+            str(self.config_file()),
+            "--export",
+            str(self.export),
+            "--every",
+            "0.3",
+            "--http",
+            self.address,
+            *self.flags,
+        )
 
     def environment(self) -> Mapping[str, str]:
         return our_environment()

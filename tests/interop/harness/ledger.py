@@ -68,9 +68,16 @@ class Load(LineProcess):
         self._runs += 1
         run = f"run{self._runs}"
         self.ask(
-            op="load", prefix=run, namesrv=self.namesrvs, topic=TOPIC, file=str(self.folder / f"{run}.acked"),
-            threads=threads, rate=rate, timeout_ms=timeout_ms, **options,
-        )  # fmt: skip
+            op="load",
+            prefix=run,
+            namesrv=self.namesrvs,
+            topic=TOPIC,
+            file=str(self.folder / f"{run}.acked"),
+            threads=threads,
+            rate=rate,
+            timeout_ms=timeout_ms,
+            **options,
+        )
         return run
 
     def state(self, run: str, *, reset_gap: bool = False) -> dict[str, Any]:

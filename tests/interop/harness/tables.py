@@ -19,8 +19,20 @@ from .case import InteropCase
 from .clients import records
 
 EXPORTED_MS = 1_790_000_000_000
-SAME = ("topic", "flag", "body_length", "body_crc", "born_host", "store_host", "msg_id", "reconsume_times",
-        "prepared_offset", "tags", "uniq_key", "delay_level")  # fmt: skip
+SAME = (
+    "topic",
+    "flag",
+    "body_length",
+    "body_crc",
+    "born_host",
+    "store_host",
+    "msg_id",
+    "reconsume_times",
+    "prepared_offset",
+    "tags",
+    "uniq_key",
+    "delay_level",
+)
 RENAMED = {"phys_offset": "phy", "size": "size", "queue_id": "q", "queue_offset": "off", "sys_flag": "sys"}
 IPV6_BITS, TRANSACTION_BITS = 0x30, 0xC
 

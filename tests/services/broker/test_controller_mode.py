@@ -510,8 +510,11 @@ class OperatorTests(ControlledCase):
 def forged(epoch: int) -> tuple[dict[str, str], bytes]:
     """A notice of another master, of this epoch: header fields and body."""
     fields = {
-        "masterBrokerId": "2", "masterAddress": "10.9.9.9:1", "masterEpoch": str(epoch), "syncStateSetEpoch": "9",
-    }  # fmt: skip
+        "masterBrokerId": "2",
+        "masterAddress": "10.9.9.9:1",
+        "masterEpoch": str(epoch),
+        "syncStateSetEpoch": "9",
+    }
     return fields, b'{"syncStateSet":[2],"syncStateSetEpoch":9}'
 
 
@@ -632,8 +635,14 @@ class ForgedNoticeTests(ControlledCase):
             host.freeze(whole=False)
         notice = self.forge(master, 50)
         self.run_for(0.05)
-        topic = {"topic": "New", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6",
-                 "topicFilterType": "SINGLE_TAG"}  # fmt: skip
+        topic = {
+            "topic": "New",
+            "defaultTopic": "TBW102",
+            "readQueueNums": "1",
+            "writeQueueNums": "1",
+            "perm": "6",
+            "topicFilterType": "SINGLE_TAG",
+        }
         waiting = [
             self.sending(master),
             self.asking(master, RequestCode.PULL_MESSAGE, pull_fields(offset=0)),
@@ -694,9 +703,11 @@ class EmptiedControllersTests(ControlledCase):
             leader = self.leader()
             assert leader is not None
             fields = {
-                "clusterName": CLUSTER, "brokerName": NAME, "brokerId": str(self.number(master)),
+                "clusterName": CLUSTER,
+                "brokerName": NAME,
+                "brokerId": str(self.number(master)),
                 "designateElect": "true",
-            }  # fmt: skip
+            }
             answer = self.await_(self.asking(leader, RequestCode.CONTROLLER_ELECT_MASTER, fields, port=CONTROLLER_PORT))
             self.assertEqual(answer.code, 0, answer.remark)
             master = self.master()
@@ -719,9 +730,11 @@ class IdFloodTests(ControlledCase):
         answers = []
         for number in range(2, 42):
             fields = {
-                "clusterName": CLUSTER, "brokerName": NAME, "appliedBrokerId": str(number),
+                "clusterName": CLUSTER,
+                "brokerName": NAME,
+                "appliedBrokerId": str(number),
                 "registerCheckCode": f"10.6.6.6:1;{number}",
-            }  # fmt: skip
+            }
             asked = self.asking(leader, RequestCode.CONTROLLER_APPLY_BROKER_ID, fields, port=CONTROLLER_PORT)
             answers.append(self.await_(asked))
         self.assertEqual([answer.code for answer in answers], [0] * 16 + [1] * 24)

@@ -177,9 +177,13 @@ class HostileTests(unittest.TestCase):
     def test_register_bodies(self) -> None:
         """A deflated registration of 1000:1, and counts and lengths that lie: refused, the nameserver lives."""
         fields = {
-            "brokerName": "evil", "brokerAddr": "127.0.0.1:1", "clusterName": "C", "haServerAddr": "127.0.0.1:2",
-            "brokerId": "0", "compressed": "true",
-        }  # fmt: skip
+            "brokerName": "evil",
+            "brokerAddr": "127.0.0.1:1",
+            "clusterName": "C",
+            "haServerAddr": "127.0.0.1:2",
+            "brokerId": "0",
+            "compressed": "true",
+        }
         bomb = zlib.compress(b"\0" * (300 << 20), 9)
         lies = [zlib.compress(struct.pack(">i", length) + b"{}") for length in (-1, 0x7FFFFFFF, 1 << 30)]
         connection = self.connect(self.cluster.namesrv)
@@ -196,10 +200,21 @@ class HostileTests(unittest.TestCase):
         for name in ("..", "../../etc/passwd", "/tmp/x", "a\x00b", "a#b", "x" * 256, "%00", ".", "a\nb"):
             for code, fields in (
                 (310, send_fields(topic=name)),
-                (17, {"topic": name, "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6",
-                      "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}),
+                (
+                    17,
+                    {
+                        "topic": name,
+                        "defaultTopic": "TBW102",
+                        "readQueueNums": "4",
+                        "writeQueueNums": "4",
+                        "perm": "6",
+                        "topicFilterType": "SINGLE_TAG",
+                        "topicSysFlag": "0",
+                        "order": "false",
+                    },
+                ),
                 (11, pull_fields(topic="TBW102", consumerGroup=name)),
-            ):  # fmt: skip
+            ):
                 number += 1
                 connection.sendall(asked(code, number, fields, b"x"))
                 (answer,) = self.answers(connection, 1)

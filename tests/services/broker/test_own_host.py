@@ -116,9 +116,13 @@ class TextTests(BrokerCase):
     def test_allowed(self) -> None:
         """Names as hosts have them, addresses, IPv6 in brackets or without."""
         for value, kept in (
-            ("rmq-0.rmq.prod.svc.cluster.local", "rmq-0.rmq.prod.svc.cluster.local"), ("localhost", "localhost"),
-            ("h", "h"), ("10.0.0.7", "10.0.0.7"), ("[fd00::1]", "fd00::1"), ("fd00::1", "fd00::1"),
-        ):  # fmt: skip
+            ("rmq-0.rmq.prod.svc.cluster.local", "rmq-0.rmq.prod.svc.cluster.local"),
+            ("localhost", "localhost"),
+            ("h", "h"),
+            ("10.0.0.7", "10.0.0.7"),
+            ("[fd00::1]", "fd00::1"),
+            ("fd00::1", "fd00::1"),
+        ):
             for key in ("brokerIP1", "brokerIP2"):
                 config = load_broker(f"{key}={value}".encode(), environment={"HOME": "/"}).config
                 self.assertEqual(getattr(config, "broker_ip1" if key == "brokerIP1" else "broker_ip2"), kept)

@@ -82,9 +82,10 @@ class RequestTests(RefusalCase):
 
         self.patch(self.broker.store, "append", fail)
         client.say(
-            client.command(310, send_fields(), b"x"), client.command(10, _plain_fields(), b"x"),
+            client.command(310, send_fields(), b"x"),
+            client.command(10, _plain_fields(), b"x"),
             client.command(310, send_fields(), b"x", oneway=True),
-        )  # fmt: skip
+        )
         self.assertEqual([said.code for said in client.heard()], [14, 14])
         self.assertEqual(
             self.service.refusals.requests,
@@ -129,8 +130,10 @@ class ConnectionTests(RefusalCase):
     """Connections that the broker ends."""
 
     def ended(self) -> dict[str, int]:
-        self.assertEqual({each["reason"] for each in self.said if each["event"] == "connection.ended"},
-                         set(self.service.refusals.ended))  # fmt: skip
+        self.assertEqual(
+            {each["reason"] for each in self.said if each["event"] == "connection.ended"},
+            set(self.service.refusals.ended),
+        )
         return dict(self.service.refusals.ended)
 
     def test_bad_frame_on_both_ports(self) -> None:
@@ -203,9 +206,15 @@ class ClientsTests(RefusalCase):
         self.assertEqual(first["clientIds"], ["good@1"])
         self.assertEqual(
             first["consumerGroups"],
-            [{"group": "G", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
-              "subscriptions": {"T": "A || B"}}],
-        )  # fmt: skip
+            [
+                {
+                    "group": "G",
+                    "consumeType": "CONSUME_PASSIVELY",
+                    "messageModel": "CLUSTERING",
+                    "subscriptions": {"T": "A || B"},
+                }
+            ],
+        )
         self.assertEqual((first["language"], first["version"], first["refusedCount"]), ("JAVA", 513, 0))
         self.assertEqual((second["clientIds"], second["refusedCount"]), (["bad@1"], 2))
         last = second["lastRefusal"]
@@ -231,7 +240,16 @@ class ClientsTests(RefusalCase):
 def _plain_fields() -> dict[str, str]:
     """The header of SEND_MESSAGE."""
     return {
-        "producerGroup": "PG", "topic": "T", "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": "0",
-        "sysFlag": "0", "bornTimestamp": "1795256860000", "flag": "0", "properties": "", "reconsumeTimes": "0",
-        "unitMode": "false", "batch": "false",
-    }  # fmt: skip
+        "producerGroup": "PG",
+        "topic": "T",
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4",
+        "queueId": "0",
+        "sysFlag": "0",
+        "bornTimestamp": "1795256860000",
+        "flag": "0",
+        "properties": "",
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+        "batch": "false",
+    }

@@ -24,8 +24,10 @@ from rocketha.wire.remoting import Answer, Command
 from tests.namesrv.helpers import name_server
 
 REGISTER, ASK, MEMBERS = (
-    RequestCode.REGISTER_BROKER, RequestCode.QUERY_DATA_VERSION, RequestCode.GET_BROKER_MEMBER_GROUP,
-)  # fmt: skip
+    RequestCode.REGISTER_BROKER,
+    RequestCode.QUERY_DATA_VERSION,
+    RequestCode.GET_BROKER_MEMBER_GROUP,
+)
 PERIOD_S = 30.0
 IDENTITY = BrokerIdentity("C", "broker-a", 0, "10.0.0.1:10911", "10.0.0.1:10912")
 
@@ -80,9 +82,13 @@ class RegistrationCase(SynchronousTestCase):
         self.learned: list[tuple[str, str]] = []
         self.identity = IDENTITY
         self.registration = Registration(
-            self.clock, ("namesrv:9876",), lambda: self.identity, self.topics, self.rules,
+            self.clock,
+            ("namesrv:9876",),
+            lambda: self.identity,
+            self.topics,
+            self.rules,
             lambda *where: self.learned.append(where),
-        )  # fmt: skip
+        )
         self.registration._client.close()
         self.client: Any = Client(self.clock, self.server)
         self.registration._client = self.client
@@ -236,8 +242,13 @@ class SlaveTests(RegistrationCase):
         self.learned.clear()
         self.said()
         for master in ("10.0.0.3:10911", "10.0.0.4:10911"):
-            fields = {"brokerAddr": master, "brokerId": "0", "brokerName": "broker-a", "clusterName": "C",
-                      "haServerAddr": f"ha-{master}"}  # fmt: skip
+            fields = {
+                "brokerAddr": master,
+                "brokerId": "0",
+                "brokerName": "broker-a",
+                "clusterName": "C",
+                "haServerAddr": f"ha-{master}",
+            }
             now_ms = int(self.clock.seconds() * 1000)
             try:
                 self.server.answer(Command(REGISTER, fields=fields), Caller(9, "10.0.0.9"), now_ms)

@@ -31,10 +31,14 @@ class SendTests(BrokerCase):
         self.assertEqual(
             first.fields,
             {
-                "MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "queueId": "0", "queueOffset": "0",
-                "msgId": "7F00000100002A9F0000000000000000", "transactionId": KEY,
+                "MSG_REGION": "DefaultRegion",
+                "TRACE_ON": "true",
+                "queueId": "0",
+                "queueOffset": "0",
+                "msgId": "7F00000100002A9F0000000000000000",
+                "transactionId": KEY,
             },
-        )  # fmt: skip
+        )
         size = self.stored().total
         self.assertEqual(second.fields["msgId"], f"7F00000100002A9F{size:016X}")
         self.assertEqual(second.fields["queueOffset"], "1")
@@ -52,10 +56,16 @@ class SendTests(BrokerCase):
         self.assertEqual(
             values,
             {
-                "UNIQ_KEY": KEY, "WAIT": "true", "TAGS": "TagA", "KEYS": "k1 k2", "a": "b", "CLUSTER": "DefaultCluster",
-                "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
+                "UNIQ_KEY": KEY,
+                "WAIT": "true",
+                "TAGS": "TagA",
+                "KEYS": "k1 k2",
+                "a": "b",
+                "CLUSTER": "DefaultCluster",
+                "MSG_REGION": "DefaultRegion",
+                "TRACE_ON": "true",
             },
-        )  # fmt: skip
+        )
         self.assertEqual(list(values), iteration_order(list(values)))
         for key in (KEY, "k1", "k2", "T#TagA"):
             self.assertEqual(len(self.broker.store.query("T", key, 10, 0, 1 << 60)), 1, key)
@@ -79,10 +89,18 @@ class SendTests(BrokerCase):
     def test_long_names(self) -> None:
         """SEND_MESSAGE (10) carries the same under long names."""
         long_names = {
-            "producerGroup": "PG", "topic": "T", "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": "1",
-            "sysFlag": "0", "bornTimestamp": "5", "flag": "9", "properties": "", "reconsumeTimes": "0",
+            "producerGroup": "PG",
+            "topic": "T",
+            "defaultTopic": "TBW102",
+            "defaultTopicQueueNums": "4",
+            "queueId": "1",
+            "sysFlag": "0",
+            "bornTimestamp": "5",
+            "flag": "9",
+            "properties": "",
+            "reconsumeTimes": "0",
             "unitMode": "false",
-        }  # fmt: skip
+        }
         answer = self.connect().ask(RequestCode.SEND_MESSAGE, long_names, b"x")
         self.assertEqual(answer.code, 0)
         found = self.stored(queue_id=1)

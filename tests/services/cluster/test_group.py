@@ -77,8 +77,9 @@ class OptionTests(SynchronousTestCase):
         for option, value in (("--brokers", "0"), ("--brokers", "10"), ("--brokers", "x"), ("--controllers", "-1")):
             self.refused(f"{option} {value}: a number", option, value)
         self.refused("needs controllers", "--brokers", "3", "--controllers", "0")
-        self.refused("nameserver and controller-2 would both have port 9876", "--controllers", "2",
-                     "--controller-port", "9875")  # fmt: skip
+        self.refused(
+            "nameserver and controller-2 would both have port 9876", "--controllers", "2", "--controller-port", "9875"
+        )
         self.refused("controller-1 and broker-2's fast port would both", "--brokers", "2", "--controller-port", "10919")
         self.refused("broker-2 would have port 65540", "--brokers", "2", "--broker-port", "65530")
         self.refused("each broker of a group has its own", "--brokers", "2", "--set", "storePathCommitLog=/tmp/shared")
@@ -224,9 +225,12 @@ class SwitchTests(SynchronousTestCase):
         """What the leading controller answers."""
         decisions = [{"masterEpoch": epoch, "masterBrokerId": master, "why": "PORT_REFUSED", "reason": "it is gone"}]
         group = {
-            "masterBrokerId": master, "masterEpoch": epoch, "syncStateSet": list(in_sync), "decisions": decisions,
+            "masterBrokerId": master,
+            "masterEpoch": epoch,
+            "syncStateSet": list(in_sync),
+            "decisions": decisions,
             "brokerAddrs": {"1": "127.0.0.1:10911", "2": "127.0.0.1:10921"},
-        }  # fmt: skip
+        }
         self.switches._heard(group, controller)
 
     def lead(self) -> None:
@@ -336,9 +340,12 @@ class MemberTests(SynchronousTestCase):
         directory = pathlib.Path(self.mktemp())
         self.log = directory / "log" / "broker-1"
         self.member = Member(
-            Plan("broker-1", 10911, "127.0.0.1:10911", str(directory / "broker-1"), ("x",)), str(self.log),
-            self.reactor, lambda member, what: self.told.append(what), lambda member: self.told.append("started"),
-        )  # fmt: skip
+            Plan("broker-1", 10911, "127.0.0.1:10911", str(directory / "broker-1"), ("x",)),
+            str(self.log),
+            self.reactor,
+            lambda member, what: self.told.append(what),
+            lambda member: self.told.append("started"),
+        )
 
     def advance(self, seconds: int) -> None:
         """In steps, as timers set others."""

@@ -63,16 +63,20 @@ class ControllerConfigTests(unittest.TestCase):
         """What the keys say is what the rules were tested with."""
         found, times = controller(f"controllerDLegerPeers={THREE}"), Times()
         self.assertEqual((found.broker_silence, found.broker_probe_timeout), (1200, 600))
-        self.assertEqual((times.silence, times.round, times.pause),
-                         (found.broker_silence, found.broker_probe_timeout, found.broker_probe_pause))  # fmt: skip
+        self.assertEqual(
+            (times.silence, times.round, times.pause),
+            (found.broker_silence, found.broker_probe_timeout, found.broker_probe_pause),
+        )
 
     def test_java_sample(self) -> None:
         """The distribution's controller.conf, as it stands."""
         loaded = load_controller(
             b"controllerDLegerGroup = group1\ncontrollerDLegerPeers = n0-127.0.0.1:9878;n1-127.0.0.1:9868;"
             b"n2-127.0.0.1:9858\ncontrollerDLegerSelfId = n1\ncontrollerStorePath = /srv/DledgerController\n",
-            "c.conf", {}, HOME,
-        )  # fmt: skip
+            "c.conf",
+            {},
+            HOME,
+        )
         config = loaded.config
         self.assertEqual(
             (config.self_address, config.listen_port, config.bind_address, config.controller_store_path),

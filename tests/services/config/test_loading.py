@@ -29,8 +29,13 @@ from rocketha.services.config.loading import (
 from rocketha.services.config.views import endpoint, limits, store_config
 
 SECTIONS: tuple[type[settings.Section], ...] = (
-    BrokerConfig, StoreSettings, RemotingConfig, ReplicationConfig, NamesrvConfig, ControllerConfig,
-)  # fmt: skip
+    BrokerConfig,
+    StoreSettings,
+    RemotingConfig,
+    ReplicationConfig,
+    NamesrvConfig,
+    ControllerConfig,
+)
 HOME = {"HOME": "/home/op"}
 
 
@@ -104,8 +109,10 @@ class BrokerConfigTests(unittest.TestCase):
         """Flag, file, environment, default."""
         environment = {**HOME, "NAMESRV_ADDR": "e:1", "ROCKETMQ_HOME": "/opt/rocketmq"}
         for text, flags, wanted in (
-            (b"", {}, "e:1"), (b"namesrvAddr=f:2", {}, "f:2"), (b"namesrvAddr=f:2", {"namesrvAddr": "g:3"}, "g:3"),
-        ):  # fmt: skip
+            (b"", {}, "e:1"),
+            (b"namesrvAddr=f:2", {}, "f:2"),
+            (b"namesrvAddr=f:2", {"namesrvAddr": "g:3"}, "g:3"),
+        ):
             config = load_broker(text, "b.conf", flags, environment, "h").config
             self.assertEqual((config.namesrv_addr, config.rocketmq_home), (wanted, "/opt/rocketmq"))
         self.assertEqual(load_namesrv(b"", "n", {}, environment).config.rocketmq_home, "/opt/rocketmq")
@@ -113,19 +120,32 @@ class BrokerConfigTests(unittest.TestCase):
     def test_bad_values_name_file_line_key_and_what_is_allowed(self) -> None:
         """Java silently keeps its default for each of these."""
         for line, allowed in (
-    ("listenPort=abc", "a whole number from 1 to 65535"), ("listenPort=", "a whole number"),
-    ("listenPort=0", "1 to 65535"), ("listenPort=1e3", "a whole number"),
-    ("listenPort=99999999999999999999", "a whole"), ("listenPort=\u0661", "a whole"),
-    ("useServerSideResetOffset=yes", "true or false"), ("flushDiskType=sync", "ASYNC_FLUSH or SYNC_FLUSH"),
-    ("brokerName=a/b", "1 to 127 of the characters"), ("brokerName=..", "1 to 127"),
-    ("brokerClusterName=", "1 to 127"), ("brokerIP1=a b", "an IPv4 or IPv6 address, or a host name"),
-    ("brokerIP1=[127.0.0.1]", "an IPv4 or IPv6 address"), ("bindAddress=[::1]", "an IPv4 or IPv6 address"),
-    ("namesrvAddr=host", "host:port"), ("namesrvAddr=h:70000", "host:port"), ("namesrvAddr=-h:1", "host:port"),
-    ("deleteWhen=24", "hours of the day"), ("deleteWhen=", "hours of the day"),
-    ("messageDelayLevel=", "1 to 64 delays"), ("messageDelayLevel=5x", "1 to 64 delays"),
-    ("storePathCommitLog=/a,/b", "one directory"), ("msgTraceTopicName=a\\nb", "characters"),
-    ("configBlackList=a\\tb", "without control characters"), ("rocketmqHome=" + "x" * 5000, "at most 4096"),
-        ):  # fmt: skip
+            ("listenPort=abc", "a whole number from 1 to 65535"),
+            ("listenPort=", "a whole number"),
+            ("listenPort=0", "1 to 65535"),
+            ("listenPort=1e3", "a whole number"),
+            ("listenPort=99999999999999999999", "a whole"),
+            ("listenPort=\u0661", "a whole"),
+            ("useServerSideResetOffset=yes", "true or false"),
+            ("flushDiskType=sync", "ASYNC_FLUSH or SYNC_FLUSH"),
+            ("brokerName=a/b", "1 to 127 of the characters"),
+            ("brokerName=..", "1 to 127"),
+            ("brokerClusterName=", "1 to 127"),
+            ("brokerIP1=a b", "an IPv4 or IPv6 address, or a host name"),
+            ("brokerIP1=[127.0.0.1]", "an IPv4 or IPv6 address"),
+            ("bindAddress=[::1]", "an IPv4 or IPv6 address"),
+            ("namesrvAddr=host", "host:port"),
+            ("namesrvAddr=h:70000", "host:port"),
+            ("namesrvAddr=-h:1", "host:port"),
+            ("deleteWhen=24", "hours of the day"),
+            ("deleteWhen=", "hours of the day"),
+            ("messageDelayLevel=", "1 to 64 delays"),
+            ("messageDelayLevel=5x", "1 to 64 delays"),
+            ("storePathCommitLog=/a,/b", "one directory"),
+            ("msgTraceTopicName=a\\nb", "characters"),
+            ("configBlackList=a\\tb", "without control characters"),
+            ("rocketmqHome=" + "x" * 5000, "at most 4096"),
+        ):
             with self.subTest(line=line[:40]):
                 text = f"# one\n\n{line}\n".encode().decode("latin-1")
                 with self.assertRaises(ConfigError) as caught:
@@ -147,9 +167,13 @@ class BrokerConfigTests(unittest.TestCase):
     def test_refused_expectations(self) -> None:
         """What would be less safe than the operator thinks is no warning."""
         for line in (
-            "enableSlaveActingMaster=true", "aclEnable=true", "authenticationEnabled=TRUE", "storeType=defaultRocksDB",
-            "enableDLegerCommitLog=true", "messageStorePlugIn=com.example.X",
-        ):  # fmt: skip
+            "enableSlaveActingMaster=true",
+            "aclEnable=true",
+            "authenticationEnabled=TRUE",
+            "storeType=defaultRocksDB",
+            "enableDLegerCommitLog=true",
+            "messageStorePlugIn=com.example.X",
+        ):
             self.refused(line, "line 1", line.partition("=")[0], "is refused")
         loaded = load_broker(b"aclEnable=false\nstoreType=default", "b.conf", {}, HOME, "h")
         self.assertEqual(len(loaded.warnings), 2)
@@ -161,12 +185,15 @@ class BrokerConfigTests(unittest.TestCase):
         loaded = load_broker(text, "b.conf", {}, HOME, "h")
         self.assertEqual(loaded.config.listen_port, 2000)
         self.assertEqual(loaded.config.broker_id, 0)
-        for part in ("b.conf, line 1: flushDisktype is not a key of RocketMQ or rocketha; did you mean flushDiskType?",
-    "b.conf, line 1: flushDisktype is not a key of RocketMQ or rocketha; did you mean flushDiskType?",
-    "line 2: sendMessageThreadPoolNums has no effect: requests are served on one reactor thread",
-    "line 3: kvConfigPath has no effect: it is a key of another service",
-    "line 5: listenPort stands in line 4 too; this line counts", "brokerId=3 has no effect",
-                     "brokerId=3 has no effect"):  # fmt: skip
+        for part in (
+            "b.conf, line 1: flushDisktype is not a key of RocketMQ or rocketha; did you mean flushDiskType?",
+            "b.conf, line 1: flushDisktype is not a key of RocketMQ or rocketha; did you mean flushDiskType?",
+            "line 2: sendMessageThreadPoolNums has no effect: requests are served on one reactor thread",
+            "line 3: kvConfigPath has no effect: it is a key of another service",
+            "line 5: listenPort stands in line 4 too; this line counts",
+            "brokerId=3 has no effect",
+            "brokerId=3 has no effect",
+        ):
             self.assertTrue(any(part in warning for warning in loaded.warnings), (part, loaded.warnings))
         self.assertEqual(len(loaded.warnings), 5)
 
@@ -248,13 +275,19 @@ class UpdateTests(unittest.TestCase):
     def test_refusals(self) -> None:
         """Paths, switches, unknown keys, bad values, rubbish: nothing of the request is applied."""
         for body, code, part in (
-    (b"longPollingEnable=false\nlistenPort=1", 16, "listenPort can not be changed"),
-    (b"longPollingEnable=false\nrocketmqHome=/tmp", 16, "black list"),
-    (b"longPollingEnable=false\nbrokerConfigPath=/tmp", 16, "black list"), (b"configBlackList=", 16, "black list"),
-    (b"configUpdateEnable=true", 16, "can not be changed"), (b"filterServerNums=1", 16, "can not be changed"),
-    (b"longPollingEnable=false\nsyncFlushTimeout=-1", 1, "syncFlushTimeout='-1' is refused, allowed is a whole number"),
-    (rb"longPollingEnable=\u00", 1, "hexadecimal"),
-        ):  # fmt: skip
+            (b"longPollingEnable=false\nlistenPort=1", 16, "listenPort can not be changed"),
+            (b"longPollingEnable=false\nrocketmqHome=/tmp", 16, "black list"),
+            (b"longPollingEnable=false\nbrokerConfigPath=/tmp", 16, "black list"),
+            (b"configBlackList=", 16, "black list"),
+            (b"configUpdateEnable=true", 16, "can not be changed"),
+            (b"filterServerNums=1", 16, "can not be changed"),
+            (
+                b"longPollingEnable=false\nsyncFlushTimeout=-1",
+                1,
+                "syncFlushTimeout='-1' is refused, allowed is a whole number",
+            ),
+            (rb"longPollingEnable=\u00", 1, "hexadecimal"),
+        ):
             self.refused(body, code, part)
 
     def test_own_black_list(self) -> None:

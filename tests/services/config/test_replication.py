@@ -67,9 +67,15 @@ class CompletedTests(unittest.TestCase):
         """Networks of both kinds; an IPv4 address that came by an IPv6 port is one."""
         keys = load("haAllowedAddresses=10.0.0.0/8;192.0.2.7;2001:db8::/32").config.replication
         for host, allowed in (
-            ("10.9.8.7", True), ("192.0.2.7", True), ("192.0.2.8", False), ("2001:db8::5", True), ("::1", False),
-            ("::ffff:10.0.0.1", True), ("2001:db8::5%eth0", True), ("somebody", False),
-        ):  # fmt: skip
+            ("10.9.8.7", True),
+            ("192.0.2.7", True),
+            ("192.0.2.8", False),
+            ("2001:db8::5", True),
+            ("::1", False),
+            ("::ffff:10.0.0.1", True),
+            ("2001:db8::5%eth0", True),
+            ("somebody", False),
+        ):
             self.assertIs(keys.may_replicate(host), allowed, host)
         self.assertTrue(load("").config.replication.may_replicate("203.0.113.5"))
 
@@ -77,10 +83,12 @@ class CompletedTests(unittest.TestCase):
         """It knows no password."""
         warning = "whoever reaches the HA port 10912"
         for text, open_ in (
-            (MODE + "bindAddress=10.0.0.1", True), (SLAVE + "bindAddress=10.0.0.1", True),
-            ("bindAddress=10.0.0.1", False), (MODE, False),
+            (MODE + "bindAddress=10.0.0.1", True),
+            (SLAVE + "bindAddress=10.0.0.1", True),
+            ("bindAddress=10.0.0.1", False),
+            (MODE, False),
             (MODE + "bindAddress=10.0.0.1\nhaAllowedAddresses=10.0.0.0/24", False),
-        ):  # fmt: skip
+        ):
             self.assertIs(any(warning in each for each in load(text).warnings), open_, text)
 
     def test_described_configuration_loads_again(self) -> None:
@@ -153,12 +161,14 @@ class ContradictionTests(unittest.TestCase):
     def test_no_effect(self) -> None:
         """Said, not silently dropped."""
         for text, key in (
-            ("brokerId=3", "brokerId=3"), ("haMasterAddress=h:1", "haMasterAddress"),
+            ("brokerId=3", "brokerId=3"),
+            ("haMasterAddress=h:1", "haMasterAddress"),
             ("inSyncReplicas=2", "inSyncReplicas=2"),
-            ("minInSyncReplicas=2", "minInSyncReplicas"), ("controllerAddr=h:1", "controllerAddr"),
+            ("minInSyncReplicas=2", "minInSyncReplicas"),
+            ("controllerAddr=h:1", "controllerAddr"),
             ("allAckInSyncStateSet=false", "allAckInSyncStateSet"),
             ("checkSyncStateSetPeriod=1000", "b.conf, line 1: checkSyncStateSetPeriod"),
-        ):  # fmt: skip
+        ):
             warnings = load(text).warnings
             self.assertEqual(len(warnings), 1, warnings)
             self.assertTrue(warnings[0].startswith(f"{key} has no effect"), warnings)

@@ -117,7 +117,7 @@ class OneKeyTests(unittest.TestCase):
                 mode + "allAckInSyncStateSet=false\ncontrollerHeartBeatTimeoutMills=500",
                 {"broker_heartbeat_interval": 250, "master_lease": 500},
             ),
-        ):  # fmt: skip
+        ):
             keys = load(text).config.replication
             self.assertEqual({name: getattr(keys, name) for name in wanted}, wanted, text)
         for text, beat, election in (

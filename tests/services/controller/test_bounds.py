@@ -38,9 +38,12 @@ class BoundsTests(ControllerCase):
         self.brokers.append(broker)
         broker.id = 1
         yield broker.ask(
-            Code.CONTROLLER_APPLY_BROKER_ID, clusterName=CLUSTER, brokerName=NAME, appliedBrokerId="1",
+            Code.CONTROLLER_APPLY_BROKER_ID,
+            clusterName=CLUSTER,
+            brokerName=NAME,
+            appliedBrokerId="1",
             registerCheckCode=f"{broker.address};1",
-        )  # fmt: skip
+        )
         yield broker.register()
         yield broker.elect()
         self.assertEqual(self.master(), (1, 1))
@@ -52,9 +55,12 @@ class BoundsTests(ControllerCase):
         broker = yield self.silent_master()
         suspicions = self.leader()._watch.suspicions
         asked = broker.ask(
-            Code.CONTROLLER_ELECT_MASTER, clusterName=CLUSTER, brokerName=NAME, brokerId="9" * LONG,
+            Code.CONTROLLER_ELECT_MASTER,
+            clusterName=CLUSTER,
+            brokerName=NAME,
+            brokerId="9" * LONG,
             designateElect="false",
-        )  # fmt: skip
+        )
         yield until("it is suspected", suspicions.states)
         said = suspicions._open[ReplicaKey(CLUSTER, NAME, 1)].why
         self.assertIn("broker 99999999999999999999 asks for an election", said)
@@ -81,9 +87,12 @@ class BoundsTests(ControllerCase):
         (one,) = yield self.start_brokers(1)
         other = GroupKey("other", NAME)
         yield one.ask(
-            Code.CONTROLLER_APPLY_BROKER_ID, clusterName="other", brokerName=NAME, appliedBrokerId="1",
+            Code.CONTROLLER_APPLY_BROKER_ID,
+            clusterName="other",
+            brokerName=NAME,
+            appliedBrokerId="1",
             registerCheckCode="127.0.0.1:9;1",
-        )  # fmt: skip
+        )
         one.beat()
         yield until("the connection is of its cluster again", lambda: self.leader()._clusters == {1: CLUSTER})
         quiet = self.leader()._elections._quiet

@@ -91,9 +91,12 @@ class RegistrationTests(ControllerCase):
         """1001 and 1004 name none: that of the heartbeats on the same connection counts (regression B5)."""
         (one,) = yield self.start_brokers(1)
         yield one.ask(
-            Code.CONTROLLER_APPLY_BROKER_ID, clusterName="other", brokerName=NAME, appliedBrokerId="1",
+            Code.CONTROLLER_APPLY_BROKER_ID,
+            clusterName="other",
+            brokerName=NAME,
+            appliedBrokerId="1",
             registerCheckCode="127.0.0.1:9;1",
-        )  # fmt: skip
+        )
         one.beat()
         found = yield one.ask(Code.CONTROLLER_GET_REPLICA_INFO, brokerName=NAME)
         self.assertEqual(found.fields["masterBrokerId"], "1")

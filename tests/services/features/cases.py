@@ -23,9 +23,11 @@ class Feature:
     summary = "for a test"
 
     def __init__(
-        self, build: Callable[[Any], Any] = lambda context: FeatureParts(), name: str = "acme",
+        self,
+        build: Callable[[Any], Any] = lambda context: FeatureParts(),
+        name: str = "acme",
         keys: Mapping[str, Key] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name = name
         self.keys = dict(keys or {})
         self._build = build

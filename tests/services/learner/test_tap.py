@@ -97,9 +97,10 @@ class RefusalTests(SynchronousTestCase):
         assert options.loaded is not None and options.settings is not None
         clock = MemoryReactorClock()
         learner = Learner(
-            options.loaded.config, options.settings,
+            options.loaded.config,
+            options.settings,
             Platform(disk=MemoryDisk(random.Random(0)), reactor=clock, work=HeldWork),
-        )  # fmt: skip
+        )
         learner.startService()
         assert learner.following is not None
         connection = learner.following._factory.buildProtocol(IPv4Address("TCP", "10.0.0.7", 10912))

@@ -49,9 +49,10 @@ class Broker(OurBroker):
         """The metric of ended connections."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=5) as page:
             text = page.read().decode()
-        return {found[1]: int(found[2]) for found in re.finditer(
-            r'rocketha_connections_ended_total\{role="broker",reason="(\w+)"\} (\d+)', text
-        )}  # fmt: skip
+        return {
+            found[1]: int(found[2])
+            for found in re.finditer(r'rocketha_connections_ended_total\{role="broker",reason="(\w+)"\} (\d+)', text)
+        }
 
 
 class CrowdsTests(unittest.TestCase):
@@ -102,9 +103,11 @@ class CrowdsTests(unittest.TestCase):
         """Operators by both ports, a slave for the tables, a controller; each at once."""
         began = time.monotonic()
         for code, above in (
-            (PrivateCode.CLIENTS, 0), (RequestCode.GET_BROKER_RUNTIME_INFO, -2), (RequestCode.GET_ALL_TOPIC_CONFIG, -2),
+            (PrivateCode.CLIENTS, 0),
+            (RequestCode.GET_BROKER_RUNTIME_INFO, -2),
+            (RequestCode.GET_ALL_TOPIC_CONFIG, -2),
             (RequestCode.GET_BROKER_HA_STATUS, 0),
-        ):  # fmt: skip
+        ):
             self.assertEqual(self.ask(code, above=above).code, 0, code)
         self.assertLess(time.monotonic() - began, 2)
 

@@ -25,9 +25,14 @@ class OpenFilesTests(SynchronousTestCase):
     def test_connections(self) -> None:
         """The hard limit counts, within reason; files have their part."""
         for soft, hard, expected in (
-            (1024, 1024, 481), (1024, 4096, 2891), (1024, 524_288, 53_970), (1024, INFINITE, 53_970), (256, 256, 90),
-            (INFINITE, INFINITE, 53_970), (100_000, 100_000, 53_970),
-        ):  # fmt: skip
+            (1024, 1024, 481),
+            (1024, 4096, 2891),
+            (1024, 524_288, 53_970),
+            (1024, INFINITE, 53_970),
+            (256, 256, 90),
+            (INFINITE, INFINITE, 53_970),
+            (100_000, 100_000, 53_970),
+        ):
             self.have(soft, hard)
             self.assertEqual(open_files.connections_allowed(), expected, (soft, hard))
 
@@ -58,16 +63,20 @@ class OpenFilesTests(SynchronousTestCase):
         self.have(4096, 4096)
         file = b"enableControllerInNamesrv=true\ncontrollerDLegerPeers=n0-127.0.0.1:9878\n"
         for config in (
-            load_namesrv(file, environment={}).config, load_controller(file, environment={}, embedded=True).config
-        ):  # fmt: skip
+            load_namesrv(file, environment={}).config,
+            load_controller(file, environment={}, embedded=True).config,
+        ):
             self.assertEqual(config.remoting.connections_max, 1445)
 
     def test_the_soft_limit_is_raised(self) -> None:
         """As far as the hard one allows, and never lowered."""
         for soft, hard, expected in (
-            (1024, 4096, [(4096, 4096)]), (1024, INFINITE, [(65_536, INFINITE)]), (1024, 1024, []),
-            (100_000, 200_000, []), (INFINITE, INFINITE, []),
-        ):  # fmt: skip
+            (1024, 4096, [(4096, 4096)]),
+            (1024, INFINITE, [(65_536, INFINITE)]),
+            (1024, 1024, []),
+            (100_000, 200_000, []),
+            (INFINITE, INFINITE, []),
+        ):
             self.have(soft, hard)
             open_files.raise_limit()
             self.assertEqual(self.set, expected, (soft, hard))

@@ -103,17 +103,34 @@ class ProcessTests(unittest.TestCase):
         rocketha = str(pathlib.Path(sys.executable).parent / "rocketha")
         sent = subprocess.run(
             [rocketha, "send", "-n", f"127.0.0.1:{cluster.namesrv}", "T", "a", "b", "c"],
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
         self.assertEqual((sent.returncode, sent.stdout.count("SEND_OK")), (0, 3), sent.stderr)
         cluster.stop(signal.SIGKILL)
         again = ClusterProcess(self, self.data)
         self.assertIn("3 messages in 1 topics, recovered after a crash", again.words())
         got = subprocess.run(
-            [rocketha, "receive", "-n", f"127.0.0.1:{again.namesrv}", "T", "--from", "first", "--count", "3",
-             "--format", "body"],
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+            [
+                rocketha,
+                "receive",
+                "-n",
+                f"127.0.0.1:{again.namesrv}",
+                "T",
+                "--from",
+                "first",
+                "--count",
+                "3",
+                "--format",
+                "body",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
         self.assertEqual((got.returncode, sorted(got.stdout.split())), (0, ["a", "b", "c"]), got.stderr)
 
     def test_a_taken_port_ends_it(self) -> None:

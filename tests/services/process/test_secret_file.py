@@ -31,10 +31,18 @@ class SecretTests(unittest.TestCase):
     def test_owners_and_modes(self) -> None:
         """The user's own for them alone; root's may be for a group; each refusal says what to do."""
         for owner, mode, says in (
-            (OWN, 0o600, ""), (OWN, 0o400, ""), (OWN, 0o700, ""), (OWN, 0o644, "mode 0644.*chmod 0600"),
-            (OWN, 0o640, "mode 0640"), (OWN, 0o602, "mode 0602"), (ROOT, 0o600, ""), (ROOT, 0o640, ""),
-            (ROOT, 0o644, "chmod 0640"), (ROOT, 0o660, "mode 0660"), (OTHER, 0o600, "a secret of user 4242"),
-        ):  # fmt: skip
+            (OWN, 0o600, ""),
+            (OWN, 0o400, ""),
+            (OWN, 0o700, ""),
+            (OWN, 0o644, "mode 0644.*chmod 0600"),
+            (OWN, 0o640, "mode 0640"),
+            (OWN, 0o602, "mode 0602"),
+            (ROOT, 0o600, ""),
+            (ROOT, 0o640, ""),
+            (ROOT, 0o644, "chmod 0640"),
+            (ROOT, 0o660, "mode 0660"),
+            (OTHER, 0o600, "a secret of user 4242"),
+        ):
             found = os.stat_result((stat.S_IFREG | mode, 0, 0, 1, owner, 0, 17, 0, 0, 0))
             stated, user = mock.patch("os.stat", return_value=found), mock.patch("os.geteuid", return_value=OWN)
             with self.subTest(owner=owner, mode=oct(mode)), stated, user:

@@ -431,11 +431,15 @@ class ByHandCase(SynchronousTestCase):
             RaftMember("n0", "group", members, "/raft"),
             self.machine,
             Platform(
-                disk=self.disk, reactor=self.reactor, chance=random.Random(2), work=Now, sync_work=Now,
+                disk=self.disk,
+                reactor=self.reactor,
+                chance=random.Random(2),
+                work=Now,
+                sync_work=Now,
                 on_fatal=self.fatal.append,
             ),
             **arguments,
-        )  # fmt: skip
+        )
         service.startService()
         self.successResultOf(service.started)
         return service

@@ -37,7 +37,7 @@ class PairCase(ReplicationCase):
             f"brokerRole=SLAVE\nbrokerId={number}\nhaMasterAddress={self.master.address}:10912\n"
             f"{self.slave_settings}\n{settings}",
             start,
-        )  # fmt: skip
+        )
 
     def cut(self, host: Host, end: int) -> None:
         """Let a broker's log end there."""

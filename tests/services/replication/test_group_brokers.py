@@ -38,8 +38,11 @@ class TablesTests(GroupCase):
         self.ask(self.master, RequestCode.HEART_BEAT, body=heartbeat("c", "G", "Made"))
         self.send(self.master, topic="Sent")
         self.send(self.master, properties="DELAY\x011\x02")
-        self.ask(self.master, RequestCode.UPDATE_CONSUMER_OFFSET,
-                 {"consumerGroup": "G", "topic": "Sent", "queueId": "0", "commitOffset": "1"})  # fmt: skip
+        self.ask(
+            self.master,
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            {"consumerGroup": "G", "topic": "Sent", "queueId": "0", "commitOffset": "1"},
+        )
         self.run_for(3)
         master, slave = self.service(self.master).broker, self.service(self.slave).broker
         self.assertEqual(self.topics(self.slave), self.topics(self.master))

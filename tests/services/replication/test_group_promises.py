@@ -188,9 +188,15 @@ class PromisesTests(ControlledCase):
         """A topic that may only be read, and one that may only be written, on every broker and its disk."""
         for topic, perm in (("Read", 4), ("Write", 2), ("Both", 6)):
             fields = {
-                "topic": topic, "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4",
-                "perm": str(perm), "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-            }  # fmt: skip
+                "topic": topic,
+                "defaultTopic": "TBW102",
+                "readQueueNums": "4",
+                "writeQueueNums": "4",
+                "perm": str(perm),
+                "topicFilterType": "SINGLE_TAG",
+                "topicSysFlag": "0",
+                "order": "false",
+            }
             self.assertEqual(self.ask(self.first, RequestCode.UPDATE_AND_CREATE_TOPIC, fields).code, 0)
         for number in range(50):
             self.elect(self.brokers[(number + 1) % 3])

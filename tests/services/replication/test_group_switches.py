@@ -38,9 +38,12 @@ class SwitchCase(ControlledCase):
         leader = self.leader()
         assert leader is not None
         header = {
-            "clusterName": CLUSTER, "brokerName": NAME, "brokerId": str(self.number(host)), "designateElect": "true",
+            "clusterName": CLUSTER,
+            "brokerName": NAME,
+            "brokerId": str(self.number(host)),
+            "designateElect": "true",
             "invokeTime": str(int(self.world.now * 1000)),
-        }  # fmt: skip
+        }
         client = self.client_host.process.service  # type: ignore[union-attr]
         asked = client.request(f"{leader.address}:9878", RequestCode.CONTROLLER_ELECT_MASTER, header, b"", 10.0)
         self.world.scheduler.flush()

@@ -69,10 +69,14 @@ class SliceTests(SynchronousTestCase):
         self.log, self.reactor = GrowingLog(), Rounds()
         log = cast(ReplicaLog, self.log)
         context = ReplicaContext(
-            log, ReplicationConfig(), self.reactor, random.Random(1),
-            cast(LogChanges, SimpleNamespace(busy=False)), cast(Flusher, SimpleNamespace(kick=lambda: None)),
+            log,
+            ReplicationConfig(),
+            self.reactor,
+            random.Random(1),
+            cast(LogChanges, SimpleNamespace(busy=False)),
+            cast(Flusher, SimpleNamespace(kick=lambda: None)),
             Refusals("broker", float),
-        )  # fmt: skip
+        )
         self.following = Following(context, ClassicDialect(log), lambda: None, lambda cause, reason: None)
 
     def turn(self, size: int) -> int:

@@ -329,12 +329,28 @@ class AnyRequestTests(ColdRequestCase):
     def test_h3_whoever_reads_is_declared(self) -> None:
         """No request has the reactor wait."""
         fields = {
-            "topic": "T", "group": "G", "consumerGroup": "G", "queueId": "0", "offset": str(self.places[9]),
-            "timestamp": str(AT_MS + 100), "isForce": "true", "clientId": "c@1", "key": "0", "maxNum": "9",
-            "msgId": make_message_id(bytes.fromhex("7f00000100002a9f"), self.places[7]), "beginTimestamp": "0",
-            "endTimestamp": str(1 << 50), "delayLevel": "0", "groupName": "G", "srcGroup": "G", "destGroup": "H",
-            "producerGroup": "P", "statsName": "TOPIC_PUT_NUMS", "statsKey": "T", "commitOffset": "9",
-        }  # fmt: skip
+            "topic": "T",
+            "group": "G",
+            "consumerGroup": "G",
+            "queueId": "0",
+            "offset": str(self.places[9]),
+            "timestamp": str(AT_MS + 100),
+            "isForce": "true",
+            "clientId": "c@1",
+            "key": "0",
+            "maxNum": "9",
+            "msgId": make_message_id(bytes.fromhex("7f00000100002a9f"), self.places[7]),
+            "beginTimestamp": "0",
+            "endTimestamp": str(1 << 50),
+            "delayLevel": "0",
+            "groupName": "G",
+            "srcGroup": "G",
+            "destGroup": "H",
+            "producerGroup": "P",
+            "statsName": "TOPIC_PUT_NUMS",
+            "statsKey": "T",
+            "commitOffset": "9",
+        }
         self.broker.store.confirm_offset = self.places[27]
         waited: list[tuple[int, str]] = []
         self.patch(self.disk, "waited_for", lambda path: None if self.reading else waited.append((code, path)))

@@ -141,9 +141,14 @@ class ControllerMode(RoleSource):
 
     def _loaded(self, identity: Identity) -> None:
         self.life = RoleLife(
-            self._place, identity, self._replication.last_epoch, self._timing, self._context.platform.chance,
-            self._context.platform.wall_ms, self._keys.async_learner,
-        )  # fmt: skip
+            self._place,
+            identity,
+            self._replication.last_epoch,
+            self._timing,
+            self._context.platform.chance,
+            self._context.platform.wall_ms,
+            self._keys.async_learner,
+        )
         self._know_id(identity)
         self._beats.start(self._keys.broker_heartbeat_interval / 1000, now=False)
         self._happened("begin")
@@ -219,13 +224,18 @@ class ControllerMode(RoleSource):
         elif self._fit_epoch == replication.epoch:  # one that was elected though it was unfit leads: who else would
             self._happened("unfit", unfit)
         beat = calls.Beat(
-            self._place.cluster, self._place.broker_name, life.number, self._place.address,
-            max(0, replication.last_epoch), replication.log_end, replication.confirm_offset,
+            self._place.cluster,
+            self._place.broker_name,
+            life.number,
+            self._place.address,
+            max(0, replication.last_epoch),
+            replication.log_end,
+            replication.confirm_offset,
             self._keys.controller_heart_beat_timeout_mills,
             self._keys.broker_election_priority if unfit is None else LAST_CHOICE,
             # By 1004 nothing is confirmed: ours might take an election back whose winner had acknowledged.
             confirms_role=life.ours is not False,
-        )  # fmt: skip
+        )
         self._client.beat(calls.heartbeat(beat))
 
     def _notice(self, connection: RemotingProtocol, command: Command, now_ms: int) -> Answer | None:

@@ -82,9 +82,14 @@ class Dispatcher:
         )
 
     def open(
-        self, replication: Replication, features: Sequence[BrokerFeature], routes: Mapping[int, BrokerRoute],
-        elsewhere: Elsewhere, judge: Judge, promises: Promises,
-    ) -> None:  # fmt: skip
+        self,
+        replication: Replication,
+        features: Sequence[BrokerFeature],
+        routes: Mapping[int, BrokerRoute],
+        elsewhere: Elsewhere,
+        judge: Judge,
+        promises: Promises,
+    ) -> None:
         """Requests come from now on.
 
         :param features: answer what the tables and the store do not; told of clients that are gone.

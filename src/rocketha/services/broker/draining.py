@@ -46,9 +46,14 @@ class Draining:
     """Of one broker."""
 
     def __init__(
-        self, platform: Platform, keys: ReplicationConfig, watch: MasterWatch, forwarding: Forwarding,
-        clients: Clients, identity: BrokerIdentity,
-    ) -> None:  # fmt: skip
+        self,
+        platform: Platform,
+        keys: ReplicationConfig,
+        watch: MasterWatch,
+        forwarding: Forwarding,
+        clients: Clients,
+        identity: BrokerIdentity,
+    ) -> None:
         self._clock, self._chance = platform.reactor, platform.chance
         self._keys = keys
         self._watch = watch

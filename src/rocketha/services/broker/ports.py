@@ -60,9 +60,13 @@ class BrokerPorts:
     """
 
     def __init__(
-        self, core: BrokerCore, listen: Sequence[str], requests: RequestService, routes: Mapping[int, BrokerRoute],
+        self,
+        core: BrokerCore,
+        listen: Sequence[str],
+        requests: RequestService,
+        routes: Mapping[int, BrokerRoute],
         holding: Callable[[Sequence[int]], set[int]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._core = core
         self._config = core.config
         self._listen = tuple(listen)

@@ -62,9 +62,13 @@ class RunningBroker:
     """
 
     def __init__(
-        self, core: BrokerCore, opened: Opened, mode: ReplicationMode, role_source: MakeRoleSource | None,
+        self,
+        core: BrokerCore,
+        opened: Opened,
+        mode: ReplicationMode,
+        role_source: MakeRoleSource | None,
         enabled: Sequence[Enabled],
-    ) -> None:  # fmt: skip
+    ) -> None:
         platform, parts = core.platform, core.parts
         self.core, self.state, self.store = core, core.state, core.store
         self.recovery = opened.report
@@ -80,61 +84,107 @@ class RunningBroker:
         self.reading = Reading(core, (pulls, queries), self.delayed.delivery, self.dispatcher)
         self.plugins = PluginHost(enabled, core, self.dispatcher.request, self)
         parts.files.load()
-        self.replication = mode.replication(
-            ReplicationContext(
-                opened.log, core.config.replication, platform.reactor, platform.chance, core.changes, core.flusher,
-                core.refusals, parts.waiting, self.reading.wakeups, core.turns.run, LogReads(core.works.reads), self,
-                opened.report.clean,
-            )
-        )  # fmt: skip
+        self.replication = mode.replication(self._replication_context(opened))
         self.metadata = MetadataSync(self._tables_context())
         self.forwarding = Forwarding(
-            platform.reactor, self.watch, self.state.identity.address, self.dispatcher.resume, core.turns.run,
-            core.config.replication.forward_sends, lambda: self.replication.send_refusal is None,
-        )  # fmt: skip
+            platform.reactor,
+            self.watch,
+            self.state.identity.address,
+            self.dispatcher.resume,
+            core.turns.run,
+            core.config.replication.forward_sends,
+            lambda: self.replication.send_refusal is None,
+        )
         self.watch.watch(self._mastership_changed)
-        self.role_source = (role_source or role_source_of(mode))(
-            RoleContext(
-                core.config.replication, self.state.identity, self.replication, self.watch, platform, core.works.files,
-                lambda: self.plugins.health.unfit,
-            )
-        )  # fmt: skip
+        self.role_source = (role_source or role_source_of(mode))(self._role_context())
         self.draining = self._draining() if self.role_source.hands_over else None
-        addresses = filter(None, (item.strip() for item in core.config.namesrv_addr.split(";")))
-        self.registration = Registration(
-            platform.reactor, tuple(addresses), self._registered_as, self.state.topics,
-            views.registration(core.config), self.role_source.learned,
-        )  # fmt: skip
-        core.effects.watch_topics(self.registration.topics_changed)
-        self._sessions, appending = Sessions(core), Appending(core, self.replication)
-        self.appending = appending
+        self.registration = self._registration()
+        self._sessions, self.appending = Sessions(core), Appending(core, self.replication)
         self.features: tuple[BrokerFeature, ...] = (
             self.role_source,
             ReplicationStatus(self.replication, self.state, parts.waiting, platform.reactor, platform.wall),
-            self._sessions, appending, self.delayed, self.reading, self.metadata, self.forwarding, self.plugins,
-        )  # fmt: skip
+            self._sessions,
+            self.appending,
+            self.delayed,
+            self.reading,
+            self.metadata,
+            self.forwarding,
+            self.plugins,
+        )
         self._routes = {**ROUTES, **self.plugins.routes}
         self.dispatcher.open(
             self.replication, self.features, self._routes, self.forwarding, self.plugins, self.metadata
         )
-        self._clock = BrokerClock(platform, core.turns, (appending, self.reading), self._second)
+        self._clock = BrokerClock(platform, core.turns, (self.appending, self.reading), self._second)
         core.changes.when_over(self._log_changed)
+        core.effects.watch_topics(self.registration.topics_changed)
         self.replication.role_changed.append(self._role_changed)
+
+    # --- what its features work with
+
+    def _replication_context(self, opened: Opened) -> ReplicationContext:
+        core = self.core
+        return ReplicationContext(
+            log=opened.log,
+            keys=core.config.replication,
+            reactor=core.platform.reactor,
+            chance=core.platform.chance,
+            changes=core.changes,
+            flusher=core.flusher,
+            refusals=core.refusals,
+            waiting=core.parts.waiting,
+            wakeups=self.reading.wakeups,
+            as_turn=core.turns.run,
+            reads=LogReads(core.works.reads),
+            owner=self,
+            intact=opened.report.clean,
+        )
 
     def _tables_context(self) -> TablesContext:
         core, keys, replication = self.core, self.core.config.replication, self.replication
         return TablesContext(
-            core.platform.reactor, core.platform.now_ms, core.state, core.store, core.parts.delays, self.watch,
-            lambda: replication.own_id, core.busy, core.effects.save, core.effects.topics_changed, replication,
-            replication.replicas, keys.sync_broker_metadata_period / 1000, keys.metadata_ack_timeout_mills,
-        )  # fmt: skip
+            clock=core.platform.reactor,
+            now_ms=core.platform.now_ms,
+            state=core.state,
+            store=core.store,
+            delays=core.parts.delays,
+            watch=self.watch,
+            own_id=lambda: replication.own_id,
+            store_busy=core.busy,
+            save=core.effects.save,
+            topics_changed=core.effects.topics_changed,
+            log=replication,
+            replicas=replication.replicas,
+            period_s=keys.sync_broker_metadata_period / 1000,
+            ack_timeout_ms=keys.metadata_ack_timeout_mills,
+        )
+
+    def _role_context(self) -> RoleContext:
+        core = self.core
+        return RoleContext(
+            keys=core.config.replication,
+            identity=self.state.identity,
+            replication=self.replication,
+            watch=self.watch,
+            platform=core.platform,
+            file_work=core.works.files,
+            unfit=lambda: self.plugins.health.unfit,
+        )
 
     def _draining(self) -> Draining:
-        core = self.core
-        return Draining(
-            core.platform, core.config.replication, self.watch, self.forwarding, self.state.clients,
-            self.state.identity,
-        )  # fmt: skip
+        platform, keys = self.core.platform, self.core.config.replication
+        return Draining(platform, keys, self.watch, self.forwarding, self.state.clients, self.state.identity)
+
+    def _registration(self) -> Registration:
+        config = self.core.config
+        return Registration(
+            self.core.platform.reactor,
+            tuple(filter(None, (item.strip() for item in config.namesrv_addr.split(";")))),
+            self._registered_as,
+            self.state.topics,
+            views.registration(config),
+            self.role_source.learned,
+        )
 
     # --- its life
 

@@ -112,9 +112,11 @@ class BrokerService(service.MultiService):
     def _recover(self, address: str, works: Works) -> defer.Deferred[Opened]:
         keys, platform = self.config.store, self.platform
         store = MessageStore(
-            platform.disk, keys.store_path_root_dir, views.store_config(self.config),
+            platform.disk,
+            keys.store_path_root_dir,
+            views.store_config(self.config),
             store_host_of(self.config, address),
-        )  # fmt: skip
+        )
         sync_flush = keys.flush_disk_type == "SYNC_FLUSH"
         now_ms, pid = platform.now_ms(), platform.pid()
 

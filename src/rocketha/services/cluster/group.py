@@ -118,10 +118,14 @@ class GroupService(service.MultiService):
         first = cluster_layout.begin_first(layout.data, brokers)
         self._later = [plan for plan in brokers if plan not in first]
         self._switches = Switches(
-            self._reactor, self._namesrv, layout.broker.broker_name,
-            {plan.address: plan.name for plan in controllers}, {plan.port: plan.name for plan in brokers},
-            self.tell, self._label,
-        )  # fmt: skip
+            self._reactor,
+            self._namesrv,
+            layout.broker.broker_name,
+            {plan.address: plan.name for plan in controllers},
+            {plan.port: plan.name for plan in brokers},
+            self.tell,
+            self._label,
+        )
         for plan in [*controllers, *brokers]:
             log = os.path.join(layout.log_directory, plan.name)
             self.members[plan.name] = Member(plan, log, self._reactor, self._ended, self._started)

@@ -104,9 +104,12 @@ class Member:
         with self._open_log() as log:
             self._log_begin = log.tell()
             self._process = self._reactor.spawnProcess(
-                _Life(self._ended), sys.executable, arguments, env=dict(os.environ),
+                _Life(self._ended),
+                sys.executable,
+                arguments,
+                env=dict(os.environ),
                 childFDs={0: "w", 1: log.fileno(), 2: log.fileno()},
-            )  # fmt: skip
+            )
 
     def _open_log(self) -> BinaryIO:
         private_dirs(os.path.dirname(self.log_path))

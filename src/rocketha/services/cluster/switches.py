@@ -24,9 +24,13 @@ LOOK_S = 0.02
 ASK_S = 0.5
 ANSWER_TIMEOUT_S = 1.0
 UNANSWERED = (
-    error.ConnectError, error.ConnectionLost, error.ConnectionDone, error.ConnectionAborted, defer.TimeoutError,
+    error.ConnectError,
+    error.ConnectionLost,
+    error.ConnectionDone,
+    error.ConnectionAborted,
+    defer.TimeoutError,
     RemoteProtocolError,
-)  # fmt: skip
+)
 
 
 class Switches:

@@ -179,13 +179,21 @@ class ControllerConfig(Section):
         java_default="its whole lease, 10000",
     )
     broker_probe_timeout: int = number(
-        600, "How long a suspected broker, and whoever may hear it, are given to answer.", low=50, high=60_000,
-        unit="ms", ours=True,
-    )  # fmt: skip
+        600,
+        "How long a suspected broker, and whoever may hear it, are given to answer.",
+        low=50,
+        high=60_000,
+        unit="ms",
+        ours=True,
+    )
     broker_probe_pause: int = number(
-        500, "How long after a suspicion that was not confirmed the broker is asked again.", low=50, high=60_000,
-        unit="ms", ours=True,
-    )  # fmt: skip
+        500,
+        "How long after a suspicion that was not confirmed the broker is asked again.",
+        low=50,
+        high=60_000,
+        unit="ms",
+        ours=True,
+    )
     raft_election_timeout: int = number(
         1000,
         "Silence of the leading controller, at least, after which another stands for election; up to twice as long.",

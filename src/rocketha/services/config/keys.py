@@ -154,9 +154,12 @@ class StoreSettings(Section):
         32, "Most messages with one unique key that a query gives.", low=1, high=10_000, live=True
     )
     max_msgs_num_batch: int = number(
-        64, "Most messages that any query by key gives; fewer, where more are not sure to fit into a frame.", low=1,
-        high=10_000, live=True,
-    )  # fmt: skip
+        64,
+        "Most messages that any query by key gives; fewer, where more are not sure to fit into a frame.",
+        low=1,
+        high=10_000,
+        live=True,
+    )
     max_consume_queue_scan: int = number(
         20_000,
         "Most consume queue units read for one pull with a tag filter.",
@@ -253,9 +256,11 @@ class BrokerConfig(Section):
         "", "The broker's name; empty is the host's name.", check=lambda v: check_name(v) if v else None
     )
     broker_id: int = number(
-        0, "0 is the master; in controller mode, whose sample files say -1, the controllers give ids.", low=-1,
+        0,
+        "0 is the master; in controller mode, whose sample files say -1, the controllers give ids.",
+        low=-1,
         high=LONG_MAX,
-    )  # fmt: skip
+    )
     broker_ip1: str = text(
         "",
         "Address told to clients; empty is the address listened on. Of a host name they are told the name, and records "
@@ -275,9 +280,11 @@ class BrokerConfig(Section):
         "127.0.0.1", "Address to listen on; 0.0.0.0 or :: is all.", check=check_bind, java_default="all addresses"
     )
     plugins: str = text(
-        "", "Plug-ins that are on, NAME, NAME: see docs/plugins.rst.  Their own keys are written NAME.KEY.",
-        check=check_plugin_names, ours=True,
-    )  # fmt: skip
+        "",
+        "Plug-ins that are on, NAME, NAME: see docs/plugins.rst.  Their own keys are written NAME.KEY.",
+        check=check_plugin_names,
+        ours=True,
+    )
     fast_port_enable: bool = flag(True, "Whether listenPort - 2 is listened on, for admin and slaves.", ours=True)
     rocketmq_home: str = text("", "Shown to tools only.  Also from $ROCKETMQ_HOME.")
     broker_permission: int = number(6, "4 read + 2 write.", low=0, high=7, live=True)

@@ -40,9 +40,21 @@ from rocketha.services.process.open_files import limit as open_files_limit
 from rocketha.services.process.secret_file import refuse_readable
 
 __all__ = [
-    "BrokerConfig", "ControllerConfig", "Loaded", "NamesrvConfig", "RemotingConfig", "ReplicationConfig",
-    "StoreSettings", "all_texts", "describe", "load_broker", "load_controller", "load_namesrv", "read_file", "update",
-]  # fmt: skip
+    "BrokerConfig",
+    "ControllerConfig",
+    "Loaded",
+    "NamesrvConfig",
+    "RemotingConfig",
+    "ReplicationConfig",
+    "StoreSettings",
+    "all_texts",
+    "describe",
+    "load_broker",
+    "load_controller",
+    "load_namesrv",
+    "read_file",
+    "update",
+]
 
 _SYSTEM_ERROR, _NO_PERMISSION = 1, 16
 _NEVER = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome", "brokerConfigPath"})

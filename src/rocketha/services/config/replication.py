@@ -88,9 +88,13 @@ class ReplicationConfig(Section):
         20_000, "A link that was silent for so long is closed.", low=20, high=3_600_000, unit="ms"
     )
     ha_transfer_batch_size: int = number(
-        1 << 20, "Most bytes of the log in one frame.", low=1 << 10, high=(4 << 20) - 64, unit="bytes",
+        1 << 20,
+        "Most bytes of the log in one frame.",
+        low=1 << 10,
+        high=(4 << 20) - 64,
+        unit="bytes",
         java_default="32768",
-    )  # fmt: skip
+    )
     ha_max_gap_not_in_sync: int = number(
         256 << 20, "A slave of a classic master is in sync while it is no further behind.", low=1, unit="bytes"
     )
@@ -160,9 +164,12 @@ class ReplicationConfig(Section):
         INT_MAX, "Between equal replicas the smaller number is elected.", low=0, high=INT_MAX
     )
     sync_broker_metadata_period: int = number(
-        5000, "How often the controllers are asked who the master is, where nothing else asks.", low=50,
-        high=600_000, unit="ms",
-    )  # fmt: skip
+        5000,
+        "How often the controllers are asked who the master is, where nothing else asks.",
+        low=50,
+        high=600_000,
+        unit="ms",
+    )
     sync_controller_metadata_period: int = number(
         10_000, "How often the controllers are asked who of them leads.", low=50, high=600_000, unit="ms"
     )
@@ -170,9 +177,14 @@ class ReplicationConfig(Section):
         5000, "How often the SyncStateSet is looked at.", low=50, high=600_000, unit="ms", no_effect=_EVENTS
     )
     controller_request_timeout: int = number(
-        2000, "How long a controller may take to answer.", low=100, high=60_000, unit="ms", ours=True,
+        2000,
+        "How long a controller may take to answer.",
+        low=100,
+        high=60_000,
+        unit="ms",
+        ours=True,
         java_default="3000",
-    )  # fmt: skip
+    )
     master_lease: int = number(
         3000,
         "How long a master acknowledges and serves without having heard from the controllers that it is one.  It asks "

@@ -22,11 +22,21 @@ from rocketha.services.config.replication import (
 
 _CLASSIC_ONLY = ("brokerRole", "haMasterAddress")
 _CONTROLLER_MODE_ONLY = (
-    "allAckInSyncStateSet", "minInSyncReplicas", "haMaxTimeSlaveNotCatchup", "asyncLearner", "controllerAddr",
-    "brokerHeartbeatInterval", "controllerHeartBeatTimeoutMills", "brokerElectionPriority",
-    "syncControllerMetadataPeriod", "controllerRequestTimeout", "masterLease", "handoverTimeout",
-    "handoverLinger", "handoverLingerQuiet",
-)  # fmt: skip
+    "allAckInSyncStateSet",
+    "minInSyncReplicas",
+    "haMaxTimeSlaveNotCatchup",
+    "asyncLearner",
+    "controllerAddr",
+    "brokerHeartbeatInterval",
+    "controllerHeartBeatTimeoutMills",
+    "brokerElectionPriority",
+    "syncControllerMetadataPeriod",
+    "controllerRequestTimeout",
+    "masterLease",
+    "handoverTimeout",
+    "handoverLinger",
+    "handoverLingerQuiet",
+)
 
 
 def complete_replication(

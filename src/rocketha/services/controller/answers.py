@@ -81,9 +81,7 @@ class OwnAnswers:
     def _update_config(self, connection: RemotingProtocol, command: Command) -> Answer:
         changed = update(self._config, command.body)
         for key, (old, new) in changed.items():
-            self._log.warn(
-                "{peer} changed {key} from {old} to {new}", peer=connection.peer, key=key, old=old, new=new
-            )  # fmt: skip
+            self._log.warn("{peer} changed {key} from {old} to {new}", peer=connection.peer, key=key, old=old, new=new)
         return Answer()
 
     # -- the other controllers' -----------------------------------------------------------------------------------

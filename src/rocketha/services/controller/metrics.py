@@ -51,5 +51,5 @@ def install(metrics: Registry, controller: ControllerService) -> None:
         ("frames_in_total", "Frames received.", of_port(lambda port: port.frames_in), "counter"),
         ("bytes_received_total", "Bytes received.", of_port(lambda port: port.bytes_in), "counter"),
         ("bytes_sent_total", "Bytes sent.", of_port(lambda port: port.bytes_out), "counter"),
-    ):  # fmt: skip
+    ):
         metrics.ask(f"rocketha_controller_{name}", text, ask, kind)

@@ -311,8 +311,11 @@ class Notices:
         notice = delivery.notice
         self._log.info(
             "broker {id} at {address} was not told of epoch {epoch} yet: {why}",
-            id=notice.receiver_id, address=notice.receiver_address, epoch=notice.master_epoch, why=why,
-        )  # fmt: skip
+            id=notice.receiver_id,
+            address=notice.receiver_address,
+            epoch=notice.master_epoch,
+            why=why,
+        )
         self._hang_up(delivery)
         delivery.prompt = False
         delivery.retry = self._reactor.callLater(RETRY_S, self._attempt, delivery)
@@ -321,9 +324,13 @@ class Notices:
         notice = delivery.notice
         self._log.info(
             "broker {id} at {address} need not be told that {master} is the master of {group} in epoch {epoch}: {how}",
-            id=notice.receiver_id, address=notice.receiver_address, master=notice.master_id,
-            group=f"{notice.group.cluster}/{notice.group.broker_name}", epoch=notice.master_epoch, how=how,
-        )  # fmt: skip
+            id=notice.receiver_id,
+            address=notice.receiver_address,
+            master=notice.master_id,
+            group=f"{notice.group.cluster}/{notice.group.broker_name}",
+            epoch=notice.master_epoch,
+            how=how,
+        )
         self._end(delivery)
 
     def _is_late(self, delivery: _Delivery) -> bool:
@@ -334,8 +341,10 @@ class Notices:
         self.failed += 1
         self._log.warn(
             "broker {id} at {address} was not told of epoch {epoch}: the time is up",
-            id=notice.receiver_id, address=notice.receiver_address, epoch=notice.master_epoch,
-        )  # fmt: skip
+            id=notice.receiver_id,
+            address=notice.receiver_address,
+            epoch=notice.master_epoch,
+        )
         self._end(delivery)
         return True
 

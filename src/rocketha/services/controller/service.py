@@ -153,10 +153,16 @@ class ControllerService(service.MultiService):
         """Numbers for metrics; of a running controller."""
         watch, groups = self._watch, list(self.state.groups())
         return Counts(
-            len(groups), sum(group.master_id is None for group in groups), len(watch.liveness), watch.heartbeats,
-            len(watch.suspicions.states()), watch.suspected, watch.deaths, self._elections.count,
+            len(groups),
+            sum(group.master_id is None for group in groups),
+            len(watch.liveness),
+            watch.heartbeats,
+            len(watch.suspicions.states()),
+            watch.suspected,
+            watch.deaths,
+            self._elections.count,
             self._notices.pending,
-        )  # fmt: skip
+        )
 
     def privilegedStartService(self) -> None:
         """Twisted: open the port, while still allowed to take a low one."""
@@ -173,9 +179,11 @@ class ControllerService(service.MultiService):
             self.log.warn("{warning}", warning=warning)
         self.log.info(
             "controller {id} of {group} listens on {listen}, advertised as {address}",
-            id=self.config.controller_dleger_self_id, group=self.config.controller_dleger_group,
-            listen=", ".join(self._listen), address=self.config.self_address,
-        )  # fmt: skip
+            id=self.config.controller_dleger_self_id,
+            group=self.config.controller_dleger_group,
+            listen=", ".join(self._listen),
+            address=self.config.self_address,
+        )
 
     @defer.inlineCallbacks
     def stopService(self) -> Any:
@@ -250,12 +258,20 @@ class ControllerService(service.MultiService):
         directory = posixpath.join(config.controller_store_path, f"raft-{node}")
         return RaftService(
             RaftMember(
-                node, config.controller_dleger_group, config.peers, directory, config.raft_join_existing,
+                node,
+                config.controller_dleger_group,
+                config.peers,
+                directory,
+                config.raft_join_existing,
                 config.raft_secret,
             ),
-            ControllerMachine(self.state, self._elections.applied), self._platform, options, core, turn=turn,
+            ControllerMachine(self.state, self._elections.applied),
+            self._platform,
+            options,
+            core,
+            turn=turn,
             refusals=self.refusals,
-        )  # fmt: skip
+        )
 
     def _recovered(self) -> None:
         """The log is open.  A group of one need not wait whether somebody else leads; the core knows where it must."""
@@ -330,7 +346,7 @@ class ControllerService(service.MultiService):
 
     def _begin(
         self, connection: RemotingProtocol, command: Command, route: ControllerRoute
-    ) -> Answer | defer.Deferred[Any]:  # fmt: skip
+    ) -> Answer | defer.Deferred[Any]:
         if command.code == PrivateCode.CLIENTS:
             return self._clients.answer(connection, command)
         if not route.leader:
@@ -415,7 +431,7 @@ class ControllerService(service.MultiService):
 
     def _take(
         self, connection: RemotingProtocol, command: Command, route: ControllerRoute
-    ) -> Answer | defer.Deferred[Any]:  # fmt: skip
+    ) -> Answer | defer.Deferred[Any]:
         cluster = self._clusters.get(connection.id, "")
         caller = Caller(connection.peer, cluster, self._own.is_operator(connection))
         found = self._requests.decode(command, caller, self.leading, self._platform.wall_ms())

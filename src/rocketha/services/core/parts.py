@@ -90,10 +90,26 @@ def _rules_of(config: BrokerConfig) -> BrokerRules:
     )
 
 
+def _tables(state: BrokerState, store: MessageStore, delays: DelayLevels) -> dict[str, tuple[str, Table]]:
+    """The files of ``config/``, each with what it keeps."""
+    return {
+        "topics": ("topics.json", state.topics),
+        "groups": ("subscriptionGroup.json", state.groups),
+        "offsets": ("consumerOffset.json", state.offsets),
+        "delays": ("delayOffset.json", delays),
+        "modes": ("messageRequestMode.json", state.modes),
+        "deleted": (deleted_topics.NAME, store.deleted_topics),
+    }
+
+
 def make_parts(
-    config: BrokerConfig, platform: Platform, identity: BrokerIdentity, opened: Opened, file_work: BlockingWork,
+    config: BrokerConfig,
+    platform: Platform,
+    identity: BrokerIdentity,
+    opened: Opened,
+    file_work: BlockingWork,
     runtime_facts: Callable[[int], Mapping[str, str]],
-) -> BrokerParts:  # fmt: skip
+) -> BrokerParts:
     """A broker's parts, on its store.
 
     :param file_work: where tables are written.
@@ -123,14 +139,6 @@ def make_parts(
     )
     pulls, queries = Pulls(state, store, rules, held), Queries(reads, rules)
     backs = SendBacks(state, store, rules, delays, sends, waiting, chance)
-    tables: dict[str, tuple[str, Table]] = {
-        "topics": ("topics.json", state.topics),
-        "groups": ("subscriptionGroup.json", state.groups),
-        "offsets": ("consumerOffset.json", state.offsets),
-        "delays": ("delayOffset.json", delays),
-        "modes": ("messageRequestMode.json", state.modes),
-        "deleted": (deleted_topics.NAME, store.deleted_topics),
-    }
     requests: dict[int, Responder] = {
         **request_table(state),
         **queries.requests,
@@ -141,13 +149,23 @@ def make_parts(
         RequestCode.PULL_MESSAGE: pulls.pull,
         RequestCode.LITE_PULL_MESSAGE: pulls.pull,
     }
-    files = BrokerFiles(platform.disk, keys.store_path_root_dir, tables, file_work, ("deleted",))
+    files = BrokerFiles(platform.disk, keys.store_path_root_dir, _tables(state, store, delays), file_work, ("deleted",))
     return BrokerParts(
-        store, stats, rules, delays, state, held, waiting, sends, pulls, queries,
-        files, requests,
-        {
+        store=store,
+        stats=stats,
+        rules=rules,
+        delays=delays,
+        state=state,
+        held=held,
+        waiting=waiting,
+        sends=sends,
+        pulls=pulls,
+        queries=queries,
+        files=files,
+        requests=requests,
+        consumers_reads={
             **dict.fromkeys(PULLS, pulls.pull),
             **{code: patient(requests[code], reads) for code in fetched_by(Fetch.CONSUMERS)},
         },
-        {code: patient(requests[code], reads) for code in fetched_by(Fetch.LOOK_UPS)},
-    )  # fmt: skip
+        look_ups={code: patient(requests[code], reads) for code in fetched_by(Fetch.LOOK_UPS)},
+    )

@@ -163,9 +163,12 @@ class PluginHost(BrokerFeature):
     """
 
     def __init__(
-        self, enabled: Sequence[Enabled], core: BrokerCore, request: Callable[[Any, Command], Answer | None],
+        self,
+        enabled: Sequence[Enabled],
+        core: BrokerCore,
+        request: Callable[[Any, Command], Answer | None],
         standing: Standing,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._core = core
         self._request = request
         self._standing = standing
@@ -186,9 +189,11 @@ class PluginHost(BrokerFeature):
             [(name, check) for name, parts in every for check in parts.health], self._reactor, self.failed
         )
         self._observing = Observing(
-            [(name, observer) for name, parts in every for observer in parts.observers], core,
-            lambda: standing.shown_end, self.failed,
-        )  # fmt: skip
+            [(name, observer) for name, parts in every for observer in parts.observers],
+            core,
+            lambda: standing.shown_end,
+            self.failed,
+        )
         self._authenticators: list[tuple[str, Any]] = [
             (each.name, judge) for each in self._features for judge in each.parts.authenticators
         ]
@@ -196,9 +201,12 @@ class PluginHost(BrokerFeature):
 
     def _built(self, enabled: Enabled) -> _Feature:
         messages = Messages(
-            enabled.name, self._core, self._request, lambda: self._standing.serving,
+            enabled.name,
+            self._core,
+            self._request,
+            lambda: self._standing.serving,
             lambda failure: self.failed(failure, enabled.name, "follow"),
-        )  # fmt: skip
+        )
         context = _Context(enabled, self._core, messages, self)
         try:
             parts = built(enabled, context)
@@ -339,20 +347,28 @@ class PluginHost(BrokerFeature):
         if not self._features:
             return
         metrics.ask_series(
-            "rocketha_plugin_failures_total", "Failures of plug-ins, by what failed.", ("plugin", "what"),
-            lambda: sorted(self._failures.items()), "counter",
-        )  # fmt: skip
+            "rocketha_plugin_failures_total",
+            "Failures of plug-ins, by what failed.",
+            ("plugin", "what"),
+            lambda: sorted(self._failures.items()),
+            "counter",
+        )
         metrics.ask_series(
             "rocketha_healthy", "1 of a health check that finds nothing wrong.", ("check",), self.health.series
         )
         metrics.ask_series(
-            "rocketha_observed_messages_total", "Messages that a store observer was shown.", ("observer",),
-            self._observing.series, "counter",
-        )  # fmt: skip
+            "rocketha_observed_messages_total",
+            "Messages that a store observer was shown.",
+            ("observer",),
+            self._observing.series,
+            "counter",
+        )
         metrics.ask(
-            "rocketha_unobserved_bytes_total", "Bytes of the log that expired before observers were shown them.",
-            lambda: self._observing.passed_over, "counter",
-        )  # fmt: skip
+            "rocketha_unobserved_bytes_total",
+            "Bytes of the log that expired before observers were shown them.",
+            lambda: self._observing.passed_over,
+            "counter",
+        )
 
     def __iter__(self) -> Iterator[tuple[str, FeatureParts]]:
         return iter([(each.name, each.parts) for each in self._features])

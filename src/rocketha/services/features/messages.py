@@ -74,8 +74,16 @@ class OwnConnection:
 
     def answer(self, command: Command, answer: Answer) -> None:
         fields = {key: str(value) for key, value in (answer.fields or {}).items()}
-        self._hear(Command(answer.code, opaque=command.opaque, flag=FLAG_RESPONSE, remark=answer.remark,
-                           fields=fields, body=answer.body))  # fmt: skip
+        self._hear(
+            Command(
+                answer.code,
+                opaque=command.opaque,
+                flag=FLAG_RESPONSE,
+                remark=answer.remark,
+                fields=fields,
+                body=answer.body,
+            )
+        )
 
     def has_room(self, unsent_max: int) -> bool:
         return True
@@ -94,9 +102,13 @@ class Messages:
     """
 
     def __init__(
-        self, name: str, core: BrokerCore, request: Callable[[Any, Command], Answer | None],
-        serving: Callable[[], bool], failed: Callable[[Failure], None],
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        core: BrokerCore,
+        request: Callable[[Any, Command], Answer | None],
+        serving: Callable[[], bool],
+        failed: Callable[[Failure], None],
+    ) -> None:
         host = core.state.identity.address.rpartition(":")[0].strip("[]")
         self.connection = OwnConnection(name, host, self._hear)
         self._group = f"{SYSTEM_GROUP_PREFIX}{name}"
@@ -127,21 +139,37 @@ class Messages:
             wrong = f"a text and bytes are wanted, not {type(topic).__name__} and {type(body).__name__}"
             return defer.fail(Refused(wrong, ResponseCode.MESSAGE_ILLEGAL))
         fields = {
-            "a": self._group, "b": topic, "c": "TBW102", "d": "4", "e": str(-1 if queue_id is None else queue_id),
-            "f": "0", "g": str(self._wall_ms()), "h": "0", "i": pairs.build_text(given), "j": "0",
-            "k": "false", "m": "false",
-        }  # fmt: skip
+            "a": self._group,
+            "b": topic,
+            "c": "TBW102",
+            "d": "4",
+            "e": str(-1 if queue_id is None else queue_id),
+            "f": "0",
+            "g": str(self._wall_ms()),
+            "h": "0",
+            "i": pairs.build_text(given),
+            "j": "0",
+            "k": "false",
+            "m": "false",
+        }
         return self.ask(RequestCode.SEND_MESSAGE_V2, fields, body).addCallback(_placed)
 
     def pull(
         self, topic: str, queue_id: int, offset: int, count: int = BATCH, wait_s: float = 0.0
     ) -> defer.Deferred[Pulled]:
         fields = {
-            "consumerGroup": self._group, "topic": topic, "queueId": str(queue_id), "queueOffset": str(offset),
-            "maxMsgNums": str(count), "sysFlag": str(SUBSCRIPTION | (SUSPEND if wait_s > 0 else 0)),
-            "commitOffset": "0", "suspendTimeoutMillis": str(int(wait_s * 1000)), "subscription": "*",
-            "subVersion": "0", "expressionType": "TAG",
-        }  # fmt: skip
+            "consumerGroup": self._group,
+            "topic": topic,
+            "queueId": str(queue_id),
+            "queueOffset": str(offset),
+            "maxMsgNums": str(count),
+            "sysFlag": str(SUBSCRIPTION | (SUSPEND if wait_s > 0 else 0)),
+            "commitOffset": "0",
+            "suspendTimeoutMillis": str(int(wait_s * 1000)),
+            "subscription": "*",
+            "subVersion": "0",
+            "expressionType": "TAG",
+        }
         return self.ask(RequestCode.PULL_MESSAGE, fields).addCallback(_pulled)
 
     def queues(self, topic: str) -> int:
@@ -280,10 +308,17 @@ def message_of(found: record.Record) -> Message:
     except RemoteProtocolError:
         properties = {}
     return Message(
-        found.topic, found.queue_id, found.queue_offset, found.physical_offset, found.total, found.body,
-        properties, found.born_timestamp_ms, found.store_timestamp_ms,
+        found.topic,
+        found.queue_id,
+        found.queue_offset,
+        found.physical_offset,
+        found.total,
+        found.body,
+        properties,
+        found.born_timestamp_ms,
+        found.store_timestamp_ms,
         bool(found.sys_flag & COMPRESSED),
-    )  # fmt: skip
+    )
 
 
 def _is_property(text: Any) -> bool:
@@ -307,6 +342,4 @@ def _pulled(response: Command) -> Pulled:
     fields = response.fields
     found = [each for _, _, each in record.walk(response.body)] if not response.code else []
     messages = [message_of(each) for each in found if isinstance(each, record.Record)]
-    return Pulled(
-        messages, int(fields["nextBeginOffset"]), int(fields["minOffset"]), int(fields["maxOffset"])
-    )  # fmt: skip
+    return Pulled(messages, int(fields["nextBeginOffset"]), int(fields["minOffset"]), int(fields["maxOffset"]))

@@ -46,9 +46,12 @@ class Observing:
     """
 
     def __init__(
-        self, observers: Iterable[tuple[str, Any]], core: BrokerCore, end: Callable[[], int],
+        self,
+        observers: Iterable[tuple[str, Any]],
+        core: BrokerCore,
+        end: Callable[[], int],
         failed: Callable[[Failure, str, str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._observers = [_Observer(plugin, each) for plugin, each in observers]
         self._store = core.store
         self._end = end
@@ -130,8 +133,9 @@ class Observing:
                     self._observers.remove(each)
                     self._log.error(
                         "observer {name} failed {count} times in a row: it is shown nothing more",
-                        name=each.observer.name, count=FAILURES_MAX,
-                    )  # fmt: skip
+                        name=each.observer.name,
+                        count=FAILURES_MAX,
+                    )
         if self._observers and messages:
             self._look()
 

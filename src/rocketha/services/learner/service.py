@@ -169,12 +169,15 @@ class Learner(service.Service):
         self.log = log
         context = ReplicaContext(
             log, keys, self._reactor, self._platform.chance, self._changes, self._flusher, self.refusals
-        )  # fmt: skip
+        )
         dialect = self._mode.dialect(log, keys, self._settings.learner_id)
         following = Following(
-            context, dialect, lambda: None, lambda cause, reason: self._ha.again(),
+            context,
+            dialect,
+            lambda: None,
+            lambda cause, reason: self._ha.again(),
             counts=dialect.handshake,  # else the master would take it for a slave
-        )  # fmt: skip
+        )
         self._flusher.watch(following.synced, following.sync_failed)
         self._changes.when_over(following.dispatch)
         if not self.running:

@@ -62,8 +62,10 @@ class ConnectedClients:
                 break
         kinds = self._refusals.kinds() if after is None else []
         body = b'{"connections":[%b],"refusals":%b,"role":%b}' % (
-            b",".join(rows), json_dialect.dumps(kinds), json_dialect.dumps(self._refusals.role)
-        )  # fmt: skip
+            b",".join(rows),
+            json_dialect.dumps(kinds),
+            json_dialect.dumps(self._refusals.role),
+        )
         return Answer(fields={"next": str(ids[last - 1])} if last < len(ids) else {}, body=body)
 
     def _row(self, peer: RemotingProtocol, purpose: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,9 +80,14 @@ class StatusService(service.MultiService):
     """
 
     def __init__(
-        self, description: str, metrics: Registry, healthy: Check, ready: Check, reactor: Any = None,
+        self,
+        description: str,
+        metrics: Registry,
+        healthy: Check,
+        ready: Check,
+        reactor: Any = None,
         refusals: Refusals | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.setName("status")
         self._description = description

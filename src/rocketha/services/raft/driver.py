@@ -273,8 +273,9 @@ class RaftDriver:
     def unhealthy(self, reason: str) -> None:
         """The disk fails or crawls: do not lead with it."""
         if self._unhealthy_until is None:
-            self._log.error("the disk of {id} fails, it will not lead: {reason}", id=self.node.status().id,
-                            reason=reason)  # fmt: skip
+            self._log.error(
+                "the disk of {id} fails, it will not lead: {reason}", id=self.node.status().id, reason=reason
+            )
             for message in self.node.unhealthy(reason):
                 self._peers.send(message)
             self._peers.flush()

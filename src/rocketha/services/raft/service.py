@@ -162,30 +162,54 @@ class RaftService(service.Service):
         self._ticker.start()
         self.log.info(
             "raft member {id} of group {group}: term {term}, {count} entries, {members}",
-            id=self.id, group=self.identity.group, term=node.term, count=log.last_index(),
+            id=self.id,
+            group=self.identity.group,
+            term=node.term,
+            count=log.last_index(),
             members=", ".join(f"{name} at {at}" for name, at in node.members.addresses.items()),
-        )  # fmt: skip
+        )
         self.wake()
         self.started.callback(None)
 
     def _build(self, log: RaftLog) -> None:
         options = self.options
         snapshots = RaftSnapshots(
-            log, self._machine, self._file_work, options.snapshot_entries, options.snapshot_bytes,
-            options.keep_entries, lambda: self._driver.compacted(), self.broken,
-        )  # fmt: skip
+            log,
+            self._machine,
+            self._file_work,
+            options.snapshot_entries,
+            options.snapshot_bytes,
+            options.keep_entries,
+            lambda: self._driver.compacted(),
+            self.broken,
+        )
         snapshots.restore()
         node = RaftNode(self.config, log, self._chance)
         self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits, self.port.refusals)
         newcomer = Newcomer(self._disk, self._member.directory, log, self.config.cautious)
         self._driver = RaftDriver(
-            self, node, log, self._peers, self._proposals, self._barriers, newcomer, options, self._sync_work,
+            self,
+            node,
+            log,
+            self._peers,
+            self._proposals,
+            self._barriers,
+            newcomer,
+            options,
+            self._sync_work,
             self._reactor.seconds if self.config.lease_reads else None,
-        )  # fmt: skip
+        )
         applier = Applier(
-            node, self._machine, snapshots, self._proposals, self._barriers, self._changes, options,
-            self._turn_of_answers, self._reactor.seconds,
-        )  # fmt: skip
+            node,
+            self._machine,
+            snapshots,
+            self._proposals,
+            self._barriers,
+            self._changes,
+            options,
+            self._turn_of_answers,
+            self._reactor.seconds,
+        )
         self._driver.attach(snapshots, applier)
         self._node = node  # last: who sees a node finds all that belongs to it
         self.members_changed()
@@ -459,8 +483,11 @@ class RaftService(service.Service):
         if not self._driver.leads:
             self.log.info(
                 "raft: {id} is {role} in term {term}; the leader is {leader}",
-                id=self.id, role=node.role.value, term=node.term, leader=node.leader_id or "unknown",
-            )  # fmt: skip
+                id=self.id,
+                role=node.role.value,
+                term=node.term,
+                leader=node.leader_id or "unknown",
+            )
         self._changes.leader(node.leader_id)
         self._tell()
 

@@ -55,7 +55,7 @@ class EpochDialect:
 
     def __init__(
         self, log: ReplicaLog, confirm: ConfirmOffset, keys: ReplicationConfig, own_id: Callable[[], int]
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._own_id = own_id
         self._log = log
         self._confirm = confirm
@@ -164,9 +164,10 @@ class AutoSwitchReplication(Replication):
         """The log is a master's."""
         if promotion.cut_bytes:
             self._logger.warn(
-                "{bytes} bytes behind the last whole record were cut off: {why}", bytes=promotion.cut_bytes,
+                "{bytes} bytes behind the last whole record were cut off: {why}",
+                bytes=promotion.cut_bytes,
                 why=promotion.reason,
-            )  # fmt: skip
+            )
         self.confirm.truncated(self.log.end)
         self._context.waiting.log_cut(self.log.end)
         self._led = self.epoch

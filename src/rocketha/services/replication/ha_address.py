@@ -19,9 +19,15 @@ from rocketha.wire.remoting import Command
 
 ASK_S = 1.0
 UNREACHED = (
-    error.ConnectError, error.ConnectionClosed, error.ConnectionAborted, error.TimeoutError, error.DNSLookupError,
-    error.ConnectingCancelledError, defer.CancelledError, OSError,
-)  # fmt: skip
+    error.ConnectError,
+    error.ConnectionClosed,
+    error.ConnectionAborted,
+    error.TimeoutError,
+    error.DNSLookupError,
+    error.ConnectingCancelledError,
+    defer.CancelledError,
+    OSError,
+)
 """How a connection or a request fails without anybody's mistake."""
 
 PAUSE_S = (0.05, 1.0)

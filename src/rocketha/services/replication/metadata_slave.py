@@ -79,8 +79,13 @@ OFFSET_BYTES_A_SECOND = 100_000
 
 Steps = Generator[defer.Deferred[Any], Any, Any]
 _EXPECTED = (
-    RequestRefused, RemoteProtocolError, DiskFailure, error.ConnectError, error.ConnectionClosed, error.TimeoutError,
-)  # fmt: skip
+    RequestRefused,
+    RemoteProtocolError,
+    DiskFailure,
+    error.ConnectError,
+    error.ConnectionClosed,
+    error.TimeoutError,
+)
 
 
 class _NotMaster(Exception):

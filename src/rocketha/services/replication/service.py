@@ -43,9 +43,7 @@ class Replication:
     shows_confirmed = False
     compares_logs = False
 
-    def __init__(
-        self, context: ReplicationContext, links: SlaveLinks, dialect: Dialect, replicas: Replicas
-    ) -> None:  # fmt: skip
+    def __init__(self, context: ReplicationContext, links: SlaveLinks, dialect: Dialect, replicas: Replicas) -> None:
         self.log = context.log
         self.keys = context.keys
         self.role = Role.FENCED

@@ -69,20 +69,36 @@ class SetLinks(SlaveLinks):
     # -- the role
 
     def start(
-        self, own_id: int, epochs: EpochCache, members: Iterable[int], set_epoch: int, registered: Iterable[int],
+        self,
+        own_id: int,
+        epochs: EpochCache,
+        members: Iterable[int],
+        set_epoch: int,
+        registered: Iterable[int],
         asked_ms: int | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """This broker is the master of the newest of these epochs, and its log ends where it may begin."""
         newest = epochs.last
         assert newest is not None
-        now_ms, timing = self.now_ms(), SyncTiming(
-            behind_ms_max=self._keys.ha_max_time_slave_not_catchup, min_in_sync=self._keys.min_in_sync_replicas
-        )  # fmt: skip
+        now_ms, timing = (
+            self.now_ms(),
+            SyncTiming(
+                behind_ms_max=self._keys.ha_max_time_slave_not_catchup, min_in_sync=self._keys.min_in_sync_replicas
+            ),
+        )
         self.epochs = epochs
         self.sync = SyncState(
-            own_id, newest.epoch, newest.start_offset, members, set_epoch, self._log.end, self._confirm, self.lease,
-            now_ms, timing,
-        )  # fmt: skip
+            own_id,
+            newest.epoch,
+            newest.start_offset,
+            members,
+            set_epoch,
+            self._log.end,
+            self._confirm,
+            self.lease,
+            now_ms,
+            timing,
+        )
         self.sync.kept(self._log.ack_offset)
         self._known = frozenset(registered) | self.sync.members
         self._let_join(self.sync, now_ms)
@@ -193,9 +209,14 @@ class SetLinks(SlaveLinks):
 
     def _machine(self, now_ms: int) -> AutoswitchMaster:
         return AutoswitchMaster(
-            self._log, self.epochs, self._confirm, now_ms, self._timing, self._keys.ha_transfer_batch_size,
+            self._log,
+            self.epochs,
+            self._confirm,
+            now_ms,
+            self._timing,
+            self._keys.ha_transfer_batch_size,
             self._throttle(),
-        )  # fmt: skip
+        )
 
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
         sync = self.sync
@@ -208,9 +229,11 @@ class SetLinks(SlaveLinks):
         if older is not None:
             older.close(f"replica {hello.broker_id} connected again")
         self._logger.info(
-            "replica {replica} at {peer} follows from {offset}", replica=hello.broker_id, peer=connection.peer,
+            "replica {replica} at {peer} follows from {offset}",
+            replica=hello.broker_id,
+            peer=connection.peer,
             offset=connection.machine.position,
-        )  # fmt: skip
+        )
         if hello.broker_id not in self._known:
             self._owner.stranger(hello.broker_id)
 

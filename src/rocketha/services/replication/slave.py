@@ -81,9 +81,13 @@ class Following:
     """
 
     def __init__(
-        self, context: ReplicaContext, dialect: Dialect, grown: Callable[[], None],
-        trouble: Callable[[Cause, str], None], counts: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        context: ReplicaContext,
+        dialect: Dialect,
+        grown: Callable[[], None],
+        trouble: Callable[[Cause, str], None],
+        counts: bool = True,
+    ) -> None:
         self._log = context.log
         self._changes = context.changes
         self._flush = context.flusher.kick

@@ -31,9 +31,13 @@ class ReplicationStatus(BrokerFeature):
     """
 
     def __init__(
-        self, replication: Replication, state: BrokerState, waiting: Acknowledgements, reactor: Any,
+        self,
+        replication: Replication,
+        state: BrokerState,
+        waiting: Acknowledgements,
+        reactor: Any,
         wall_s: Callable[[], float],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._replication = replication
         self._state = state
         self._waiting = waiting
@@ -105,10 +109,14 @@ class ReplicationStatus(BrokerFeature):
             acked = links.acknowledged(link)
             rows.append(
                 LinkStatus(
-                    link.peer, acked, end - acked, links.is_in_sync(link), self._sent.get(number, (0, 0))[1],
+                    link.peer,
+                    acked,
+                    end - acked,
+                    links.is_in_sync(link),
+                    self._sent.get(number, (0, 0))[1],
                     link.machine.position,
                 )
-            )  # fmt: skip
+            )
         return HaStatus(True, end, sum(row.in_sync for row in rows), tuple(rows))
 
     def _slave(self) -> SlaveStatus:
@@ -119,9 +127,12 @@ class ReplicationStatus(BrokerFeature):
             return int((seconds + ahead_s) * 1000) if seconds else 0
 
         return SlaveStatus(
-            following.address, self._received[1], self._replication.log_end, wall_ms(following.read_s),
+            following.address,
+            self._received[1],
+            self._replication.log_end,
+            wall_ms(following.read_s),
             wall_ms(following.written_s),
-        )  # fmt: skip
+        )
 
     def _epochs(self, connection: Any, command: Command, now_ms: int) -> Answer:
         replication, identity = self._replication, self._state.identity
@@ -129,9 +140,12 @@ class ReplicationStatus(BrokerFeature):
         if epochs is None:
             return Answer(ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")
         status = EpochStatus(
-            identity.cluster_name, identity.broker_name, identity.broker_id, tuple(epochs),
+            identity.cluster_name,
+            identity.broker_name,
+            identity.broker_id,
+            tuple(epochs),
             replication.log_end,
-        )  # fmt: skip
+        )
         return Answer(body=encode_epochs(status))
 
     # -- metrics
@@ -143,7 +157,8 @@ class ReplicationStatus(BrokerFeature):
             ("rocketha_replication_role", "0 fenced, 1 slave, 2 master.", lambda: _ROLES[replication.role]),
             ("rocketha_replication_epoch", "Epoch that this broker was told; -1: none.", lambda: replication.epoch),
             (
-                "rocketha_replication_confirm_offset_bytes", "Consumers see the log up to there.",
+                "rocketha_replication_confirm_offset_bytes",
+                "Consumers see the log up to there.",
                 lambda: replication.confirm_offset,
             ),
             ("rocketha_replication_links", "Slaves connected to this master.", self._links),
@@ -151,10 +166,11 @@ class ReplicationStatus(BrokerFeature):
             ("rocketha_replication_lag_bytes", "What the slave that is furthest behind lacks.", self._lag),
             ("rocketha_replication_connected", "Whether this slave has its master.", self._connected),
             (
-                "rocketha_replication_dispatch_lag_bytes", "Log that this slave has not made queues of.",
+                "rocketha_replication_dispatch_lag_bytes",
+                "Log that this slave has not made queues of.",
                 lambda: replication.log_end - replication.log.dispatched_offset,
             ),
-        ):  # fmt: skip
+        ):
             metrics.ask(name, text, value, "gauge")
         late = "Sends answered with FLUSH_SLAVE_TIMEOUT."
         metrics.ask("rocketha_sends_late_total", late, lambda: self._waiting.late, "counter")

@@ -157,9 +157,13 @@ class BrokerFiles:
     """
 
     def __init__(
-        self, disk: Disk, root: str, tables: Mapping[str, tuple[str, Table]], work: BlockingWork,
+        self,
+        disk: Disk,
+        root: str,
+        tables: Mapping[str, tuple[str, Table]],
+        work: BlockingWork,
         read_before: Collection[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._disk = disk
         self._directory = f"{root}/config"
         self._work = work

@@ -39,9 +39,13 @@ class KvConfigFile:
     """
 
     def __init__(
-        self, disk: Disk, path: str, work: BlockingWork, saved: Callable[[KvConfig, int], None],
+        self,
+        disk: Disk,
+        path: str,
+        work: BlockingWork,
+        saved: Callable[[KvConfig, int], None],
         failed: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._disk = disk
         self._path = path
         self._work = work

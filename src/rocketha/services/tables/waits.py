@@ -78,9 +78,14 @@ class SavedAnswers:
         return None
 
     def _saved(
-        self, failures: list[Exception | None], connection: Any, command: Command, answer: Answer, term: int | None,
+        self,
+        failures: list[Exception | None],
+        connection: Any,
+        command: Command,
+        answer: Answer,
+        term: int | None,
         size: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._budget.give_back(connection.id, size)
         failure = next(filter(None, failures), None)
         final: Answer | None = answer
@@ -102,10 +107,15 @@ class NewTopics:
     """
 
     def __init__(
-        self, parked: ParkedRequests, state: BrokerState, files: BrokerFiles, sends: Sends,
-        request: Callable[[Any, Command], Answer | None], as_turn: Callable[[Callable[[], None]], None],
+        self,
+        parked: ParkedRequests,
+        state: BrokerState,
+        files: BrokerFiles,
+        sends: Sends,
+        request: Callable[[Any, Command], Answer | None],
+        as_turn: Callable[[Callable[[], None]], None],
         store_busy: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._parked = parked
         self._unsaved = state.topics.unsaved
         self._stats = state.stats

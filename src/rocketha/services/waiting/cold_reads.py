@@ -76,9 +76,12 @@ class ColdReads:
     """
 
     def __init__(
-        self, reads: Mapping[int, Read], fetches: Fetches, request: Callable[[Any, Command], Answer | None],
+        self,
+        reads: Mapping[int, Read],
+        fetches: Fetches,
+        request: Callable[[Any, Command], Answer | None],
         refusal: Callable[[], Answer | None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._reads = reads
         self.fetches = fetches
         self._request = request

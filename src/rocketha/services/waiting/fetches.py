@@ -38,9 +38,14 @@ class Fetches:
     """
 
     def __init__(
-        self, disk: Disk, work: BlockingWork, clock: Any, now_ms: Callable[[], int],
-        as_turn: Callable[[Callable[[], None]], None], busy: Callable[[], bool],
-    ) -> None:  # fmt: skip
+        self,
+        disk: Disk,
+        work: BlockingWork,
+        clock: Any,
+        now_ms: Callable[[], int],
+        as_turn: Callable[[Callable[[], None]], None],
+        busy: Callable[[], bool],
+    ) -> None:
         self._disk = disk
         self._work = work
         self._clock = clock

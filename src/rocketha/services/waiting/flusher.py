@@ -31,9 +31,12 @@ class Flusher:
     """
 
     def __init__(
-        self, store: MessageStore, waiting: Acknowledgements, work: BlockingWork,
+        self,
+        store: MessageStore,
+        waiting: Acknowledgements,
+        work: BlockingWork,
         as_turn: Callable[[Callable[[], None]], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._store = store
         self._waiting = waiting
         self._work = work
@@ -98,8 +101,10 @@ class Flusher:
             self._log.critical(
                 "the commit log can not be flushed, no more messages are taken, and what lies between {flushed} and"
                 " {end} is copied to nobody until a new start has looked at it: {why}",
-                flushed=self._store.flushed_offset, end=self._store.max_physical_offset, why=str(failure),
-            )  # fmt: skip
+                flushed=self._store.flushed_offset,
+                end=self._store.max_physical_offset,
+                why=str(failure),
+            )
             for _, failed in self._watchers:
                 failed()
             self._tell_wanted(failure)

@@ -107,9 +107,18 @@ def _nudge_length(chance: Random, data: bytes, spans: Sequence[Span], other: byt
 
 
 _MUTATIONS: tuple[Callable[[Random, bytes, Sequence[Span], bytes], Damage], ...] = (
-    _flip, _flip, _insert, _delete, _overwrite, _splice, _repeat_field, _remove_field, _swap_fields, _nudge_length,
+    _flip,
+    _flip,
+    _insert,
+    _delete,
+    _overwrite,
+    _splice,
+    _repeat_field,
+    _remove_field,
+    _swap_fields,
     _nudge_length,
-)  # fmt: skip
+    _nudge_length,
+)
 
 
 def mutate(chance: Random, data: bytes, spans: Sequence[Span], other: bytes) -> Damage:
