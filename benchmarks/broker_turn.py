@@ -26,7 +26,7 @@ from twisted.internet import defer
 from twisted.internet.address import IPv4Address
 from twisted.internet.testing import MemoryReactorClock
 
-from rocketha.broker.java_map import iteration_order
+from rocketha.broker.stored_properties import iteration_order
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker
 from rocketha.services.process.platform import Platform

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.broker.java_map import iteration_order
-from rocketha.broker.stored_properties import TEMPLATES_BYTES_MAX, StoredProperties, in_java_order
+from rocketha.broker.stored_properties import TEMPLATES_BYTES_MAX, StoredProperties, in_java_order, iteration_order
 from rocketha.wire.properties import parse_text
 
 # Printed by Java 17, a line each: names put into new HashMap<>(128) in this order | the map's keySet().

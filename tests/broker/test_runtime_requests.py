@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from rocketha.broker.config_view import FixedConfig
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.effects import Audit, RegisterTopics
 from rocketha.broker.runtime_requests import readable_bytes
+from rocketha.broker.state import FixedConfig
 from rocketha.errors import ConfigError
 from tests.broker.support import NOW_MS, Broker
 

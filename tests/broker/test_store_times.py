@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 
-from rocketha.broker.store_times import CLOCK_AHEAD_MS, LINES_MAX, StoreTimes
+from rocketha.broker.delay_levels import CLOCK_AHEAD_MS, LINES_MAX, StoreTimes
 from tests.broker.support import NOW_MS, WALL_MS
 
 HOUR_MS = 3_600_000

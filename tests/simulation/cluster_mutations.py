@@ -15,9 +15,9 @@ import attrs
 from twisted.internet import defer
 from twisted.logger import globalLogBeginner
 
+from rocketha.broker.delay_levels import StoreTimes
 from rocketha.broker.delayed_delivery import DelayedDelivery
-from rocketha.broker.send_answer import SendAnswers
-from rocketha.broker.store_times import StoreTimes
+from rocketha.broker.send import SendAnswers
 from rocketha.broker.unsaved import Unsaved
 from rocketha.replication import autoswitch_slave
 from rocketha.replication.acks import NO_ACK

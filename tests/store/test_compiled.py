@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha import compiled
-from rocketha.broker import message_keys, send_answer
+from rocketha.broker import message_keys, send
 from rocketha.broker.message_keys import batch_keys
 from rocketha.errors import InvariantBroken, RemoteProtocolError
 from rocketha.store import append, index, index_file
@@ -31,7 +31,7 @@ from rocketha.wire import batch, properties
 from rocketha.wire.java_text import string_hash
 from rocketha.wire.record import HEAD_LAYOUTS
 
-MODULES = (append, batch, index, index_file, message_keys, send_answer)
+MODULES = (append, batch, index, index_file, message_keys, send)
 """Where references are."""
 
 _PIECE = st.one_of(

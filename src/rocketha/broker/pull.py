@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 from rocketha.broker import fields as read
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.hold import HeldPull, HeldPulls
-from rocketha.broker.message_filters import Matches, matching
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.state import BrokerState, maker_of
-from rocketha.broker.subscription import TAG, parse_tags
+from rocketha.broker.subscription import TAG, Matches, matching, parse_tags
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import Ignored, RequestRefused
 from rocketha.store.in_memory import Wait

@@ -5,28 +5,33 @@ turn appends all of them as one write and answers them.  A refusal is answered a
 answered before the write succeeded. The order of the checks and every code is Java's (facts: broker-requests 2),
 because clients retry by code.
 
-Java: ``SendMessageProcessor``, ``AbstractSendMessageProcessor``, ``HookUtils``.
+The answer of a message that waits for the disk or for replicas is handed to :class:`Acknowledgements`, as a function of
+the code that their fate decides.
+
+Java: ``SendMessageProcessor``, ``AbstractSendMessageProcessor``, ``HookUtils``, ``SendMessageResponseHeader``.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
+import orjson
+
 from rocketha.broker import names
-from rocketha.broker.acknowledgements import Acknowledgements
-from rocketha.broker.delay_levels import DelayLevels
+from rocketha.broker.acknowledgements import Acknowledgements, Replicas, Writer
+from rocketha.broker.delay_levels import DelayLevels, StoreTimes
 from rocketha.broker.message_keys import batch_keys
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.plain_send import PlainSends
-from rocketha.broker.send_answer import MAYBE_STORED, SendAnswers
 from rocketha.broker.send_header import SendHeader, parse
 from rocketha.broker.state import BrokerState, Maker, maker_of
-from rocketha.broker.store_times import StoreTimes
 from rocketha.broker.stored_properties import StoredProperties, in_java_order
 from rocketha.broker.topics import TopicConfig
+from rocketha.compiled import compiled
 from rocketha.errors import DiskFailure, RemoteProtocolError, RequestRefused, WriteInDoubt
 from rocketha.store.append import Group
 from rocketha.store.dispatch import index_keys, tags_code
@@ -39,7 +44,89 @@ from rocketha.wire.java_text import utf16_length
 from rocketha.wire.known_sends import KnownSend
 from rocketha.wire.properties import parse_text
 from rocketha.wire.record import Record
-from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.remoting import VERSION, Answer, Command
+
+MAYBE_STORED = "it may have stored the message, or not"
+"""How a remark ends, under code 1, where nobody knows.  Java's broker says as much with a bare UNKNOWN_ERROR; its
+producer sends the message again, to another broker if there is one, as after a refusal."""
+
+_PREFIX = struct.Struct(">iI")
+
+
+class SendAnswers:
+    """Answers stored sends.
+
+    :param store_host: the broker's address as in records: the first part of message ids.
+    :param region_fields: MSG_REGION and TRACE_ON; Java clients read them without a check.
+    """
+
+    def __init__(
+        self,
+        acknowledgements: Acknowledgements,
+        store_host: bytes,
+        region_fields: Mapping[str, str],
+    ) -> None:
+        self._acknowledgements = acknowledgements
+        self._id_prefix = store_host.hex().upper().encode()
+        region = orjson.dumps(region_fields)[1:-1]
+        self._head = b'"extFields":{' + region + b',"msgId":"'
+        self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+
+    def stored(
+        self,
+        connection: Writer,
+        opaque: int,
+        queue_id: int,
+        unique_key: str,
+        wait: bool,
+        queue_offset: int,
+        physical_offsets: Sequence[int],
+        end: int,
+        now_ms: int,
+    ) -> None:
+        """Answer a send whose messages lie at ``physical_offsets`` in the log, the last up to ``end``.
+
+        :param queue_id: the queue that was asked for; a delayed message lies elsewhere.
+        :param unique_key: the transactionId; empty for a batch.
+        :param queue_offset: of the first message.
+        :param wait: whether the producer wants to wait for disk and replicas.
+        """
+        prefix = self._id_prefix
+        if len(physical_offsets) == 1:
+            ids = b"%b%016X" % (prefix, physical_offsets[0])
+        else:
+            ids = message_ids(prefix, physical_offsets)
+        safe = unique_key.encode() if unique_key.isalnum() and unique_key.isascii() else _escaped(unique_key)
+        rest = b'%b%b","queueId":"%d","queueOffset":"%d"%b},"flag":1,"language":"PYTHON","opaque":%d%b' % (
+            self._head,
+            ids,
+            queue_id,
+            queue_offset,
+            b',"transactionId":"%b"' % safe if safe else b"",
+            opaque,
+            self._tail,
+        )
+        waiting = self._acknowledgements
+        if wait and (waiting.sync_flush or waiting.replicas is not Replicas.NOT_ASKED):
+            waiting.stored(end, now_ms, connection, lambda code: _frame(code, rest))
+        else:
+            connection.write(_frame(0, rest))
+
+
+@compiled
+def message_ids(prefix: bytes, offsets: Sequence[int]) -> bytes:
+    """The ids of messages at some offsets in the log, with commas between."""
+    return ((prefix + b"%016X,") * len(offsets) % tuple(offsets))[:-1]
+
+
+def _escaped(text: str) -> bytes:
+    return orjson.dumps(text)[1:-1]
+
+
+def _frame(code: int, rest: bytes) -> bytes:
+    header = b'{"code":%d,%b' % (code, rest)
+    return _PREFIX.pack(4 + len(header), len(header)) + header
+
 
 COMPRESSED, MULTI_TAGS, TRANSACTION_BITS, BORN_V6, STORE_V6, NEED_UNWRAP, INNER_BATCH = (
     0x1,

@@ -4,6 +4,8 @@ Pure.  Must not know how effects are carried out nor how bytes travel.  A reques
 changes tables through it and appends :mod:`rocketha.broker.effects` to ``state.effects``; the service takes them with
 :meth:`BrokerState.take_effects` after every handler, carries them out, and only then writes the answer.  A handler that
 stages a message asks :meth:`BrokerState.need_saved` before.
+
+The service owns the configuration (files, flags, which keys may change); handlers show it and ask for changes.
 """
 
 from __future__ import annotations
@@ -16,21 +18,54 @@ import attrs
 
 from rocketha.broker import names, permissions
 from rocketha.broker.clients import Clients, GroupChange
-from rocketha.broker.config_view import ConfigView, FixedConfig
+from rocketha.broker.data_version import DataVersion
 from rocketha.broker.effects import Audit, Effect, NotifyClient, RegisterTopics, SaveConfig
 from rocketha.broker.groups import GroupTable, SubscriptionGroupConfig
-from rocketha.broker.message_filters import MessageFilters
 from rocketha.broker.metadata_modes import RequestModes
 from rocketha.broker.offsets import ConsumerOffsets
 from rocketha.broker.queue_locks import QueueLocks
 from rocketha.broker.stats import BrokerStats
+from rocketha.broker.subscription import MessageFilters
 from rocketha.broker.topics import TopicConfig, TopicTable, system_topics
 from rocketha.broker.unsaved import NotSavedYet
 from rocketha.controller.rates import MADE_AT_ONCE, MADE_EACH_MS, Rates
-from rocketha.errors import RequestRefused
+from rocketha.errors import ConfigError, RequestRefused
 from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.store_files import QueueUnit
+
+
+class ConfigView(Protocol):
+    """The whole configuration as text, by Java's key names."""
+
+    @property
+    def version(self) -> DataVersion:
+        """Moves on with every change of a running broker."""
+
+    def texts(self) -> Mapping[str, str]:
+        """Every key with its present value."""
+
+    def change(self, changes: Mapping[str, str], wall_ms: int) -> None:
+        """Change live keys, all or none.
+
+        :raises ConfigError: changes are switched off, a key is unknown, not live, or its value is refused.
+        """
+
+
+@attrs.define
+class FixedConfig:
+    """A configuration that nobody may change: the default, and what tests use."""
+
+    values: Mapping[str, str] = attrs.field(factory=dict)
+    version: DataVersion = attrs.field(factory=DataVersion)
+
+    def texts(self) -> Mapping[str, str]:
+        """Every key with its present value."""
+        return self.values
+
+    def change(self, changes: Mapping[str, str], wall_ms: int) -> None:
+        """:raises ConfigError: always."""
+        raise ConfigError("this broker's configuration can not be changed while it runs")
 
 
 class Maker(NamedTuple):

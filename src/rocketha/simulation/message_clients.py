@@ -16,7 +16,7 @@ from typing import Any
 
 from twisted.internet import defer, error, task
 
-from rocketha.broker.send_answer import MAYBE_STORED
+from rocketha.broker.send import MAYBE_STORED
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.simulation.host import Process
 from rocketha.simulation.message_oracle import SEPARATOR, Attempt, MessageOracle, QueueName

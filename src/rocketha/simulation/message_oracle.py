@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import attrs
 
-from rocketha.broker.store_times import STEP_MS
+from rocketha.broker.delay_levels import STEP_MS
 from rocketha.simulation.findings import Findings
 from rocketha.wire.record import Record
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from rocketha.broker.java_map import iteration_order
-from rocketha.broker.send_answer import MAYBE_STORED
+from rocketha.broker.send import MAYBE_STORED
+from rocketha.broker.stored_properties import iteration_order
 from rocketha.store.messages import GetStatus
 from rocketha.wire import batch, properties, record
 from rocketha.wire.codes import RequestCode, ResponseCode

@@ -18,7 +18,7 @@ from rocketha.store.index import TOGETHER
 
 
 class Appending(BrokerFeature):
-    """Of one broker; it has deadlines (:class:`rocketha.services.core.clock.Deadlines`)."""
+    """Of one broker; it has deadlines (:class:`rocketha.services.core.turns.Deadlines`)."""
 
     def __init__(self, core: BrokerCore, replication: Replication) -> None:
         self._changes = core.changes

@@ -38,7 +38,7 @@ from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, REFUSALS, Course, epoch_in
 from rocketha.broker.master_watch import Mastership, MasterWatch
 from rocketha.broker.routes import PULLS, REPEATABLE
-from rocketha.broker.send_answer import MAYBE_STORED
+from rocketha.broker.send import MAYBE_STORED
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry

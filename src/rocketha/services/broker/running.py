@@ -29,10 +29,10 @@ from rocketha.services.broker.role import RoleContext, RoleSource
 from rocketha.services.broker.role_sources import role_source_of
 from rocketha.services.broker.sessions import Sessions
 from rocketha.services.config import views
-from rocketha.services.core.clock import BrokerClock
 from rocketha.services.core.core import BrokerCore
 from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.core.parts import Opened
+from rocketha.services.core.turns import BrokerClock
 from rocketha.services.features.delayed import DelayedMessages
 from rocketha.services.features.finding import Enabled
 from rocketha.services.features.host import PluginHost

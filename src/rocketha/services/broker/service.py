@@ -30,9 +30,8 @@ from rocketha.services.broker.own_host import address_of, is_address
 from rocketha.services.broker.running import MakeRoleSource, RunningBroker
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
-from rocketha.services.core.core import make_core
+from rocketha.services.core.core import Works, make_core
 from rocketha.services.core.parts import Opened, make_parts, store_host_of
-from rocketha.services.core.works import Works
 from rocketha.services.features.finding import Enabled
 from rocketha.services.process.platform import Platform
 from rocketha.services.replication.mode import mode_of

@@ -2,7 +2,7 @@
 
 1005 comes from the Raft state, 1009 and 1010 act on the configuration, 11001 to 11005 are rocketha's own: a status for
 people, "do you hear this broker" for the other controllers, leadership transfer and membership change.  Decides nothing
-about broker sets.
+about broker sets.  Also what is answered to requests that a controller cannot carry out.
 
 Java: ``ControllerRequestProcessor.handleControllerGetMetadataInfo``, ``handleGetControllerConfig``,
 ``handleUpdateControllerConfig``.
@@ -14,16 +14,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet import defer
+from twisted.python.failure import Failure
 
 from rocketha.broker import fields
 from rocketha.controller import answers
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.state import ControllerState
-from rocketha.errors import ConfigError, RequestRefused
+from rocketha.errors import ConfigError, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.endpoints import is_loopback, parse_peers
 from rocketha.protocols.remoting import RemotingProtocol
-from rocketha.raft.errors import NotLeader, RaftRefused, Transferring
+from rocketha.raft.errors import Busy, NotLeader, RaftRefused, Transferring
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Members
 from rocketha.services.config.controller import ControllerConfig
@@ -33,9 +34,32 @@ from rocketha.services.controller.watch import Watch
 from rocketha.services.raft.options import RaftView
 from rocketha.services.raft.requests import NotDone
 from rocketha.services.raft.service import RaftService
+from rocketha.services.raft.waiting import Lost, NoMajority
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
+
+FULL = answers.refusal(ResponseCode.SYSTEM_BUSY, "too many requests wait here")
+"""One more would take what those of other connections need."""
+
+
+def excuse(failure: Failure, log: Any) -> Answer:
+    """The answer to a request that failed; 2007, which brokers ask the next leader after, only where nothing happened.
+
+    :param log: is told of what should not fail.
+    """
+    problem = failure.value
+    if isinstance(problem, RequestRefused):
+        return Answer(problem.code, problem.remark)
+    if isinstance(problem, Busy):
+        return answers.refusal(ResponseCode.SYSTEM_BUSY, str(problem))
+    if isinstance(problem, RaftRefused | NoMajority) or (isinstance(problem, Lost) and not problem.maybe_applied):
+        return answers.NOT_LEADER
+    if isinstance(problem, Lost | RemoteProtocolError):
+        return answers.refusal(ResponseCode.SYSTEM_ERROR, str(problem))
+    log.error("a request failed: {trace}", trace=failure.getTraceback())
+    return answers.refusal(ResponseCode.SYSTEM_ERROR, f"{type(problem).__name__}: {problem}"[:1000])
+
 
 Method = Callable[[RemotingProtocol, Command], "Answer | defer.Deferred[Any]"]
 

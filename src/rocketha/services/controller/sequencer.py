@@ -1,4 +1,4 @@
-"""In which order a leader's requests become entries, and which of them need none.
+"""In which order a leader's requests become entries, and which of them need none; and what applies the entries.
 
 Decides nothing: what an event would do is said by :meth:`~rocketha.controller.state.ControllerState.preview`.
 
@@ -16,6 +16,7 @@ have judged a later one between the two.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet import defer
@@ -26,9 +27,39 @@ from rocketha.controller.events import AlterSyncStateSet, Event, encode
 from rocketha.controller.group import Did
 from rocketha.controller.state import ControllerState, Outcome
 from rocketha.errors import RemoteProtocolError
+from rocketha.raft.messages import Entry
 from rocketha.services.raft.service import RaftService
 from rocketha.services.raft.waiting import ResultUnknown
 from rocketha.wire.remoting import Answer
+
+
+class ControllerMachine:
+    """See the module.
+
+    :param applied: told of every entry that changed something, on whatever node.
+    """
+
+    def __init__(self, state: ControllerState, applied: Callable[[Outcome, Entry], None]) -> None:
+        self._state = state
+        self._applied = applied
+
+    def apply(self, entries: Sequence[Entry]) -> list[object]:
+        """Decide entries; one outcome each."""
+        outcomes: list[object] = []
+        for entry in entries:
+            outcome = self._state.apply_entry(entry.data, entry.index)
+            outcomes.append(outcome)
+            if outcome.did is not Did.NOTHING:
+                self._applied(outcome, entry)
+        return outcomes
+
+    def save(self) -> bytes:
+        """The whole state."""
+        return self._state.snapshot()
+
+    def restore(self, data: bytes) -> None:
+        """Be that state."""
+        self._state.restore(data)
 
 
 class Undecided:

@@ -44,12 +44,10 @@ from rocketha.protocols.turn import Turn
 from rocketha.raft.config import RaftConfig
 from rocketha.services.config import views
 from rocketha.services.config.controller import ControllerConfig
-from rocketha.services.controller.answers import OwnAnswers
+from rocketha.services.controller.answers import FULL, OwnAnswers, excuse
 from rocketha.services.controller.elections import Elections
-from rocketha.services.controller.excuses import FULL, excuse
-from rocketha.services.controller.machine import ControllerMachine
 from rocketha.services.controller.notices import Notices
-from rocketha.services.controller.sequencer import Sequencer
+from rocketha.services.controller.sequencer import ControllerMachine, Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
 from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.platform import Platform

@@ -1,4 +1,4 @@
-"""What all features of a running broker share."""
+"""What all features of a running broker share: its parts, its threads, who carries out what they want."""
 
 from __future__ import annotations
 
@@ -14,10 +14,43 @@ from rocketha.services.core.log_changes import LogChanges
 from rocketha.services.core.parts import BrokerParts
 from rocketha.services.core.turns import BrokerTurns
 from rocketha.services.core.upkeep import BrokerUpkeep
-from rocketha.services.core.works import Works
 from rocketha.services.process.platform import Platform
+from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.services.waiting.flusher import Flusher
 from rocketha.store.message_store import MessageStore
+
+
+@attrs.frozen
+class Works:
+    """One for each kind of blocking work, so that none waits for another: upkeep is long, and a query may be.
+
+    :ivar log: syncs, and changes of the log.
+    :ivar files: tables and other small files.
+    :ivar upkeep: the store's own jobs.
+    :ivar reads: of the log, for replicas that are far behind and for observers.
+    :ivar pulls: what consumers ask for and is not in memory.
+    :ivar queries: what people and tools ask for likewise.
+    """
+
+    log: BlockingWork
+    files: BlockingWork
+    upkeep: BlockingWork
+    reads: BlockingWork
+    pulls: BlockingWork
+    queries: BlockingWork
+
+    @classmethod
+    def start(cls, platform: Platform) -> Works:
+        """All of them, running."""
+        works = [platform.work(platform.reactor, f"rocketha-{field.name}") for field in attrs.fields(cls)]
+        for work in works:
+            work.start()
+        return cls(*works)
+
+    def stop(self) -> None:
+        """Blocks until each has finished what it was given."""
+        for field in attrs.fields(type(self)):
+            getattr(self, field.name).stop()
 
 
 @attrs.frozen

@@ -17,8 +17,24 @@ from rocketha.observe.logging import emit, make_logger
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.core.effects import BrokerEffects
 from rocketha.services.core.parts import BrokerParts
-from rocketha.services.process.disk_notices import emit_disk_notices
 from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
+from rocketha.store.config import HOUR
+from rocketha.store.expiry import Filling
+from rocketha.store.upkeep import Upkeep
+
+
+def emit_disk_notices(log: Any, upkeep: Upkeep) -> None:
+    """Log what has not been logged yet."""
+    for notice in upkeep.notices():
+        if isinstance(notice, Filling):
+            emit(log, events.DiskFilling(notice.path, notice.used_ratio, notice.consequence))
+        else:
+            reason = f"the disk is {notice.used_ratio:.0%} full"
+            emit(
+                log,
+                events.LogExpiredEarly(notice.path, notice.age_ms / HOUR, notice.reserved_ms / HOUR, reason),
+            )
+
 
 CLIENTS_EVERY_S = 10
 

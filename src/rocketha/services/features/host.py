@@ -23,10 +23,10 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rocketha import interfaces
-from rocketha.broker.message_filters import Matches
 from rocketha.broker.request import Responder
 from rocketha.broker.role import BUSY, Role
 from rocketha.broker.routes import BrokerRoute, Kind
+from rocketha.broker.subscription import Matches
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RequestRefused
 from rocketha.interfaces import BrokerRole, FeatureParts, Reply, Request, Route, ServedBy
 from rocketha.observe.logging import make_logger

@@ -34,7 +34,7 @@ class Serving(Protocol):
 
 
 class Reading(BrokerFeature):
-    """Of one broker; it has deadlines (:class:`rocketha.services.core.clock.Deadlines`).
+    """Of one broker; it has deadlines (:class:`rocketha.services.core.turns.Deadlines`).
 
     :param fetches: of what consumers need to go on, and of what people and tools ask.
     :param delivery: of delayed messages, which reads as consumers do.

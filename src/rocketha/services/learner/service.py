@@ -37,8 +37,8 @@ from rocketha.replication.epochs import NO_EPOCH
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.core.log_changes import LogChanges
+from rocketha.services.core.upkeep import emit_disk_notices
 from rocketha.services.learner.finder import MasterFinder
-from rocketha.services.process.disk_notices import emit_disk_notices
 from rocketha.services.process.platform import Platform
 from rocketha.services.replication.context import ReplicaContext
 from rocketha.services.replication.ha_address import HaAddress

@@ -51,9 +51,36 @@ from rocketha.services.raft.office import Office
 from rocketha.services.raft.options import RaftOptions, RaftView
 from rocketha.services.raft.requests import Changes
 from rocketha.services.raft.snapshots import RaftSnapshots
-from rocketha.services.raft.view import view_of
 from rocketha.services.raft.waiting import Barriers, NoMajority, Proposals, Waiter
 from rocketha.store.raft_log import RaftLog
+
+
+def view_of(
+    node: RaftNode,
+    driver: RaftDriver,
+    peers: RaftPeers,
+    port: RaftPort,
+    proposals: Proposals,
+    barriers: Barriers,
+    is_leader: bool,
+) -> RaftView:
+    """Look at all of them."""
+    return RaftView(
+        node=node.status(),
+        is_leader=is_leader,
+        peers=peers.views(),
+        hears=tuple(port.connected),
+        proposals_waiting=proposals.queued + proposals.waiting,
+        reads_waiting=barriers.waiting,
+        syncs=driver.journal.syncs,
+        entries_applied=driver.applier.count,
+        first_index=driver.raft_log.first_index(),
+        snapshot_index=driver.raft_log.snapshot().index,
+        snapshots_made=driver.snapshots.made,
+        snapshots_received=driver.snapshots.received,
+        connections_refused=port.refused_count,
+    )
+
 
 SECOND_TICKS = 20
 
