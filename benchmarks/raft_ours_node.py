@@ -20,7 +20,7 @@ from typing import Any
 from twisted.internet import reactor as global_reactor
 from twisted.python.failure import Failure
 
-from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.protocols.remoting import RemotingProtocol, ServerParts
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.messages import Entry
@@ -112,7 +112,9 @@ def run(given: dict[str, Any]) -> None:
 
     raft.on_role(changed)
     host, _, port = given["members"][given["id"]].rpartition(":")
-    reactor.listenTCP(int(port), SharedPort(Requests(raft), reactor, raft.port, turn=turn), 2048, host)
+    reactor.listenTCP(
+        int(port), SharedPort(Requests(raft), reactor, raft.port, parts=ServerParts(turn=turn)), 2048, host
+    )
     raft.startService()
     signal.signal(signal.SIGTERM, lambda *_: reactor.callFromThread(reactor.stop))
     reactor.run(installSignalHandlers=False)

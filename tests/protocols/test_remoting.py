@@ -22,7 +22,7 @@ from rocketha.protocols import remoting
 from rocketha.protocols.admission import IDLE_PLACE_S, Admission
 from rocketha.protocols.eager import eager_write, eager_write_block
 from rocketha.protocols.limits import Limits
-from rocketha.protocols.remoting import TURN_BYTES_MAX, TURN_S, RemotingFactory, RemotingProtocol
+from rocketha.protocols.remoting import TURN_BYTES_MAX, TURN_S, RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.services.config import views
 from rocketha.services.config.loading import load_broker
 from rocketha.wire.framing import FRAME_LIMIT, FrameBuffer
@@ -707,7 +707,7 @@ class IdlePlaceTests(RemotingCase):
         super().setUp()
         self.holding: set[int] = set()
         admission = Admission(self.limits, lambda ids: self.holding)
-        self.factory = RemotingFactory(self.service, self.clock, self.limits, admission=admission)
+        self.factory = RemotingFactory(self.service, self.clock, self.limits, parts=ServerParts(admission=admission))
         self.factory.doStart()
         self.addCleanup(self.factory.doStop)
         self.taken = [self.speak(port) for port in range(200)]

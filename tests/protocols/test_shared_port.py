@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.raft_port import RaftPort
+from rocketha.protocols.remoting import ServerParts
 from rocketha.protocols.shared_port import SharedPort, SharedProtocol
 from rocketha.wire.raft_frames import MessageWriter
 from rocketha.wire.raft_values import Kind, Message
@@ -116,7 +117,11 @@ class SharedPortTests(SynchronousTestCase):
         """A member comes in and has none of them then; clients and controllers do, and those that came first stay."""
         admission = Admission(LIMITS, lambda ids: ids, reserve=True)
         self.factory = SharedPort(
-            self.service, self.clock, self.raft, LIMITS, admission=admission, shows=lambda command: command.code == 9
+            self.service,
+            self.clock,
+            self.raft,
+            LIMITS,
+            ServerParts(admission=admission, shows=lambda command: command.code == 9),
         )
         self.factory.doStart()
         self.addCleanup(self.factory.doStop)

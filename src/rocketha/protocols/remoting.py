@@ -484,17 +484,31 @@ class RemotingProtocol(Protocol):
         """Twisted: the transport ends."""
 
 
+@attrs.frozen(kw_only=True)
+class ServerParts:
+    """What the ports of one server share.
+
+    :ivar numbers: gives connections their ids.
+    :ivar turn: one turn's answers leave together, whatever port they leave by.
+    :ivar refusals: told of every answer with a code, and of every connection that is ended.
+    :ivar admission: who gets a place; each port admits by its own limits where not given.
+    :ivar shows: whether who makes this request first is one of those whom the reserve of ``admission`` is for.
+    """
+
+    numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
+    turn: Turn = attrs.field(factory=Turn)
+    refusals: Refusals | None = None
+    admission: Admission | None = None
+    shows: Callable[[Command], bool] | None = None
+
+
 class RemotingFactory(ServerFactory):
     """Makes the connections of one port (or of one client) and keeps their limits.
 
     :param service: answers the requests.
     :param clock: for the sweep and request timeouts.
     :param server: whether peers connect to us (then the connection and first-frame limits apply).
-    :param numbers: gives connections their ids; factories of one service share it, so that ids are unique there.
-    :param turn: likewise shared, so that one turn's answers leave together whatever port they leave by.
-    :param refusals: likewise shared; told of every answer with a code, and of every connection that is ended.
-    :param admission: of a server, shared by its ports; one without a reserve where not given.
-    :param shows: whether who makes this request first is one of those whom the reserve of ``admission`` is for.
+    :param parts: what it shares with the other ports of its server.
     """
 
     noisy = False
@@ -505,17 +519,14 @@ class RemotingFactory(ServerFactory):
         clock: IReactorTime,
         limits: Limits | None = None,
         server: bool = True,
-        numbers: Iterator[int] | None = None,
-        turn: Turn | None = None,
-        refusals: Refusals | None = None,
-        admission: Admission | None = None,
-        shows: Callable[[Command], bool] | None = None,
+        parts: ServerParts | None = None,
     ) -> None:
+        parts = parts or ServerParts()
         self.service, self.clock = service, clock
         self.limits = limits or Limits()
         self.server = server
-        self.turn = turn or Turn()
-        self.refusals = refusals or Refusals("server" if server else "client", clock.seconds)
+        self.turn = parts.turn
+        self.refusals = parts.refusals or Refusals("server" if server else "client", clock.seconds)
         self.log = make_logger()
         self.connections: dict[int, RemotingProtocol] = {}
         self.tick = 0
@@ -526,12 +537,12 @@ class RemotingFactory(ServerFactory):
         self.unfinished = self.unsent = 0
         self.crowded = False  # much is unsent
         self.turn_bytes_max = TURN_BYTES_MAX  # of answers to one connection in one turn
-        self.admission = admission or Admission(self.limits)
-        self.shows = shows
+        self.admission = parts.admission or Admission(self.limits)
+        self.shows = parts.shows
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self._backlogs: dict[RemotingProtocol, None] = {}  # with requests that a turn left, who waits longest first
         self._going_on = False  # with those, in the next turn of the reactor
-        self.numbers = itertools.count(1) if numbers is None else numbers
+        self.numbers = parts.numbers
         self._sweeper: task.LoopingCall | None = None
 
     def doStart(self) -> None:

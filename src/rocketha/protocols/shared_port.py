@@ -10,18 +10,14 @@ What it must not know: anything that is said on either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Protocol as Interface
 
 from twisted.internet.interfaces import IAddress, IReactorTime, ITransport
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
-from rocketha.observe.refusals import Refusals
-from rocketha.protocols.admission import Admission
 from rocketha.protocols.limits import Limits
-from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService
-from rocketha.protocols.turn import Turn
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService, ServerParts
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.spec.raft import MAGIC
 
@@ -141,15 +137,9 @@ class SharedPort(RemotingFactory):
         clock: IReactorTime,
         raft: ProtocolSource,
         limits: Limits | None = None,
-        numbers: Iterator[int] | None = None,
-        turn: Turn | None = None,
-        refusals: Refusals | None = None,
-        admission: Admission | None = None,
-        shows: Callable[[Command], bool] | None = None,
+        parts: ServerParts | None = None,
     ) -> None:
-        super().__init__(
-            service, clock, limits, numbers=numbers, turn=turn, refusals=refusals, admission=admission, shows=shows
-        )
+        super().__init__(service, clock, limits, parts=parts)
         self.raft = raft
 
     def buildProtocol(self, addr: IAddress | None) -> SharedProtocol:  # type: ignore[override]

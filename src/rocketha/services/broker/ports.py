@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from twisted.application import strports
 
 from rocketha.broker.routes import PULLS, BrokerRoute
 from rocketha.protocols.admission import Admission
-from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService, ServerParts
 from rocketha.services.config import views
 from rocketha.services.core.core import BrokerCore
 from rocketha.services.process.reserve import shows_by
@@ -71,9 +70,13 @@ class BrokerPorts:
         self._config = core.config
         self._listen = tuple(listen)
         self._requests = requests
-        self._shows = shows_by(routes)
         self._limits = views.limits(core.config.remoting)
-        self._admission = Admission(self._limits, holding, reserve=True)
+        self._parts = ServerParts(
+            turn=core.turns.turn,
+            refusals=core.refusals,
+            admission=Admission(self._limits, holding, reserve=True),
+            shows=shows_by(routes),
+        )
 
     def open(self, parent: Any, slaves: Any) -> None:
         """Listen.
@@ -101,16 +104,7 @@ class BrokerPorts:
 
     def _open(self, parent: Any, description: str, requests: RequestService, name: str) -> None:
         core, factories = self._core, self._core.factories
-        factory = RemotingFactory(
-            requests,
-            core.platform.reactor,
-            self._limits,
-            numbers=factories[0].numbers if factories else itertools.count(1),
-            turn=core.turns.turn,
-            refusals=core.refusals,
-            admission=self._admission,
-            shows=self._shows,
-        )
+        factory = RemotingFactory(requests, core.platform.reactor, self._limits, parts=self._parts)
         factories.append(factory)
         port = strports.service(description, factory, core.platform.reactor)
         port.setName(f"port-{name}-{len(factories)}")

@@ -38,7 +38,7 @@ from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
-from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.protocols.remoting import RemotingProtocol, ServerParts
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.config import RaftConfig
@@ -225,16 +225,13 @@ class ControllerService(service.MultiService):
         )
         self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state)
         limits = views.limits(config.remoting)
-        self.factory = SharedPort(
-            self,
-            reactor_,
-            raft.port,
-            limits,
+        parts = ServerParts(
             turn=turn,
             refusals=self.refusals,
             admission=Admission(limits, lambda ids: self._clusters, reserve=True),
             shows=shows_by(ROUTES),
         )
+        self.factory = SharedPort(self, reactor_, raft.port, limits, parts)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         self._parts = [raft, *(strports.service(each, self.factory, reactor_) for each in self._listen)]
         for part in self._parts:

@@ -47,7 +47,7 @@ from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.endpoints import client_endpoint
-from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
@@ -197,9 +197,8 @@ class NameServerService(service.MultiService):
         self._server = NameServer(self.config, _Settings(self.config), self._kv_file.load(), self._platform.now_ms())
         limits = views.limits(self.config.remoting)
         admission = Admission(limits, self._purposes, reserve=True)
-        self.factory = RemotingFactory(
-            self, self._reactor, limits, refusals=self.refusals, admission=admission, shows=shows_by(ROUTES)
-        )
+        parts = ServerParts(refusals=self.refusals, admission=admission, shows=shows_by(ROUTES))
+        self.factory = RemotingFactory(self, self._reactor, limits, parts=parts)
         self._holders = Holders(self._reactor)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         for description in self._listen:

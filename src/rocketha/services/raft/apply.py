@@ -17,9 +17,8 @@ from rocketha.protocols.turn import Turn
 from rocketha.raft.messages import Entry, EntryKind, Members, SnapshotMeta
 from rocketha.raft.node import RaftNode
 from rocketha.services.raft.options import RaftOptions
-from rocketha.services.raft.requests import Changes
 from rocketha.services.raft.snapshots import RaftSnapshots, Savable
-from rocketha.services.raft.waiting import Barriers, Proposals
+from rocketha.services.raft.waiting import Waiters
 
 
 class StateMachine(Savable, Protocol):
@@ -44,9 +43,7 @@ class Applier:
         node: RaftNode,
         machine: StateMachine,
         snapshots: RaftSnapshots,
-        proposals: Proposals,
-        barriers: Barriers,
-        changes: Changes,
+        waiters: Waiters,
         options: RaftOptions,
         turn: Turn,
         seconds: Callable[[], float],
@@ -57,9 +54,8 @@ class Applier:
         self._node = node
         self._machine = machine
         self._snapshots = snapshots
-        self._proposals = proposals
-        self._barriers = barriers
-        self._changes = changes
+        self._proposals, self._barriers = waiters.proposals, waiters.barriers
+        self._changes = waiters.changes
         self._options = options
         self._turn = turn
         self._seconds = seconds

@@ -28,7 +28,7 @@ from rocketha.services.raft.journal import RaftJournal
 from rocketha.services.raft.newcomer import Newcomer
 from rocketha.services.raft.options import RaftOptions
 from rocketha.services.raft.snapshots import RaftSnapshots
-from rocketha.services.raft.waiting import Barriers, Proposals
+from rocketha.services.raft.waiting import Waiters
 from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.store.raft_log import RaftLog
 
@@ -70,8 +70,7 @@ class RaftDriver:
         node: RaftNode,
         log: RaftLog,
         peers: RaftPeers,
-        proposals: Proposals,
-        barriers: Barriers,
+        waiters: Waiters,
         newcomer: Newcomer,
         options: RaftOptions,
         sync_work: BlockingWork,
@@ -86,8 +85,7 @@ class RaftDriver:
         self.journal = RaftJournal(log, sync_work, self._synced, host.broken)
         self._host = host
         self._peers = peers
-        self._proposals = proposals
-        self._barriers = barriers
+        self._proposals, self._barriers = waiters.proposals, waiters.barriers
         self._options = options
         self._members = node.members
         self._seconds = seconds

@@ -51,7 +51,7 @@ from rocketha.services.raft.office import Office
 from rocketha.services.raft.options import RaftOptions, RaftView
 from rocketha.services.raft.requests import Changes
 from rocketha.services.raft.snapshots import RaftSnapshots
-from rocketha.services.raft.waiting import Barriers, NoMajority, Proposals, Waiter
+from rocketha.services.raft.waiting import Barriers, NoMajority, Proposals, Waiter, Waiters
 from rocketha.store.raft_log import RaftLog
 
 
@@ -142,11 +142,11 @@ class RaftService(service.Service):
         self.identity = Identity(member.group, member.id, address, chance.getrandbits(63), member.secret)
         self.port = RaftPort(self.identity, self, limits, self.options.check_addresses, refusals)
         opt = self.options
-        self._proposals = Proposals(
-            opt.queued_proposals_max, opt.queued_bytes_max, opt.proposal_bytes_max, opt.propose_ticks
+        self._waiters = Waiters(
+            Proposals(opt.queued_proposals_max, opt.queued_bytes_max, opt.proposal_bytes_max, opt.propose_ticks),
+            Barriers(chance.getrandbits(61), opt.read_ticks, opt.heartbeats_ticks),
+            Changes(),
         )
-        self._barriers = Barriers(chance.getrandbits(61), opt.read_ticks, opt.heartbeats_ticks)
-        self._changes = Changes()
         self._node: RaftNode | None = None
         self._raft_log: RaftLog | None = None
         self._addresses = AddressBook(member.peers, self.options.linger_ticks)
@@ -219,8 +219,7 @@ class RaftService(service.Service):
             node,
             log,
             self._peers,
-            self._proposals,
-            self._barriers,
+            self._waiters,
             newcomer,
             options,
             self._sync_work,
@@ -230,9 +229,7 @@ class RaftService(service.Service):
             node,
             self._machine,
             snapshots,
-            self._proposals,
-            self._barriers,
-            self._changes,
+            self._waiters,
             options,
             self._turn_of_answers,
             self._reactor.seconds,
@@ -320,7 +317,7 @@ class RaftService(service.Service):
             waiter.errback(NotLeader("" if self.leader_id == self.id else self.leader_id))
             return
         try:
-            self._proposals.add(data, self._driver.tick, waiter)
+            self._waiters.proposals.add(data, self._driver.tick, waiter)
         except Busy as refusal:
             waiter.errback(refusal)
             return
@@ -333,14 +330,14 @@ class RaftService(service.Service):
         """
         if self._node is None or self._dead:
             return defer.fail(NoMajority("this node does not run"))
-        waiter = self._barriers.add(self._driver.tick)
+        waiter = self._waiters.barriers.add(self._driver.tick)
         self.wake()
         return waiter
 
     @property
     def office(self) -> Office:
         """Who leads and who belongs to the group, and changes of both; there once ``started`` fired."""
-        return Office(self.id, self.node, self._driver, self._changes, self.options, self.wake)
+        return Office(self.id, self.node, self._driver, self._waiters.changes, self.options, self.wake)
 
     def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
         return self.office.transfer(to, ticks)
@@ -350,7 +347,15 @@ class RaftService(service.Service):
 
     def status(self) -> RaftView:
         """For metrics and people."""
-        return view_of(self.node, self._driver, self._peers, self.port, self._proposals, self._barriers, self.is_leader)
+        return view_of(
+            self.node,
+            self._driver,
+            self._peers,
+            self.port,
+            self._waiters.proposals,
+            self._waiters.barriers,
+            self.is_leader,
+        )
 
     # --- what connections say
 
@@ -442,9 +447,7 @@ class RaftService(service.Service):
             if self._addresses.expire(tick, self.last_index()):
                 self._dial()
             driver.retry()
-        self._proposals.expire(tick)
-        self._barriers.expire(tick, NoMajority("no majority answered in time"))
-        self._changes.expire(tick)
+        self._waiters.expire(tick)
         driver.advance()
 
     # --- turns
@@ -497,9 +500,7 @@ class RaftService(service.Service):
         if self._node is not None:
             self._driver.journal.over = True
             self._peers.stop()
-        self._proposals.end()
-        self._barriers.expire(1 << 62, NoMajority(why))
-        self._changes.end()
+        self._waiters.end(why)
         self._tell()
 
     # --- roles and members
@@ -515,7 +516,7 @@ class RaftService(service.Service):
                 term=node.term,
                 leader=node.leader_id or "unknown",
             )
-        self._changes.leader(node.leader_id)
+        self._waiters.changes.leader(node.leader_id)
         self._tell()
 
     def _tell(self) -> None:

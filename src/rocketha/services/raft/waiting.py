@@ -16,12 +16,14 @@ from collections.abc import Sequence
 from typing import Any
 from typing import Protocol as Interface
 
+import attrs
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.errors import RockethaError
 from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.messages import Entry, ReadState
+from rocketha.services.raft.requests import Changes
 
 
 class Lost(RockethaError):
@@ -298,3 +300,27 @@ class Barriers:
         self._confirmed = [(index, rest) for index, waiters in self._confirmed if (rest := kept(waiters))]
         for waiter in late:
             waiter.errback(error)
+
+
+@attrs.frozen
+class Waiters:
+    """All who wait for something of a member.
+
+    :ivar changes: of the group: its leader, its members.
+    """
+
+    proposals: Proposals
+    barriers: Barriers
+    changes: Changes
+
+    def expire(self, tick: int) -> None:
+        """Refuse those whose time is over."""
+        self.proposals.expire(tick)
+        self.barriers.expire(tick, NoMajority("no majority answered in time"))
+        self.changes.expire(tick)
+
+    def end(self, why: str) -> None:
+        """Nobody is served any more."""
+        self.proposals.end()
+        self.barriers.expire(1 << 62, NoMajority(why))
+        self.changes.end()
