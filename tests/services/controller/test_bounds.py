@@ -407,9 +407,9 @@ class UndecidedTests(ControllerCase):
         def step(messages: list[Message]) -> None:
             take([each for each in messages if each.kind != Kind.APPEND_ANSWER])
 
-        take, patience = driver.step, leader.raft._proposals._patience_ticks
+        take, patience = driver.step, leader.raft._waiters.proposals._patience_ticks
         self.patch(driver, "step", step)
-        leader.raft._proposals._patience_ticks = 4
+        leader.raft._waiters.proposals._patience_ticks = 4
         alive = tuple(leader._watch.evidence(ReplicaKey(CLUSTER, NAME, number)) for number in (1, 2))
 
         def change(*ids: int) -> defer.Deferred[Any]:
@@ -419,7 +419,7 @@ class UndecidedTests(ControllerCase):
             )
 
         yield self.assertFailure(change(1, 2), ResultUnknown)
-        leader.raft._proposals._patience_ticks = patience
+        leader.raft._waiters.proposals._patience_ticks = patience
         answers: list[Any] = []
         taken_back = change(1).addBoth(answers.append)
         yield leader.raft.barrier()

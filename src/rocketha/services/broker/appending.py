@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet import task
-
 from rocketha.broker.role import NOT_AVAILABLE, Role
 from rocketha.observe.logging import lasting
 from rocketha.services.core.core import BrokerCore
 from rocketha.services.core.feature import BrokerFeature
+from rocketha.services.process.ticker import Ticker
 from rocketha.services.replication.service import Replication
 from rocketha.store.index import TOGETHER
 
@@ -27,9 +26,8 @@ class Appending(BrokerFeature):
         self._replication = replication
         self._sends, self._waiting, self._store = core.parts.sends, core.parts.waiting, core.store
         self._turn = core.turns.turn
-        self._syncs = task.LoopingCall(lasting(self._flusher.kick, "a flush"))
-        self._syncs.clock = core.platform.reactor
-        self._every_s = core.config.store.flush_interval_commit_log / 1000
+        every_s = core.config.store.flush_interval_commit_log / 1000
+        self._syncs = Ticker(core.platform.reactor, lasting(self._flusher.kick, "a flush"), every_s)
         core.turns.at_end(self.turn_ended)
         self._turn.afterwards.append(self._settle)
 
@@ -48,11 +46,10 @@ class Appending(BrokerFeature):
             self._store.settle(TOGETHER)  # a few wait for others, or for the upkeep
 
     def start(self) -> None:
-        self._syncs.start(self._every_s, now=False)
+        self._syncs.start()
 
     def stop(self) -> None:
-        if self._syncs.running:
-            self._syncs.stop()
+        self._syncs.stop()
 
     def closing(self) -> None:
         """The store is about to be closed in another thread, and turns go on."""

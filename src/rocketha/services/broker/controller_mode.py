@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from twisted.internet import defer, task
+from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.broker.controller_identity import Identity, IdentityFiles
@@ -63,6 +63,7 @@ from rocketha.replication.sync_state import SetChange
 from rocketha.services.broker.controller_client import ControllerClient, Reply
 from rocketha.services.broker.role import RoleContext, RoleSource
 from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.process.ticker import Ticker
 from rocketha.services.replication.autoswitch import AutoSwitchReplication
 from rocketha.services.replication.ha_address import HaAddress
 from rocketha.wire import controller_calls as calls
@@ -117,8 +118,8 @@ class ControllerMode(RoleSource):
         platform = context.platform
         self._client = ControllerClient(platform.reactor, keys.controllers, platform.chance, poll_s, self._beat)
         self._ha_address = HaAddress(context.platform.reactor, self._ha_address_found)
-        self._beats = task.LoopingCall(lasting(self._beat, "a heartbeat"))
-        self._beats.clock = context.platform.reactor
+        beat_s = keys.broker_heartbeat_interval / 1000
+        self._beats = Ticker(context.platform.reactor, lasting(self._beat, "a heartbeat"), beat_s)
         self._timer: Any = None
         self._turn = lasting(lambda: self._happened("tick"), "a turn of the role's life")
         self._todo: deque[Effect] = deque()
@@ -150,7 +151,7 @@ class ControllerMode(RoleSource):
             self._keys.async_learner,
         )
         self._know_id(identity)
-        self._beats.start(self._keys.broker_heartbeat_interval / 1000, now=False)
+        self._beats.start()
         self._happened("begin")
 
     def _not_loaded(self, failure: Failure) -> None:
@@ -413,8 +414,7 @@ class ControllerMode(RoleSource):
             self._log.warn("{text}", text=text)
 
     def _close(self) -> None:
-        if self._beats.running:
-            self._beats.stop()
+        self._beats.stop()
         self._arm(None)
         self._ha_address.close()
         self._client.close()

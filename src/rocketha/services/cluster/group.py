@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.application import service
-from twisted.internet import defer, error, task
+from twisted.internet import defer, error
 
 import rocketha
 from rocketha.errors import RockethaError
@@ -30,6 +30,7 @@ from rocketha.services.cluster.switches import Switches
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.status import StatusService
+from rocketha.services.process.ticker import Ticker
 from rocketha.store.posix_disk import private_dirs
 
 READY_CHECK_S = 0.02
@@ -67,7 +68,7 @@ class GroupService(service.MultiService):
         self._wall = wall
         self._switches: Switches | None = None
         self._later: list[Plan] = []
-        self._waiting: task.LoopingCall | None = None
+        self._waiting: Ticker | None = None
         self._began_s = 0.0
         self._adopted = False
         self._log = make_logger()
@@ -132,9 +133,8 @@ class GroupService(service.MultiService):
         for plan in [*controllers, *first]:
             self.members[plan.name].start()
         self._switches.start()
-        self._waiting = task.LoopingCall(lasting(self._look, "a look at the group"))
-        self._waiting.clock = self._reactor
-        self._waiting.start(READY_CHECK_S, now=False)
+        self._waiting = Ticker(self._reactor, lasting(self._look, "a look at the group"), READY_CHECK_S)
+        self._waiting.start()
 
     def _look(self) -> None:
         switches = self._switches

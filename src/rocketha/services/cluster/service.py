@@ -14,14 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.application import service
-from twisted.internet import defer, error, task
+from twisted.internet import defer, error
 
 import rocketha
 from rocketha.broker.names import NO_SEND_TOPICS, SYSTEM_TOPIC_PREFIX
+from rocketha.observe.logging import lasting
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.status import StatusService
+from rocketha.services.process.ticker import Ticker
 
 READY_CHECK_S = 0.02
 
@@ -70,7 +72,7 @@ class ClusterService(service.MultiService):
         self._log = log
         self._reactor = reactor
         self._tell = tell
-        self._waiting: task.LoopingCall | None = None
+        self._waiting: Ticker | None = None
         for child in (status, namesrv, broker):
             if child is not None:
                 child.setServiceParent(self)
@@ -93,9 +95,8 @@ class ClusterService(service.MultiService):
         except error.CannotListenError as problem:
             self._give_up(problem)
             return
-        self._waiting = task.LoopingCall(self._look)
-        self._waiting.clock = self._reactor
-        self._waiting.start(READY_CHECK_S, now=False)
+        self._waiting = Ticker(self._reactor, lasting(self._look, "a look at the broker"), READY_CHECK_S)
+        self._waiting.start()
 
     def _give_up(self, problem: error.CannotListenError) -> None:
         if self._reactor is None:

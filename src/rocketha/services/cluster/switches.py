@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from twisted.internet import defer, error, task
+from twisted.internet import defer, error
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.namesrv.route_table import Broker
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.ticker import Ticker
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode
 
@@ -62,8 +63,7 @@ class Switches:
         self._tell = tell
         self._label = label
         self._client = RemotingClient(reactor)
-        self._loop = task.LoopingCall(lasting(self._look, "a look at the masters"))
-        self._loop.clock = reactor
+        self._loop = Ticker(reactor, lasting(self._look, "a look at the masters"), LOOK_S)
         self._asked_first = next(iter(self._controllers), "")
         self._leader = ""
         self._asking = False
@@ -79,12 +79,11 @@ class Switches:
 
     def start(self) -> None:
         """Watch from now on."""
-        self._loop.start(LOOK_S, now=False)
+        self._loop.start()
 
     def stop(self) -> None:
         """No more words."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
         self._client.close()
 
     @property

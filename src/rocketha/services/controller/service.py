@@ -35,7 +35,7 @@ from rocketha.controller.routes import ROUTES, ControllerRoute
 from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import address_of, master_key
 from rocketha.errors import RequestRefused
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingProtocol, ServerParts
@@ -171,7 +171,7 @@ class ControllerService(service.MultiService):
         """Twisted: serve.  A port that is taken is an error, not a controller without a port."""
         self._prepare()
         super().startService()
-        self._ticker = Ticker(self._reactor, self._tick, TICK_S)
+        self._ticker = Ticker(self._reactor, lasting(self._tick, "the clock"), TICK_S)
         self._ticker.start()
         for warning in self._warnings:
             self.log.warn("{warning}", warning=warning)

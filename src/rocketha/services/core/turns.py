@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from twisted.internet import task
-
 from rocketha.observe.logging import lasting
 from rocketha.protocols.turn import Turn
 from rocketha.services.process.platform import Platform
+from rocketha.services.process.ticker import Ticker
 
 LEAST_S = 0.001
 """A deadline that has passed waits this long, so that the reactor reads between two of them."""
@@ -43,21 +42,19 @@ class BrokerClock:
         self._turns = turns
         self._deadlines = tuple(deadlines)
         self._serve_due = lasting(lambda: turns.run(self._due), "a deadline")
-        self._seconds = task.LoopingCall(lasting(lambda: turns.run(second), "the clock"))
-        self._seconds.clock = platform.reactor
+        self._seconds = Ticker(platform.reactor, lasting(lambda: turns.run(second), "the clock"), 1.0)
         self._timer: Any = None
         self._timer_ms = 0
 
     def start(self) -> None:
         """The broker serves."""
-        self._seconds.start(1.0, now=False)
+        self._seconds.start()
         self._turns.at_end(self.rearm_if_earlier)
         self._arm()
 
     def stop(self) -> None:
         """Call nobody any more."""
-        if self._seconds.running:
-            self._seconds.stop()
+        self._seconds.stop()
         self._disarm()
 
     def rearm_if_earlier(self) -> None:

@@ -1,11 +1,11 @@
 """The features that plug-ins bring, within one broker: made, started, told what happens, and stopped.
 
-Theory of operation.  A feature is built once its broker's tables are there, and before anything is opened; what it
-brings is checked then, so that a plug-in that is wrong stops the start with one line and never fails later.  Ports open
-with the broker's own; timers, checks and observers begin when it serves.  Whatever of a plug-in fails afterwards is
-logged with its name and counted, and has the effect that :mod:`rocketha.interfaces` says: a request is answered with
-an error, a timer goes on, a filter fails the pull, a check is unhealthy, an authenticator denies, an observer is left
-out.  Stopping goes in the reverse order.
+Theory of operation.  A feature is built once its broker's store is recovered, before its tables are read and a port
+opens; what it brings is checked then, so that a plug-in that is wrong stops the start with one line and never fails
+later.  Ports open with the broker's own; timers, checks and observers begin when it serves.  Whatever of a plug-in
+fails afterwards is logged with its name and counted, and has the effect that :mod:`rocketha.interfaces` says: a
+request is answered with an error, a timer goes on, a filter fails the pull, a check is unhealthy, an authenticator
+denies, an observer is left out.  Stopping goes in the reverse order.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from typing import Any
 
 import attrs
 from twisted.application import service
-from twisted.internet import defer, task
+from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.broker.acknowledgements import Acknowledgements
@@ -40,6 +40,7 @@ from rocketha.services.core.log_changes import LogChanges
 from rocketha.services.core.upkeep import emit_disk_notices
 from rocketha.services.learner.finder import MasterFinder
 from rocketha.services.process.platform import Platform
+from rocketha.services.process.ticker import Ticker
 from rocketha.services.replication.context import ReplicaContext
 from rocketha.services.replication.ha_address import HaAddress
 from rocketha.services.replication.mode import mode_of
@@ -121,7 +122,7 @@ class Learner(service.Service):
         self._warnings = tuple(warnings)
         self._logger = make_logger()
         self._works: list[BlockingWork] = []
-        self._clocks: list[task.LoopingCall] = []
+        self._clocks: list[Ticker] = []
         self._starting: defer.Deferred[Any] | None = None
         self._exporting: defer.Deferred[Any] | None = None
         self._exported_s = float("-inf")
@@ -191,9 +192,10 @@ class Learner(service.Service):
         self._run(self._second, "upkeep", 1.0)
 
     def _run(self, call: Callable[[], None], what: str, every_s: float) -> None:
-        clock = task.LoopingCall(lasting(call, what))
-        clock.clock = self._reactor
-        clock.start(every_s)
+        guarded = lasting(call, what)
+        clock = Ticker(self._reactor, guarded, every_s)
+        clock.start()
+        guarded()
         self._clocks.append(clock)
 
     def _not_started(self, failure: Failure) -> None:

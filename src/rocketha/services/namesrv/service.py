@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 from twisted.application import service, strports
-from twisted.internet import defer, error, task
+from twisted.internet import defer, error
 from twisted.internet.endpoints import connectProtocol
 from twisted.internet.protocol import Protocol
 from twisted.python import log
@@ -43,7 +43,7 @@ from rocketha.namesrv.own_port import own_port
 from rocketha.namesrv.requests import Caller, NameServer
 from rocketha.namesrv.route_table import MASTER_ID, Registration
 from rocketha.namesrv.routes import ROUTES
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.endpoints import client_endpoint
@@ -55,6 +55,7 @@ from rocketha.services.namesrv.holders import Holders
 from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.reserve import shows_by
+from rocketha.services.process.ticker import Ticker
 from rocketha.services.tables.kv_file import KvConfigFile
 from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
@@ -111,7 +112,7 @@ class NameServerService(service.MultiService):
         self._server: NameServer | None = None
         self.factory: RemotingFactory | None = None
         self._client: RemotingClient | None = None
-        self._ticker: task.LoopingCall | None = None
+        self._ticker: Ticker | None = None
         self._ports: list[Any] = []
         self._newcomers = Rates(NEWCOMERS_AT_ONCE)
         self._probes: set[defer.Deferred[Any]] = set()
@@ -151,9 +152,8 @@ class NameServerService(service.MultiService):
         self._kv_work.start()
         now_ms = self._platform.now_ms()
         self._last_tick_ms, self._next_scan_ms = now_ms, now_ms + self.config.scan_not_active_broker_interval
-        self._ticker = task.LoopingCall(self._tick)
-        self._ticker.clock = self._reactor
-        self._ticker.start(TICK_S, now=False)
+        self._ticker = Ticker(self._reactor, lasting(self._tick, "the clock"), TICK_S)
+        self._ticker.start()
         for warning in self._warnings:
             self.log.warn("{warning}", warning=warning)
         self.log.info("name server listens on {listen}", listen=", ".join(self._listen))
@@ -164,7 +164,7 @@ class NameServerService(service.MultiService):
 
         Whoever changed the KV configuration hears first what became of it; no change is taken any more.
         """
-        if self._ticker is not None and self._ticker.running:
+        if self._ticker is not None:
             self._ticker.stop()
         for probe in list(self._probes):
             probe.cancel()

@@ -17,17 +17,23 @@ class Ticker:
     """See the module.
 
     :param reactor: its clock.
-    :param call: must not raise: what it raises is the reactor's, and there is no next call.
+    :param call: must not raise (see :func:`rocketha.observe.logging.lasting`): what it raises is the reactor's, and
+        there is no next call.
     :param interval_s: seconds from call to call, above 0.
     """
 
-    def __init__(self, reactor: Any, call: Callable[[], None], interval_s: float) -> None:
+    def __init__(self, reactor: Any, call: Callable[[], object], interval_s: float) -> None:
         self._reactor = reactor
         self._call = call
         self._interval_s = interval_s
         self._began_s = 0.0
         self._next: Any = None
         self._running = False
+
+    @property
+    def running(self) -> bool:
+        """Whether there will be a next call."""
+        return self._running
 
     def start(self) -> None:
         """Begin; the first call comes after one interval.  One that runs is not started: like a LoopingCall."""
