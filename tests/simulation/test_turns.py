@@ -130,7 +130,7 @@ class BusyTests(ControlledCase):
             self.assertGreater(self.world.now - began, 2 * 20 * 0.2)
             self.run_for(15.0)
             self.assertEqual(self.turns.held, [])
-            self.assertGreater(self.service(master).store.max_offset("T", 0), 30)
+            self.assertGreater(self.service(master).broker.store.max_offset("T", 0), 30)
             self.assertLess(self.turns.longest_s, TURN_S)
 
     def test_h3_a_table_on_a_slow_disk(self) -> None:
@@ -163,6 +163,7 @@ class BusyTests(ControlledCase):
             former.kill()
             self.until("another master", lambda: any(self.acknowledges(host) for host in left))
             self.assertEqual(self.send(self.master()), 0)
+            self.until("both have its bytes", lambda: self.level(*left))
         self.assertEqual([held for held in self.turns.held if held.seconds > TURN_S], [])
         self.assertEqual({len(self.log(host).epochs) for host in left}, {2})
         self.assertTrue(any("epochFileCheckpoint" in path for path in self.turns.in_threads))

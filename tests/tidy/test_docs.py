@@ -12,6 +12,7 @@ import docutils.core
 
 from rocketha.admin import keys
 from rocketha.admin.cli import SUBCOMMANDS
+from rocketha.observe.events import Event
 from rocketha.services.config.keys import StoreSettings
 from rocketha.services.config.loading import (
     BrokerConfig,
@@ -43,8 +44,23 @@ def names_in(source: Module) -> Iterator[str]:
             yield node.name
 
 
+def event_names(kind: type[Event] = Event) -> Iterator[str]:
+    """Of all kinds below one."""
+    for each in kind.__subclasses__():
+        if each.name:
+            yield each.name
+        yield from event_names(each)
+
+
 class DocsTests(unittest.TestCase):
     """Every page of the tree."""
+
+    def test_events(self) -> None:
+        """Each name that an alert may be written on stands in the table, once; names are nobody else's."""
+        text = (ROOT / "docs" / "operations.rst").read_text(encoding="utf-8")
+        section = text[text.index("\nEvents\n------") : text.index("\nWhat is refused\n---")]
+        listed = re.findall(r"^``([a-z_.]+)``  ", section, re.M)
+        self.assertEqual(sorted(listed), sorted(event_names()))
 
     def test_pages_parse(self) -> None:
         """docutils has nothing to say about any of them; PyPI shows README.rst only if it parses."""

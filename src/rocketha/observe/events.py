@@ -88,6 +88,85 @@ class BrokerStopped(Event):
 
 
 @attrs.frozen
+class GroupElected(Event):
+    """Controllers changed who is master of a broker group, or who is in sync with him; each of them says so.
+
+    :ivar index: of the log entry that decided it: the same at all controllers.
+    :ivar did: what was decided: ``elected``, ``unseated``, ...
+    :ivar master: the broker's id; None: there is no master.
+    """
+
+    name: ClassVar[str] = "group.elected"
+    message: ClassVar[str] = "entry {index}: {group} {did}; master {master} in epoch {epoch}, in sync {in_sync}"
+
+    index: int
+    group: str
+    did: str
+    master: int | None
+    epoch: int | None
+    in_sync: list[int]
+
+
+@attrs.frozen
+class RoleChanged(Event):
+    """A broker's role is another: MASTER, SLAVE, or FENCED (neither takes nor gives messages)."""
+
+    name: ClassVar[str] = "role.changed"
+    message: ClassVar[str] = "the role is {role}, it was {before}"
+
+    role: str
+    before: str
+
+
+@attrs.frozen
+class BrokerFenced(Event):
+    """A broker under controllers may be no master any more, or does not know who is."""
+
+    name: ClassVar[str] = "broker.fenced"
+    message: ClassVar[str] = "fenced: {reason}"
+
+    reason: str
+
+
+@attrs.frozen
+class MasterLeads(Event):
+    """A broker under controllers was elected, and acts as master from now on."""
+
+    name: ClassVar[str] = "master.leads"
+    message: ClassVar[str] = "this broker {broker_id} is master of epoch {epoch}"
+
+    broker_id: int
+    epoch: int
+
+
+@attrs.frozen
+class MasterRetires(Event):
+    """A master takes no more messages, and lets its replicas reach the end of its log: another one follows."""
+
+    name: ClassVar[str] = "master.retires"
+    message: ClassVar[str] = "takes no more messages, another master follows: {reason}"
+
+    reason: str
+
+
+@attrs.frozen
+class LogTruncated(Event):
+    """The end of a broker's log was cut: its master does not have it, or it is no whole record.
+
+    :ivar end: where the log ends now.
+    :ivar cut_bytes: what lay behind that.
+    """
+
+    name: ClassVar[str] = "log.truncated"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "{cut_bytes} bytes of the log behind {end} were cut off: {reason}"
+
+    end: int
+    cut_bytes: int
+    reason: str
+
+
+@attrs.frozen
 class DiskFailed(Event):
     """An operation on the disk failed; what was being written is not acknowledged."""
 

@@ -11,6 +11,7 @@ from rocketha.wire import batch, properties, record
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 from tests.services.broker_case import BrokerCase, Client, pull_fields, records, send_fields
+from tests.services.events_case import events_of
 
 KEY = "A" * 32
 
@@ -372,11 +373,14 @@ class SyncFlushTests(BrokerCase):
         """After a failed fdatasync nothing is acknowledged any more, whatever later calls say."""
         client = self.connect()
         self.assertEqual(self.send(client).code, 0)
+        said = events_of(self)
         self.disk.fail_at(1, errno.EIO, only=["sync"])
         self.assertEqual(self.send(client).code, ResponseCode.FLUSH_DISK_TIMEOUT)
         self.disk.heal()
         self.assertEqual(self.send(client).code, ResponseCode.SERVICE_NOT_AVAILABLE)
         self.assertIsNotNone(self.service.ready())
+        failed = [(each["operation"], each["log_level"].name) for each in said if each["event"] == "disk.failed"]
+        self.assertEqual(failed, [("sync", "error")])
 
 
 class BornHostTests(BrokerCase):

@@ -24,6 +24,7 @@ from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.controller_calls import MasterInfo, SyncSet
 from rocketha.wire.ha_status import decode_epochs, decode_ha_status
 from tests.services.broker_case import pull_fields, records
+from tests.services.events_case import events_of
 from tests.services.replication_case import ReplicationCase
 
 SETTINGS = "enableControllerMode=true\ncontrollerAddr=10.9.9.9:9878\nmasterLease=1000\nforwardSends=false\n"
@@ -554,11 +555,13 @@ class SwitchTests(Case):
         self.full(1, 2)
         self.send_many(one, 20)
         self.all_level()
+        said, end = events_of(self), self.log(two).end
         self.world.partition("cut", [one], [two])
         self.granting = False
         waiting = [self.sending(one, b"lost" * 300) for _ in range(40)]
         self.run_for(0.3)
-        self.assertGreater(self.log(one).end, self.log(two).end)
+        cut_bytes = self.log(one).end - end
+        self.assertGreater(cut_bytes, 0)
         self.assertFalse(any(map(self.answered, waiting)))
         self.granting = True
         self.elect(2, (1, 2))
@@ -570,6 +573,8 @@ class SwitchTests(Case):
         bodies = [each.body for each in records(self.pull(two, offset=0))]
         self.assertNotIn(b"lost" * 300, bodies)
         self.assertIn(b"kept", bodies)
+        cuts = [(each["end"], each["cut_bytes"]) for each in said if each["event"] == "log.truncated"]
+        self.assertEqual(cuts, [(end, cut_bytes)])
 
     def test_elected_again_after_another_one_led(self) -> None:
         """The first master is cut off.  The second is elected and dies before it confirms that; the third, which was

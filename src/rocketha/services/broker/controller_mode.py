@@ -55,7 +55,8 @@ from rocketha.broker.role_effects import (
 from rocketha.broker.role_life import RoleLife
 from rocketha.broker.role_questions import Place
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, RequestRefused, RockethaError
-from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe import events
+from rocketha.observe.logging import emit, lasting, make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
 from rocketha.replication.link import Cause
@@ -354,10 +355,11 @@ class ControllerMode(RoleSource):
             self._ha_address.stop()
         match order:
             case Fence(why):
-                self._log.info("fenced: {why}", why=why)
+                emit(self._log, events.BrokerFenced(why))
                 watch.unknown()
                 replication.fence(why).addErrback(self._bug)
             case Retire(number, why, replaced):
+                emit(self._log, events.MasterRetires(why))
                 watch.unknown()
                 self._follow_up(replication.retire(why, replaced), number)
             case Lead(number, epoch, members, set_epoch, again):
@@ -378,7 +380,7 @@ class ControllerMode(RoleSource):
             leading = replication.lead(epoch, members, set_epoch, {*members, *self._registered}, None)
 
         def leads(_: None) -> None:
-            self._log.info("this broker {id} is master of epoch {epoch}", id=replication.own_id, epoch=epoch)
+            emit(self._log, events.MasterLeads(replication.own_id, epoch))
             watch.own(epoch, frozenset(replication.members))
 
         self._follow_up(leading.addCallback(leads), number)

@@ -24,7 +24,8 @@ from rocketha.controller.notices import RoleChanged, brought_up_to_date, role_ch
 from rocketha.controller.state import ControllerState, Outcome
 from rocketha.controller.suspicion_effects import Elect
 from rocketha.namesrv.own_port import OwnPort
-from rocketha.observe.logging import make_logger
+from rocketha.observe.events import GroupElected
+from rocketha.observe.logging import emit, make_logger
 from rocketha.raft.messages import Entry
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.notices import Notices
@@ -127,14 +128,16 @@ class Elections:
 
     def _say(self, did: Did, key: GroupKey, index: int) -> None:
         group = self._state.group(*key)
-        self._log.info(
-            "entry {index}: {group} {did}; master {master} in epoch {epoch}, in sync {in_sync}",
-            index=index,
-            group=f"{key.cluster}/{key.broker_name}",
-            did=did.name.lower().replace("_", " "),
-            master=group.master_id if group is not None else None,
-            epoch=group.master_epoch if group is not None else None,
-            in_sync=list(group.in_sync) if group is not None else [],
+        emit(
+            self._log,
+            GroupElected(
+                index,
+                f"{key.cluster}/{key.broker_name}",
+                did.name.lower().replace("_", " "),
+                group.master_id if group is not None else None,
+                group.master_epoch if group is not None else None,
+                list(group.in_sync) if group is not None else [],
+            ),
         )
 
     def _tell(self, notices: tuple[RoleChanged, ...], prompt: bool) -> None:

@@ -27,6 +27,8 @@ from twisted.internet import defer
 
 from rocketha.broker.role import NOT_AVAILABLE, NOT_ENOUGH, Role
 from rocketha.errors import RemoteProtocolError, ensure
+from rocketha.observe.events import LogTruncated
+from rocketha.observe.logging import emit
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded, EpochCache, EpochEntry
@@ -163,11 +165,7 @@ class AutoSwitchReplication(Replication):
     def _promoted(self, promotion: Promotion) -> None:
         """The log is a master's."""
         if promotion.cut_bytes:
-            self._logger.warn(
-                "{bytes} bytes behind the last whole record were cut off: {why}",
-                bytes=promotion.cut_bytes,
-                why=promotion.reason,
-            )
+            emit(self._logger, LogTruncated(self.log.end, promotion.cut_bytes, promotion.reason))
         self.confirm.truncated(self.log.end)
         self._context.waiting.log_cut(self.log.end)
         self._led = self.epoch

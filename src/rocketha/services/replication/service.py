@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rocketha.broker.role import Role
-from rocketha.observe.logging import make_logger
+from rocketha.observe.events import RoleChanged
+from rocketha.observe.logging import emit, make_logger
 from rocketha.replication.epochs import NO_EPOCH, EpochEntry
 from rocketha.replication.link import Cause
 from rocketha.services.replication.context import ReplicationContext
@@ -65,7 +66,7 @@ class Replication:
         if role is self.role:
             return
         before, self.role = self.role, role
-        self._logger.info("the role is {role}, it was {before}", role=role.name, before=before.name)
+        emit(self._logger, RoleChanged(role.name, before.name))
         for changed in tuple(self.role_changed):
             changed(role)
 

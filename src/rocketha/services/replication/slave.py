@@ -28,7 +28,8 @@ from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
-from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe.events import LogTruncated
+from rocketha.observe.logging import emit, lasting, make_logger
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
@@ -283,9 +284,12 @@ class Following:
             log.save_epochs(tuple(entry for entry in epochs if entry.start_offset <= max(end, offset)))
             return end, log.epochs
 
-        return self._changes.run(cut).addCallback(self._aligned)
+        return self._changes.run(cut).addCallback(self._aligned, log.end)
 
-    def _aligned(self, result: tuple[int, Sequence[EpochEntry]]) -> tuple[int, Sequence[EpochEntry]]:
+    def _aligned(self, result: tuple[int, Sequence[EpochEntry]], before: int) -> tuple[int, Sequence[EpochEntry]]:
+        if result[0] < before:
+            why = f"the master at {self.address} does not have them"
+            emit(self._logger, LogTruncated(result[0], before - result[0], why))
         self._dialect.log_cut()
         self._reached()
         return result

@@ -18,7 +18,8 @@ from twisted.python.failure import Failure
 
 from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.errors import DiskFailure, NotOpened
-from rocketha.observe.logging import make_logger
+from rocketha.observe.events import DiskFailed
+from rocketha.observe.logging import emit, make_logger
 from rocketha.services.waiting.blocking import BlockingWork, exception_of
 from rocketha.store.message_store import MessageStore
 
@@ -105,6 +106,8 @@ class Flusher:
                 end=self._store.max_physical_offset,
                 why=str(failure),
             )
+            if isinstance(failure, DiskFailure):
+                emit(self._log, DiskFailed(failure.path, failure.operation, failure.message))
             for _, failed in self._watchers:
                 failed()
             self._tell_wanted(failure)
