@@ -11,6 +11,8 @@ from typing import ClassVar
 
 import attrs
 
+from rocketha.errors import DiskFailure
+
 
 @attrs.frozen
 class Event:
@@ -177,6 +179,10 @@ class DiskFailed(Event):
     path: str
     operation: str
     reason: str
+
+    @classmethod
+    def of(cls, failure: DiskFailure) -> DiskFailed:
+        return cls(failure.path, failure.operation, failure.message)
 
 
 @attrs.frozen

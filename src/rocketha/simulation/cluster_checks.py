@@ -55,8 +55,7 @@ class ClusterChecks:
         """A broker has recovered its store and serves."""
         self._findings.count("broker starts")
         broker = service.broker
-        report = broker.recovery
-        if report is not None and report.truncated_bytes:
+        if broker.recovery.truncated_bytes:
             self._findings.count("logs cut at the start")
         replication, name = broker.replication, process.host.name
         if self._setup.mode == CONTROLLER:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer
-from twisted.logger import formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.replication.set_links import SetLinks
 from tests.services.controlled_case import ControlledCase
+from tests.services.events_case import lines_of
 
 
 class Bug(Exception):
@@ -30,13 +30,7 @@ class TimersTests(ControlledCase):
         self.keys = f"namesrvAddr={self.names.address}:9876\nregisterNameServerPeriod=10000"
         self.first = self.start_group()
         self.slave = next(host for host in self.brokers if host is not self.first)
-        self.lines: list[str] = []
-
-        def line(event: Any) -> None:
-            self.lines.append(formatEvent(event))
-
-        globalLogPublisher.addObserver(line)
-        self.addCleanup(globalLogPublisher.removeObserver, line)
+        self.lines = lines_of(self)
 
     def spoil(self, thing: Any, name: str, turns: int = 3) -> Callable[[], int]:
         """So many calls of it raise; how often it was called well after them."""

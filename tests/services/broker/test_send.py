@@ -433,7 +433,6 @@ class RestartTests(BrokerCase):
         self.send(self.connect())
         self.stop()
         self.service = self.start()
-        assert self.broker.recovery is not None
         self.assertTrue(self.broker.recovery.clean)
         self.assertEqual(len(records(self.connect().ask(11, pull_fields()))), 1)
 

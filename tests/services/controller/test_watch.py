@@ -33,7 +33,7 @@ class WatchTests(SynchronousTestCase):
             state.apply(event, index)
         self.reactor = MemoryReactorClock()
         self.elections: list[Any] = []
-        self.watch = Watch(self.reactor, self.reactor.seconds, config, state, dict, self.elections.append)
+        self.watch = Watch(self.reactor, config, state, dict, self.elections.append)
         self.addCleanup(self.watch.stop)
         self.watch.led()
         self.watch.heard(MASTER, Heartbeat("10.0.0.1:10911", 1, 0), 7, "10.0.0.1")

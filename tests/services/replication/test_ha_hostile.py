@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 from twisted.internet.protocol import Factory, Protocol
-from twisted.logger import formatEvent, globalLogPublisher
 
 from rocketha.broker.role import Role
 from rocketha.protocols.endpoints import client_endpoint
@@ -18,6 +17,7 @@ from rocketha.simulation.host import Host
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.ha_frames import Dialect, SlaveHello, encode_report, encode_slave_hello
 from tests.services.controlled_case import ControlledCase
+from tests.services.events_case import lines_of
 
 HELLO = encode_slave_hello(SlaveHello(77, False, False))
 HEAR = MasterHaProtocol.makeConnection
@@ -55,13 +55,7 @@ class HostileTests(ControlledCase):
         self.first: Host = self.start_group()
         self.slave = next(host for host in self.brokers if host is not self.first)
         self.link = self.service(self.slave).broker.replication.following.connection
-        self.lines: list[str] = []
-
-        def line(event: Any) -> None:
-            self.lines.append(formatEvent(event))
-
-        globalLogPublisher.addObserver(line)
-        self.addCleanup(globalLogPublisher.removeObserver, line)
+        self.lines = lines_of(self)
 
     def say(self, words: bytes) -> Stranger:
         """To the HA port, by a connection of its own."""
@@ -237,13 +231,7 @@ class StuckMasterTests(ControlledCase):
         self.following = self.service(self.slave).broker.replication.following
         self.assertEqual(self.send(self.first), ResponseCode.SUCCESS)
         self.until("both have it", lambda: self.level(self.first, self.slave))
-        self.lines: list[str] = []
-
-        def line(event: Any) -> None:
-            self.lines.append(formatEvent(event))
-
-        globalLogPublisher.addObserver(line)
-        self.addCleanup(globalLogPublisher.removeObserver, line)
+        self.lines = lines_of(self)
 
     def gag(self, left: int) -> None:
         """Each connection to come gets so many bytes of what it is to be told."""

@@ -15,10 +15,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.observe.refusals import Refusals
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.core.log_changes import LogChanges
+from rocketha.services.process.platform import Platform
 from rocketha.services.replication.classic import ClassicDialect
 from rocketha.services.replication.context import ReplicaContext
 from rocketha.services.replication.slave import BEHIND_BYTES, DISPATCH_BYTES, Following
 from rocketha.services.waiting.flusher import Flusher
+from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.replica_log import ReplicaLog
 
 READ = 256 * 1024
@@ -67,12 +69,11 @@ class SliceTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.log, self.reactor = GrowingLog(), Rounds()
-        log = cast(ReplicaLog, self.log)
+        log, chance = cast(ReplicaLog, self.log), random.Random(1)
         context = ReplicaContext(
             log,
             ReplicationConfig(),
-            self.reactor,
-            random.Random(1),
+            Platform(disk=MemoryDisk(chance), reactor=self.reactor, chance=chance),
             cast(LogChanges, SimpleNamespace(busy=False)),
             cast(Flusher, SimpleNamespace(kick=lambda: None)),
             Refusals("broker", float),

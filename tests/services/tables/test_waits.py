@@ -104,7 +104,7 @@ class SendTests(SlowTableCase):
         """Syncing thousands of queues, or filling the log's next file, takes longer than a producer waits: a table
         does not wait for that."""
         self.file_work.held = False
-        upkeep: Any = self.broker.core.upkeep._work
+        upkeep: Any = self.broker.core.works.upkeep
         upkeep.held = True
         self.advance(11.0)
         self.assertNotEqual(upkeep.waiting, [])

@@ -110,6 +110,7 @@ class ControllerMode(RoleSource):
         self.requests: Mapping[int, Responder] = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._notice}
         self._context = context
         self._reactor = context.platform.reactor
+        self._now_ms = context.platform.now_ms
         self._replication = replication
         self._keys = keys
         self._timing = timing_of(keys)
@@ -425,6 +426,3 @@ class ControllerMode(RoleSource):
         """Our own mistake: a broker that does not know any more what it is must not go on."""
         self._log.error("{trace}", trace=failure.getTraceback())
         self._context.platform.end(f"the broker's role: {failure.getErrorMessage()}")
-
-    def _now_ms(self) -> int:
-        return int(self._reactor.seconds() * 1000)

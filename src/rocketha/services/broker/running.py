@@ -18,7 +18,6 @@ from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.role import Role
 from rocketha.broker.routes import ROUTES
 from rocketha.broker.state import BrokerIdentity
-from rocketha.services.broker import metrics as broker_metrics
 from rocketha.services.broker.appending import Appending
 from rocketha.services.broker.dispatcher import Dispatcher
 from rocketha.services.broker.draining import Draining
@@ -28,6 +27,7 @@ from rocketha.services.broker.registration import Registration
 from rocketha.services.broker.role import RoleContext, RoleSource
 from rocketha.services.broker.role_sources import role_source_of
 from rocketha.services.broker.sessions import Sessions
+from rocketha.services.broker.statistics import Statistics
 from rocketha.services.config import views
 from rocketha.services.core.core import BrokerCore
 from rocketha.services.core.feature import BrokerFeature
@@ -103,6 +103,7 @@ class RunningBroker:
         self.features: tuple[BrokerFeature, ...] = (
             self.role_source,
             ReplicationStatus(self.replication, self.state, parts.waiting, platform.reactor, platform.wall),
+            Statistics(core),
             self._sessions,
             self.appending,
             self.delayed,
@@ -127,8 +128,7 @@ class RunningBroker:
         return ReplicationContext(
             log=opened.log,
             keys=core.config.replication,
-            reactor=core.platform.reactor,
-            chance=core.platform.chance,
+            platform=core.platform,
             changes=core.changes,
             flusher=core.flusher,
             refusals=core.refusals,
@@ -207,7 +207,6 @@ class RunningBroker:
         for feature in self.features:
             feature.start()
         self.registration.start()
-        broker_metrics.install(self.core)
         for feature in self.features:
             feature.install(self.core.metrics)
 
@@ -243,7 +242,7 @@ class RunningBroker:
         yield core.changes.idle()
         self.appending.closing()
         yield core.flusher.idle()
-        yield core.upkeep.idle()
+        yield core.upkeep.store.idle()
         yield core.parts.files.idle()
 
     # --- the role
@@ -305,7 +304,7 @@ class RunningBroker:
 
     def facts(self) -> dict[str, str]:
         """Of GET_BROKER_RUNTIME_INFO, what its tables do not know."""
-        facts = broker_metrics.runtime_facts(self.core)
+        facts: dict[str, str] = {}
         for feature in self.features:
             facts.update(feature.runtime_facts())
         return facts

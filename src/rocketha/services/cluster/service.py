@@ -133,7 +133,7 @@ class ClusterService(service.MultiService):
 
     def _state(self) -> str:
         report = self.broker.broker.recovery
-        if report is None or not report.end:
+        if not report.end:
             return "new"
         topics = messages = 0
         for topic, queues in self.broker.broker.store.queue_table().items():

@@ -34,7 +34,7 @@ from rocketha.wire.remoting import Answer
 
 
 class ControllerMachine:
-    """See the module.
+    """The state of the controllers as the Raft log builds it: each entry is an event.
 
     :param applied: told of every entry that changed something, on whatever node.
     """
@@ -102,7 +102,7 @@ class Undecided:
 
 
 class Sequencer:
-    """See the module; of one controller."""
+    """Proposes the events of one controller, in the order in which they came (see above)."""
 
     def __init__(self, state: ControllerState, raft: RaftService) -> None:
         self._state = state

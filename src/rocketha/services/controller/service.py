@@ -211,7 +211,7 @@ class ControllerService(service.MultiService):
         self._elections = Elections(
             config, self.state, reactor_.seconds, self._platform.wall, lambda event: self._sequencer.propose(event)
         )
-        self._watch = Watch(reactor_, reactor_.seconds, config, self.state, self.other_voters, self._elections.elect)
+        self._watch = Watch(reactor_, config, self.state, self.other_voters, self._elections.elect)
         self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()

@@ -57,14 +57,12 @@ class Watch:
     def __init__(
         self,
         reactor: Any,
-        seconds: Callable[[], float],
         config: ControllerConfig,
         state: ControllerState,
         others: Callable[[], Mapping[str, str]],
         elect: Callable[[Elect], None],
     ) -> None:
         self._reactor = reactor
-        self._seconds = seconds
         self._config = config
         self._state = state
         self._others = others
@@ -83,7 +81,7 @@ class Watch:
 
     def now_ms(self) -> int:
         """Attended time."""
-        return self._clock.read(int(self._seconds() * 1000))
+        return self._clock.read(int(self._reactor.seconds() * 1000))
 
     # -- what happens ---------------------------------------------------------------------------------------------
 

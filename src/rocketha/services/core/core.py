@@ -97,7 +97,7 @@ def make_core(
     flusher = Flusher(parts.store, parts.waiting, works.log, turns.run)
     effects = BrokerEffects(parts.state, factories, parts.files, flusher.on_disk)
     upkeep = BrokerUpkeep(config, parts, effects, works.upkeep)
-    changes = LogChanges(flusher, upkeep, works.log)
+    changes = LogChanges((flusher, upkeep.store), works.log)
     return BrokerCore(
         config, platform, works, metrics, refusals, parts, turns, flusher, effects, upkeep, changes, factories
     )

@@ -11,27 +11,26 @@ the same thread and the same order, and nobody else stops for it (:meth:`LogChan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet import defer
 
 from rocketha.services.waiting.blocking import BlockingWork
-from rocketha.services.waiting.flusher import Flusher
 
 T = TypeVar("T")
 
 
-class Upkeep(Protocol):
-    """Whoever looks after the store now and then, in jobs of its own.
+class StoreJobs(Protocol):
+    """Whoever works on the store in jobs of its own, which block.
 
-    :ivar paused: no job of the store is begun.
+    :ivar paused: none is begun.
     """
 
     paused: bool
 
     def idle(self) -> defer.Deferred[None]:
-        """Fires when none of its jobs is under way."""
+        """Fires when none is under way."""
 
 
 class LogChanges:
@@ -40,11 +39,10 @@ class LogChanges:
     :ivar busy: one is being made: the store is not to be touched.
     """
 
-    def __init__(self, flusher: Flusher, upkeep: Upkeep, work: BlockingWork) -> None:
+    def __init__(self, jobs: Sequence[StoreJobs], work: BlockingWork) -> None:
         self.busy = False
         self._over: list[Callable[[], None]] = []
-        self._flusher = flusher
-        self._upkeep = upkeep
+        self._jobs = jobs
         self._work = work
         self._lock = defer.DeferredLock()
 
@@ -69,10 +67,10 @@ class LogChanges:
 
     @defer.inlineCallbacks
     def _alone(self, call: Callable[[], Any], then: Callable[[Any], None] | None) -> Generator[Any, Any, Any]:
-        self._flusher.paused = self._upkeep.paused = True
+        self._pause(True)
         try:
-            yield self._flusher.idle()
-            yield self._upkeep.idle()
+            for jobs in self._jobs:
+                yield jobs.idle()
             self.busy = True
             result = yield self._work.run(call)
             self.busy = False
@@ -80,6 +78,11 @@ class LogChanges:
                 then(result)
             return result
         finally:
-            self._flusher.paused = self._upkeep.paused = self.busy = False
+            self.busy = False
+            self._pause(False)
             for call_over in self._over:
                 call_over()
+
+    def _pause(self, paused: bool) -> None:
+        for jobs in self._jobs:
+            jobs.paused = paused

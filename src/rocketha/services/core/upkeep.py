@@ -1,4 +1,4 @@
-"""What a broker does once a second: statistics, silent clients, tables and files.
+"""What is done once a second to the files of a store, and to those of a broker's tables.
 
 Java: the scheduled tasks of ``BrokerController.initializeBrokerScheduledTasks`` and ``DefaultMessageStore``.
 """
@@ -10,7 +10,6 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
-from rocketha.broker import effects as wanted
 from rocketha.errors import DiskFailure
 from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
@@ -20,78 +19,72 @@ from rocketha.services.core.parts import BrokerParts
 from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
 from rocketha.store.config import HOUR
 from rocketha.store.expiry import Filling
-from rocketha.store.upkeep import Upkeep
+from rocketha.store.jobs import Job
+from rocketha.store.message_store import MessageStore
 
 
-def emit_disk_notices(log: Any, upkeep: Upkeep) -> None:
-    """Log what has not been logged yet."""
-    for notice in upkeep.notices():
-        if isinstance(notice, Filling):
-            emit(log, events.DiskFilling(notice.path, notice.used_ratio, notice.consequence))
-        else:
-            reason = f"the disk is {notice.used_ratio:.0%} full"
-            emit(
-                log,
-                events.LogExpiredEarly(notice.path, notice.age_ms / HOUR, notice.reserved_ms / HOUR, reason),
-            )
+class StoreUpkeep:
+    """The jobs of one store: syncs of its indexes, expired files.
 
+    :ivar paused: none is begun: the log is about to be cut.
+    """
 
-CLIENTS_EVERY_S = 10
+    def __init__(self, store: MessageStore, work: BlockingWork) -> None:
+        self.paused = False
+        self._store = store
+        self._work = work
+        self._jobs = Underway()
+        self._log = make_logger()
+
+    def second(self, now_ms: int, wall_ms: int) -> None:
+        """A second has passed."""
+        if self.paused:
+            return
+        for job in self._store.maintenance(now_ms, wall_ms):
+            self._jobs.add(self._work.run(job.run).addBoth(self._done, job))
+        for notice in self._store.upkeep.notices():
+            if isinstance(notice, Filling):
+                emit(self._log, events.DiskFilling(notice.path, notice.used_ratio, notice.consequence))
+            else:
+                reason = f"the disk is {notice.used_ratio:.0%} full"
+                age_h, reserved_h = notice.age_ms / HOUR, notice.reserved_ms / HOUR
+                emit(self._log, events.LogExpiredEarly(notice.path, age_h, reserved_h, reason))
+
+    def _done(self, result: Any, job: Job) -> None:
+        failure = exception_of(result)
+        self._store.finished(job, failure)
+        if isinstance(failure, DiskFailure):
+            emit(self._log, events.DiskFailed.of(failure))
+        elif isinstance(result, Failure):
+            self._log.error("{kind}: {trace}", kind=job.kind, trace=result.getTraceback())
+
+    def idle(self) -> defer.Deferred[None]:
+        """Fires when none of its jobs is under way."""
+        return self._jobs.idle()
 
 
 class BrokerUpkeep:
     """Of one broker.
 
-    :ivar paused: no job of the store is begun: its log is about to be cut.
+    :ivar store: of its files.
     """
 
     def __init__(self, config: BrokerConfig, parts: BrokerParts, effects: BrokerEffects, work: BlockingWork) -> None:
-        self.paused = False
+        self.store = StoreUpkeep(parts.store, work)
         self._config = config
         self._state = parts.state
-        self._store = parts.store
         self._files = parts.files
         self._effects = effects
-        self._work = work
-        self._jobs = Underway()
         self._seconds_run = 0
-        self._log = make_logger()
 
     def second(self, now_ms: int) -> None:
         """A second has passed."""
-        state = self._state
         self._seconds_run += 1
-        state.stats.sample(now_ms)
-        if self._seconds_run % CLIENTS_EVERY_S == 0:
-            closing, changes = state.clients.expire(now_ms)
-            for change in changes:
-                state.notify(change)
-            for connection_id in closing:
-                state.effects.append(wanted.CloseConnection(connection_id, "no heartbeat for 120 s"))
-            state.locks.expire(now_ms)
-        if state.effects:
+        if self._state.effects:
             self._effects.carry_out()
         for which in ("topics", "groups", "deleted"):  # what the disk refused is tried again
             self._files[which].begin()
         if self._seconds_run % max(1, self._config.flush_consumer_offset_interval // 1000) == 0:
             self._files["offsets"].begin()
             self._files["delays"].begin()
-        if not self.paused:
-            for job in self._store.maintenance(now_ms, state.wall_ms()):
-                self._run(job)
-            emit_disk_notices(self._log, self._store.upkeep)
-
-    def _run(self, job: Any) -> None:
-        def done(result: Any) -> None:
-            failure = exception_of(result)
-            self._store.finished(job, failure)
-            if isinstance(failure, DiskFailure):
-                emit(self._log, events.DiskFailed(failure.path, failure.operation, failure.message))
-            elif isinstance(result, Failure):
-                self._log.error("{kind}: {trace}", kind=job.kind, trace=result.getTraceback())
-
-        self._jobs.add(self._work.run(job.run).addBoth(done))
-
-    def idle(self) -> defer.Deferred[None]:
-        """Fires when none of its jobs is under way."""
-        return self._jobs.idle()
+        self.store.second(now_ms, self._state.wall_ms())

@@ -37,7 +37,7 @@ from rocketha.replication.epochs import NO_EPOCH
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.core.log_changes import LogChanges
-from rocketha.services.core.upkeep import emit_disk_notices
+from rocketha.services.core.upkeep import StoreUpkeep
 from rocketha.services.learner.finder import MasterFinder
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.ticker import Ticker
@@ -45,7 +45,7 @@ from rocketha.services.replication.context import ReplicaContext
 from rocketha.services.replication.ha_address import HaAddress
 from rocketha.services.replication.mode import mode_of
 from rocketha.services.replication.slave import Following
-from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
+from rocketha.services.waiting.blocking import BlockingWork
 from rocketha.services.waiting.flusher import Flusher
 from rocketha.store import atomic_file
 from rocketha.store.message_store import MessageStore
@@ -72,34 +72,6 @@ class LearnerSettings:
     learner_id: int
     every_s: float = 10.0
     master: str = ""
-
-
-class StoreUpkeep:
-    """The store's own, each second."""
-
-    def __init__(self, store: MessageStore, work: BlockingWork) -> None:
-        self.paused = False
-        self._store = store
-        self._work = work
-        self._jobs = Underway()
-        self._log = make_logger()
-
-    def second(self, now_ms: int, wall_ms: int) -> None:
-        """A second has passed."""
-        if not self.paused:
-            for job in self._store.maintenance(now_ms, wall_ms):
-                self._jobs.add(self._work.run(job.run).addBoth(self._done, job))
-            emit_disk_notices(self._log, self._store.upkeep)
-
-    def _done(self, result: Any, job: Any) -> None:
-        failure = exception_of(result)
-        self._store.finished(job, failure)
-        if failure is not None:
-            self._log.error("{kind}: {failure}", kind=job.kind, failure=failure)
-
-    def idle(self) -> defer.Deferred[None]:
-        """Fires when none of its jobs is under way."""
-        return self._jobs.idle()
 
 
 class Learner(service.Service):
@@ -149,7 +121,7 @@ class Learner(service.Service):
         self._store = MessageStore(self._disk, config.store.store_path_root_dir, views.store_config(config), store_host)
         self._flusher = Flusher(self._store, Acknowledgements(), self._works[0], lambda turn: turn())
         self._upkeep = StoreUpkeep(self._store, self._works[1])
-        self._changes = LogChanges(self._flusher, self._upkeep, self._works[0])
+        self._changes = LogChanges((self._flusher, self._upkeep), self._works[0])
         addresses = [] if self._settings.master else config.namesrv_addr.replace(" ", "").split(";")
         self._finder = MasterFinder(self._reactor, [each for each in addresses if each], config.broker_name)
         self._finder.address = self._settings.master
@@ -168,9 +140,7 @@ class Learner(service.Service):
             self._logger.warn("store: {note}", note=note)
         keys = self._config.replication
         self.log = log
-        context = ReplicaContext(
-            log, keys, self._reactor, self._platform.chance, self._changes, self._flusher, self.refusals
-        )
+        context = ReplicaContext(log, keys, self._platform, self._changes, self._flusher, self.refusals)
         dialect = self._mode.dialect(log, keys, self._settings.learner_id)
         following = Following(
             context,

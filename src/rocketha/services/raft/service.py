@@ -54,34 +54,6 @@ from rocketha.services.raft.snapshots import RaftSnapshots
 from rocketha.services.raft.waiting import Barriers, NoMajority, Proposals, Waiter, Waiters
 from rocketha.store.raft_log import RaftLog
 
-
-def view_of(
-    node: RaftNode,
-    driver: RaftDriver,
-    peers: RaftPeers,
-    port: RaftPort,
-    proposals: Proposals,
-    barriers: Barriers,
-    is_leader: bool,
-) -> RaftView:
-    """Look at all of them."""
-    return RaftView(
-        node=node.status(),
-        is_leader=is_leader,
-        peers=peers.views(),
-        hears=tuple(port.connected),
-        proposals_waiting=proposals.queued + proposals.waiting,
-        reads_waiting=barriers.waiting,
-        syncs=driver.journal.syncs,
-        entries_applied=driver.applier.count,
-        first_index=driver.raft_log.first_index(),
-        snapshot_index=driver.raft_log.snapshot().index,
-        snapshots_made=driver.snapshots.made,
-        snapshots_received=driver.snapshots.received,
-        connections_refused=port.refused_count,
-    )
-
-
 SECOND_TICKS = 20
 
 
@@ -347,14 +319,21 @@ class RaftService(service.Service):
 
     def status(self) -> RaftView:
         """For metrics and people."""
-        return view_of(
-            self.node,
-            self._driver,
-            self._peers,
-            self.port,
-            self._waiters.proposals,
-            self._waiters.barriers,
-            self.is_leader,
+        driver, waiters = self._driver, self._waiters
+        return RaftView(
+            node=self.node.status(),
+            is_leader=self.is_leader,
+            peers=self._peers.views(),
+            hears=tuple(self.port.connected),
+            proposals_waiting=waiters.proposals.queued + waiters.proposals.waiting,
+            reads_waiting=waiters.barriers.waiting,
+            syncs=driver.journal.syncs,
+            entries_applied=driver.applier.count,
+            first_index=driver.raft_log.first_index(),
+            snapshot_index=driver.raft_log.snapshot().index,
+            snapshots_made=driver.snapshots.made,
+            snapshots_received=driver.snapshots.received,
+            connections_refused=self.port.refused_count,
         )
 
     # --- what connections say

@@ -330,7 +330,7 @@ class AutoSwitchReplication(Replication):
 
     def stored(self, arrived: Arrived) -> None:
         self._context.wakeups.stored(arrived, self.log.store.max_physical_offset)
-        self.links.log_grew(self._context.now_ms())
+        self.links.log_grew(self._context.platform.now_ms())
 
     def _synced(self) -> None:
         context = self._context
@@ -341,7 +341,7 @@ class AutoSwitchReplication(Replication):
                 context.flusher.kick()
 
     def confirmed(self, offset: int) -> None:
-        self._context.wakeups.confirmed(offset, self._context.now_ms())
+        self._context.wakeups.confirmed(offset, self._context.platform.now_ms())
 
     def wants_set(self, change: SetChange) -> None:
         if self._listener is not None:

@@ -153,7 +153,7 @@ class ClassicReplication(Replication):
         self.master_address = address
 
     def stored(self, arrived: Arrived) -> None:
-        now_ms = self._context.now_ms()
+        now_ms = self._context.platform.now_ms()
         self._context.wakeups.readable(arrived, now_ms)
         self.links.log_grew(now_ms)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
@@ -13,6 +12,7 @@ from rocketha.observe.refusals import Refusals
 from rocketha.replication.link import LinkTiming
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.core.log_changes import LogChanges
+from rocketha.services.process.platform import Platform
 from rocketha.services.waiting.flusher import Flusher
 from rocketha.services.waiting.log_reads import LogReads
 from rocketha.services.waiting.wakeups import Wakeups
@@ -28,15 +28,10 @@ class ReplicaContext:
 
     log: ReplicaLog
     keys: ReplicationConfig
-    reactor: Any
-    chance: random.Random
+    platform: Platform
     changes: LogChanges
     flusher: Flusher
     refusals: Refusals
-
-    def now_ms(self) -> int:
-        """Of the steady clock."""
-        return int(self.reactor.seconds() * 1000)
 
     @property
     def timing(self) -> LinkTiming:

@@ -36,16 +36,16 @@ class SlaveLinks:
     """
 
     def __init__(self, context: ReplicationContext) -> None:
-        self.now_ms = context.now_ms
+        self.now_ms = context.platform.now_ms
         self._log = context.log
         self._keys = context.keys
         self._timing = context.timing
         self._waiting = context.waiting
         self._as_turn = context.as_turn
-        self._reactor = context.reactor
+        self._reactor = context.platform.reactor
         self._reads = context.reads
         limits = attrs.evolve(HA_LIMITS, connections=replica_links())
-        self.factory = MasterHaFactory(self, context.reactor, limits, context.refusals)
+        self.factory = MasterHaFactory(self, self._reactor, limits, context.refusals)
         self.serving = False
         self._logger = make_logger()
 

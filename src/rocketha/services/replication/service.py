@@ -109,7 +109,7 @@ class Replication:
         """Of a slave: its queues."""
         context = self._context
         if self.keys.slave_read_enable:
-            context.as_turn(lambda: context.wakeups.dispatched(self.log.store.max_offset, context.now_ms()))
+            context.as_turn(lambda: context.wakeups.dispatched(self.log.store.max_offset, context.platform.now_ms()))
 
     def _link_trouble(self, cause: Cause, reason: str) -> None:
         """The link to the master can not go on."""

@@ -93,13 +93,13 @@ class Following:
         self._changes = context.changes
         self._flush = context.flusher.kick
         self._timing = context.timing
-        self._reactor = context.reactor
-        self._chance = context.chance
+        self._reactor = context.platform.reactor
+        self._chance = context.platform.chance
         self._dialect = dialect
         self._grown = grown
         self._trouble = trouble
         self._counts = counts
-        self._factory = SlaveHaFactory(self, context.reactor, context.refusals)
+        self._factory = SlaveHaFactory(self, self._reactor, context.refusals)
         self._attempt: Any = None
         self._pause: Any = None
         self._reach = lasting(lambda: self._try(), "an attempt to reach the master")

@@ -140,7 +140,7 @@ class TableFile:
 
     def _complain(self, result: Failure, failure: Exception) -> None:
         if isinstance(failure, DiskFailure):
-            emit(self._log, events.DiskFailed(failure.path, failure.operation, failure.message))
+            emit(self._log, events.DiskFailed.of(failure))
         else:
             self._log.error("{path}: {trace}", path=self._path, trace=result.getTraceback())
 

@@ -107,7 +107,7 @@ class Flusher:
                 why=str(failure),
             )
             if isinstance(failure, DiskFailure):
-                emit(self._log, DiskFailed(failure.path, failure.operation, failure.message))
+                emit(self._log, DiskFailed.of(failure))
             for _, failed in self._watchers:
                 failed()
             self._tell_wanted(failure)
