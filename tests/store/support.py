@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import attrs
+
 from rocketha.errors import DiskFailure
 from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk
@@ -30,6 +32,8 @@ SMALL = StoreConfig(
     open_files_max=4,
 )
 """Files so small that a few messages roll every one of them."""
+ON_REAL_DISK = attrs.evolve(SMALL, disk_force_enable=False, disk_full_ratio=1.0)
+"""The same for a real disk, whatever else is on it."""
 
 
 def message(

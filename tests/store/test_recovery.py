@@ -27,6 +27,7 @@ from rocketha.store.verify import verify
 from tests.store.support import (
     HOST,
     NOW_MS,
+    ON_REAL_DISK,
     ROOT,
     SMALL,
     bodies,
@@ -496,8 +497,8 @@ import sys
 sys.path[:0] = ["src", "."]
 from rocketha.store.message_store import MessageStore
 from rocketha.store.posix_disk import PosixDisk
-from tests.store.support import HOST, NOW_MS, SMALL, flush, message, upkeep
-store = MessageStore(PosixDisk(), sys.argv[1], SMALL, HOST)
+from tests.store.support import HOST, NOW_MS, ON_REAL_DISK, flush, message, upkeep
+store = MessageStore(PosixDisk(), sys.argv[1], ON_REAL_DISK, HOST)
 store.load(NOW_MS)
 number = int(sys.argv[2])
 while True:
@@ -533,7 +534,7 @@ class KillTests(unittest.TestCase):
             acknowledged = max([acknowledged, *(int(line) for line in child.stdout.read().split())])
             child.stdout.close()
             child.wait()
-            store = MessageStore(PosixDisk(), root, SMALL, HOST)
+            store = MessageStore(PosixDisk(), root, ON_REAL_DISK, HOST)
             report = store.load(NOW_MS)
             self.assertFalse(report.clean)
             numbers = sorted(int(record.body) for records in read_all(store).values() for record in records)
@@ -543,6 +544,6 @@ class KillTests(unittest.TestCase):
             acknowledged = len(numbers)
             if life % 2:
                 store.close(NOW_MS)
-                store = MessageStore(PosixDisk(), root, SMALL, HOST)
+                store = MessageStore(PosixDisk(), root, ON_REAL_DISK, HOST)
                 self.assertTrue(store.load(NOW_MS).clean)
             store._release()

@@ -66,6 +66,7 @@ class StoreConfig:
     delete_files_max: int = 10  # deleteFileBatchMax: files a round
     disk_expire_ratio: float = 0.75  # diskMaxUsedSpaceRatio: delete expired files at any hour
     disk_force_ratio: float = 0.85  # diskSpaceCleanForciblyRatio: delete files that are not expired
+    disk_force_enable: bool = True  # cleanFileForciblyEnable: whether files that are not expired are deleted at all
     disk_full_ratio: float = 0.95  # writes are refused; Java says 0.90 (diskSpaceWarningLevelRatio)
     disk_check_interval_ms: int = 1 * SECOND
     expire_interval_ms: int = 10 * SECOND  # cleanResourceInterval

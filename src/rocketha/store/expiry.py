@@ -11,6 +11,7 @@ the other two is where unexpired files go: also where writes are refused, and wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -73,7 +74,7 @@ def files_to_delete(
         time).
     """
     forced = used_ratio >= force_ratio(config)
-    if not (forced or asked or used_ratio >= config.disk_expire_ratio or is_delete_hour(wall_ms, config)):
+    if not (asked or used_ratio >= _expire_ratio(config) or is_delete_hour(wall_ms, config)):
         return Doomed(0, 0)
     expired = 0
     for last_ms in last_times_ms[: config.delete_files_max]:
@@ -84,9 +85,14 @@ def files_to_delete(
     return Doomed(count, count - expired)
 
 
+def _expire_ratio(config: StoreConfig) -> float:
+    """From where on expired files are deleted at any hour."""
+    return min(config.disk_expire_ratio, config.disk_force_ratio, config.disk_full_ratio)
+
+
 def force_ratio(config: StoreConfig) -> float:
-    """From where on files go that are not expired."""
-    return min(config.disk_force_ratio, config.disk_full_ratio)
+    """From where on files are deleted that are not expired; infinite where that is disabled."""
+    return min(config.disk_force_ratio, config.disk_full_ratio) if config.disk_force_enable else math.inf
 
 
 def is_full(used_ratio: float, config: StoreConfig) -> bool:
@@ -104,7 +110,7 @@ class Marks:
     def passed(self, path: str, used_ratio: float, now_ms: int, config: StoreConfig) -> Filling | None:
         """The worst mark that was passed since the last look; None of none, or where that was told just now."""
         marks = (
-            (config.disk_expire_ratio, "expired files go at any hour"),
+            (_expire_ratio(config), "expired files go at any hour"),
             (force_ratio(config), "the oldest files go, expired or not"),
             (config.disk_full_ratio, "no message is taken"),
         )

@@ -19,6 +19,7 @@ from pathlib import Path
 
 LIVE: set[Process] = set()
 TAIL = 4000
+JAVA_FULL = 0.90  # diskSpaceWarningLevelRatio, which cannot be set higher
 
 
 class NotReady(AssertionError):
@@ -47,7 +48,17 @@ def wait_until(
 
 
 def scratch(prefix: str) -> Path:
-    """A new folder that is removed at exit (kept with ROCKETHA_KEEP=1)."""
+    """A new folder that is removed at exit (kept with ROCKETHA_KEEP=1).
+
+    NotReady where its disk is so full that Java's broker refuses messages.
+    """
+    space = shutil.disk_usage(tempfile.gettempdir())
+    used = space.used / (space.used + space.free)
+    if used >= JAVA_FULL:
+        raise NotReady(
+            f"the disk of {tempfile.gettempdir()} is {used:.0%} full, and Java's broker refuses messages from "
+            f"{JAVA_FULL:.0%} on: make room, or set TMPDIR"
+        )
     folder = Path(tempfile.mkdtemp(prefix=f"rocketha-{prefix}-"))
     if not os.environ.get("ROCKETHA_KEEP"):
         atexit.register(shutil.rmtree, folder, True)

@@ -222,6 +222,8 @@ class _Broker(Role):
             "mappedFileSizeConsumeQueue": 20 * 4000,
             "maxHashSlotNum": 20000,
             "maxIndexNum": 80000,
+            # what is on the machine's disk beside the tests is no reason to delete what they wrote
+            "cleanFileForciblyEnable": False,
             # a loaded test machine is not a reason to refuse: Java drops oneway messages silently when it is "busy"
             "waitTimeMillsInSendQueue": 30000,
             "waitTimeMillsInPullQueue": 30000,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from twisted.logger import formatEvent, globalLogPublisher
+from twisted.logger import formatEvent
 
 from tests.services.broker_case import BrokerCase
+from tests.services.events_case import events_of
 
 
 class FillingTests(BrokerCase):
@@ -16,14 +15,12 @@ class FillingTests(BrokerCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.said: list[tuple[str, str]] = []
+        self.events = events_of(self)
 
-        def take(event: Any) -> None:
-            if isinstance(event.get("event"), str):
-                self.said.append((event["event"], formatEvent(event)))
-
-        globalLogPublisher.addObserver(take)
-        self.addCleanup(globalLogPublisher.removeObserver, take)
+    def said(self) -> list[tuple[str, str]]:
+        """Names and texts of the events since the last look."""
+        events, self.events[:] = [*self.events], []
+        return [(event["event"], formatEvent(event)) for event in events]
 
     def expired_early(self) -> int:
         lines = self.service.metrics.exposition().splitlines()
@@ -44,14 +41,13 @@ class FillingTests(BrokerCase):
         self.advance(15, 1)
         self.assertEqual(self.files(), before)
         self.assertEqual(
-            self.said, [("disk.filling", "the disk under /store is 77% full: expired files go at any hour")]
+            self.said(), [("disk.filling", "the disk under /store is 77% full: expired files go at any hour")]
         )
-        self.said.clear()
         self.disk.ratio = 0.86
         self.advance(15, 1)
         gone = [name for name in before if name not in self.files()]
         self.assertGreater(len(gone), 5)
-        (filling, *early) = self.said
+        (filling, *early) = self.said()
         self.assertEqual(
             filling, ("disk.filling", "the disk under /store is 86% full: the oldest files go, expired or not")
         )
@@ -64,4 +60,32 @@ class FillingTests(BrokerCase):
         )
         self.assertEqual(self.expired_early(), len(gone))
         self.advance(60, 1)
-        self.assertEqual(len(self.said), 1 + len(early))
+        self.assertEqual(self.said(), [])
+
+
+class KeptTests(BrokerCase):
+    """``cleanFileForciblyEnable=false``: what is not expired stays, whatever the disk says."""
+
+    config = f"{FillingTests.config}\ncleanFileForciblyEnable=false"
+
+    def test_nothing_goes(self) -> None:
+        """Up to the mark from which messages are refused, and beyond it; what has expired goes."""
+        events = events_of(self)
+        client = self.connect()
+        for _ in range(20):
+            self.send(client, bytes(50_000))
+            self.advance(300, 60)
+        before = self.disk.list("/store/commitlog")
+        for ratio in (0.86, 0.97):
+            self.disk.ratio = ratio
+            self.advance(15, 1)
+            self.assertEqual(self.disk.list("/store/commitlog"), before)
+        self.assertEqual(
+            [formatEvent(event) for event in events],
+            [
+                "the disk under /store is 86% full: expired files go at any hour",
+                "the disk under /store is 97% full: no message is taken",
+            ],
+        )
+        self.advance(72 * 3600, 600)
+        self.assertEqual(self.disk.list("/store/commitlog"), before[-2:])  # that of now, and the next one

@@ -164,6 +164,8 @@ class RatioTests(unittest.TestCase):
         """As it was set, and a line that says the effect."""
         loaded = load("diskMaxUsedSpaceRatio=88")
         self.assertIn("diskMaxUsedSpaceRatio=88 has no effect: from 85 % on", loaded.warnings[0])
+        kept = load("diskMaxUsedSpaceRatio=88\ncleanFileForciblyEnable=false")
+        self.assertIn("from 85 % on expired files go (", kept.warnings[0])
         store = loaded.config.store
         self.assertEqual((store.disk_max_used_space_ratio, store.disk_space_clean_forcibly_ratio), (88, 85))
 
@@ -178,6 +180,8 @@ class RatioTests(unittest.TestCase):
             ("diskSpaceWarningLevelRatio=80", {76: "expired", 81: "both full"}),
             ("diskSpaceWarningLevelRatio=60", {59: "", 61: "both full"}),
             ("diskSpaceCleanForciblyRatio=50", {49: "", 60: "both"}),
+            ("cleanFileForciblyEnable=false", {74: "", 76: "expired", 86: "expired", 96: "expired full"}),
+            ("cleanFileForciblyEnable=false\ndiskSpaceCleanForciblyRatio=50", {49: "", 60: "expired"}),
         ):
             config: StoreConfig = store_config(load(text).config, 0)
             now = 1000 * 24 * hour  # midnight, not deleteWhen

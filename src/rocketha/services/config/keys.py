@@ -67,8 +67,8 @@ class StoreSettings(Section):
     )
     disk_space_clean_forcibly_ratio: int = number(
         85,
-        "Disk use from which the oldest files are deleted although not expired; from diskSpaceWarningLevelRatio on "
-        "they always are.",
+        "Disk use from which the oldest files are deleted although not expired, unless cleanFileForciblyEnable is off; "
+        "diskSpaceWarningLevelRatio where that is lower.",
         low=10,
         high=100,
         unit="percent",
@@ -78,8 +78,8 @@ class StoreSettings(Section):
     )
     clean_file_forcibly_enable: bool = flag(
         True,
-        "Whether a nearly full disk makes unexpired files go.",
-        no_effect="from diskSpaceCleanForciblyRatio on the oldest files always go",
+        "Whether a nearly full disk makes unexpired files go. Without it the broker keeps them and refuses messages "
+        "from diskSpaceWarningLevelRatio on.",
     )
     clean_resource_interval: int = number(10_000, "How often expired files are looked for.", low=100, unit="ms")
     delete_file_batch_max: int = number(10, "Most commit log files deleted in one look.", low=1, high=10_000)

@@ -82,14 +82,14 @@ def _fit_ratios(store: StoreSettings, warnings: list[str]) -> None:
         warnings.append(f"diskMaxUsedSpaceRatio={expire} counts as {store.disk_max_used_space_ratio}, as in Java")
         expire = store.disk_max_used_space_ratio
     force, full = store.disk_space_clean_forcibly_ratio, store.disk_space_warning_level_ratio
+    effect = "the oldest files go, expired or not" if store.clean_file_forcibly_enable else "expired files go"
     if expire > min(force, full):
         lower = min(force, full)
         warnings.append(
-            f"diskMaxUsedSpaceRatio={expire} has no effect: from {lower} % on the oldest files go, expired or not "
+            f"diskMaxUsedSpaceRatio={expire} has no effect: from {lower} % on {effect} "
             f"(diskSpaceCleanForciblyRatio={force}, diskSpaceWarningLevelRatio={full})"
         )
     elif force > full:
         warnings.append(
-            f"diskSpaceCleanForciblyRatio={force} has no effect: from diskSpaceWarningLevelRatio={full} on the oldest "
-            "files go, expired or not"
+            f"diskSpaceCleanForciblyRatio={force} has no effect: from diskSpaceWarningLevelRatio={full} on {effect}"
         )

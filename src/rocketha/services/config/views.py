@@ -40,6 +40,7 @@ def store_config(config: BrokerConfig, utc_offset_ms: int | None = None) -> Stor
         delete_files_max=keys.delete_file_batch_max,
         disk_expire_ratio=keys.disk_max_used_space_ratio / 100,
         disk_force_ratio=keys.disk_space_clean_forcibly_ratio / 100,
+        disk_force_enable=keys.clean_file_forcibly_enable,
         disk_full_ratio=keys.disk_space_warning_level_ratio / 100,
         expire_interval_ms=keys.clean_resource_interval,
         open_files_max=store_files(),
