@@ -135,10 +135,7 @@ def read_groups(value: Any) -> Groups:
 
 
 class GroupTable:
-    """All consumer groups by name.  ``dirty`` is set by every change and cleared by whoever saved the table.
-
-    :ivar changed: called after every change of this broker's own; not after :meth:`replace`.
-    """
+    """All consumer groups by name.  ``dirty`` is set by every change and cleared by whoever saved the table."""
 
     def __init__(self) -> None:
         self.table: dict[str, SubscriptionGroupConfig] = {
@@ -148,7 +145,7 @@ class GroupTable:
         self.data_version = DataVersion()
         self.state_version = 0
         self.dirty = False
-        self.changed: Callable[[], None] | None = None
+        self._watchers: list[Callable[[], None]] = []
         self._names = SortedNames()
         self._texts: RowTexts[SubscriptionGroupConfig] = RowTexts(_row)
 
@@ -284,11 +281,15 @@ class GroupTable:
         self.forbidden.update(loaded.forbidden)
         self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
 
+    def watch(self, call: Callable[[], None]) -> None:
+        """Have it called after every change of this broker's own; not after :meth:`replace`."""
+        self._watchers.append(call)
+
     def _changed(self, wall_ms: int) -> None:
         self.data_version.next(wall_ms, self.state_version)
         self.dirty = True
-        if self.changed is not None:
-            self.changed()
+        for call in self._watchers:
+            call()
 
 
 def _row(name: str, config: SubscriptionGroupConfig) -> bytes:

@@ -183,7 +183,6 @@ class TopicTable:
     """All topics by name.  ``dirty`` is set by every change and cleared by whoever writes the table.
 
     :ivar unsaved: topics that came or changed, while a crash would undo that.
-    :ivar changed: called after every change of this broker's own; not after :meth:`replace`.
     """
 
     def __init__(self) -> None:
@@ -192,7 +191,7 @@ class TopicTable:
         self.state_version = 0  # goes into data_version with the next change: the master epoch
         self.dirty = False
         self.unsaved = Unsaved()
-        self.changed: Callable[[], None] | None = None
+        self._watchers: list[Callable[[], None]] = []
         self.system: set[str] = set(names.SYSTEM_TOPICS)
         self._names = SortedNames()
         self._texts: RowTexts[TopicConfig] = RowTexts(_row)
@@ -359,8 +358,12 @@ class TopicTable:
         self.table.update(loaded)
         self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
 
+    def watch(self, call: Callable[[], None]) -> None:
+        """Have it called after every change of this broker's own; not after :meth:`replace`."""
+        self._watchers.append(call)
+
     def _changed(self, wall_ms: int) -> None:
         self.data_version.next(wall_ms, self.state_version)
         self.dirty = True
-        if self.changed is not None:
-            self.changed()
+        for call in self._watchers:
+            call()

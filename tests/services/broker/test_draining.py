@@ -184,7 +184,7 @@ class DefaultTests(LingeringTests):
         self.patch(ControllerClient, "ask", asking)
         self.until("it asks", lambda: bool(questions))
         self.run_for(0.05)
-        broker.broker.core.platform.reactor.callLater(0.0, broker.broker.forwarding.doubted)
+        broker.broker.core.platform.reactor.callLater(0.0, draining._doubted)
         del questions[:]
         self.keep_sending(self.first, DOUBT_ASK_S)
         self.assertEqual(len(questions), 1)

@@ -267,7 +267,7 @@ class NewerMasterTests(ForwardingCase):
         self.master_is(self.b, self.a, epoch=2)
         self.master_is(self.c, self.b, epoch=3)
         self.doubts = 0
-        self.a.forwarding.doubted = self.doubted
+        self.a.forwarding.when_doubted(self.doubted)
 
     def doubted(self) -> None:
         self.doubts += 1

@@ -137,10 +137,14 @@ class SaveTests(FilesCase):
     def test_whoever_is_told_first_fails(self) -> None:
         """The others are told all the same, and what changed meanwhile is written."""
 
-        def fail(failure: Exception | None) -> None:
-            raise RuntimeError("a test says so")
+        class Bad:
+            def write_began(self) -> None:
+                pass
 
-        self.file.write_ended = fail
+            def write_ended(self, failure: Exception | None) -> None:
+                raise RuntimeError("a test says so")
+
+        self.file.watch(Bad())
         saved, later = self.save(1), self.save(2)
         self.work.let_go()
         self.assertIsNone(self.successResultOf(saved))

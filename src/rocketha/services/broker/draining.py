@@ -8,10 +8,10 @@ gone), after the longest time allowed, or when somebody is in a hurry.  The stor
 process that is killed meanwhile has nothing to recover.
 
 The master may change again meanwhile, and this broker has no role any more in which it would hear of that.  So it asks
-the controllers now and then who is master (1004), one question at a time, as long as it lingers, and no longer; at once
-when the master that it knows refuses what was passed on, because there is a newer one.  If it
-is this broker itself, it is over: it has no store to lead with, and while its port answers it passes for a live master,
-so that nobody else is elected.
+the controllers now and then who is master (1004), one question at a time, as long as it drains, and no longer; at once
+when the master that it knows refuses what was passed on, because there is a newer one.  If it is this broker itself, it
+is over: it has no store to lead with, and while its port answers it passes for a live master, so that nobody else is
+elected.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Draining:
         poll_s = self._keys.sync_controller_metadata_period / 1000
         self._controllers = ControllerClient(self._clock, self._keys.controllers, self._chance, poll_s, lambda: None)
         self._controllers.start()
-        self._forwarding.doubted = self._doubted
+        self._forwarding.when_doubted(self._doubted)
         self._ask()
         self._look()
         return over

@@ -7,7 +7,7 @@ another broker passed on to us, which it takes for the master, stands in a line 
 When this broker becomes master what is kept is served here, before anything newer.  A master that may not serve for a
 moment (its lease is not confirmed, and whether it is will be known soon) keeps requests the same way.  What was
 passed on to a broker that was master no more when it came is refused there and begins again here: it may have been
-overtaken.  If that broker knows of a newer master and we do not, it waits here until we do (:attr:`doubted`).
+overtaken.  If that broker knows of a newer master and we do not, it waits here until we do.
 
 While there is no connection to the master requests are kept, too: nothing was written of them, so they go to whoever
 is master by then.  What was handed to a connection may have been written and is never handed to another.  A send that
@@ -133,7 +133,6 @@ class Forwarding(BrokerFeature):
     :ivar doubtful: sends passed on and not answered.
     :ivar came_s: when the last request was taken.
     :ivar budgets: of requests taken and not answered yet, by whether they are pulls.
-    :ivar doubted: called when the master that is known says that there is a newer one.
     """
 
     def __init__(
@@ -172,10 +171,14 @@ class Forwarding(BrokerFeature):
         self._connecting: str | None = None
         self._complained: str | None = None  # of this master
         self._log = make_logger()
-        self.doubted: Callable[[], None] = lambda: None
+        self._when_doubted: list[Callable[[], None]] = []
         self.came_s = -inf
         self.forwarded = self.served = self.refused = self.doubtful = 0
         watch.watch(self.go_on)
+
+    def when_doubted(self, call: Callable[[], None]) -> None:
+        """Have it called when the master refuses what was passed on to it, because there is a newer one."""
+        self._when_doubted.append(call)
 
     def install(self, metrics: Registry) -> None:
         for what, text, value in (
@@ -406,7 +409,8 @@ class Forwarding(BrokerFeature):
     def _keep_again(self, request: _Request, outdated: bool) -> None:
         self._keep(request)
         if outdated:
-            self.doubted()
+            for call in self._when_doubted:
+                call()
         elif self._watch.leads or (not self._trying_again and self._master() is not None):
             self.go_on()  # else it waits as the others do: to go through them for each that comes back takes seconds
 

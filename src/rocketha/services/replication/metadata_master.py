@@ -84,7 +84,8 @@ class MasterTables:
         self._deadline: Any = None
         self._look_again: Any = None
         self._log = make_logger()
-        self._state.topics.changed = self._state.groups.changed = self._changed
+        for table in (self._state.topics, self._state.groups):
+            table.watch(self._changed)
 
     # --- terms
 

@@ -46,16 +46,21 @@ class Table(Protocol):
         """Take over a file's text."""
 
 
-class TableFile:
-    """One table and its file.
+class Writes(Protocol):
+    """Whoever wants to hear of the writes of a file."""
 
-    :ivar write_began: called when it is fixed what a write has.
-    :ivar write_ended: called with its failure, if any, before whoever waited for it.
-    """
+    def write_began(self) -> None:
+        """What this one has is fixed: a later change waits for the next."""
+
+    def write_ended(self, failure: Exception | None) -> None:
+        """It is on the disk, or failed; called before those that waited for it."""
+
+
+class TableFile:
+    """One table and its file."""
 
     def __init__(self, disk: Disk, path: str, table: Table, work: BlockingWork, underway: Underway) -> None:
-        self.write_began: Callable[[], None] = lambda: None
-        self.write_ended: Callable[[Exception | None], None] = lambda failure: None
+        self._watchers: list[Writes] = []
         self._disk = disk
         self._path = path
         self._table = table
@@ -65,6 +70,10 @@ class TableFile:
         self._wait_for_this: list[Saved] = []
         self._wait_for_next: list[Saved] = []
         self._log = make_logger()
+
+    def watch(self, watcher: Writes) -> None:
+        """Tell it of all writes from now on."""
+        self._watchers.append(watcher)
 
     def load(self) -> None:
         """Read it, or its backup.
@@ -118,7 +127,8 @@ class TableFile:
         self._table.dirty = self._again = False
         self._writing = True
         self._wait_for_this, self._wait_for_next = self._wait_for_next, []
-        self.write_began()
+        for watcher in self._watchers:
+            watcher.write_began()
         written = self._work.run(lambda: atomic_file.save(self._disk, self._path, text()))
         self._underway.add(written.addBoth(self._written).addErrback(self._crashed))
 
@@ -129,10 +139,11 @@ class TableFile:
         if failure is not None:
             self._table.dirty = True
             self._complain(result, failure)
-        try:
-            self.write_ended(failure)
-        except Exception:  # those behind it wait for the same
-            self._crashed(Failure())
+        for watcher in self._watchers:
+            try:
+                watcher.write_ended(failure)
+            except Exception:  # those behind it wait for the same
+                self._crashed(Failure())
         for saved in waiting:
             saved.callback(failure)
         if self._again and not self._writing:

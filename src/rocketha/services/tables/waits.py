@@ -124,8 +124,7 @@ class NewTopics:
         self._request = request
         self._as_turn = as_turn
         self._store_busy = store_busy
-        self._file.write_began = self._unsaved.write_began
-        self._file.write_ended = self._write_ended
+        self._file.watch(self)
 
     def park(self, connection: Any, command: Command, topic: str) -> Answer | None:
         """Let a send wait until its topic is on the disk; the answer to one for which there is no room."""
@@ -133,7 +132,10 @@ class NewTopics:
         self._file.begin()  # behind that: a disk that fails at once tells it too
         return refusal
 
-    def _write_ended(self, failure: Exception | None) -> None:
+    def write_began(self) -> None:
+        self._unsaved.write_began()
+
+    def write_ended(self, failure: Exception | None) -> None:
         topics = self._unsaved.write_ended(failure is not None)
         if failure is not None and len(self._parked):
             answer = self._sends.disk_failed(failure)
