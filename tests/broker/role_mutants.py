@@ -9,8 +9,8 @@ def _life(name: str, old: str, new: str) -> Mutant:
     return Mutant(name, "broker/role_life.py", old, new)
 
 
-def _standing(name: str, old: str, new: str) -> Mutant:
-    return Mutant(name, "broker/role_standing.py", old, new)
+def _assignment(name: str, old: str, new: str) -> Mutant:
+    return Mutant(name, "broker/role_assignment.py", old, new)
 
 
 def _identity(name: str, old: str, new: str) -> Mutant:
@@ -36,8 +36,8 @@ MUTANTS = [
     ),
     _life(
         "a learner asks to be elected",
-        "standing.told is None and not self._learner:",
-        "standing.told is None:",
+        "assignment.told is None and not self._learner:",
+        "assignment.told is None:",
     ),
     _life(
         "a notice is believed",
@@ -99,7 +99,7 @@ MUTANTS = [
     _life("an old answer lets a request through", "if self._new_notices and now_ms >= self._fresh_until:", "if False:"),
     _life(
         "an answer of another epoch keeps the lease, and resumes a master",
-        "return info.master_id == self.number and self.standing.leads_in(info.master_epoch)",
+        "return info.master_id == self.number and self.assignment.leads_in(info.master_epoch)",
         "return info.master_id == self.number",
     ),
     _life(
@@ -139,12 +139,12 @@ MUTANTS = [
     ),
     _life(
         "another order's end is taken for this one's",
-        "        if order == self.standing.order:\n            self.standing.order = None",
-        "        if True:\n            self.standing.order = None",
+        "        if order == self.assignment.order:\n            self.assignment.order = None",
+        "        if True:\n            self.assignment.order = None",
     ),
     _life(
         "an epoch that cannot be led is tried again",
-        "told.master_epoch <= self.standing.unfit_epoch:",
+        "told.master_epoch <= self.assignment.unfit_epoch:",
         "False:",
     ),
     _life(
@@ -159,7 +159,7 @@ MUTANTS = [
     ),
     _life(
         "without a master nobody is fenced",
-        '        if self.standing.leads:\n            self._fence(f"the controllers know no master',
+        '        if self.assignment.leads:\n            self._fence(f"the controllers know no master',
         '        if False:\n            self._fence(f"the controllers know no master',
     ),
     _life(
@@ -169,7 +169,7 @@ MUTANTS = [
     ),
     _life(
         "a master that leaves does not wait for its replicas",
-        "        self._out += standing.retire(why)\n",
+        "        self._out += assignment.retire(why)\n",
         "        self._hand_over(now_ms)\n",
     ),
     _life(
@@ -179,7 +179,7 @@ MUTANTS = [
     ),
     _life(
         "an unfit master that nobody replaces goes on as if nothing were",
-        "            if self.standing.leads:\n                self._resign(why, now_ms)\n",
+        "            if self.assignment.leads:\n                self._resign(why, now_ms)\n",
         "",
     ),
     _life(
@@ -189,40 +189,44 @@ MUTANTS = [
     ),
     _life(
         "a master leaves unfenced",
-        '        if self.standing.leads:\n            self._fence("the broker stops")',
+        '        if self.assignment.leads:\n            self._fence("the broker stops")',
         '        if False:\n            self._fence("the broker stops")',
     ),
     _life(
         "it is gone before the new master serves",
-        "if self.departure.stage is Leaving.FOLLOWING and epoch == self.standing.post.epoch:",
+        "if self.departure.stage is Leaving.FOLLOWING and epoch == self.assignment.ordered.epoch:",
         "if self.departure.stage is Leaving.FOLLOWING:",
     ),
-    _standing(
+    _assignment(
         "an older epoch is believed",
         "        if epoch < self.epoch:\n            return (",
         "        if False:\n            return (",
     ),
-    _standing("two masters of one epoch", "if info.master_id != told.master_id:", "if False:"),
-    _standing("an older set is believed", "if info.in_sync.epoch < told.in_sync.epoch:", "if False:"),
-    _standing(
+    _assignment("two masters of one epoch", "if info.master_id != told.master_id:", "if False:"),
+    _assignment("an older set is believed", "if info.in_sync.epoch < told.in_sync.epoch:", "if False:"),
+    _assignment(
         "it leads a set without itself",
         "if info.master_id == self.number and self.number not in info.in_sync.members:",
         "if False:",
     ),
-    _standing(
+    _assignment(
         "no master in an epoch that had one",
         "if epoch < self.epoch or (self.told is not None and self.told.master_epoch == epoch):",
         "if epoch < self.epoch:",
     ),
-    _standing("an older absence of a master is believed", "if epoch < self.epoch or (self.told", "if (self.told"),
-    _standing("a set is known again, or backwards", "if in_sync.epoch <= self.in_sync.epoch or", "if"),
-    _standing("a set is told while the order to lead is out", "not self.leads or self._takes_office", "not self.leads"),
-    _standing("elected again although its set does not rise", "+ 1 and told.in_sync.epoch > self.in_sync.epoch", "+ 1"),
-    _standing("elected again after another may have led", "told.master_epoch == self.post.epoch + 1 and ", ""),
-    _standing(
+    _assignment("an older absence of a master is believed", "if epoch < self.epoch or (self.told", "if (self.told"),
+    _assignment("a set is known again, or backwards", "if in_sync.epoch <= self.in_sync.epoch or", "if"),
+    _assignment(
+        "a set is told while the order to lead is out", "not self.leads or self._being_promoted", "not self.leads"
+    ),
+    _assignment(
+        "elected again although its set does not rise", "+ 1 and told.in_sync.epoch > self.in_sync.epoch", "+ 1"
+    ),
+    _assignment("elected again after another may have led", "told.master_epoch == self.ordered.epoch + 1 and ", ""),
+    _assignment(
         "elected again while it is still being promoted", "self.leads and self.order is None and", "self.leads and"
     ),
-    _standing("the log's own epoch is forgotten", "self.epoch = max(0, last_epoch)", "self.epoch = 0"),
+    _assignment("the log's own epoch is forgotten", "self.epoch = max(0, last_epoch)", "self.epoch = 0"),
     _identity("all check codes of a millisecond are equal", ".{chance.getrandbits(64):016x}", ""),
     _identity(
         "a torn final file is as good as none",

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from rocketha.broker.hold import HeldPulls
+from rocketha.broker.long_polling import HeldPulls
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.pull import Pulls
 from rocketha.broker.topics import TopicConfig

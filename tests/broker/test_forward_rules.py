@@ -7,7 +7,7 @@ import unittest
 
 from rocketha.broker import forward_rules
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK, NEWER_MARK, Course, course, patience, told
-from rocketha.broker.hold import HELD_PER_CONNECTION_MAX
+from rocketha.broker.long_polling import HELD_PER_CONNECTION_MAX
 from rocketha.broker.routes import PULLS, ROUTES
 from rocketha.wire.remoting import Answer, Command
 

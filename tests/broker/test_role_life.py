@@ -257,7 +257,7 @@ class RoleTests(unittest.TestCase):
         self.assertNotEqual(life.open[Question.INFO], older)
         self.assertEqual(life._told(life.life.answered(older, master(2, 1, 1, 1, 2, 3), 0, life.now)), [])
         self.assertEqual(life.hear(Question.INFO, master(2, 1, 1, 1, 2, 3)), ["Noticed 7 False", "Resume"])
-        self.assertTrue(life.life.standing.leads_in(1))
+        self.assertTrue(life.life.assignment.leads_in(1))
 
     def test_forged_notices_delay_a_request_by_one_answer(self) -> None:
         """A thousand a second: a question each 10 ms, suspended until the first answer only; a true one is heeded."""
@@ -436,7 +436,7 @@ class RoleTests(unittest.TestCase):
         """Controllers that know less than this log, or than they said: nothing changes, and it is said."""
         life = registered(master(2, 4, 1, 2), last_epoch=5)
         self.assertIn("epoch 5 is known", life.life.problem)
-        self.assertIsNone(life.life.standing.told)
+        self.assertIsNone(life.life.assignment.told)
         life = following()
         life.do("doubted", Question.INFO)
         for epoch in (0, 1):
@@ -448,10 +448,12 @@ class RoleTests(unittest.TestCase):
 
     def test_an_older_set(self) -> None:
         """Of the same epoch: what is known stays, also for when it leads anew."""
-        standing = leading().life.standing
+        assignment = leading().life.assignment
         newer = MasterInfo(2, "h:1", 1, SyncSet((2, 3), 7))
-        self.assertEqual((standing.take(newer), standing.take(MasterInfo(2, "h:1", 1, SyncSet((1, 2), 6)))), ("", ""))
-        self.assertEqual(standing.told, newer)
+        self.assertEqual(
+            (assignment.take(newer), assignment.take(MasterInfo(2, "h:1", 1, SyncSet((1, 2), 6)))), ("", "")
+        )
+        self.assertEqual(assignment.told, newer)
 
     def test_an_epoch_that_its_own_log_knows(self) -> None:
         """A restarted master may go on in it, if the log is whole; else it falls silent until there is a new one."""
@@ -517,7 +519,7 @@ class RoleTests(unittest.TestCase):
         """That cannot be led."""
         life = registered(master(2, 1, 1, 1, 3))
         self.assertIn("not in sync with itself", life.life.problem)
-        self.assertFalse(life.life.standing.leads)
+        self.assertFalse(life.life.assignment.leads)
 
     def test_cleaned_while_it_runs(self) -> None:
         """It registers again, and keeps its role meanwhile."""

@@ -216,13 +216,13 @@ class World:
 
     def change(self, broker: Broker) -> None:
         """Somebody is to join its SyncStateSet, or to leave it."""
-        standing = broker.life.standing
+        assignment = broker.life.assignment
         if broker.promoted:
             broker.changes += 1
             others = {broker.life.number, self.random.randrange(1, 5)}
             if self.random.random() < 0.8:
                 others = {each.life.number for each in self.brokers if each.life.beating}
-            change = SetChange(broker.changes, tuple(sorted(others)), broker.promoted, standing.in_sync.epoch)
+            change = SetChange(broker.changes, tuple(sorted(others)), broker.promoted, assignment.in_sync.epoch)
             self.told(broker, broker.life.wants_set(change, self.now))
 
     def restart(self, broker: Broker) -> None:
@@ -258,16 +258,20 @@ class World:
                     self.elect(broker)
             if self.settled():
                 return
-        self.case.fail(f"they do not come together: {[each.life.standing.post for each in self.brokers]}")
+        self.case.fail(f"they do not come together: {[each.life.assignment.ordered for each in self.brokers]}")
 
     def settled(self) -> bool:
         group = self.controller.state.group(CLUSTER, NAME)
         if group is None or not group.master:
             return False
         for broker in self.brokers:
-            post = broker.life.standing.post
+            ordered = broker.life.assignment.ordered
             role = Role.MASTER if broker.life.number == group.master else Role.SLAVE
-            if (post.role, post.epoch, post.master_id) != (role, group.master_epoch, group.master) or broker.order:
+            if (ordered.role, ordered.epoch, ordered.master_id) != (
+                role,
+                group.master_epoch,
+                group.master,
+            ) or broker.order:
                 return False
             if role is Role.MASTER and broker.confirmed != group.master_epoch:
                 return False

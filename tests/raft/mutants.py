@@ -128,7 +128,7 @@ MUTANTS = [
         "a voter with an empty disk elects whom it may have contradicted",
         "elections.py",
         "elections",
-        "unsure = UNSURE if granted and core.blank and message.index > 0 else 0",
+        "unsure = UNSURE if granted and core.unsure and message.index > 0 else 0",
         "unsure = 0",
     ),
     Mutant(
@@ -272,14 +272,14 @@ MUTANTS = [
         "self._core.clock += 0",
     ),
     Mutant(
-        "a restarted follower forgets its loyalty (lease reads)",
+        "a restarted follower forgets that it sticks to its leader (lease reads)",
         "core.py",
         "reads",
         "config.election_ticks if config.lease_reads else 0",
         "0",
     ),
     Mutant(
-        "no loyalty to a leader that is heard (D7, B3)",
+        "no stickiness to a leader that is heard (D7, B3)",
         "elections.py",
         "elections",
         'return core.leader_id != "" and not core.leader_gone and self.elapsed < core.config.election_ticks',
@@ -387,7 +387,7 @@ MUTANTS = [
         "an unhealthy node is electable (D10)",
         "core.py",
         "leadership",
-        "return self.may_stand and not self.sick and self.log.installing is None",
+        "return self.may_stand and not self.unhealthy and self.log.installing is None",
         "return self.may_stand and self.log.installing is None",
     ),
     Mutant(
@@ -405,10 +405,10 @@ MUTANTS = [
         "(each in peers and peers[each].active and peers[each].healthy)",
     ),
     Mutant(
-        "who may not stand is loyal to a leader that is gone (D10)",
+        "who may not stand sticks to a leader that is gone (D10)",
         "elections.py",
         "leadership",
-        'self.become_follower(core.term, "")  # who may not stand is loyal no longer than others all the same',
+        'self.become_follower(core.term, "")  # who may not stand sticks to a leader no longer than others',
         "pass",
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""Elections: votes, pre-votes, loyalty, check-quorum, and the election after a refused connection."""
+"""Elections: votes, pre-votes, leader stickiness, check-quorum, and the election after a refused connection."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ class RefusedTests(unittest.SynchronousTestCase):
         self.assertEqual((cluster.leader(), cluster.node("2").term), ("2", 2))
 
     def test_one_follower_alone_is_not_enough(self) -> None:
-        """While the other one hears the leader it stays loyal: a wrong refusal does no harm."""
+        """While the other one hears the leader it sticks to it: a wrong refusal does no harm."""
         cluster = self.gone()
         cluster.node("2").peer_refused("1")
         cluster.node("2").campaign_if_leader_gone()
@@ -391,7 +391,7 @@ class ReachedTests(unittest.SynchronousTestCase):
         cluster.node("2").peer_reached("3")
         cluster.settle()
         self.assertEqual((cluster.node("3").leader_id, cluster.node("3").term), ("1", 1))
-        cluster.node("3")._elections.elapsed = 20  # it is loyal no more
+        cluster.node("3")._elections.elapsed = 20  # it does not stick to its leader any more
         cluster.node("2").peer_reached("3")
         cluster.settle()
         self.assertEqual(cluster.node("2").role, Role.LEADER)

@@ -14,7 +14,7 @@ class TransferTests(unittest.SynchronousTestCase):
     """transfer()."""
 
     def test_leadership_is_transferred(self) -> None:
-        """Within a round trip of being caught up, without a pre-vote, and although all are loyal."""
+        """Within a round trip of being caught up, without a pre-vote, and although all stick to their leader."""
         cluster = Cluster(3)
         cluster.elect("1")
         cluster.tick(1)
@@ -189,7 +189,7 @@ class DiskTests(unittest.SynchronousTestCase):
 
         Returned with who led meanwhile, and how many entries were committed.
 
-        As in the driver, such a disk is called sick 40 ticks after its sync began, and for 200 ticks.
+        As in the driver, such a disk counts as unhealthy 40 ticks after its sync began, and for 200 ticks.
         """
         cluster = Cluster(3, election_ticks=election_ticks, heartbeat_ticks=election_ticks // 10 or 1)
         cluster.elect("1")

@@ -168,7 +168,7 @@ class LeaseTests(unittest.SynchronousTestCase):
         self.assertLess(answered, 18)
 
     def test_a_transfer_ends_the_lease(self) -> None:
-        """The successor's votes are not refused out of loyalty."""
+        """The successor's votes are not refused by leader stickiness."""
         cluster = self.leading()
         cluster.lose = lambda message: message.kind == Kind.TAKE_LEADERSHIP
         cluster.node("1").transfer("2")

@@ -113,13 +113,13 @@ MUTANTS = (
     Mutant(
         "who has cut confirmed records is promoted before they are sent again",
         "store/replica_log.py",
-        "        if self._lacks_owed:\n            raise CorruptStore",
+        "        if self._lacks_confirmed:\n            raise CorruptStore",
         "        if False:\n            raise CorruptStore",
     ),
     Mutant(
         "what recovery cuts off is forgotten",
         "store/message_store.py",
-        "                owed_file.raise_to(disk, epoch_path, fields.confirm_offset)",
+        "                missing_file.raise_to(disk, epoch_path, fields.confirm_offset)",
         "                pass",
     ),
     Mutant(

@@ -173,7 +173,7 @@ def pull_skips() -> None:
 
 @mutation(ALONE, "a held pull is never answered", ())
 def held_pulls_forgotten() -> None:
-    from rocketha.broker.hold import HeldPulls
+    from rocketha.broker.long_polling import HeldPulls
 
     patch(HeldPulls, "arrived", lambda self, *given: [])
     patch(HeldPulls, "due", lambda self, now_ms: [])

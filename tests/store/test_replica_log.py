@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketha.errors import CorruptStore, DiskFailure, InvariantBroken, RemoteProtocolError
-from rocketha.store import checkpoint, owed_file
+from rocketha.store import checkpoint, missing_file
 from rocketha.store.disk import File
 from rocketha.store.dispatch import of_record
 from rocketha.store.memory_disk import MemoryDisk
@@ -364,7 +364,7 @@ class PromotionTests(unittest.TestCase):
             else:
                 self.assertEqual(replica.promote().end, begin)
 
-    def test_what_was_cut_for_damage_is_owed(self) -> None:
+    def test_what_was_cut_for_damage_is_missing(self) -> None:
         """Until it is there again: whatever fails, over a new start, and where the rest is thrown away too."""
         master = open_master(memory())
         fill(master, 0, 30)
@@ -425,7 +425,7 @@ class PromotionTests(unittest.TestCase):
             replica.promote()
         self.assertFalse(replica.store.leads)
 
-    def test_a_part_of_a_record_is_not_what_is_owed(self) -> None:
+    def test_a_part_of_a_record_is_not_what_is_missing(self) -> None:
         """It ends before the first record of the copy is whole: settled by nothing, nor by a restart."""
         for size in (10, 120):
             for ends_how in ("", "kill", "crash"):
@@ -439,7 +439,7 @@ class PromotionTests(unittest.TestCase):
                         replica.settle()
                     self.assert_owes(replica)
 
-    def test_what_is_owed_could_not_be_saved(self) -> None:
+    def test_what_is_missing_could_not_be_saved(self) -> None:
         """Then nothing is thrown away, and the next attempt saves it first."""
         disk, replica, _ = self.emptied()
         replica.append_raw(0, raw(self.master_of(60)))
@@ -456,18 +456,18 @@ class PromotionTests(unittest.TestCase):
         disk.kill()
         self.assert_owes(open_replica(disk))
 
-    def test_what_is_owed_was_forgotten_halfway(self) -> None:
-        """The file is gone and that is not on the disk yet: what is thrown away then is owed in a file again."""
+    def test_what_is_missing_was_forgotten_halfway(self) -> None:
+        """The file is gone and that is not on the disk yet: what is thrown away then is missing in a file again."""
         disk, replica, _ = self.emptied()
         data = raw(self.master_of(60))
-        self.copy_two_files(replica, data)  # as much as is owed, and no more
+        self.copy_two_files(replica, data)  # as much as is missing, and no more
         catch_up(replica)
         flush(replica.store)
         disk.fail_at(1, times=1000, only=["sync"])
         with self.assertRaises(DiskFailure):
             replica.settle()
         disk.heal()
-        self.assertFalse(disk.exists(EPOCHS + owed_file.SUFFIX))
+        self.assertFalse(disk.exists(EPOCHS + missing_file.SUFFIX))
         replica.start_over()
         disk.kill()
         self.assert_owes(open_replica(disk))
@@ -479,7 +479,7 @@ class PromotionTests(unittest.TestCase):
         fill(master, 0, messages)
         return master
 
-    def test_what_is_thrown_away_is_owed(self) -> None:
+    def test_what_is_thrown_away_is_missing(self) -> None:
         """To be copied anew from where its master's log begins: until bytes of the copy are on this disk, over power
         cuts, and though that begins behind what was confirmed."""
         master = open_master(memory())
@@ -534,7 +534,7 @@ class PromotionTests(unittest.TestCase):
         self.assertGreater(lost, 0)
 
     def test_who_forgets_syncs(self) -> None:
-        """A link, or a promotion: a power cut takes nothing then that was owed."""
+        """A link, or a promotion: a power cut takes nothing then that was missing."""
         master = open_master(memory())
         fill(master, 0, 30)
         data = raw(master)
@@ -584,7 +584,7 @@ class PromotionTests(unittest.TestCase):
         yield file
         file.close()
 
-    def test_damage_that_recovery_meets_is_owed(self) -> None:
+    def test_damage_that_recovery_meets_is_missing(self) -> None:
         """Nobody had read it before the crash: what recovery cuts off was confirmed all the same, by this replica's
         acknowledgement too.  A replica of a set may be elected; this one may not lead before it has that again."""
         for power_cut in (False, True):
@@ -624,7 +624,7 @@ class PromotionTests(unittest.TestCase):
                     break
             self.assertGreater(step, 20)
 
-    def test_a_part_of_a_record_is_not_owed(self) -> None:
+    def test_a_part_of_a_record_is_not_missing(self) -> None:
         """A master's last bytes were acknowledged by all, and were not the whole of a record: nobody was told of it.
         If that master is gone, the others, started again, would wait for its end for ever."""
         master = open_master(memory())
@@ -668,7 +668,7 @@ class PromotionTests(unittest.TestCase):
         disk.fail_at(0, times=1000)
         self.assertFalse(replica.part_of_record(0, 1), "who cannot read it cuts nothing")
 
-    def test_what_was_never_synced_is_not_owed(self) -> None:
+    def test_what_was_never_synced_is_not_missing(self) -> None:
         """Under ASYNC_FLUSH a power cut takes what was acknowledged from the page cache, perhaps everywhere: a group
         that had to have it again would have no master for ever."""
         master = open_master(memory())

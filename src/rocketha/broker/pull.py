@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from rocketha.broker import fields as read
 from rocketha.broker.groups import SubscriptionGroupConfig
-from rocketha.broker.hold import HeldPull, HeldPulls
+from rocketha.broker.long_polling import HeldPull, HeldPulls
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.state import BrokerState, maker_of
 from rocketha.broker.subscription import TAG, Matches, matching, parse_tags

@@ -8,8 +8,8 @@ Theory of operation.
 *Joining.*  An id, as :mod:`rocketha.broker.controller_identity` says; then 1003; from then on heartbeats.  Until it is
 told a role the broker is fenced (regression A9).
 
-*Roles.*  What is believed, and ordered of it, is :mod:`rocketha.broker.role_standing`.  A slave asks 1004 now and then,
-and when its link breaks; where nobody is master it asks 1002, every second, unless it is a learner.
+*Roles.*  What is believed, and ordered of it, is :mod:`rocketha.broker.role_assignment`.  A slave asks 1004 now and
+then, and when its link breaks; where nobody is master it asks 1002, every second, unless it is a learner.
 
 *A master acknowledges nothing before it is confirmed*: it is promoted first, then asks 11006 (Java's controllers do not
 know it and are asked 1004).  So an election that its winner could not take up may be taken back by our controllers, and
@@ -44,10 +44,10 @@ from collections.abc import Callable
 from rocketha.broker import role_effects as wanted
 from rocketha.broker.controller_identity import Identity, Step, check_code
 from rocketha.broker.role import Role
+from rocketha.broker.role_assignment import RoleAssignment
 from rocketha.broker.role_departure import Departure
 from rocketha.broker.role_effects import Effect, Leaving, Question, RoleTiming, Setback
 from rocketha.broker.role_questions import Place, Questions, joining_call, master_call
-from rocketha.broker.role_standing import Standing
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.replication.sync_state import SetChange
 from rocketha.wire import controller_calls as calls
@@ -104,7 +104,7 @@ class RoleLife:
     ) -> None:
         self.place = place
         self.identity = identity
-        self.standing = Standing(last_epoch)
+        self.assignment = RoleAssignment(last_epoch)
         self.registered = False
         self.ours: bool | None = None
         self.problem = ""
@@ -166,7 +166,7 @@ class RoleLife:
             self._fence(_REPLACED)
         if self._suspended_until is not None and now_ms >= self._suspended_until:
             self._fence("another broker is said to be the master, and no controller answers")
-            self.standing.told = None
+            self.assignment.told = None
         if self.departure.waited_enough(now_ms):
             self._hand_over(now_ms)
         if self.departure.over(now_ms):
@@ -212,7 +212,7 @@ class RoleLife:
 
         This much can be said without an effect, so a flood costs little.
         """
-        doubted = self._suspended or not self.standing.leads or info.master_id == self.number
+        doubted = self._suspended or not self.assignment.leads or info.master_id == self.number
         joins = bool(self._new_notices) and doubted and self._is_news(info)
         if joins:
             self._new_notices.append((notice, info.master_epoch))
@@ -223,7 +223,7 @@ class RoleLife:
         if not self._is_news(info):
             self._out.append(wanted.Noticed(notice, True))
             return self._effects(now_ms)
-        if self.standing.leads and info.master_id != self.number and not self._suspended:
+        if self.assignment.leads and info.master_id != self.number and not self._suspended:
             self._suspend(max(now_ms, self._fresh_until))
         if not self._new_notices:
             if not self._notices:
@@ -236,26 +236,26 @@ class RoleLife:
     def _is_news(self, info: MasterInfo) -> bool:
         """Whether a notice is a reason to ask."""
         heeds = self.registered and self._heeds and self.departure.stage is Leaving.NO
-        return heeds and info.master_epoch > self.standing.epoch
+        return heeds and info.master_epoch > self.assignment.epoch
 
     def done(self, order: int, now_ms: int) -> list[Effect]:
         """An order is carried out."""
-        if order == self.standing.order:
-            self.standing.order = None
+        if order == self.assignment.order:
+            self.assignment.order = None
             if self._retire_until is not None:
                 self._fence(_REPLACED)
             elif self.departure.stage is Leaving.RETIRING:
                 self._hand_over(now_ms)
-            elif self.standing.post.role is not Role.FENCED:
+            elif self.assignment.ordered.role is not Role.FENCED:
                 self._settled(now_ms)
         return self._effects(now_ms)
 
     def failed(self, order: int | None, setback: Setback, why: str, now_ms: int) -> list[Effect]:
         """An order could not be carried out; None: what it was ordered to be it cannot be any more."""
-        if order == self.standing.order and setback is not Setback.REPLACED:
-            epoch = self.standing.post.epoch
+        if order == self.assignment.order and setback is not Setback.REPLACED:
+            epoch = self.assignment.ordered.epoch
             if setback is Setback.ELECTION_NEEDED:
-                self.standing.unfit_epoch = epoch
+                self.assignment.unfit_epoch = epoch
                 why = f"epoch {epoch} cannot be led again: {why}"
             else:
                 self._resign_ms = self._timing.resign_max
@@ -264,7 +264,7 @@ class RoleLife:
 
     def wants_set(self, change: SetChange, now_ms: int) -> list[Effect]:
         """The master's SyncStateSet is to change."""
-        if self.standing.leads_in(change.epoch) and self._change is None:
+        if self.assignment.leads_in(change.epoch) and self._change is None:
             self._change = change
             self._questions.at(Question.ALTER, now_ms)
         else:
@@ -295,17 +295,17 @@ class RoleLife:
 
     def _retire(self, why: str, now_ms: int) -> bool:
         """Begin to hand over, if there is a role to give and somebody to take it."""
-        standing = self.standing
-        others = [each for each in standing.in_sync.members if each != self.number]
-        if not (standing.leads and standing.order is None and others and self._timing.hand_over):
+        assignment = self.assignment
+        others = [each for each in assignment.in_sync.members if each != self.number]
+        if not (assignment.leads and assignment.order is None and others and self._timing.hand_over):
             return False
         self.departure.begin(others, self._timing.hand_over, now_ms)
-        self._out += standing.retire(why)
+        self._out += assignment.retire(why)
         return True
 
     def master_serves(self, epoch: int, now_ms: int) -> list[Effect]:
         """The master of this epoch, which is followed, answers as one."""
-        if self.departure.stage is Leaving.FOLLOWING and epoch == self.standing.post.epoch:
+        if self.departure.stage is Leaving.FOLLOWING and epoch == self.assignment.ordered.epoch:
             self._leave(now_ms)
         return self._effects(now_ms)
 
@@ -338,8 +338,8 @@ class RoleLife:
             self._confirmed(answer, asked_ms, now_ms)
         elif question is Question.ALTER:
             in_sync, change, self._change = calls.altered(answer), self._change, None
-            if change is not None and self.standing.leads_in(change.epoch):
-                self._out += self.standing.know_set(in_sync) or [wanted.SetUnanswered(change.number)]
+            if change is not None and self.assignment.leads_in(change.epoch):
+                self._out += self.assignment.know_set(in_sync) or [wanted.SetUnanswered(change.number)]
         elif question is Question.REPLICAS:
             self._out.append(wanted.Registered(replicas(answer, *self.place[:2])))
             self._questions.by(Question.REPLICAS, now_ms + self._timing.replicas)
@@ -352,16 +352,16 @@ class RoleLife:
         self._out.append(wanted.Beat())
         if info.master_id:
             self._take(info)
-        elif self.standing.told is None:
+        elif self.assignment.told is None:
             self._questions.at(Question.ELECT, now_ms)
         else:
             self._questions.at(Question.INFO, now_ms)
         self._questions.by(Question.INFO, now_ms + self._timing.poll)
 
     def _informed(self, info: MasterInfo, asked_ms: int, now_ms: int) -> None:
-        led = self.standing.leads
+        led = self.assignment.leads
         self._believe(info, now_ms)
-        told = self.standing.told
+        told = self.assignment.told
         if self._notices and led and told is not None and told.master_id != self.number:
             self._make_way(now_ms)
         elif self._retire_until is None:
@@ -389,16 +389,16 @@ class RoleLife:
     def _make_way(self, now_ms: int) -> None:
         """The controllers confirm a notice of another master."""
         self._suspended_until = None
-        if not self.standing.leads or self._retire_until is not None:
+        if not self.assignment.leads or self._retire_until is not None:
             return
-        if self.standing.order is None:
+        if self.assignment.order is None:
             self._retire_until = now_ms + self._timing.retire
-            self._out += self.standing.retire(_REPLACED, replaced=True)
+            self._out += self.assignment.retire(_REPLACED, replaced=True)
         else:  # it does not lead yet
             self._fence(_REPLACED)
 
     def _answer(self, notices: list[tuple[int, int]], confirmed: bool = True) -> None:
-        self._out += [wanted.Noticed(notice, confirmed or epoch <= self.standing.epoch) for notice, epoch in notices]
+        self._out += [wanted.Noticed(notice, confirmed or epoch <= self.assignment.epoch) for notice, epoch in notices]
         notices.clear()
 
     def _believe(self, info: MasterInfo, now_ms: int) -> None:
@@ -406,20 +406,20 @@ class RoleLife:
         if info.master_id:
             self._take(info)
             return
-        problem = self.standing.headless(info.master_epoch)
+        problem = self.assignment.headless(info.master_epoch)
         if problem:
             self._trouble(problem)
             return
-        if self.standing.leads:
+        if self.assignment.leads:
             self._fence(f"the controllers know no master in epoch {info.master_epoch}")
         self._questions.by(Question.ELECT, now_ms)
 
     def _names_us(self, info: MasterInfo) -> bool:
         """Whether this broker is said to be the master that it is."""
-        return info.master_id == self.number and self.standing.leads_in(info.master_epoch)
+        return info.master_id == self.number and self.assignment.leads_in(info.master_epoch)
 
     def _take(self, info: MasterInfo) -> None:
-        problem = self.standing.take(info)
+        problem = self.assignment.take(info)
         self._trouble(problem or self.problem)
         if not problem:
             self._questions.drop(Question.ELECT)
@@ -433,7 +433,7 @@ class RoleLife:
             self.ours = True
         self._believe(info, now_ms)
         if self._names_us(info):
-            self._out += self.standing.know_set(info.in_sync)  # first: the lease confirms for whoever joined, too
+            self._out += self.assignment.know_set(info.in_sync)  # first: the lease confirms for whoever joined, too
             self._out.append(wanted.LeaseConfirmed(info.master_epoch, asked_ms))
             self._questions.at(Question.CONFIRM, max(now_ms + 1, asked_ms + self._timing.lease // 3))
         else:
@@ -480,7 +480,7 @@ class RoleLife:
     # -- joining ------------------------------------------------------------------------------------------------------
 
     def _next_step(self, at_ms: int) -> None:
-        self.standing.number = self.number
+        self.assignment.number = self.number
         self._questions.at(_JOINING[self.identity.step], at_ms)
 
     # -- the role -----------------------------------------------------------------------------------------------------
@@ -489,13 +489,13 @@ class RoleLife:
         """It is what it was ordered to be."""
         self._trouble("")
         self._out.append(wanted.Beat())  # which says the newest epoch
-        if self.standing.leads:
+        if self.assignment.leads:
             self._resign_ms = self._timing.resign
             self._questions.at(Question.CONFIRM, now_ms)
             self._questions.at(Question.REPLICAS, now_ms)
 
     def _fence(self, why: str) -> None:
-        self._out += self.standing.fence(why)
+        self._out += self.assignment.fence(why)
         self._change = None
         for question in _MASTERS:
             self._questions.drop(question)
@@ -509,7 +509,7 @@ class RoleLife:
         self._fence(why)
         self._out.append(wanted.HangUp())
         self._questions.clear()
-        self.standing.told = None
+        self.assignment.told = None
         self.registered = False
         self._resign_until = now_ms + self._resign_ms
         self._resign_ms = min(2 * self._resign_ms, self._timing.resign_max)
@@ -536,10 +536,10 @@ class RoleLife:
     def _leave(self, now_ms: int) -> None:
         if self.departure.stays:
             why, self.departure.stays, self.departure.stage = self.departure.stays, "", Leaving.NO
-            if self.standing.leads:
+            if self.assignment.leads:
                 self._resign(why, now_ms)
             return
-        if self.standing.leads:
+        if self.assignment.leads:
             self._fence("the broker stops")
         self.departure.stage = Leaving.LEFT
         self._questions.clear()
@@ -549,24 +549,24 @@ class RoleLife:
 
     def _effects(self, now_ms: int) -> list[Effect]:
         """What is to be done now: the last thing that every event does."""
-        standing = self.standing
+        assignment = self.assignment
         if self._heeds and self._retire_until is None:
             self._steer(now_ms)
         if self._heeds:
             self._out += self._questions.ask(self._call, now_ms, self.registered)
-        if self.departure.stage is Leaving.HANDING_OVER and standing.post.role is Role.SLAVE:
+        if self.departure.stage is Leaving.HANDING_OVER and assignment.ordered.role is Role.SLAVE:
             self.departure.stage = Leaving.FOLLOWING
         out, self._out = self._out, []
         return out
 
     def _steer(self, now_ms: int) -> None:
-        told = self.standing.told
-        if told is not None and told.master_id == self.number and told.master_epoch <= self.standing.unfit_epoch:
+        told = self.assignment.told
+        if told is not None and told.master_id == self.number and told.master_epoch <= self.assignment.unfit_epoch:
             self._resign(f"this broker is still to lead epoch {told.master_epoch}, which it cannot", now_ms)
             return
-        before = self.standing.post
-        self._out += self.standing.steer()
-        if self.standing.post != before:
+        before = self.assignment.ordered
+        self._out += self.assignment.steer()
+        if self.assignment.ordered != before:
             self._change, self._suspended, self._suspended_until, self._fresh_until = None, False, None, 0
             for question in _MASTERS:
                 self._questions.drop(question)
@@ -586,20 +586,20 @@ class RoleLife:
 
     def _call(self, question: Question) -> Call | None:
         """What to ask; None: there is no point any more."""
-        place, standing, wall_ms = self.place, self.standing, self._wall_ms()
+        place, assignment, wall_ms = self.place, self.assignment, self._wall_ms()
         if not self.registered:
             return joining_call(question, place, self.identity, wall_ms)
         if question is Question.INFO:
             self._notices += self._new_notices
             self._new_notices.clear()
             return calls.get_replica_info(place.cluster, place.broker_name)
-        if question is Question.ELECT and standing.told is None and not self._learner:
+        if question is Question.ELECT and assignment.told is None and not self._learner:
             return calls.elect_master(place.cluster, place.broker_name, self.number, wall_ms)
         if question is Question.HAND_OVER and self.departure.stage is Leaving.HANDING_OVER:
             return calls.elect_master(
                 place.cluster, place.broker_name, self.departure.candidate, wall_ms, designate=True
             )
-        if not standing.leads:
+        if not assignment.leads:
             return None
         ours = self.ours is not False
-        return master_call(question, place, self.number, standing.post.epoch, self._change, ours, wall_ms)
+        return master_call(question, place, self.number, assignment.ordered.epoch, self._change, ours, wall_ms)

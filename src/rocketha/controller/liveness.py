@@ -6,8 +6,8 @@ of them; it is in no log except as evidence of an election.
 Theory of operation.  A heartbeat holds for the time that the broker announced in it (10 s where it announced none), or
 for the controller's own lease where that is shorter.  On one connection the epoch and the offset only move forward; a
 heartbeat that comes by another connection is taken as it is, since the broker may have come back with an empty disk.
-The table does not decide that anybody is dead: :mod:`rocketha.controller.suspicion` does, and says so by :meth:`died`.
-A port that answered a probe counts as a sign of life (:meth:`proved`), but not as a heartbeat.
+The table does not decide that anybody is dead: :mod:`rocketha.controller.failure_detector` does, and says so by
+:meth:`died`.  A port that answered a probe counts as a sign of life (:meth:`proved`), but not as a heartbeat.
 
 Each connection has its *rhythm*: the usual gap between two heartbeats, and how late they came of late.  A broker on a
 busy machine, whose heartbeats come now and then half a second late, is given longer before its silence means anything

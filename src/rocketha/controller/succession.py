@@ -1,17 +1,17 @@
 """Who may follow a master that is dead, and when the controller asks for an election.
 
 Must not know a socket, a clock or who is suspected: that somebody is dead is decided before
-(:mod:`rocketha.controller.suspicion`), and who is elected afterwards (:mod:`rocketha.controller.elections`).
+(:mod:`rocketha.controller.failure_detector`), and who is elected afterwards (:mod:`rocketha.controller.elections`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from rocketha.controller.detector_effects import Effect, Elect
 from rocketha.controller.elections import best
 from rocketha.controller.events import Alive, Seen, Why
 from rocketha.controller.liveness import Liveness, ReplicaKey
-from rocketha.controller.suspicion_effects import Effect, Elect
 from rocketha.controller.watched import Group, Groups, Times, led_group
 
 

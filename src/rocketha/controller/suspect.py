@@ -1,4 +1,4 @@
-"""What is known of one suspected broker.  The transitions are all in :mod:`rocketha.controller.suspicion`."""
+"""What is known of one suspected broker.  The transitions are all in :mod:`rocketha.controller.failure_detector`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from enum import Enum
 
 import attrs
 
+from rocketha.controller.detector_effects import Reading, Verdict
 from rocketha.controller.events import Saw, Seen, Why
 from rocketha.controller.liveness import Heartbeat, ReplicaKey
-from rocketha.controller.suspicion_effects import Reading, Verdict
 
 
 class State(Enum):

@@ -1,4 +1,4 @@
-"""What the suspicion machine may see of the controller's state, and its timing.
+"""What the failure detector may see of the controller's state, and its timing.
 
 ``state.ControllerState`` fits these protocols; a test gives its own.
 """

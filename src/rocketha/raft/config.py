@@ -40,7 +40,7 @@ class RaftConfig:
     :ivar snapshot_chunk_bytes: bytes of a snapshot in one message.
     :ivar max_snapshot_bytes: a larger one is not accepted.
     :ivar pre_vote: ask whether an election could be won before raising the term.
-    :ivar check_quorum: a leader that does not hear a majority steps down; followers are loyal to a leader they hear.
+    :ivar check_quorum: a leader that does not hear a majority steps down; followers stick to a leader that they hear.
     :ivar lease_reads: answer reads without a round while the lease lasts, which followers that have this too promise.
         Relies on clocks that run at like speed.
     :ivar cautious: a configured voter with an empty disk (it may have been replaced) says so with its votes, until a

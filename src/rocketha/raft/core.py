@@ -22,8 +22,8 @@ class Core:
     :ivar vote: whom this node voted for in ``term``; changes at most once in a term.
     :ivar leader_id: who leads in ``term``, "" if unknown; changes at most once from "" in a term.
     :ivar leader_gone: the leader's port refused a connection since it was last heard.
-    :ivar sick: why this node may not lead ("" if it may).
-    :ivar blank: began with an empty disk, and was not filled yet: it cannot know what it promised before.
+    :ivar unhealthy: why this node may not lead ("" if it may).
+    :ivar unsure: began with an empty disk, and was not filled yet: it cannot know what it promised before.
     :ivar promised_ticks: for so long this node gives no vote, nor its own to itself (but where a leader orders to, or
         nobody else can lead), whatever becomes known: it promised so, and a leader's lease counts on it.
     :ivar matched: follower: entries up to here are the leader's of ``term``.
@@ -37,7 +37,6 @@ class Core:
 
     __slots__ = (
         "after_sync",
-        "blank",
         "clock",
         "config",
         "forwarded",
@@ -53,8 +52,9 @@ class Core:
         "random",
         "reads",
         "role",
-        "sick",
         "term",
+        "unhealthy",
+        "unsure",
         "vote",
     )
 
@@ -67,7 +67,7 @@ class Core:
         self.vote = hard_state.vote
         self.leader_id = ""
         self.leader_gone = False
-        self.sick = ""
+        self.unhealthy = ""
         self.clock = 0
         # A node that restarts does not know what it promised.
         self.promised_ticks = config.election_ticks if config.lease_reads else 0
@@ -76,7 +76,7 @@ class Core:
         self.membership = MembershipHistory(members, storage.snapshot().index)
         for entry in self.log.stored_memberships():
             self.membership.appended(entry.index, Members.decode(entry.data))
-        self.blank = (
+        self.unsure = (
             config.cautious and self.log.last_index == 0 and self.id in members.voters and len(members.voters) > 1
         )
         self.role = self.passive_role()
@@ -116,7 +116,7 @@ class Core:
     @property
     def electable(self) -> bool:
         """Whether this node may stand for election now."""
-        return self.may_stand and not self.sick and self.log.installing is None
+        return self.may_stand and not self.unhealthy and self.log.installing is None
 
     def lose_forwarded_reads(self) -> None:
         """The leader changed: what was asked of it will not be answered."""

@@ -6,7 +6,7 @@ Pure.  ::
     FOLLOWER ---------------------> PRE_CANDIDATE -> CANDIDATE -----------------> LEADER
        ^  ^    (PRE_CANDIDATE asks)      |               |  timer: next term         |
        |  +------- a leader is heard, a majority refuses-+                           |
-       +------------ a newer term, no majority heard, own disk sick, voted out ------+
+       +------------ a newer term, no majority heard, own disk failed, voted out ------+
 
     LEARNER: a FOLLOWER without a vote in the configuration; never stands for election.
 
@@ -79,7 +79,7 @@ class Elections:
             if core.electable:
                 self.campaign(forced=False)
             else:
-                self.become_follower(core.term, "")  # who may not stand is loyal no longer than others all the same
+                self.become_follower(core.term, "")  # who may not stand sticks to a leader no longer than others
                 self.reset_timer()
 
     def reset_timer(self) -> None:
@@ -92,7 +92,7 @@ class Elections:
             self.timeout = chance.randrange(ticks, 2 * ticks)
 
     @property
-    def loyal(self) -> bool:
+    def sticky(self) -> bool:
         """Whether this node sticks to the leader that it has."""
         core = self._core
         if not core.config.check_quorum:
@@ -125,7 +125,7 @@ class Elections:
     def campaign(self, forced: bool) -> None:
         """Stand for election.
 
-        :param forced: the leader asked for it: no pre-vote, and nobody stays loyal to that leader.
+        :param forced: the leader asked for it: no pre-vote, and nobody sticks to that leader.
         """
         core = self._core
         if core.role is Role.LEADER or not core.electable:
@@ -162,7 +162,7 @@ class Elections:
         role = core.role
         self.reset_timer()
         self._votes, self._unsure = {}, set()
-        self._count(core.id, True, core.blank and core.log.last_index > 0)
+        self._count(core.id, True, core.unsure and core.log.last_index > 0)
         if core.role is not role:
             return
         for peer in core.voting_peers():
@@ -193,7 +193,7 @@ class Elections:
         core = self._core
         core.role = Role.LEADER
         core.leader_id = core.id
-        core.blank = False
+        core.unsure = False
         self._hurry = 0
         self.elapsed = 0
         self.leadership = Leadership(core, self._ordered)
@@ -207,7 +207,7 @@ class Elections:
         A promise holds in the own term too: that may have come to be known, from anybody, after the promise.
         """
         core = self._core
-        if message.context == FORCED or not (self.loyal if message.term > core.term else core.promised_ticks):
+        if message.context == FORCED or not (self.sticky if message.term > core.term else core.promised_ticks):
             return False
         if message.kind == Kind.PRE_VOTE:
             self._answer(message, Kind.PRE_VOTE_ANSWER, core.term, granted=False)
@@ -223,13 +223,13 @@ class Elections:
         # Electable is who has the last entry of the log itself, never of a counter beside it (A17).
         granted = free and (message.log_term, message.index) >= (log.last_term, log.last_index)
         # An empty disk among others that are not: it may have held what the candidate lacks.
-        unsure = UNSURE if granted and core.blank and message.index > 0 else 0
+        unsure = UNSURE if granted and core.unsure and message.index > 0 else 0
         if pre_vote:
             self._answer(message, Kind.PRE_VOTE_ANSWER, message.term if granted else core.term, granted, unsure)
             return
         if granted:
             core.vote = message.sender
-            core.blank = unsure != 0
+            core.unsure = unsure != 0
             self.elapsed = 0
         self._answer(message, Kind.VOTE_ANSWER, core.term, granted, unsure)
 

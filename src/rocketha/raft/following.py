@@ -66,8 +66,8 @@ class Following:
         last = index + len(entries)
         self._owe(message.sender, last)
         log.commit_to(min(message.commit, last))
-        if core.blank and log.commit >= message.commit > 0:
-            core.blank = False
+        if core.unsure and log.commit >= message.commit > 0:
+            core.unsure = False
 
     def _owe(self, leader: str, matched: int) -> None:
         core = self._core
@@ -125,7 +125,7 @@ class Following:
                 core.term,
                 index=core.matched,
                 log_term=core.promised_ticks,
-                reject=core.sick != "",
+                reject=core.unhealthy != "",
                 hint_index=core.log.last_index,
                 context=message.context,
             )

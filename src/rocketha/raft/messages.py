@@ -19,7 +19,7 @@ from rocketha.wire.raft_values import Kind as Kind
 from rocketha.wire.raft_values import Message as Message
 
 FORCED = 1
-"""``context`` of a VOTE that the leader itself asked for: it is not refused out of loyalty to that leader."""
+"""``context`` of a VOTE that the leader itself asked for: leader stickiness does not refuse it."""
 
 UNSURE = 1
 """``context`` of a granted vote: the voter's disk was empty, it cannot know what it acknowledged before."""

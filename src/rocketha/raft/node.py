@@ -71,11 +71,11 @@ class RaftNode:
     @property
     def unsure(self) -> bool:
         """Whether this node may have forgotten what it once acknowledged: its votes say so (see ``cautious``)."""
-        return self._core.blank
+        return self._core.unsure
 
     @unsure.setter
     def unsure(self, unsure: bool) -> None:
-        self._core.blank = unsure and self._core.config.cautious
+        self._core.unsure = unsure and self._core.config.cautious
 
     @property
     def leader_id(self) -> str:
@@ -322,7 +322,7 @@ class RaftNode:
         :returns: messages to send at once, although nothing can be saved (the hand-over of leadership).
         """
         core, leadership = self._core, self._elections.leadership
-        core.sick = reason or "unhealthy"
+        core.unhealthy = reason or "unhealthy"
         if leadership is not None:
             messages = tuple(self._hand_over(leadership))
             self._elections.become_follower(core.term, "")
@@ -333,7 +333,7 @@ class RaftNode:
 
     def healthy(self) -> None:
         """The disk works again."""
-        self._core.sick = ""
+        self._core.unhealthy = ""
 
     # What comes out
 

@@ -26,7 +26,7 @@ def status_of(core: Core, leadership: Leadership | None) -> Status:
         applied=core.log.applied,
         members=core.members,
         transferring_to="" if leadership is None else leadership.transfer_to,
-        unhealthy=core.sick,
+        unhealthy=core.unhealthy,
         peers={each: _peer(progress) for each, progress in sorted(peers.items())},
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rocketha.errors import CorruptStore, DiskFailure, ensure
-from rocketha.store import atomic_file, census, owed_file
+from rocketha.store import atomic_file, census, missing_file
 from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
@@ -118,7 +118,7 @@ class MessageStore:
             report = recovery.run(clean, stopped, confirm)
             census.remove(disk, self.root)
             if epoch_path is not None and recovery.lost_confirmed:
-                owed_file.raise_to(disk, epoch_path, fields.confirm_offset)  # before the checkpoint says less
+                missing_file.raise_to(disk, epoch_path, fields.confirm_offset)  # before the checkpoint says less
                 notes.append(
                     f"the log was confirmed, and synced, up to {fields.confirm_offset}, and ends at {self.log.end}:"
                     " what is missing has to be copied from another replica before this one may be master"

@@ -21,7 +21,7 @@ nobody: the master compares with the ends of records.
 **The confirm offset** is the bound below which a consumer may read, and below which nothing is ever cut but by an
 unclean election.  Kept in the checkpoint (byte 32, as Java), saved with it about once a second and at a clean stop, as
 far as the log is synced; what is on the disk is therefore a little too low, and never too high: a cut lowers it there
-first.  A log that is found shorter by a whole record has lost synced bytes: they are owed (below).  A store that has
+first.  A log that is found shorter by a whole record has lost synced bytes: they are missing (below).  A store that has
 neither a confirm offset nor an epoch file stood alone: all of its log counts as confirmed.  It moves up only
 (:meth:`ReplicaLog.confirm`), never above the end.
 
@@ -36,7 +36,7 @@ the queues, which hold all of the log.  The new epoch begins at that end.  Consu
 confirm offset passes it.  A bad record below the confirm offset refuses the promotion: another replica has it whole.
 So does the lack of what was cut off for such a record (:meth:`ReplicaLog.cut_damage`), or thrown away to copy the log
 anew (:meth:`ReplicaLog.start_over`), until it is there again.  How far the log was confirmed is kept in a file of its
-own (``owed_file.py``), which also the next start reads, until the copy is synced; recovery writes it too, before the
+own (``missing_file.py``), which also the next start reads, until the copy is synced; recovery writes it too, before the
 checkpoint is lowered, when it ends the log below the confirm offset.
 
 **Cutting** (:meth:`ReplicaLog.truncate`): see ``message_store.py`` for the log, ``epoch_file.py`` for the order of log
@@ -51,7 +51,7 @@ from collections.abc import Sequence
 import attrs
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
-from rocketha.store import epoch_file, owed_file
+from rocketha.store import epoch_file, missing_file
 from rocketha.store.deleted_topics import LastRecord
 from rocketha.store.disk import Buffer, Disk
 from rocketha.store.epoch_file import Epochs
@@ -105,15 +105,15 @@ class ReplicaLog:
         self._bounded = bounded
         self._epochs_due: Epochs | None = None  # a cut is made, and this list is not saved yet
         # Up to here the log was confirmed when damage was found below, or all of it thrown away; here and in the file.
-        self._owed = self._owed_saved = 0
+        self._missing = self._missing_saved = 0
         self._dispatcher = Dispatcher(store.log, store.queues, store.index, store.deleted_topics, store.config)
 
     def load(self) -> None:
         """Read the epochs, leave out those that a crash left behind the end of the log, and follow.  Blocking.
 
-        :raises CorruptStore: the epoch file and its backup are damaged, or the file of what is owed.
+        :raises CorruptStore: the epoch file and its backup are damaged, or the file of what is missing.
         """
-        self._owed = self._owed_saved = owed_file.load(self._disk, self._path)
+        self._missing = self._missing_saved = missing_file.load(self._disk, self._path)
         found = epoch_file.load(self._disk, self._path)
         self.epochs = epoch_file.within(found, self.end)
         if self.epochs != found:
@@ -318,37 +318,37 @@ class ReplicaLog:
             self._owe_confirmed()
 
     def _owe_confirmed(self) -> None:
-        owed = min(self.store.confirm_offset, self.end)
-        if self._bounded and self._owed < owed:
-            self._owed = owed
-        if self._owed_saved < self._owed:  # an earlier attempt may have failed
-            owed_file.save(self._disk, self._path, self._owed)
-            self._owed_saved = self._owed
+        confirmed = min(self.store.confirm_offset, self.end)
+        if self._bounded and self._missing < confirmed:
+            self._missing = confirmed
+        if self._missing_saved < self._missing:  # an earlier attempt may have failed
+            missing_file.save(self._disk, self._path, self._missing)
+            self._missing_saved = self._missing
 
     def settle(self) -> None:
-        """Forget what was owed if the log is whole up to there.  Blocking; no job may be out.
+        """Forget what was missing if the log is whole up to there.  Blocking; no job may be out.
 
         :raises DiskFailure: it is not forgotten.
         """
-        if not self._lacks_owed and self._owed <= self.dispatched_offset:
+        if not self._lacks_confirmed and self._missing <= self.dispatched_offset:
             self._forget()
 
     def _forget(self) -> None:
         """The copy is synced first: no power cut takes it then."""
-        if not self._owed:
+        if not self._missing:
             return
         job = self.store.flush_job()
         if job is not None:
             run_here([job], self.store.finished)
         if self.store.flushed_offset == self.end:
-            self._owed_saved = 0  # from here on perhaps: the file may go, and the end of that fail
-            owed_file.save(self._disk, self._path, 0)
-            self._owed = 0
+            self._missing_saved = 0  # from here on perhaps: the file may go, and the end of that fail
+            missing_file.save(self._disk, self._path, 0)
+            self._missing = 0
 
     @property
-    def _lacks_owed(self) -> bool:
-        """Whether what is owed is not here again.  A log without a whole record has nothing, wherever it begins."""
-        return self._owed > 0 and (not self._has_records or self.end < self._owed)
+    def _lacks_confirmed(self) -> bool:
+        """Whether what was missing is not here again.  A log without a whole record has nothing, wherever it begins."""
+        return self._missing > 0 and (not self._has_records or self.end < self._missing)
 
     @property
     def _has_records(self) -> bool:
@@ -360,13 +360,13 @@ class ReplicaLog:
         """What was confirmed and is bad, or is missing since it was cut off or thrown away; empty: nothing."""
         if self.damage is not None:
             return f"the log is bad at {self.damage.offset}: {self.damage.reason}"
-        if self._lacks_owed:
+        if self._lacks_confirmed:
             copied = f"is copied up to {self.end} only" if self._has_records else "nothing of it is copied yet"
-            return f"the log was confirmed up to {self._owed}, was cut or thrown away, and {copied}"
+            return f"the log was confirmed up to {self._missing}, was cut or thrown away, and {copied}"
         return ""
 
     def start_over(self) -> None:
-        """Throw everything away: log, queues, index, epochs; what was confirmed is owed.  Blocking; no job may be out.
+        """Throw everything away: log, queues, index, epochs; what was confirmed is missing.  Blocking; no job is out.
 
         For a replica whose end the master no longer has, or that has nothing in common with it.
 
@@ -425,14 +425,14 @@ class ReplicaLog:
         store, dispatcher = self.store, self._dispatcher
         ensure(not store.leads and not store.busy, "a promotion begins in a replica that has no job out")
         self._dispatch_all()
-        if self._lacks_owed:
+        if self._lacks_confirmed:
             raise CorruptStore(store.log.segments.directory, self.end, self.lack)
         end, position = self.end, dispatcher.position
         reason = ""
         if position < end:
             damage = dispatcher.damage
             reason = damage.reason if damage is not None else f"{end - position} bytes of a record"
-            if damage is not None and position < max(store.confirm_offset, self._owed) and self._bounded:
+            if damage is not None and position < max(store.confirm_offset, self._missing) and self._bounded:
                 path = store.log.segments.path(store.log.segments.base_of(position))
                 raise CorruptStore(path, position % self.file_size, f"a confirmed record is bad: {reason}")
         if position < end or store.unfinished_cut or self._epochs_due is not None:

@@ -53,7 +53,7 @@ class BoundsTests(ControllerCase):
     def test_who_asks_does_not_fill_the_log(self) -> Any:
         """What made a master a suspect goes into the entry of its election, twice, and into every snapshot."""
         broker = yield self.silent_master()
-        suspicions = self.leader()._watch.suspicions
+        detector = self.leader()._watch.detector
         asked = broker.ask(
             Code.CONTROLLER_ELECT_MASTER,
             clusterName=CLUSTER,
@@ -61,8 +61,8 @@ class BoundsTests(ControllerCase):
             brokerId="9" * LONG,
             designateElect="false",
         )
-        yield until("it is suspected", suspicions.states)
-        said = suspicions._open[ReplicaKey(CLUSTER, NAME, 1)].why
+        yield until("it is suspected", detector.states)
+        said = detector._open[ReplicaKey(CLUSTER, NAME, 1)].why
         self.assertIn("broker 99999999999999999999 asks for an election", said)
         self.assertLess(len(said), 200)
         answer = yield asked

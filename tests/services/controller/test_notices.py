@@ -485,7 +485,7 @@ class LivesThereTests(SynchronousTestCase):
         self.awaited = False
         fresh = SimpleNamespace(awaits=lambda key, now_ms: self.awaited and self.liveness.last(key) is None)
         watch = SimpleNamespace(
-            liveness=self.liveness, now_ms=lambda: self.now_ms, suspicions=SimpleNamespace(fresh=fresh)
+            liveness=self.liveness, now_ms=lambda: self.now_ms, detector=SimpleNamespace(fresh=fresh)
         )
         self.elections.watch = cast(Any, watch)
 

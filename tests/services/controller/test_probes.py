@@ -8,8 +8,8 @@ from twisted.internet import defer, error, protocol, reactor, task
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from rocketha.controller.detector_effects import Probe, Reading, Verdict
 from rocketha.controller.liveness import ReplicaKey
-from rocketha.controller.suspicion_effects import Probe, Reading, Verdict
 from rocketha.protocols.remoting import RemotingFactory
 from rocketha.services.controller.probes import Probes, group_of, reading_of
 from rocketha.wire.codes import RequestCode

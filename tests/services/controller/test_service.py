@@ -7,8 +7,8 @@ from typing import Any
 
 from twisted.internet import defer, reactor
 
+from rocketha.controller.failure_detector import FailureDetector
 from rocketha.controller.liveness import ReplicaKey
-from rocketha.controller.suspicion import Suspicions
 from rocketha.raft.elections import Elections
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, ResponseCode
@@ -167,7 +167,7 @@ class ElectionTests(ControllerCase):
         yield super().setUp()
         self.one, self.two, self.three = yield self.start_brokers(3)
         # The link to the master's port is what makes a refusal mean something.
-        yield until("the link", lambda: self.leader()._watch.suspicions._reachable.get(self.one.address))
+        yield until("the link", lambda: self.leader()._watch.detector._reachable.get(self.one.address))
 
     def heard_offset(self, number: int) -> int:
         """End of log in a broker's last heartbeat."""
@@ -190,7 +190,7 @@ class ElectionTests(ControllerCase):
         for _ in range(10):
             self.one.reset()
             yield pause(0.12)
-        yield until("all is quiet", lambda: not self.leader()._watch.suspicions.states())
+        yield until("all is quiet", lambda: not self.leader()._watch.detector.states())
         self.assertEqual((self.master(), self.one.told, self.two.told), ((1, 1), [], []))
         self.assertGreater(self.leader()._watch.suspected, 5)
 
@@ -351,15 +351,15 @@ class ElectionTests(ControllerCase):
         yield until("they have left", lambda: not self.alive(2) and not self.alive(3))
         self.one.freeze()
         yield pause(0.5)
-        suspicions, begin = self.leader()._watch.suspicions, Suspicions._begin
+        detector, begin = self.leader()._watch.detector, FailureDetector._begin
 
-        def queued(machine: Suspicions, suspicion: Any, now_ms: int) -> Any:
+        def queued(machine: FailureDetector, suspicion: Any, now_ms: int) -> Any:
             """A round for which there is no room."""
             machine._rounds = 0
             return begin(machine, suspicion, now_ms)
 
-        suspicions._open.clear()
-        self.patch(Suspicions, "_begin", queued)
+        detector._open.clear()
+        self.patch(FailureDetector, "_begin", queued)
         new = FakeBroker(self, free_ports(1)[0])
         self.brokers.append(new)
         new.id = 1
@@ -398,10 +398,10 @@ class ElectionTests(ControllerCase):
     @defer.inlineCallbacks
     def test_unreachable_address_does_not_kill(self) -> Any:
         """The master's port refuses although its heartbeats come: a reset is no death."""
-        suspicions = self.leader()._watch.suspicions
+        detector = self.leader()._watch.detector
         yield self.one._listening.stopListening()
         self.one._listening = None
-        suspicions.reachable(self.one.address, False)
+        detector.reachable(self.one.address, False)
         self.one.reset()
         yield pause(0.3)
         self.assertEqual(self.master(), (1, 1))
@@ -623,7 +623,7 @@ class ConfigurationTests(ControllerCase):
             answer = yield self.ask(Code.UPDATE_CONTROLLER_CONFIG, text)
             codes.append(answer.code)
         self.assertEqual(codes, [16, 16, 16, 16, 0])
-        yield until("it takes effect", lambda: node._watch.suspicions.unclean)
+        yield until("it takes effect", lambda: node._watch.detector.unclean)
 
 
 def _command(code: int, **fields: str) -> Any:

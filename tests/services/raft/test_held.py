@@ -262,7 +262,7 @@ class LeaseTests(LeadingCase):
         self.assertEqual([each.context for each in self.said if each.kind == Kind.READ_INDEX_ANSWER], [77])
 
     def test_a_follower_promises(self) -> None:
-        """In its answers, if it is set so, and then no refused connection ends its loyalty."""
+        """In its answers, if it is set so, and then no refused connection ends the stickiness."""
         for leases in (False, True):
             service = self.following(config=RaftConfig("n0", lease_reads=leases))
             self.append(service, 1, 1, 1)

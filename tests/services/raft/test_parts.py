@@ -73,7 +73,7 @@ class ProposalTests(SynchronousTestCase):
         self.failureResultOf(two, NotApplied)
 
     def test_settled_by_the_next_leader(self) -> None:
-        """A leader that lost its office still learns that its entry was committed, and says so."""
+        """A leader that lost its leadership still learns that its entry was committed, and says so."""
         one = self.add(b"1", 0)
         self.proposals.proposed(range(7, 8), 3)
         queued = self.add(b"2", 0)

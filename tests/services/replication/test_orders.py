@@ -9,8 +9,8 @@ import attrs
 from twisted.internet import defer
 
 from rocketha.broker.role import Role
+from rocketha.broker.role_assignment import RoleAssignment
 from rocketha.broker.role_effects import Lead
-from rocketha.broker.role_standing import Standing
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.replication.autoswitch_master import MasterState
 from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
@@ -591,9 +591,9 @@ class SwitchTests(Case):
         self.replication(1).registered((1, 2, 3))
         self.await_(self.follow(3))
         self.until("the third joins", lambda: self.service(one).broker.replication.replicas.needed == {2, 3})
-        standing = Standing(NO_EPOCH)
-        standing.number = 1
-        first = self.ordered(standing)
+        assignment = RoleAssignment(NO_EPOCH)
+        assignment.number = 1
+        first = self.ordered(assignment)
         self.world.partition("second", [one], [two])
         waiting = self.sending(one)
         self.run_for(0.1)
@@ -606,7 +606,7 @@ class SwitchTests(Case):
         two.kill()
         self.epoch, self.set_epoch, self.leader, self.members = 3, self.set_epoch + 1, 1, (1,)
         self.granting = True
-        again = self.ordered(standing)
+        again = self.ordered(assignment)
         if again.again:
             self.await_(self.replication(1).reelected(3, (1,), self.set_epoch, self.now_ms(1)))
         else:
@@ -619,11 +619,11 @@ class SwitchTests(Case):
         self.assertEqual(self.send(one), 0)
         self.all_level()
 
-    def ordered(self, standing: Standing) -> Lead:
+    def ordered(self, assignment: RoleAssignment) -> Lead:
         """What the first broker's controller mode orders when it hears who leads now."""
-        standing.take(MasterInfo(1, "h:1", self.epoch, SyncSet(self.members, self.set_epoch)))
-        (order,) = standing.steer()
-        standing.order = None
+        assignment.take(MasterInfo(1, "h:1", self.epoch, SyncSet(self.members, self.set_epoch)))
+        (order,) = assignment.steer()
+        assignment.order = None
         assert isinstance(order, Lead)
         return order
 
@@ -977,7 +977,7 @@ class ExpiryTests(Case):
         self.assertEqual(self.log(two).begin, self.log(one).begin)
 
     def test_its_master_dies_when_it_has_thrown_its_log_away(self) -> None:
-        """What it had confirmed is owed until it has something again: it leads nobody with an empty log."""
+        """What it had confirmed is missing until it has something again: it leads nobody with an empty log."""
         one, two, confirmed = self.returned()
         self.assertGreater(confirmed, 0)
         start_over = ReplicaLog.start_over

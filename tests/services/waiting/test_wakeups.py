@@ -7,7 +7,7 @@ from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.broker.hold import HeldPull, HeldPulls
+from rocketha.broker.long_polling import HeldPull, HeldPulls
 from rocketha.services.waiting import wakeups as broker_wakeups
 from rocketha.services.waiting.wakeups import Wakeups
 from rocketha.store.messages import BatchKeys, PutBatch, PutMessage

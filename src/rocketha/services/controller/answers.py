@@ -43,7 +43,7 @@ FULL = answers.refusal(ResponseCode.SYSTEM_BUSY, "too many requests wait here")
 """One more would take what those of other connections need."""
 
 
-def excuse(failure: Failure, log: Any) -> Answer:
+def answer_to_failure(failure: Failure, log: Any) -> Answer:
     """The answer to a request that failed; 2007, which brokers ask the next leader after, only where nothing happened.
 
     :param log: is told of what should not fail.
@@ -145,7 +145,7 @@ class OwnAnswers:
             "brokerSets": sum(1 for _ in self._state.groups()),
             "brokersHeard": len(watch.liveness),
             "heartbeats": watch.heartbeats,
-            "suspicions": {str(key): state.value for key, state in sorted(watch.suspicions.states().items())},
+            "suspicions": {str(key): state.value for key, state in sorted(watch.detector.states().items())},
             "noticesPending": self._notices.pending,
             "appliedIndex": self._state.index,
         }
@@ -190,7 +190,7 @@ class OwnAnswers:
         to = fields.text(command.fields, "to", 32)
         self._log.warn("{peer} asks to hand leadership to {to}", peer=connection.peer, to=to)
         try:
-            return self._raft.transfer(to).addCallbacks(lambda _: Answer(), _operator_excuse)
+            return self._raft.transfer(to).addCallbacks(lambda _: Answer(), _answer_to_operator)
         except (RaftRefused, RuntimeError) as problem:
             return _refusal(problem)
 
@@ -209,7 +209,7 @@ class OwnAnswers:
             changing = self._raft.change_members(change)
         except (RaftRefused, RuntimeError) as problem:
             return _refusal(problem)
-        return changing.addCallbacks(_changed, _operator_excuse)
+        return changing.addCallbacks(_changed, _answer_to_operator)
 
 
 def _peers(command: Command, name: str) -> Mapping[str, str]:
@@ -232,6 +232,6 @@ def _refusal(problem: Exception) -> Answer:
     return answers.refusal(ResponseCode.SYSTEM_ERROR, str(problem))
 
 
-def _operator_excuse(failure: Any) -> Answer:
+def _answer_to_operator(failure: Any) -> Answer:
     failure.trap(RaftRefused, NotDone)
     return _refusal(failure.value)

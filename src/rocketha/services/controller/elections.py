@@ -17,12 +17,12 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
+from rocketha.controller.detector_effects import Elect
 from rocketha.controller.events import ElectMaster, Event, Evidence
 from rocketha.controller.group import BrokerGroup, Did, GroupKey
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.notices import RoleChanged, brought_up_to_date, role_changed
 from rocketha.controller.state import ControllerState, Outcome
-from rocketha.controller.suspicion_effects import Elect
 from rocketha.namesrv.own_port import OwnPort
 from rocketha.observe.events import GroupElected
 from rocketha.observe.logging import emit, make_logger
@@ -205,7 +205,7 @@ class Elections:
         key = heard or ReplicaKey(*notice.group, notice.receiver_id)
         last = liveness.last(key)
         if last is None:
-            return by_link or self.watch.suspicions.fresh.awaits(key, now_ms)
+            return by_link or self.watch.detector.fresh.awaits(key, now_ms)
         return by_link or (last.address == address and liveness.connected(key))
 
     def told(self, notice: RoleChanged) -> None:

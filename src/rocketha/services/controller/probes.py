@@ -1,6 +1,6 @@
 """What a suspicious controller asks others: brokers' own ports and the other controllers; and its links to brokers.
 
-Decides nothing; turns what came back into the values of :mod:`rocketha.controller.suspicion_effects`.
+Decides nothing; turns what came back into the values of :mod:`rocketha.controller.detector_effects`.
 
 Theory of operation.  A probe is a connection of its own and request 907, which every broker answers itself whatever its
 role: the kernel of a frozen process takes the connection, but nobody answers.  Who answers is asked with it (1007):
@@ -20,8 +20,8 @@ import attrs
 from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
+from rocketha.controller.detector_effects import Probe, Reading, Verdict
 from rocketha.controller.liveness import ReplicaKey
-from rocketha.controller.suspicion_effects import Probe, Reading, Verdict
 from rocketha.errors import RemoteProtocolError
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol

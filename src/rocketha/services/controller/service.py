@@ -1,9 +1,9 @@
 """A controller as a Twisted service: the port, the requests, the log behind them, and what follows from decisions.
 
 Decides nothing: requests are read by :mod:`rocketha.controller.requests`, decided by
-:class:`~rocketha.controller.state.ControllerState` when the Raft group has committed them, and who is dead is the
-affair of :mod:`rocketha.controller.suspicion`.  Nothing is opened before ``startService``; the reactor enters there, or
-is given by a test or the simulator.
+:class:`~rocketha.controller.state.ControllerState` when the Raft group has committed them, and
+:mod:`rocketha.controller.failure_detector` says who is dead.  Nothing is opened before ``startService``; the reactor
+enters there, or is given by a test or the simulator.
 
 Theory of operation.  One port serves remoting and Raft.  A request that may change the state becomes a log entry with
 the evidence this leader has, and its answer is the outcome of applying it; one that asks is answered after a barrier,
@@ -44,7 +44,7 @@ from rocketha.protocols.turn import Turn
 from rocketha.raft.config import RaftConfig
 from rocketha.services.config import views
 from rocketha.services.config.controller import ControllerConfig
-from rocketha.services.controller.answers import FULL, OwnAnswers, excuse
+from rocketha.services.controller.answers import FULL, OwnAnswers, answer_to_failure
 from rocketha.services.controller.elections import Elections
 from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.sequencer import ControllerMachine, Sequencer
@@ -155,7 +155,7 @@ class ControllerService(service.MultiService):
             sum(group.master_id is None for group in groups),
             len(watch.liveness),
             watch.heartbeats,
-            len(watch.suspicions.states()),
+            len(watch.detector.states()),
             watch.suspected,
             watch.deaths,
             self._elections.count,
@@ -371,7 +371,7 @@ class ControllerService(service.MultiService):
     ) -> Answer | None:
         """Give the answer when it is there; until then the request has its place among those that wait."""
         if isinstance(result, defer.Deferred):
-            result.addErrback(excuse, self.log)
+            result.addErrback(answer_to_failure, self.log)
 
             def say(answer: Answer) -> None:
                 self._waiting.give_back(connection.id, size)

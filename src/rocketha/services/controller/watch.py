@@ -1,7 +1,7 @@
-"""Watching brokers: the heartbeat table and the suspicion machine, driven by the clock, connections and probes.
+"""Watching brokers: the heartbeat table and the failure detector, driven by the clock, connections and probes.
 
-Decides nothing itself: what happened goes into :class:`~rocketha.controller.suspicion.Suspicions`, and the effects that
-come back are carried out here; an election is handed to the controller's service.
+Decides nothing itself: what happened goes into :class:`~rocketha.controller.failure_detector.FailureDetector`, and the
+effects that come back are carried out here; an election is handed to the controller's service.
 
 Java: ``DefaultBrokerHeartbeatManager`` with its scan, ``ControllerManager.onBrokerInactive``.
 """
@@ -14,11 +14,7 @@ from typing import Any
 import attrs
 from twisted.internet import defer
 
-from rocketha.controller.events import Alive
-from rocketha.controller.liveness import AttendedClock, Heartbeat, Liveness, ReplicaKey
-from rocketha.controller.state import ControllerState
-from rocketha.controller.suspicion import Suspicions
-from rocketha.controller.suspicion_effects import (
+from rocketha.controller.detector_effects import (
     AskControllers,
     Cleared,
     Died,
@@ -30,6 +26,10 @@ from rocketha.controller.suspicion_effects import (
     Suspected,
     Verdict,
 )
+from rocketha.controller.events import Alive
+from rocketha.controller.failure_detector import FailureDetector
+from rocketha.controller.liveness import AttendedClock, Heartbeat, Liveness, ReplicaKey
+from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import Times, address_of
 from rocketha.errors import RequestRefused
 from rocketha.namesrv.own_port import OwnPort, own_port
@@ -74,7 +74,7 @@ class Watch:
         self._waiting: dict[ReplicaKey, list[defer.Deferred[None]]] = {}
         self.liveness = Liveness(config.broker_lease, held_ms=config.broker_silence)
         times = Times(silence=config.broker_silence, round=config.broker_probe_timeout, pause=config.broker_probe_pause)
-        self.suspicions = Suspicions(state, self.liveness, times, config.enable_elect_unclean_master)
+        self.detector = FailureDetector(state, self.liveness, times, config.enable_elect_unclean_master)
         self.probes = Probes(reactor, self._link_tried)
         self._linked: dict[str, ReplicaKey] = {}  # where there is to be a link -> to whom
         self.heartbeats = self.suspected = self.deaths = 0
@@ -102,28 +102,28 @@ class Watch:
             raise RequestRefused(ResponseCode.CONTROLLER_INVALID_REQUEST, remark)
         self.liveness.heard(key, beat, connection, now_ms)
         self.liveness.came_from(key, host)
-        self._carry_out(self.suspicions.heard(key))
+        self._carry_out(self.detector.heard(key))
 
     def connection_lost(self, connection: int) -> None:
         """A connection ended; it may be that of heartbeats."""
         for key in self.liveness.connection_lost(connection):
-            self._carry_out(self.suspicions.connection_closed(key, self.now_ms()))
+            self._carry_out(self.detector.connection_closed(key, self.now_ms()))
 
     def led(self) -> None:
         """This controller leads."""
         self._next_scan_ms = self._next_upkeep_ms = 0
-        self.suspicions.controllers = len(self._others()) + 1
-        self._carry_out(self.suspicions.led(self.now_ms()))
+        self.detector.controllers = len(self._others()) + 1
+        self._carry_out(self.detector.led(self.now_ms()))
 
     def deposed(self) -> None:
         """It does not."""
-        self.suspicions.deposed()
+        self.detector.deposed()
         self.probes.drop_links()
         self._release()
 
     def election_ended(self, cluster: str, broker_name: str) -> None:
         """An election handed out was applied or failed."""
-        self.suspicions.election_ended(cluster, broker_name, self.now_ms())
+        self.detector.election_ended(cluster, broker_name, self.now_ms())
 
     def tick(self) -> None:
         """To be called every :data:`TICK_S`."""
@@ -132,15 +132,15 @@ class Watch:
             late_ms = self._clock.stood_still_ms - self._stood_still_ms
             self._stood_still_ms = self._clock.stood_still_ms
             self._log.warn("this process stood still for {late_ms} ms", late_ms=late_ms)
-        suspicions = self.suspicions
-        if not suspicions.leading:
+        detector = self.detector
+        if not detector.leading:
             return
-        suspicions.unclean = self._config.enable_elect_unclean_master
-        suspicions.controllers = len(self._others()) + 1
-        self._carry_out(suspicions.tick(now_ms))
+        detector.unclean = self._config.enable_elect_unclean_master
+        detector.controllers = len(self._others()) + 1
+        self._carry_out(detector.tick(now_ms))
         if now_ms >= self._next_scan_ms:
             self._next_scan_ms = now_ms + self._config.scan_inactive_master_interval
-            self._carry_out(suspicions.scan(now_ms))
+            self._carry_out(detector.scan(now_ms))
         if now_ms >= self._next_upkeep_ms:
             self._next_upkeep_ms = now_ms + int(UPKEEP_S * 1000)
             self._keep_links(now_ms)
@@ -162,7 +162,7 @@ class Watch:
 
     def may_come(self, cluster: str, broker_name: str, broker_id: int) -> bool:
         """Whether a broker that was never heard may live (``requests.Hearing``)."""
-        return self.suspicions.fresh.awaits(ReplicaKey(cluster, broker_name, broker_id), self.now_ms())
+        return self.detector.fresh.awaits(ReplicaKey(cluster, broker_name, broker_id), self.now_ms())
 
     def evidence(self, key: ReplicaKey) -> Alive:
         """The last heartbeat of a broker, however old."""
@@ -173,7 +173,7 @@ class Watch:
 
     def find_out(self, key: ReplicaKey, why: str) -> defer.Deferred[None]:
         """Fires when it is known whether this master lives, or cannot be known soon."""
-        self._carry_out(self.suspicions.doubt(key, why, self.now_ms()))
+        self._carry_out(self.detector.doubt(key, why, self.now_ms()))
         return self._when_settled(key)
 
     def port_of(self, key: ReplicaKey) -> OwnPort | None:
@@ -199,7 +199,7 @@ class Watch:
         """
         if not moved:
             self._spoke_from(key, host)
-        self._carry_out(self.suspicions.registered(key, self.now_ms(), moved))
+        self._carry_out(self.detector.registered(key, self.now_ms(), moved))
         settled = self._when_settled(key)
         if not moved:
             return settled
@@ -218,14 +218,14 @@ class Watch:
 
     def _refuse_a_second(self, key: ReplicaKey) -> None:
         last = self.liveness.last(key)
-        if self.suspicions.leading and self.liveness.alive(key, self.now_ms()):
+        if self.detector.leading and self.liveness.alive(key, self.now_ms()):
             where = last.address if last is not None else "its address"
             remark = f"broker {key} still lives at {where}: one that registers elsewhere has to wait until it is gone"
             raise RequestRefused(ResponseCode.CONTROLLER_INVALID_REQUEST, remark)
 
     def _when_settled(self, key: ReplicaKey) -> defer.Deferred[None]:
         waiter: defer.Deferred[None] = defer.Deferred()
-        if self.suspicions.settled(key):
+        if self.detector.settled(key):
             waiter.callback(None)
             return waiter
         self._waiting.setdefault(key, []).append(waiter)
@@ -247,7 +247,7 @@ class Watch:
 
     def _release(self) -> None:
         """Whoever waits for what is settled now goes on."""
-        for key in [key for key in self._waiting if self.suspicions.settled(key)]:
+        for key in [key for key in self._waiting if self.detector.settled(key)]:
             for waiter in self._waiting.pop(key):
                 waiter.callback(None)
 
@@ -293,7 +293,7 @@ class Watch:
             if verdict is Verdict.REFUSED and not port.proves_death:
                 return
             now_ms = self.now_ms()
-            self._carry_out(self.suspicions.port_answered(probe.question, probe.replica, verdict, reading, now_ms))
+            self._carry_out(self.detector.port_answered(probe.question, probe.replica, verdict, reading, now_ms))
 
         self.probes.probe(attrs.evolve(effect, address=port.address), answered)
 
@@ -305,7 +305,7 @@ class Watch:
     def _voice_of(self, effect: AskControllers, node: str) -> Callable[[bool, int | None], None]:
         def voice(connected: bool, heard_ms_ago: int | None) -> None:
             now_ms = self.now_ms()
-            self._carry_out(self.suspicions.controller_answered(effect.question, node, connected, heard_ms_ago, now_ms))
+            self._carry_out(self.detector.controller_answered(effect.question, node, connected, heard_ms_ago, now_ms))
 
         return voice
 
@@ -325,4 +325,4 @@ class Watch:
         key = self._linked.get(port)
         address = None if key is None else address_of(self._state, key)
         if address is not None:
-            self.suspicions.reachable(address, reached)
+            self.detector.reachable(address, reached)

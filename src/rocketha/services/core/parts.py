@@ -11,7 +11,7 @@ import attrs
 
 from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels, parse_levels
-from rocketha.broker.hold import HeldPulls
+from rocketha.broker.long_polling import HeldPulls
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.pull import Pulls
 from rocketha.broker.queries import Queries

@@ -27,7 +27,7 @@ class RaftOptions:
     :ivar apply_s: seconds of applying in one turn.
     :ivar apply_entries: entries given to the state machine at once.
     :ivar propose_ticks: how long a proposal may wait for its outcome.
-    :ivar settle_ticks: how long proposals of a leader that lost its office wait for the next one to settle them.
+    :ivar settle_ticks: how long proposals of a leader that lost its leadership wait for the next one to settle them.
     :ivar read_ticks: how long a read may wait.
     :ivar heartbeats_ticks: after which an unanswered round of reads is begun again.
     :ivar transfer_ticks: how long a transfer of leadership may take.

@@ -4,7 +4,7 @@ What it must not know: the core, connections, the disk.
 
 Theory of operation.  Proposals of one turn are taken together; each then waits for the entry at its index.  When that
 entry is applied and has the proposal's term it is ours, and the state machine's outcome is the answer; with another
-term it is somebody else's, and the proposal surely had no effect.  A leader that lost its office knows neither yet:
+term it is somebody else's, and the proposal surely had no effect.  A leader that lost its leadership knows neither yet:
 such proposals wait a little, because the next leader usually settles them within milliseconds, and then fail with
 :class:`ResultUnknown`.  Reads of one turn share one round, and those that come while one is under way share the next.
 Everything ends by a deadline, counted in ticks.

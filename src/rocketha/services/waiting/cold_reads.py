@@ -21,7 +21,7 @@ from typing import Any
 import attrs
 
 from rocketha.broker.fair_budget import FairBudget, held_bytes
-from rocketha.broker.hold import HeldPull
+from rocketha.broker.long_polling import HeldPull
 from rocketha.broker.role import BUSY
 from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger

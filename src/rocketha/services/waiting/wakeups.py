@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from rocketha.broker.delayed_delivery import DelayedDelivery
-from rocketha.broker.hold import HeldPull, HeldPulls
+from rocketha.broker.long_polling import HeldPull, HeldPulls
 from rocketha.store.messages import PutBatch, PutMessage
 
 WAITING_MAX = 500_000

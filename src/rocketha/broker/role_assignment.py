@@ -4,7 +4,7 @@ Must not know who said it, or when.
 
 Theory of operation.  ``told`` is what the leading controller last said.  Nothing older is believed: an epoch below the
 newest one known, which is at least that of the own log, is a problem to be shown and changes nothing.  :meth:`steer` is
-the one place that compares ``told`` with ``post``, what the replication is or was ordered to be, and orders what is
+the one place that compares ``told`` with ``ordered``, what the replication is or was ordered to be, and orders what is
 missing.
 """
 
@@ -20,7 +20,7 @@ NO_SET = SyncSet((), 0)
 
 
 @attrs.frozen
-class Post:
+class OrderedRole:
     """What the replication is, or is ordered to be.
 
     :ivar master_id: whom a slave follows, at ``address``.
@@ -32,7 +32,7 @@ class Post:
     address: str = ""
 
 
-class Standing:
+class RoleAssignment:
     """See the module.
 
     :param last_epoch: the newest in the own log.
@@ -48,7 +48,7 @@ class Standing:
         self.number = 0
         self.told: MasterInfo | None = None
         self.epoch = max(0, last_epoch)
-        self.post = Post()
+        self.ordered = OrderedRole()
         self.in_sync = NO_SET
         self.order: int | None = None
         self.unfit_epoch = 0
@@ -58,16 +58,16 @@ class Standing:
     @property
     def leads(self) -> bool:
         """Whether the replication is a master, or is about to be."""
-        return self.post.role is Role.MASTER
+        return self.ordered.role is Role.MASTER
 
     @property
-    def _takes_office(self) -> bool:
+    def _being_promoted(self) -> bool:
         """Whether the order to be master is under way; the order to retire goes to one who is."""
         return self.leads and self.order is not None and not self._retired
 
     def leads_in(self, epoch: int) -> bool:
         """Whether it is that of this epoch."""
-        return self.leads and self.post.epoch == epoch
+        return self.leads and self.ordered.epoch == epoch
 
     # -- what is believed ---------------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Standing:
         Not while the order to lead it is under way: nobody could take it, or the epoch before would.  Afterwards
         :meth:`steer` finds the newest one in ``told``.
         """
-        if not self.leads or self._takes_office:
+        if not self.leads or self._being_promoted:
             return []
         if in_sync.epoch <= self.in_sync.epoch or self.number not in in_sync.members:
             return []
@@ -117,24 +117,24 @@ class Standing:
         if told is None:
             return []
         if told.master_id != self.number:
-            post = Post(Role.SLAVE, told.master_epoch, told.master_id, told.master_address)
-            if post == self.post:
+            ordered = OrderedRole(Role.SLAVE, told.master_epoch, told.master_id, told.master_address)
+            if ordered == self.ordered:
                 return []
-            self._be(post)
-            return [Follow(self._next_order(), post.master_id, post.address, post.epoch)]
+            self._be(ordered)
+            return [Follow(self._next_order(), ordered.master_id, ordered.address, ordered.epoch)]
         if self.leads_in(told.master_epoch):
             return self.know_set(told.in_sync)
         # Between epochs that do not follow each other another broker may have led: whoever followed it has cut its log,
         # and what it acknowledged before, on connections whose end has not come here, holds no more.
-        follows = told.master_epoch == self.post.epoch + 1 and told.in_sync.epoch > self.in_sync.epoch
+        follows = told.master_epoch == self.ordered.epoch + 1 and told.in_sync.epoch > self.in_sync.epoch
         again = self.leads and self.order is None and not self._retired and follows
-        self._be(Post(Role.MASTER, told.master_epoch, self.number))
+        self._be(OrderedRole(Role.MASTER, told.master_epoch, self.number))
         self.in_sync = told.in_sync
         return [Lead(self._next_order(), told.master_epoch, told.in_sync.members, told.in_sync.epoch, again)]
 
     def fence(self, why: str) -> list[Effect]:
         """Whatever it was: no more."""
-        self._be(Post())
+        self._be(OrderedRole())
         self.order = None
         return [Fence(why)]
 
@@ -146,8 +146,8 @@ class Standing:
         self._retired = True
         return [Retire(self._next_order(), why, replaced)]
 
-    def _be(self, post: Post) -> None:
-        self.post, self.in_sync, self._retired = post, NO_SET, False
+    def _be(self, ordered: OrderedRole) -> None:
+        self.ordered, self.in_sync, self._retired = ordered, NO_SET, False
 
     def _next_order(self) -> int:
         self._orders += 1

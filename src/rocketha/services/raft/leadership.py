@@ -22,7 +22,7 @@ from rocketha.services.raft.requests import Changes
 
 
 @attrs.frozen
-class Office:
+class Leadership:
     """Of one member.
 
     :ivar wake: a turn is wanted soon.

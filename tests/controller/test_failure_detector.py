@@ -8,11 +8,7 @@ from itertools import permutations
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.controller.events import Saw, Seen, Why
-from rocketha.controller.liveness import Heartbeat, Liveness, ReplicaKey
-from rocketha.controller.suspect import State
-from rocketha.controller.suspicion import Suspicions
-from rocketha.controller.suspicion_effects import (
+from rocketha.controller.detector_effects import (
     AskControllers,
     Cleared,
     Died,
@@ -24,6 +20,10 @@ from rocketha.controller.suspicion_effects import (
     Suspected,
     Verdict,
 )
+from rocketha.controller.events import Saw, Seen, Why
+from rocketha.controller.failure_detector import FailureDetector
+from rocketha.controller.liveness import Heartbeat, Liveness, ReplicaKey
+from rocketha.controller.suspect import State
 from rocketha.controller.watched import Times
 
 NAME = "broker-a"
@@ -79,7 +79,7 @@ class SuspicionCase(SynchronousTestCase):
         self.group = FakeGroup()
         self.groups = FakeGroups(self.group)
         self.liveness = Liveness()
-        self.machine = Suspicions(self.groups, self.liveness, Times())
+        self.machine = FailureDetector(self.groups, self.liveness, Times())
         self.machine.controllers = self.controllers
         self.now_ms = 0
         self.beats(M, S, T)
@@ -473,7 +473,7 @@ class NeverHeardTests(SuspicionCase):
     def setUp(self) -> None:
         super().setUp()
         self.liveness = Liveness()
-        self.machine = Suspicions(self.groups, self.liveness, Times())
+        self.machine = FailureDetector(self.groups, self.liveness, Times())
         self.machine.controllers = 3
         self.assertEqual(self.machine.led(0), [])
 
@@ -1082,7 +1082,7 @@ class LeaderTests(SuspicionCase):
     def fresh(self) -> None:
         """A controller that started a moment ago and became leader at 0."""
         self.liveness = Liveness()
-        self.machine = Suspicions(self.groups, self.liveness, Times())
+        self.machine = FailureDetector(self.groups, self.liveness, Times())
         self.machine.controllers = 3
         self.machine.led(0)
 

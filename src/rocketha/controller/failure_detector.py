@@ -29,12 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rocketha.controller.events import Why
-from rocketha.controller.fresh import OPEN_MAX, FreshLeader
-from rocketha.controller.liveness import Liveness, ReplicaKey
-from rocketha.controller.succession import Succession
-from rocketha.controller.suspect import State, Suspect
-from rocketha.controller.suspicion_effects import (
+from rocketha.controller.detector_effects import (
     AskControllers,
     Cleared,
     Died,
@@ -45,6 +40,11 @@ from rocketha.controller.suspicion_effects import (
     Suspected,
     Verdict,
 )
+from rocketha.controller.events import Why
+from rocketha.controller.fresh import OPEN_MAX, FreshLeader
+from rocketha.controller.liveness import Liveness, ReplicaKey
+from rocketha.controller.succession import Succession
+from rocketha.controller.suspect import State, Suspect
 from rocketha.controller.watched import Groups, Times, address_of, led_group, master_key
 
 ROUNDS_MAX = 20
@@ -57,7 +57,7 @@ stands before the port of one that is gone: no election before the lease of its 
 """
 
 
-class Suspicions:
+class FailureDetector:
     """All suspicions of one controller.
 
     :param liveness: shared with the service, which records the heartbeats in it.

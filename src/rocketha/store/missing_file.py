@@ -31,7 +31,7 @@ def load(disk: Disk, epoch_path: str) -> int:
 
 
 def raise_to(disk: Disk, epoch_path: str, offset: int) -> None:
-    """At least ``offset`` is owed; on the disk when this returns.
+    """Bytes up to ``offset`` at least are missing; on the disk when this returns.
 
     :raises CorruptStore: see :func:`load`.
     :raises DiskFailure: the former or the new one is there.

@@ -1,4 +1,4 @@
-"""What the suspicion machine wants asked, done or known: values that cross to the service.
+"""What the failure detector wants asked, done or known: values that cross to the service.
 
 Frozen and comparable, so that a test is an equality of lists.  Must not know how any of it is carried out.
 """
@@ -53,7 +53,7 @@ class Reading:
 
 @attrs.frozen(slots=True)
 class Probe:
-    """Ask a broker's own port (907, and 1007 for who answers), and report to ``Suspicions.port_answered``.
+    """Ask a broker's own port (907, and 1007 for who answers), and report to ``FailureDetector.port_answered``.
 
     :ivar anew: on a connection of its own, which shows whether anybody listens; else an open one will do.
     """
@@ -67,7 +67,7 @@ class Probe:
 
 @attrs.frozen(slots=True)
 class AskControllers:
-    """Ask every other controller whether it hears a broker, and report to ``Suspicions.controller_answered``."""
+    """Ask every other controller whether it hears a broker, and report to ``FailureDetector.controller_answered``."""
 
     question: int
     replica: ReplicaKey
