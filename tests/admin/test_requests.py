@@ -36,3 +36,25 @@ class RequestsTests(SynchronousTestCase):
         for gate in Gate:
             self.assertIn(gate.value, page)
         docutils.core.publish_doctree(page, settings_overrides={"halt_level": 2, "report_level": 5})
+
+    def test_one(self) -> None:
+        """By code and by name: what each role does with it, of each server that answers it."""
+        pull = list(requests.described("11"))
+        self.assertEqual(pull, [line for line in requests.described("pull_message") if "LITE" not in line][: len(pull)])
+        self.assertIn("11 PULL_MESSAGE, answered by a broker; asked by producers and consumers", pull[0])
+        self.assertIn("    without a role: refused (2): its role is not known yet", pull)
+        self.assertTrue(any("pass it on to the master" in line for line in pull))
+        elect = list(requests.described("1002"))
+        self.assertEqual(elect[1], "    only the controller that leads answers")
+        answering = [line for line in requests.described("heart") if not line.startswith(" ")]
+        self.assertEqual([line.split(";")[0] for line in answering][:1], ["34 HEART_BEAT, answered by a broker"])
+
+    def test_every_row_can_be_described(self) -> None:
+        for server in (of_brokers, of_controllers, of_nameservers):
+            for code, route in server.ROUTES.items():
+                self.assertIn(f"{code} {route.name}, answered by", "".join(requests.described(str(code))))
+
+    def test_none(self) -> None:
+        """A code that nobody answers, and a word in no name: exit 1 with a reason."""
+        for word in ("999", "no_such_name"):
+            self.assertEqual(main(["requests", word]), 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from rocketha.broker import routes as of_brokers
@@ -16,6 +16,7 @@ from rocketha.broker.role import Gate, Role, gate
 from rocketha.broker.routes import BrokerRoute, Kind
 from rocketha.controller import routes as of_controllers
 from rocketha.controller.routes import ControllerRoute
+from rocketha.errors import RockethaError
 from rocketha.namesrv import routes as of_nameservers
 from rocketha.wire.routes import Asker, Route
 
@@ -55,6 +56,8 @@ cluster the broker belongs. *Joins*: a broker that is not known may come in by i
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
+    about = "only requests with this code, or with this in their name: what each server and role does with them"
+    parser.add_argument("word", metavar="WORD", nargs="?", default="", help=about)
     parser.add_argument("--rst", metavar="FILE", help="write it as a reStructuredText page there instead")
 
 
@@ -62,9 +65,56 @@ def run(args: argparse.Namespace) -> int:
     """Print, or write the page."""
     if args.rst:
         pathlib.Path(args.rst).write_text(page(), encoding="utf-8")
+    elif args.word:
+        found = list(described(args.word))
+        if not found:
+            raise RockethaError(f"none of our servers answers a request {args.word}; see docs/divergence.md")
+        sys.stdout.write("\n".join([*found, ""]))
     else:
         sys.stdout.write(page())
     return 0
+
+
+def described(word: str) -> Iterator[str]:
+    """What is to be said of the requests with this code, or with this in their name, a line each.
+
+    A plain text, for one who looks into a log: what the page says in columns.
+    """
+    tables: tuple[tuple[str, Mapping[int, Route]], ...] = (
+        ("broker", of_brokers.ROUTES),
+        ("controller", of_controllers.ROUTES),
+        ("nameserver", of_nameservers.ROUTES),
+    )
+    for server, routes in tables:
+        for code, route in sorted(routes.items()):
+            if word == str(code) or (not word.isdigit() and word.upper() in route.name):
+                yield f"{code} {route.name}, answered by a {server}; asked by {route.asker.value}"
+                if isinstance(route, BrokerRoute):
+                    yield from _broker_lines(route)
+                elif isinstance(route, ControllerRoute):
+                    yield from (f"    {text}" for value, text in _controller_words(route) if value)
+
+
+def _broker_lines(route: BrokerRoute) -> Iterator[str]:
+    yield f"    kind {route.kind.name}: {route.kind.value}"
+    for name, role in ROLES.items():
+        yield f"    {name}: {gate(route.kind, *role).value}"
+    if route.forwarded:
+        yield "    a broker under controllers that is not the master may pass it on to the master"
+    if route.fetches is not None:
+        yield f"    the thread that fetches what is not in memory: {route.fetches.value}"
+    if route.changes:
+        yield f"    the answer waits until {route.changes} are on the disk, and at the replicas"
+
+
+def _controller_words(route: ControllerRoute) -> list[tuple[bool, str]]:
+    return [
+        (route.leader, "only the controller that leads answers"),
+        (route.names, "it tells to which cluster the broker belongs"),
+        (route.joins, "a broker that is not known may come in by it"),
+        (route.doubts, "whether the present master still serves is asked first"),
+        (route.tells, "the answer may tell a broker that it is the master"),
+    ]
 
 
 def page() -> str:
