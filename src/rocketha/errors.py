@@ -90,7 +90,8 @@ class WriteInDoubt(DiskFailure):
 
 
 class InvariantBroken(RockethaError):
-    """Our own mistake: a rule that protects data does not hold.  Never caught; the process ends."""
+    """Our own mistake: a rule that protects data does not hold, and nothing is written.  A request that meets it is answered
+    with code 1; a role or a Raft member that meets it ends the process."""
 
 
 def ensure(condition: bool, message: str) -> None:
