@@ -90,8 +90,10 @@ class WriteInDoubt(DiskFailure):
 
 
 class InvariantBroken(RockethaError):
-    """Our own mistake: a rule that protects data does not hold, and nothing is written.  A request that meets it is answered
-    with code 1; a role or a Raft member that meets it ends the process."""
+    """Our own mistake: a rule that protects data does not hold, and nothing is written.
+
+    A request that meets it is answered with code 1; a role or a Raft member that meets it ends the process.
+    """
 
 
 def ensure(condition: bool, message: str) -> None:

@@ -29,7 +29,7 @@ API = 1
 """The number that a plug-in's ``api`` must have."""
 
 REQUEST_CODE_MIN, REQUEST_CODE_MAX = PLUGIN_CODE_MIN, PLUGIN_CODE_MAX
-"""Request codes of plug-ins.  RocketMQ's own are below, rocketha's own around."""
+"""Request codes for plug-ins.  RocketMQ uses none of these; rocketha's own are 11001 to 11007."""
 
 FormatError = RemoteProtocolError
 """What a wire format's reader raises for bytes that it does not take."""
@@ -39,10 +39,10 @@ WireFormat = Format
 
 
 class Refused(RequestRefused):
-    """A request is understood and not granted.
+    """Raised to refuse a request.
 
-    :param code: a RocketMQ response code.
     :param remark: the reason, for a person.
+    :param code: a RocketMQ response code.
     """
 
     def __init__(self, remark: str, code: int = ResponseCode.SYSTEM_ERROR) -> None:
@@ -108,7 +108,8 @@ class Message:
     :ivar offset: in its queue.
     :ivar log_offset: of its record, in bytes from the beginning of the commit log.
     :ivar size: of its record, bytes.
-    :ivar body: as it is stored; compressed where ``compressed`` says so.
+    :ivar body: as it is stored.
+    :ivar compressed: the producer compressed the body, with zlib unless it was told otherwise.
     :ivar born_ms: when the producer made it, by the producer's clock, ms since 1970.
     :ivar stored_ms: when the master stored it, ms since 1970.
     """
@@ -129,8 +130,9 @@ class Message:
 class Placed:
     """Where a message was put.
 
-    :ivar status: 0, or why the acknowledgement is weaker than configured: 10 the disk, 12 a replica, did not confirm
-        in time; 11 no replica was there.
+    :ivar message_id: the offset message id, as in the answer to a producer.
+    :ivar status: 0, or why the acknowledgement is weaker than configured: 10 FLUSH_DISK_TIMEOUT, 12 FLUSH_SLAVE_TIMEOUT
+        or 11 SLAVE_NOT_AVAILABLE, as in RocketMQ.  The message is stored in all these cases.
     """
 
     queue_id: int
@@ -158,11 +160,14 @@ class Pulled:
 
 
 class ServedBy(Enum):
-    """Which brokers answer a request."""
+    """Which brokers answer a request, or run a timer.
+
+    A master has 2.7 s for a request that another broker passes on to it; a client that gets no answer in time is told
+    that it may have been carried out.
+    """
 
     ANY = "every broker, in every role"
     MASTER = "a master; another broker passes the request on to it, or refuses"
-    """It has 2.7 s for that; a client that gets no answer in time is told that it may have been carried out."""
 
 
 @attrs.frozen
@@ -183,7 +188,7 @@ class Route:
 
 @attrs.frozen
 class Timer:
-    """Something to do again and again.
+    """Something to do again and again, first after ``every_s``.
 
     :ivar run: may give a Deferred; the next run waits for it.  An exception is logged, and the timer goes on.
     :ivar by: MASTER: only while this broker is master.
@@ -219,8 +224,8 @@ class Topic:
 
 @attrs.frozen
 class File:
-    """Something to remember over a restart, in ``config/plugin-NAME.json`` below the store; :meth:`IBrokerContext.save`
-    writes it.  It belongs to this broker: it is not copied to others.
+    """Something to remember over a restart, in ``config/plugin-NAME.json`` below the store, any bytes;
+    :meth:`IBrokerContext.save` writes it.  It belongs to this broker: it is not copied to others.
 
     :ivar dump: the whole content.
     :ivar load: gets what the file has, before anything else of the feature runs.  If it raises it gets the file's
@@ -238,7 +243,7 @@ class IMessageFilter(Interface):
     expression_type = Attribute("What consumers name it by: ``SQL92``, or a word of its own.  Not ``TAG``.")
 
     def compile(expression: str) -> Callable[[Mapping[str, str]], bool]:
-        """What tells of a message's properties whether the expression matches.  It is kept and used again.
+        """A function that says of a message's properties whether they match.  It is cached: it must not keep state.
 
         :raises ValueError: the expression is wrong; its text goes to the client.
         """
@@ -258,8 +263,8 @@ class IHealthCheck(Interface):
 
 class IStoreObserver(Interface):
     """Provisional.  Sees the messages that are confirmed, in the order of the log, beside the send path: no producer
-    waits for it, and it can refuse nothing.  It begins with the first message after the broker's start.  After three
-    failures in a row it sees no more until the next start."""
+    waits for it, and it can refuse nothing.  It sees only what is confirmed after this start, each message at most
+    once.  After three failures in a row it sees no more until the next start."""
 
     name = Attribute("In small letters, for logs and metrics.")
 
@@ -275,7 +280,8 @@ class IAuthenticator(Interface):
     name = Attribute("In small letters, for logs.")
 
     def denies(request: Request) -> str | None:
-        """None, or why the peer may not ask this: answered with NO_PERMISSION (16)."""
+        """None, or why the peer may not ask this: answered with NO_PERMISSION (16).  Returns at once; a Deferred counts
+        as a denial."""
 
 
 @attrs.frozen
@@ -284,8 +290,9 @@ class FeatureParts:
 
     :ivar on_role: told each change of the role, with the new one; called once before anything is served.
     :ivar on_disconnect: told the peer of each client that is gone.
-    :ivar on_stop: the broker is stopping and still serves; it may give a Deferred, which is waited for up to 5 s.  The
-        ports are closed by then, and observers are shown nothing more; ``on_role`` follows.
+    :ivar on_stop: called when the broker stops.  The feature's own listeners and timers are stopped by then, and
+        observers are shown nothing more; ``messages`` still works.  It may give a Deferred, which is waited for up to
+        5 s; ``on_role`` may follow.
     """
 
     routes: Sequence[Route] = ()
@@ -312,7 +319,8 @@ class IMessages(Interface):
     def put(
         topic: str, body: bytes, properties: Mapping[str, str] | None = None, queue_id: int | None = None
     ) -> Deferred[Placed]:
-        """Store a message.  On a broker that is no master it is passed on to the master, where that is possible.
+        """Store a message.  Under controllers a broker that is not the master forwards it to the master; otherwise it
+        fails with :class:`Refused`.
 
         :param properties: ``TAGS``, ``KEYS``, ``DELAY`` and the application's own.
         :param queue_id: None leaves the choice to the broker.
@@ -355,9 +363,9 @@ class IBrokerContext(Interface):
     cluster = Attribute("The cluster's name.")
     broker = Attribute("The broker group's name.")
     address = Attribute("host:port that clients are told.")
-    clock = Attribute("The reactor: a :class:`twisted.internet.interfaces.IReactorTime`.  Its time does not step.")
+    clock = Attribute("The reactor: a :class:`twisted.internet.interfaces.IReactorTime`.  It is monotonic.")
     log = Attribute("A logger: ``log.info('{what} came', what=...)``, also ``debug``, ``warn`` and ``error``.")
-    messages = Attribute("An :class:`IMessages`; of use once the broker serves.")
+    messages = Attribute("An :class:`IMessages`.  Until the broker serves calls fail; ``follow`` keeps trying.")
 
     def role() -> BrokerRole:
         """What this broker is now."""
@@ -393,12 +401,12 @@ class IBrokerFeature(IPlugin):
     keys = Attribute("Its configuration keys: name to :class:`Key`.")
 
     def check_keys(keys: Mapping[str, str]) -> Sequence[str]:
-        """What is wrong with these values, a sentence each; nothing: they are good.  Pure: called before anything is
-        opened."""
+        """One sentence for each problem with these values, or nothing.  It must have no side effects: it is called
+        before anything is opened, and more than once."""
 
     def build(context: IBrokerContext) -> FeatureParts:
-        """What it brings to one broker.  Opens and starts nothing, and asks the context for nothing but values: the
-        broker does not serve yet.  Called once for each broker of a process."""
+        """What it brings to one broker.  It may read values of the context and register counters and gauges; it must
+        not open or start anything, nor use ``messages`` or ``save``.  Called once for each broker of a process."""
 
 
 class IWireFormat(IPlugin):

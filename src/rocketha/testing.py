@@ -1,4 +1,4 @@
-"""For authors of plug-ins: the contract as tests, and a broker that is none.
+"""For authors of plug-ins: contract tests, and a fake broker context.
 
 Public, like :mod:`rocketha.interfaces`.  Mix :class:`FeatureContract` into a ``unittest.TestCase`` and say which
 plug-in it is about; use :class:`FakeContext` for tests of one's own::
@@ -47,8 +47,11 @@ class _Following:
 class FakeMessages:
     """Topics in memory: one queue each unless :attr:`queue_numbers` says more.
 
+    A pull never waits, and ``follow`` does not wait for a Deferred.
+
     :ivar stored: all messages by topic and queue.
-    :ivar refusal: given to every request while it is set.
+    :ivar queue_numbers: of topics, where it is not one.
+    :ivar refusal: every ``put`` and ``pull`` fails with it while it is set.
     """
 
     def __init__(self, clock: Any) -> None:
@@ -105,6 +108,9 @@ class FakeContext:
 
     :param keys: the feature's; see :meth:`FeatureContract.defaults`.
     :param name: the plug-in's, for the names of its metrics.
+    :ivar clock: a :class:`twisted.internet.task.Clock`; ``wall_ms`` begins at 1,700,000,000,000.
+    :ivar messages: a :class:`FakeMessages`.
+    :ivar current_role: what ``role()`` says.
     :ivar saves: how often the file was saved.
     :ivar registry: where counters and gauges are.
     """

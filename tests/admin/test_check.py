@@ -58,7 +58,7 @@ class CheckTests(unittest.TestCase):
             "ticker.every_s = 5  (Seconds between two ticks.)",
             "requests: 20001 TICKER_COUNT, answered by every broker, in every role",
             "timers: tick every 5 s",
-            "topics: TICKS, 1 queues",
+            "topics: TICKS, 1 queue",
             "  off     property-filter 1.0",
             "  broken  rocketha.plugins.bad",
         ):

@@ -151,7 +151,7 @@ def _items(name: str, parts: FeatureParts | None) -> Iterator[tuple[str, list[st
         "requests": [f"{route.code} {route.name}, answered by {route.served_by.value}" for route in parts.routes],
         "timers": [f"{timer.name} every {timer.every_s:g} s" for timer in parts.timers],
         "ports": [f"{listener.name} on {listener.endpoint}" for listener in parts.listeners],
-        "topics": [f"{topic.name}, {topic.queues} queues" for topic in parts.topics],
+        "topics": [f"{topic.name}, {topic.queues} queue{'s' * (topic.queues != 1)}" for topic in parts.topics],
         "file": [f"config/{file_of(name)} below the store"] if parts.file is not None else [],
         "filters": [each.expression_type for each in parts.filters],
         "health checks": [
