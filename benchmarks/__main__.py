@@ -31,11 +31,11 @@ from typing import Any
 
 import attrs
 from tests.interop.harness import JavaBroker, JavaNamesrv, OurBroker, Role, jars, scratch
-from tests.interop.harness.processes import end_all
+from tests.interop.harness.processes import disk_percent, end_all
 from tests.interop.harness.roles import twistd
 
 from . import report, rows
-from .machine import cpu_seconds, disk_percent, rss_bytes
+from .machine import cpu_seconds, rss_bytes
 
 # RocketMQ's defaults where the test harness has others
 SETTINGS: dict[str, object] = {

@@ -40,18 +40,6 @@ def busy_seconds(*, niced: bool = True) -> float:
     return (user + system + sum(rest) + (nice if niced else 0)) / TICK
 
 
-def disk_percent(path: Path) -> int:
-    """How full the disk is that a file would lie on, rounded up as by df: of what others than root may have.
-
-    Java: ``UtilAll.getDiskPartitionSpaceUsedPercent``.
-    """
-    path = path.absolute()
-    there = next(folder for folder in (path, *path.parents) if folder.exists())
-    found = os.statvfs(there)
-    used = found.f_blocks - found.f_bfree
-    return -(-100 * used // max(1, used + found.f_bavail))
-
-
 class Sample(NamedTuple):
     at_s: float  # of time.time()
     broker: float

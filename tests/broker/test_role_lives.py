@@ -267,11 +267,8 @@ class World:
         for broker in self.brokers:
             ordered = broker.life.assignment.ordered
             role = Role.MASTER if broker.life.number == group.master else Role.SLAVE
-            if (ordered.role, ordered.epoch, ordered.master_id) != (
-                role,
-                group.master_epoch,
-                group.master,
-            ) or broker.order:
+            assigned = role, group.master_epoch, group.master
+            if (ordered.role, ordered.epoch, ordered.master_id) != assigned or broker.order:
                 return False
             if role is Role.MASTER and broker.confirmed != group.master_epoch:
                 return False

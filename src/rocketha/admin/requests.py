@@ -108,6 +108,7 @@ def _broker_lines(route: BrokerRoute) -> Iterator[str]:
 
 
 def _controller_words(route: ControllerRoute) -> list[tuple[bool, str]]:
+    """The columns of a row, and what each says where it is set."""
     return [
         (route.leader, "only the controller that leads answers"),
         (route.names, "it tells to which cluster the broker belongs"),
@@ -149,7 +150,7 @@ def _of_broker(route: BrokerRoute) -> list[str]:
 
 
 def _of_controller(route: ControllerRoute) -> list[str]:
-    return [*map(_yes, (route.leader, route.names, route.joins, route.doubts, route.tells))]
+    return [_yes(value) for value, _ in _controller_words(route)]
 
 
 def _yes(value: bool) -> str:

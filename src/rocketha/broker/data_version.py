@@ -5,6 +5,7 @@ Pure.  Java: ``DataVersion``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -59,3 +60,32 @@ def _number(value: Any) -> int:
         return java_types.long(value) or 0
     except RemoteProtocolError:
         return 0
+
+
+class VersionedTable:
+    """A table of the broker that its slaves copy: what topics and consumer groups have in common.
+
+    :ivar state_version: goes into ``data_version`` with the next change: the master epoch.
+    :ivar dirty: set by every change and cleared by whoever saved the table.
+    """
+
+    def __init__(self) -> None:
+        self.data_version = DataVersion()
+        self.state_version = 0
+        self.dirty = False
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, call: Callable[[], None]) -> None:
+        """Have it called after every change of this broker's own; not after one that was copied from a master."""
+        self._watchers.append(call)
+
+    def begin_term(self, epoch: int, wall_ms: int) -> None:
+        """This broker is master of ``epoch``: a new version, so that slaves and nameservers see whose table it is."""
+        self.state_version = epoch
+        self._changed(wall_ms)
+
+    def _changed(self, wall_ms: int) -> None:
+        self.data_version.next(wall_ms, self.state_version)
+        self.dirty = True
+        for call in self._watchers:
+            call()

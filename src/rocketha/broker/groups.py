@@ -15,7 +15,7 @@ import attrs
 
 from rocketha.broker import names
 from rocketha.broker.attributes import GROUP_ATTRIBUTES, alter
-from rocketha.broker.data_version import DataVersion
+from rocketha.broker.data_version import DataVersion, VersionedTable
 from rocketha.broker.fields import refused
 from rocketha.broker.row_texts import RowTexts, file_text, pretty_row
 from rocketha.broker.topics import SortedNames
@@ -134,18 +134,15 @@ def read_groups(value: Any) -> Groups:
     return Groups(groups, {name: topics for name, topics in bits.items() if topics})
 
 
-class GroupTable:
-    """All consumer groups by name.  ``dirty`` is set by every change and cleared by whoever saved the table."""
+class GroupTable(VersionedTable):
+    """All consumer groups by name."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.table: dict[str, SubscriptionGroupConfig] = {
             name: SubscriptionGroupConfig(name) for name in PREDEFINED_GROUPS
         }
         self.forbidden: dict[str, dict[str, int]] = {}  # group -> topic -> bits that are taken away
-        self.data_version = DataVersion()
-        self.state_version = 0
-        self.dirty = False
-        self._watchers: list[Callable[[], None]] = []
         self._names = SortedNames()
         self._texts: RowTexts[SubscriptionGroupConfig] = RowTexts(_row)
 
@@ -237,11 +234,6 @@ class GroupTable:
         self.data_version.assign(version)
         self.dirty = True
 
-    def begin_term(self, epoch: int, wall_ms: int) -> None:
-        """This broker is master of ``epoch``: a new version, so that slaves see whose table it is."""
-        self.state_version = epoch
-        self._changed(wall_ms)
-
     def as_json(self, groups: Mapping[str, SubscriptionGroupConfig] | None = None) -> dict[str, Any]:
         """The file's content and the body of GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
         chosen = self.table if groups is None else groups
@@ -280,16 +272,6 @@ class GroupTable:
         self.table.update(loaded.table)
         self.forbidden.update(loaded.forbidden)
         self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
-
-    def watch(self, call: Callable[[], None]) -> None:
-        """Have it called after every change of this broker's own; not after :meth:`replace`."""
-        self._watchers.append(call)
-
-    def _changed(self, wall_ms: int) -> None:
-        self.data_version.next(wall_ms, self.state_version)
-        self.dirty = True
-        for call in self._watchers:
-            call()
 
 
 def _row(name: str, config: SubscriptionGroupConfig) -> bytes:

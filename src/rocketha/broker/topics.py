@@ -20,7 +20,7 @@ import attrs
 
 from rocketha.broker import names, permissions
 from rocketha.broker.attributes import TOPIC_ATTRIBUTES, alter
-from rocketha.broker.data_version import DataVersion
+from rocketha.broker.data_version import DataVersion, VersionedTable
 from rocketha.broker.fields import refused
 from rocketha.broker.row_texts import RowTexts, file_text, pretty_row
 from rocketha.broker.unsaved import Unsaved
@@ -179,19 +179,16 @@ class SortedNames:
         return names[first:] if first + count == len(names) - 1 else names[first : first + count]
 
 
-class TopicTable:
-    """All topics by name.  ``dirty`` is set by every change and cleared by whoever writes the table.
+class TopicTable(VersionedTable):
+    """All topics by name.
 
     :ivar unsaved: topics that came or changed, while a crash would undo that.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.table: dict[str, TopicConfig] = {}
-        self.data_version = DataVersion()
-        self.state_version = 0  # goes into data_version with the next change: the master epoch
-        self.dirty = False
         self.unsaved = Unsaved()
-        self._watchers: list[Callable[[], None]] = []
         self.system: set[str] = set(names.SYSTEM_TOPICS)
         self._names = SortedNames()
         self._texts: RowTexts[TopicConfig] = RowTexts(_row)
@@ -323,11 +320,6 @@ class TopicTable:
         self.data_version.assign(version)
         self.dirty = True
 
-    def begin_term(self, epoch: int, wall_ms: int) -> None:
-        """This broker is master of ``epoch``: a new version, so that slaves and nameservers see whose table it is."""
-        self.state_version = epoch
-        self._changed(wall_ms)
-
     def as_json(self, topics: Mapping[str, TopicConfig] | None = None) -> dict[str, Any]:
         """The file's content and the body of GET_ALL_TOPIC_CONFIG (``TopicConfigSerializeWrapper``)."""
         chosen = self.table if topics is None else topics
@@ -357,13 +349,3 @@ class TopicTable:
             raise CorruptStore(path, 0, str(problem_found)) from None
         self.table.update(loaded)
         self.data_version.assign(DataVersion.from_json(value.get("dataVersion")))
-
-    def watch(self, call: Callable[[], None]) -> None:
-        """Have it called after every change of this broker's own; not after :meth:`replace`."""
-        self._watchers.append(call)
-
-    def _changed(self, wall_ms: int) -> None:
-        self.data_version.next(wall_ms, self.state_version)
-        self.dirty = True
-        for call in self._watchers:
-            call()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 LIVE: set[Process] = set()
 TAIL = 4000
-JAVA_FULL = 0.90  # diskSpaceWarningLevelRatio, which cannot be set higher
+JAVA_FULL_PERCENT = 90  # diskSpaceWarningLevelRatio, which cannot be set higher
 
 
 class NotReady(AssertionError):
@@ -47,17 +47,28 @@ def wait_until(
         pause = min(pause * 1.5, 0.05)
 
 
+def disk_percent(path: Path) -> int:
+    """How full the disk is that a file would lie on, rounded up as by df: of what others than root may have.
+
+    Java: ``UtilAll.getDiskPartitionSpaceUsedPercent``.
+    """
+    path = path.absolute()
+    there = next(folder for folder in (path, *path.parents) if folder.exists())
+    found = os.statvfs(there)
+    used = found.f_blocks - found.f_bfree
+    return -(-100 * used // max(1, used + found.f_bavail))
+
+
 def scratch(prefix: str) -> Path:
     """A new folder that is removed at exit (kept with ROCKETHA_KEEP=1).
 
     NotReady where its disk is so full that Java's broker refuses messages.
     """
-    space = shutil.disk_usage(tempfile.gettempdir())
-    used = space.used / (space.used + space.free)
-    if used >= JAVA_FULL:
+    percent = disk_percent(Path(tempfile.gettempdir()))
+    if percent > JAVA_FULL_PERCENT:
         raise NotReady(
-            f"the disk of {tempfile.gettempdir()} is {used:.0%} full, and Java's broker refuses messages from "
-            f"{JAVA_FULL:.0%} on: make room, or set TMPDIR"
+            f"the disk of {tempfile.gettempdir()} is {percent} % full, and Java's broker refuses messages over "
+            f"{JAVA_FULL_PERCENT} %: make room, or set TMPDIR"
         )
     folder = Path(tempfile.mkdtemp(prefix=f"rocketha-{prefix}-"))
     if not os.environ.get("ROCKETHA_KEEP"):

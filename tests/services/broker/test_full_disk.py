@@ -8,7 +8,7 @@ from tests.services.broker_case import BrokerCase
 from tests.services.events_case import events_of
 
 
-class FillingTests(BrokerCase):
+class DiskCase(BrokerCase):
     """Files of 128 KiB, five minutes apart."""
 
     config = "mappedFileSizeCommitLog=131072\nmaxMessageSize=60000\ncleanResourceInterval=1000"
@@ -22,20 +22,27 @@ class FillingTests(BrokerCase):
         events, self.events[:] = [*self.events], []
         return [(event["event"], formatEvent(event)) for event in events]
 
+    def fill(self) -> None:
+        client = self.connect()
+        for _ in range(20):
+            self.send(client, bytes(50_000))
+            self.advance(300, 60)
+
+    def files(self) -> list[str]:
+        return self.disk.list("/store/commitlog")
+
+
+class FillingTests(DiskCase):
+    """With the keys' defaults."""
+
     def expired_early(self) -> int:
         lines = self.service.metrics.exposition().splitlines()
         (line,) = [each for each in lines if each.startswith("rocketha_log_files_expired_early_total ")]
         return int(line.split()[1])
 
-    def files(self) -> list[str]:
-        return self.disk.list("/store/commitlog")
-
     def test_it_is_said(self) -> None:
         """At 77 % nothing that is not expired goes; at 86 % each file that does is named, with its age and why."""
-        client = self.connect()
-        for _ in range(20):
-            self.send(client, bytes(50_000))
-            self.advance(300, 60)
+        self.fill()
         before = self.files()
         self.disk.ratio = 0.77
         self.advance(15, 1)
@@ -63,29 +70,25 @@ class FillingTests(BrokerCase):
         self.assertEqual(self.said(), [])
 
 
-class KeptTests(BrokerCase):
+class KeptTests(DiskCase):
     """``cleanFileForciblyEnable=false``: what is not expired stays, whatever the disk says."""
 
-    config = f"{FillingTests.config}\ncleanFileForciblyEnable=false"
+    config = f"{DiskCase.config}\ncleanFileForciblyEnable=false"
 
     def test_nothing_goes(self) -> None:
         """Up to the mark from which messages are refused, and beyond it; what has expired goes."""
-        events = events_of(self)
-        client = self.connect()
-        for _ in range(20):
-            self.send(client, bytes(50_000))
-            self.advance(300, 60)
-        before = self.disk.list("/store/commitlog")
+        self.fill()
+        before = self.files()
         for ratio in (0.86, 0.97):
             self.disk.ratio = ratio
             self.advance(15, 1)
-            self.assertEqual(self.disk.list("/store/commitlog"), before)
+            self.assertEqual(self.files(), before)
         self.assertEqual(
-            [formatEvent(event) for event in events],
+            [text for _, text in self.said()],
             [
                 "the disk under /store is 86% full: expired files go at any hour",
                 "the disk under /store is 97% full: no message is taken",
             ],
         )
         self.advance(72 * 3600, 600)
-        self.assertEqual(self.disk.list("/store/commitlog"), before[-2:])  # that of now, and the next one
+        self.assertEqual(self.files(), before[-2:])  # that of now, and the next one
