@@ -418,7 +418,7 @@ class PromotionTests(unittest.TestCase):
         for end in (SMALL.segment_size, max(end for end in ends(data) if end < 2 * SMALL.segment_size)):
             replica.append_raw(replica.end, data[replica.end : end])
 
-    def assert_owes(self, replica: ReplicaLog) -> None:
+    def assert_lacks_confirmed(self, replica: ReplicaLog) -> None:
         """It is no master."""
         self.assertIn("the log was confirmed up to", replica.lack)
         with self.assertRaises(CorruptStore):
@@ -437,7 +437,7 @@ class PromotionTests(unittest.TestCase):
                         getattr(disk, ends_how)()
                         replica = open_replica(disk)
                         replica.settle()
-                    self.assert_owes(replica)
+                    self.assert_lacks_confirmed(replica)
 
     def test_what_is_missing_could_not_be_saved(self) -> None:
         """Then nothing is thrown away, and the next attempt saves it first."""
@@ -454,7 +454,7 @@ class PromotionTests(unittest.TestCase):
         self.assertEqual(replica.end, end)
         replica.start_over()
         disk.kill()
-        self.assert_owes(open_replica(disk))
+        self.assert_lacks_confirmed(open_replica(disk))
 
     def test_what_is_missing_was_forgotten_halfway(self) -> None:
         """The file is gone and that is not on the disk yet: what is thrown away then is missing in a file again."""
@@ -470,7 +470,7 @@ class PromotionTests(unittest.TestCase):
         self.assertFalse(disk.exists(EPOCHS + missing_file.SUFFIX))
         replica.start_over()
         disk.kill()
-        self.assert_owes(open_replica(disk))
+        self.assert_lacks_confirmed(open_replica(disk))
 
     @staticmethod
     def master_of(messages: int) -> Any:

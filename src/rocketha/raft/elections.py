@@ -6,13 +6,13 @@ Pure.  ::
     FOLLOWER ---------------------> PRE_CANDIDATE -> CANDIDATE -----------------> LEADER
        ^  ^    (PRE_CANDIDATE asks)      |               |  timer: next term         |
        |  +------- a leader is heard, a majority refuses-+                           |
-       +------------ a newer term, no majority heard, own disk failed, voted out ------+
+       +---------- a newer term, no majority heard, own disk failed, voted out ------+
 
     LEARNER: a FOLLOWER without a vote in the configuration; never stands for election.
 
-**Loyalty**: whoever heard its leader within ``election_ticks`` refuses pre-votes and ignores votes, so that a node that
-was cut off, or voted out, disturbs nobody (D7).  It ends at once when the leader's port refuses a connection: the
-process is gone.  Then the followers campaign one after the other, in the order of their ids, some 30 ms apart.
+**Leader stickiness**: whoever heard its leader within ``election_ticks`` refuses pre-votes and ignores votes, so that a
+node that was cut off, or voted out, disturbs nobody (D7).  It ends at once when the leader's port refuses a connection:
+the process is gone.  Then the followers campaign one after the other, in the order of their ids, some 30 ms apart.
 """
 
 from __future__ import annotations

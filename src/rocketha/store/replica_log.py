@@ -315,9 +315,9 @@ class ReplicaLog:
         :raises DiskFailure: it is remembered, but perhaps not by the next start.
         """
         if self.damage is not None and self.damage.offset < self.store.confirm_offset:
-            self._owe_confirmed()
+            self._note_missing()
 
-    def _owe_confirmed(self) -> None:
+    def _note_missing(self) -> None:
         confirmed = min(self.store.confirm_offset, self.end)
         if self._bounded and self._missing < confirmed:
             self._missing = confirmed
@@ -374,7 +374,7 @@ class ReplicaLog:
         """
         store = self.store
         ensure(not store.leads, "a master does not start over")
-        self._owe_confirmed()
+        self._note_missing()
         self._epochs_due = ()
         store.truncate(self.begin)
         for queue in store.queues.all():

@@ -46,7 +46,7 @@ from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.addresses import AddressBook
 from rocketha.services.raft.apply import Applier, StateMachine
 from rocketha.services.raft.driver import RaftDriver
-from rocketha.services.raft.leadership import Leadership
+from rocketha.services.raft.group_admin import GroupAdmin
 from rocketha.services.raft.newcomer import Newcomer
 from rocketha.services.raft.options import RaftOptions, RaftView
 from rocketha.services.raft.requests import Changes
@@ -228,7 +228,7 @@ class RaftService(service.Service):
     def _stop(self) -> Any:
         yield self._opening
         if self._node is not None and not self._dead:
-            yield self.leadership.hand_over()
+            yield self.admin.hand_over()
             # What says that another one leads comes from inside a turn: let that end first.
             yield task.deferLater(self._reactor, 0, int)
         yield defer.maybeDeferred(super().stopService)
@@ -307,15 +307,15 @@ class RaftService(service.Service):
         return waiter
 
     @property
-    def leadership(self) -> Leadership:
+    def admin(self) -> GroupAdmin:
         """Who leads and who belongs to the group, and changes of both; there once ``started`` fired."""
-        return Leadership(self.id, self.node, self._driver, self._waiters.changes, self.options, self.wake)
+        return GroupAdmin(self.id, self.node, self._driver, self._waiters.changes, self.options, self.wake)
 
     def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
-        return self.leadership.transfer(to, ticks)
+        return self.admin.transfer(to, ticks)
 
     def change_members(self, change: MembersChange) -> defer.Deferred[Members]:
-        return self.leadership.change_members(change)
+        return self.admin.change_members(change)
 
     def status(self) -> RaftView:
         """For metrics and people."""

@@ -22,7 +22,7 @@ from rocketha.services.raft.requests import Changes
 
 
 @attrs.frozen
-class Leadership:
+class GroupAdmin:
     """Of one member.
 
     :ivar wake: a turn is wanted soon.
