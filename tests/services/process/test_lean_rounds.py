@@ -17,7 +17,7 @@ from rocketha.services.broker import tap as broker_tap
 from rocketha.services.cluster import tap as cluster_tap
 from rocketha.services.controller import tap as controller_tap
 from rocketha.services.namesrv import tap as namesrv_tap
-from rocketha.services.process.lean_rounds import LeanRounds
+from rocketha.services.process.lean_rounds import BusyPolling, LeanRounds
 
 PROGRAM = """
 from twisted.internet import reactor
@@ -172,3 +172,64 @@ class LeanRoundsTests(unittest.SynchronousTestCase):
             assert isinstance(whole, MultiService)
             with self.subTest(tap.__name__):
                 self.assertEqual(whole.getServiceNamed("lean rounds").name, "lean rounds")
+
+
+READY = [(4, 1)]
+
+
+class BusyPollingTests(unittest.SynchronousTestCase):
+    """Time passes in polls: work comes so long after the one before."""
+
+    def setUp(self) -> None:
+        self.now_s = self.due_s = 0.0
+        self.asked: list[float] = []
+        self.gave_way = 0
+        self.polling = BusyPolling(self.poll, lambda: self.now_s, self.give_way)
+
+    def poll(self, timeout_s: float, most: int) -> list[tuple[int, int]]:
+        self.asked.append(timeout_s)
+        self.now_s += 1e-6
+        if timeout_s:
+            end_s = self.due_s if timeout_s < 0 else min(self.due_s, self.now_s + timeout_s)
+            self.now_s = max(self.now_s, end_s)
+        return READY if self.now_s >= self.due_s else []
+
+    def give_way(self) -> None:
+        self.gave_way += 1
+
+    def rounds(self, count: int, apart_s: float, timeout_s: float | None = None) -> list[float]:
+        """What was asked of the kernel in so many rounds."""
+        self.asked.clear()
+        for _ in range(count):
+            self.due_s = self.now_s + apart_s
+            self.polling.wait(timeout_s, 9)
+        return self.asked
+
+    def test_work_far_apart(self) -> None:
+        """It sleeps, each time at once."""
+        self.assertEqual(self.rounds(10, 0.001), [-1] * 10)
+        self.assertEqual(self.gave_way, 0)
+
+    def test_work_close_together(self) -> None:
+        """Four times it sleeps; then it finds the next without, and lets others have the core meanwhile."""
+        self.assertEqual(self.rounds(4, 100e-6), [-1] * 4)
+        self.assertEqual({*self.rounds(20, 100e-6)}, {0})
+        self.assertGreater(self.gave_way, 20 * 50)
+
+    def test_it_was_not_worth_it(self) -> None:
+        """Once, and it sleeps again, until four more sleeps were short."""
+        self.rounds(5, 100e-6)
+        asked = self.rounds(1, 0.01)
+        self.assertEqual(({*asked[:-1]}, asked[-1]), ({0}, -1))
+        self.assertLess(len(asked), 130)
+        self.assertEqual(self.rounds(4, 100e-6), [-1] * 4)
+
+    def test_timers(self) -> None:
+        """One that is due ends it in time; one that is due at once is no reason to ask twice; a sleep that only ended
+        for one was not short."""
+        self.rounds(5, 100e-6)
+        self.assertEqual(self.rounds(1, 1.0, 50e-6), [50e-6])
+        began_s = self.now_s
+        self.assertEqual(self.rounds(1, 1.0, 0.002)[-1], 0.002)
+        self.assertLess(self.now_s - began_s, 0.0025)
+        self.assertEqual(self.rounds(6, 1.0, 200e-6), [200e-6] * 6)
