@@ -97,7 +97,7 @@ def options(argv: list[str]) -> argparse.Namespace:
         "--idle", type=float, default=10, help="seconds of idling for idle CPU and RSS; 0 leaves both out"
     )
     parser.add_argument(
-        "--dir", type=Path, help="where the stores go (default: a temporary folder; needs about 20 GB for everything)"
+        "--dir", type=Path, help="where the stores go (default: a temporary folder; needs about 45 GB for everything)"
     )
     parser.add_argument("--out", type=Path, help="JSON result file (default: build/bench-TIME.json)")
     parser.add_argument(
@@ -207,6 +207,7 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
     for size in given.sizes:
         for row in given.rows:
             for _ in range(given.repeat):
+                refuse_a_full_disk(folder)
                 for side in sides:
                     with standing_still(other for other in sides if other is not side):
                         result = side.measure(row, size, given)
@@ -241,8 +242,8 @@ def refuse_a_full_disk(folder: Path) -> None:
     percent = disk_percent(folder)
     if percent > DISK_PERCENT_MAX:
         raise SystemExit(
-            f"The disk of {folder} is {percent} % full. Over {DISK_PERCENT_MAX} % Java's broker deletes its oldest "
-            "files while it is measured. Make room, or name a folder on another disk with --dir."
+            f"The disk of {folder} is {percent} % full. Over {DISK_PERCENT_MAX} % brokers may be busy with making "
+            "room, or refuse messages, while they are measured. Make room, or name a folder on another disk with --dir."
         )
 
 
