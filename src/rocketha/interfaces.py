@@ -109,7 +109,8 @@ class Message:
     :ivar log_offset: of its record, in bytes from the beginning of the commit log.
     :ivar size: of its record, bytes.
     :ivar body: as it is stored.
-    :ivar compressed: the producer compressed the body, with zlib unless it was told otherwise.
+    :ivar compression: how the producer compressed the body: ``zlib``, ``lz4``, ``zstd`` or ``unknown``; empty if it did
+        not.
     :ivar born_ms: when the producer made it, by the producer's clock, ms since 1970.
     :ivar stored_ms: when the master stored it, ms since 1970.
     """
@@ -123,7 +124,7 @@ class Message:
     properties: Mapping[str, str]
     born_ms: int
     stored_ms: int
-    compressed: bool = False
+    compression: str = ""
 
 
 @attrs.frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -119,7 +120,7 @@ class NotStartedTests(PluginCase):
             (parts(routes=[route(), route(name="OTHER")]), "request code 20001 is there already"),
             (parts(routes=["x"]), "routes has str, and Route is wanted"),
             (parts(timers=[Timer("t", 0, print)]), "timer t runs every 0 s"),
-            (parts(listeners=[Listener("l", "nonsense", None)]), "'nonsense' is no endpoint"),
+            (parts(listeners=[Listener("l", "nonsense", None)]), "listener l: 'nonsense' cannot be listened on"),
             (parts(topics=[Topic("bad topic")]), "contains illegal characters"),
             (parts(topics=[Topic("T", 0)]), "topic T is to have 0 queues"),
             (parts(file="x"), "file is str, and File is wanted"),
@@ -135,6 +136,13 @@ class NotStartedTests(PluginCase):
                 found = self.reason(Feature(build))
                 self.assertIn(reason, found)
                 self.assertIn("plug-in acme", found)
+
+    def test_a_listener_with_a_key_that_others_can_read(self) -> None:
+        key = pathlib.Path(self.mktemp())
+        key.touch(0o644)
+        listener = Listener("l", f"ssl:0:privateKey={key}", None)
+        found = self.reason(Feature(parts(listeners=[listener])))
+        self.assertIn("others can read or write this secret", found)
 
     def test_two_that_want_the_same(self) -> None:
         found = self.reason(Feature(parts(routes=[route()])), Feature(parts(routes=[route()]), name="other"))

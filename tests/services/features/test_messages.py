@@ -137,6 +137,13 @@ class MessagesTests(PluginCase):
         (message,) = self.pull().messages
         self.assertEqual(message.born_ms, message.stored_ms)
 
+    def test_what_a_body_is_compressed_with(self) -> None:
+        """As the client's flags say; clients that only know zlib say nothing."""
+        client, flags = self.connect(), {"": 0, "zlib": 1, "lz4": 0x101, "zstd": 0x201, "unknown": 0x701}
+        for flag in (*flags.values(), 0x301, 0x300):
+            self.assertEqual(self.send(client, f=str(flag)).code, 0)
+        self.assertEqual([each.compression for each in self.pull().messages], [*flags, "zlib", ""])
+
     def test_follow_does_not_spin(self) -> None:
         """More follow than pulls may wait: those that may not ask once a second."""
         self.put(queue_id=0)

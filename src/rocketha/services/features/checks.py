@@ -28,6 +28,7 @@ from rocketha.interfaces import (
     Timer,
     Topic,
 )
+from rocketha.services.process.secret_file import refuse_readable_key
 
 _ROUTE_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _PART_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -119,9 +120,10 @@ def _timer(timer: Timer) -> str:
 
 def _listener(listener: Listener) -> str:
     try:
+        refuse_readable_key(listener.endpoint)
         serverFromString(MemoryReactor(), listener.endpoint)
     except Exception as problem:
-        return f"listener {listener.name}: {listener.endpoint!r} is no endpoint: {problem}"
+        return f"listener {listener.name}: {listener.endpoint!r} cannot be listened on: {problem}"
     return ""
 
 
