@@ -31,6 +31,7 @@ from rocketha.wire.framing import FrameBuffer
 from rocketha.wire.remoting import Command, decode, encode
 from tests.namesrv.helpers import command, register_command
 from tests.services.broker_case import HeldWork
+from tests.services.events_case import events_of
 
 KV_PATH = "/ns/kvConfig.json"
 BROKER = "10.0.0.1"
@@ -412,7 +413,7 @@ class KvConfigFileTests(NameServerCase):
         """Fail the 1st, 2nd, ... operation: code 1, the old value stays, and the next try works."""
         self.start()
         self.put("old")
-        failures = 0
+        said, failures = events_of(self), 0
         for number in range(1, 40):
             self.disk.fail_at(number, errno.ENOSPC)
             answer = self.put(f"new{number}")
@@ -423,6 +424,7 @@ class KvConfigFileTests(NameServerCase):
             self.assertIn("could not be saved", answer.remark or "")
             self.assertEqual(self.get().fields, {"value": "old"})
         self.assertGreater(failures, 5)
+        self.assertEqual([each["event"] for each in said].count("disk.failed"), failures)
         self.assertEqual(self.put("last").code, 0)
         self.disk.crash()
         self.start()

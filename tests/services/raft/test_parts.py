@@ -22,6 +22,7 @@ from rocketha.services.raft.service import RaftMember, RaftService
 from rocketha.services.raft.waiting import Barriers, NoMajority, NotApplied, Proposals, ResultUnknown
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.raft_log import RaftLog
+from tests.services.events_case import events_of
 from tests.services.raft_case import Words
 
 NORMAL = 1
@@ -552,6 +553,7 @@ class TimeTests(ByHandCase):
         service = self.service({"n0": "a:1"}, options=RaftOptions(snapshot_entries=20))
         self.addCleanup(service._leave, "over")
         self.advance(3)
+        said = events_of(self)
         write, failed = service._raft_log.write_snapshot, []  # type: ignore[union-attr]
 
         def full(meta: Any, data: bytes) -> None:
@@ -565,6 +567,7 @@ class TimeTests(ByHandCase):
             self.reactor.advance(0)
             self.reactor.advance(0)
         self.assertEqual((failed, service.status().snapshots_made, self.fatal), ([20], 0, []))
+        self.assertEqual([each["event"] for each in said], ["disk.failed"])
         service._raft_log.write_snapshot = write  # type: ignore[union-attr,method-assign]
         for number in range(24, 30):
             service.propose(b"%d" % number)

@@ -20,6 +20,7 @@ from rocketha.services.raft.service import RaftMember, RaftService
 from rocketha.services.raft.waiting import Lost, NoMajority
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.posix_disk import PosixDisk
+from tests.services.events_case import events_of
 from tests.services.raft_case import Member, RaftCase, Words
 
 
@@ -396,6 +397,7 @@ class FailingDisks(RaftCase):
     def test_a_leader_that_cannot_write(self) -> Any:
         """Another leads soon and takes proposals; when the disk works again the member is one as before."""
         leader = yield self.group()
+        said = events_of(self)
         leader.disk.fail_at(1, errno.ENOSPC, 1 << 30, ("write", "create"))
         began = time.monotonic()
         failed = leader.service.propose(b"unsure")
@@ -409,7 +411,7 @@ class FailingDisks(RaftCase):
         yield self.assertFailure(leader.service.propose(b"x"), NotLeader)
         leader.disk.heal()
         yield self.assert_same_words()
-        self.assertEqual(leader.fatal, [])
+        self.assertEqual((leader.fatal, [each["event"] for each in said]), ([], ["disk.failed"]))
         # The followers may have had the entry before its leader failed to write it.
         self.assertEqual([word for word in leader.machine.words if word != b"unsure"], [b"before", b"after"])
 
@@ -417,10 +419,12 @@ class FailingDisks(RaftCase):
     def test_a_failed_sync_is_the_end(self) -> Any:
         """What reached the disk is unknown: the process ends, with a reason; the group goes on."""
         leader = yield self.group()
+        said = events_of(self)
         leader.disk.fail_at(1, errno.EIO, 1, ("sync",))
         failed = leader.service.propose(b"unsure")
         yield self.assertFailure(failed, Lost)
         yield self.until(lambda: leader.fatal)
+        self.assertEqual([each["event"] for each in said].count("disk.failed"), 1)
         self.assertIn("can not be synced", leader.fatal[0])
         yield leader.kill()
         outcome = yield self.propose(b"after")

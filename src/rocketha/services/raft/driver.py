@@ -17,7 +17,8 @@ import attrs
 from twisted.python.failure import Failure
 
 from rocketha.errors import DiskFailure
-from rocketha.observe.logging import make_logger
+from rocketha.observe.events import DiskFailed
+from rocketha.observe.logging import emit, make_logger
 from rocketha.protocols.raft_peers import RaftPeers
 from rocketha.raft.config import Role
 from rocketha.raft.errors import NotLeader, RaftRefused, Transferring
@@ -266,6 +267,8 @@ class RaftDriver:
         if self.raft_log.failed is not None:
             self._host.broken(Failure(failure))
             return
+        if self._unhealthy_until is None:
+            emit(self._log, DiskFailed.of(failure))
         self.unhealthy(str(failure))
 
     def unhealthy(self, reason: str) -> None:

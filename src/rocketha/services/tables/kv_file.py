@@ -20,7 +20,8 @@ from twisted.python.failure import Failure
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
 from rocketha.namesrv.kv_config import KvConfig
-from rocketha.observe.logging import make_logger
+from rocketha.observe.events import DiskFailed
+from rocketha.observe.logging import emit, make_logger
 from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk
@@ -125,7 +126,7 @@ class KvConfigFile:
 
     def _complain(self, result: Failure, failure: Exception) -> None:
         if isinstance(failure, DiskFailure):
-            self._log.error("{problem}", problem=str(failure))
+            emit(self._log, DiskFailed.of(failure))
         else:
             self._log.failure("kvConfig.json was not written: {log_failure.value}", failure=result)
 
