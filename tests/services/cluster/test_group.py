@@ -101,6 +101,23 @@ class OptionTests(SynchronousTestCase):
         self.assertEqual(keys["storePathRootDir"], brokers[1].directory)
         self.assertEqual(flags_of(controllers[2].arguments)["controllerDLegerSelfId"], "n3")
 
+    def test_keys_of_one_broker(self) -> None:
+        """The others do not have them; what the group decides stays decided, and each broker's keys are checked."""
+        layout = self.layout("--brokers", "2", "--set", "broker-2.brokerPermission=4", "--set", "brokerPermission=6")
+        keys = [flags_of(plan.arguments) for plan in layout.broker_plans()]
+        self.assertEqual([each["brokerPermission"] for each in keys], ["6", "4"])
+        self.assertFalse([key for each in keys for key in each if key.startswith("broker-")])
+        alone = parsed("--data", self.data, "--set", "broker-1.brokerPermission=4")
+        assert alone.broker is not None
+        self.assertEqual(alone.broker.config.broker_permission, 4)
+        self.refused("there is no broker-3 with --brokers 2", "--brokers", "2", "--set", "broker-3.brokerPermission=4")
+        self.refused("decides each broker's listenPort", "--brokers", "2", "--set", "broker-2.listenPort=4000")
+        self.refused("brokerPermission", "--brokers", "2", "--set", "broker-2.brokerPermission=x")
+        self.refused("noSuchKey", "--brokers", "2", "--set", "broker-2.noSuchKey=4")
+        self.refused(
+            "each broker of a group has its own", "--brokers", "2", "--set", "broker-2.storePathCommitLog=/tmp/x"
+        )
+
     def test_every_process_understands_its_flags(self) -> None:
         """The commands of a group parse what it calls them with."""
         from rocketha.services.broker import tap as broker_tap

@@ -28,6 +28,8 @@ from rocketha.store.posix_disk import PosixDisk
 BROKERS_MAX = 9
 CONTROLLERS_MAX = 9
 LOG_DIRECTORY = "log"
+DECIDED = "brokerName", "listenPort", "haListenPort", "storePathRootDir", "enableControllerMode", "controllerAddr"
+"""Keys that no replica has to itself: the group gives each what it needs."""
 BROKER_PORTS = 10
 """From one broker's port to the next: each has a fast port 2 below and an HA port 1 above."""
 
@@ -57,6 +59,7 @@ class Layout:
     :ivar host: the address that all are reached at from this machine, IPv6 in brackets.
     :ivar broker: the configuration that all replicas share; its port is the first one's.
     :ivar flags: what every broker is given, key to value.
+    :ivar own: the same for one of them, by its number.
     :ivar common: flags of twistd's commands that every process is given.
     """
 
@@ -68,6 +71,7 @@ class Layout:
     controllers: int
     broker: BrokerConfig
     flags: Mapping[str, str]
+    own: Mapping[int, Mapping[str, str]] = attrs.field(factory=dict)
     config_file: str | None = None
     common: tuple[str, ...] = ()
 
@@ -109,6 +113,7 @@ class Layout:
             directory = os.path.join(self.data, name)
             keys = {
                 **self.flags,
+                **self.own.get(number + 1, {}),
                 "brokerName": self.broker.broker_name,
                 "listenPort": str(port),
                 "haListenPort": str(port + 1),

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from twisted.application import service
 from twisted.python import usage
@@ -20,7 +21,15 @@ from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.cluster.group import GroupService
-from rocketha.services.cluster.layout import BROKERS_MAX, CONTROLLERS_MAX, LOG_DIRECTORY, Layout, Plan, check_directory
+from rocketha.services.cluster.layout import (
+    BROKERS_MAX,
+    CONTROLLERS_MAX,
+    DECIDED,
+    LOG_DIRECTORY,
+    Layout,
+    Plan,
+    check_directory,
+)
 from rocketha.services.cluster.service import ClusterService, near_address
 from rocketha.services.config import loading
 from rocketha.services.config.checks import bind_address
@@ -34,10 +43,11 @@ from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, i
 from rocketha.store.posix_disk import PosixDisk
 
 BROKER_NAME = "broker-a"
+_OF_ONE = re.compile(r"broker-([1-9])\.(.+)")
 
 
 class Options(KeyOptions):
-    """Flags override the file; those of ``--set`` are the broker's."""
+    """Flags override the file; those of ``--set`` are for every broker, or for one: ``broker-2.KEY=VALUE``."""
 
     key_of_option = {"broker-port": "listenPort"}
     longdesc = (
@@ -84,36 +94,52 @@ class Options(KeyOptions):
             self.namesrv = loading.load_namesrv(b"", "namesrv.conf", names)
         except ConfigError as problem:
             raise usage.UsageError(f"--namesrv-port: {problem}") from None
+        own = self._own_flags(brokers)
         self.flags.setdefault("bindAddress", host)
         self.flags["storePathRootDir"] = os.path.join(data, "store")
         self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
-        self.broker = loading.load_broker(*self.file("broker.conf"), self.flags, host_name=BROKER_NAME)
-        self.plugins = needed(self.broker.config.plugins, self.broker.config.plugin_keys)
+        self.broker, self.plugins = self._load_broker({**self.flags, **own.get(1, {})})
         check_directory(data, brokers, controllers)
         if controllers:
-            self.layout = self._group(data, brokers, controllers)
+            self.layout = self._group(data, brokers, controllers, own)
 
-    def _group(self, data: str, brokers: int, controllers: int) -> Layout:
+    def _own_flags(self, brokers: int) -> dict[int, dict[str, str]]:
+        """Take the flags of single brokers out of those of all; by the broker's number."""
+        own: dict[int, dict[str, str]] = {}
+        for flag in [*self.flags]:
+            if found := _OF_ONE.fullmatch(flag):
+                number, key = int(found[1]), found[2]
+                if number > brokers:
+                    raise usage.UsageError(f"--set {flag}: there is no broker-{number} with --brokers {brokers}")
+                if key in DECIDED:
+                    raise usage.UsageError(f"--set {flag}: the group decides each broker's {key}")
+                own.setdefault(number, {})[key] = self.flags.pop(flag)
+        return own
+
+    def _load_broker(self, flags: Mapping[str, str]) -> tuple[loading.Loaded[loading.BrokerConfig], Sequence[Enabled]]:
+        loaded = loading.load_broker(*self.file("broker.conf"), flags, host_name=BROKER_NAME)
+        return loaded, needed(loaded.config.plugins, loaded.config.plugin_keys)
+
+    def _group(self, data: str, brokers: int, controllers: int, own: Mapping[int, Mapping[str, str]]) -> Layout:
         if self.broker is None or self.namesrv is None:
             raise usage.UsageError("the options were not parsed")
         near = near_address(self["host"], 1).rpartition(":")[0]
         ports = self.namesrv.config.listen_port, self._number("controller-port", 1, 65535)
         file = os.path.abspath(self["config"]) if self["config"] is not None else None
         common = ("--log-level", self["log-level"])
-        layout = Layout(data, near, *ports, brokers, controllers, self.broker.config, self.flags, file, common)
+        layout = Layout(data, near, *ports, brokers, controllers, self.broker.config, self.flags, own, file, common)
         layout.check_ports()
-        self._check_paths(layout.broker_plans()[0])
+        for number, plan in enumerate(layout.broker_plans(), 1):
+            self._check_paths(self._load_broker({**self.flags, **own.get(number, {})})[0].config, plan)
         return layout
 
-    def _check_paths(self, first: Plan) -> None:
+    def _check_paths(self, config: loading.BrokerConfig, plan: Plan) -> None:
         """No two brokers of a group may write to one place."""
-        if self.broker is None:
-            return
         alone = self.flags["storePathRootDir"]
-        for line in loading.describe(self.broker.config).decode().splitlines():
+        for line in loading.describe(config).decode().splitlines():
             key, _, value = line.partition("=")
             if key.startswith("storePath") and value and value != alone and not value.startswith(f"{alone}/"):
-                raise usage.UsageError(f"{key}={value}: each broker of a group has its own, such as {first.directory}")
+                raise usage.UsageError(f"{key}={value}: each broker of a group has its own, here {plan.directory}")
 
     def _number(self, option: str, low: int, high: int) -> int:
         text = self[option]
