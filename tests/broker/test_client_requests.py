@@ -12,8 +12,8 @@ from rocketha.broker.effects import NotifyClient, RegisterTopics, SaveConfig
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.heartbeat import SUBSCRIPTIONS_MAX
 from rocketha.broker.state import BrokerRules, maker_of
-from rocketha.controller.rates import Rates
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
+from rocketha.rates import Rates
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import ResponseCode
 from tests.broker.support import DATA, RECORD_SIZE, Broker, Client, heartbeat, subscription, topic_fields

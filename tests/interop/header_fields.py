@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
-from rocketha.broker import fields, pull, queries, send_back, send_header
+from rocketha.broker import pull, queries, send_back, send_header
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.state import BrokerState
 from rocketha.controller import heartbeats
@@ -28,7 +28,7 @@ from rocketha.controller.requests import Caller
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.namesrv import requests as namesrv_requests
 from rocketha.store.messages import GetStatus
-from rocketha.wire import remoting
+from rocketha.wire import fields, remoting
 from rocketha.wire.remoting import Command
 from tests.broker.support import Client
 from tests.broker.test_hostile_requests import busy_broker

@@ -18,6 +18,7 @@ RANKS = {
     "compiled": 0,
     "errors": 0,
     "plugins": 0,
+    "rates": 0,
     "wire": 1,
     **dict.fromkeys(set(PURE_PACKAGES) - {"wire"}, 2),
     "observe": 3,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from rocketha.broker.fields import LONG_MAX, refused
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.fields import LONG_MAX, refused
 
 ATTRIBUTES_MAX = 64
 TEXT_LENGTH_MAX = 1024

@@ -7,9 +7,8 @@ and store.
 
 from __future__ import annotations
 
-from rocketha.broker import fields, names
+from rocketha.broker import names
 from rocketha.broker.clients import Member, Peer
-from rocketha.broker.fields import refused
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.heartbeat import ACTIVELY, ConsumerData, Heartbeat, parse_heartbeat
 from rocketha.broker.permissions import UNIT_SUB_FLAG
@@ -18,8 +17,9 @@ from rocketha.broker.request import EMPTY_HEADER, OK, RepeatedBodies, Responder,
 from rocketha.broker.state import BrokerState, maker_of
 from rocketha.broker.subscription import SubscriptionData
 from rocketha.errors import Ignored, RequestRefused
-from rocketha.wire import json_dialect, json_members
+from rocketha.wire import fields, json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.remoting import Answer, Command
 
 _SUB_CHANGED = Answer(fields={"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"})

@@ -17,9 +17,9 @@ from enum import Enum
 
 import attrs
 
-from rocketha.broker.fields import INT_MAX
 from rocketha.broker.routes import PULLS
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.fields import INT_MAX
 from rocketha.wire.remoting import Answer, Command
 
 MARK = "rocketha.forwardedBy"

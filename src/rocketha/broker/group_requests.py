@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocketha.broker import fields, names, permissions
+from rocketha.broker import names, permissions
 from rocketha.broker.clients import Peer
 from rocketha.broker.effects import SaveConfig
-from rocketha.broker.fields import refused
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.request import OK, Responder, read_body, refuse_on_slave
 from rocketha.broker.state import BrokerState, maker_of
-from rocketha.wire import json_dialect, json_members
+from rocketha.wire import fields, json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.remoting import Answer, Command
 
 LIST_MAX = 4096

@@ -16,12 +16,12 @@ import attrs
 from rocketha.broker import names
 from rocketha.broker.attributes import GROUP_ATTRIBUTES, alter
 from rocketha.broker.data_version import DataVersion, VersionedTable
-from rocketha.broker.fields import refused
 from rocketha.broker.row_texts import RowTexts, file_text, pretty_row
 from rocketha.broker.topics import SortedNames
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.fields import refused
 
 GROUPS_MAX = 100_000
 RETRY_QUEUE_NUMS_MAX = 1024

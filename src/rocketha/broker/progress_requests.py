@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocketha.broker import fields
 from rocketha.broker.clients import Peer
 from rocketha.broker.effects import NotifyClient, SaveConfig
-from rocketha.broker.fields import refused
 from rocketha.broker.names import TOPIC_LENGTH_MAX, check_group
 from rocketha.broker.request import OK, Responder, refuse_on_slave
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topics import TopicConfig
-from rocketha.wire import json_dialect
+from rocketha.wire import fields, json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.json_dialect import ObjectKeyed
 from rocketha.wire.remoting import Answer, Command
 

@@ -13,15 +13,14 @@ from typing import Any
 
 import attrs
 
-from rocketha.broker import fields
 from rocketha.broker.clients import Peer
 from rocketha.broker.effects import CallClients, Reply
-from rocketha.broker.fields import refused
 from rocketha.broker.request import Responder
 from rocketha.broker.state import BrokerState
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect
+from rocketha.wire import fields, json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.remoting import Answer, Command
 
 CALL_TIMEOUT_MS = 10_000

@@ -16,7 +16,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rocketha.broker import fields as read
 from rocketha.broker.groups import SubscriptionGroupConfig
 from rocketha.broker.long_polling import HeldPull, HeldPulls
 from rocketha.broker.message_rules import MessageRules
@@ -27,6 +26,7 @@ from rocketha.errors import Ignored, RequestRefused
 from rocketha.store.in_memory import Wait
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import GetStatus
+from rocketha.wire import fields as read
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import VERSION, Answer, Command
 

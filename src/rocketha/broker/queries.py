@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocketha.broker import fields as read
 from rocketha.broker.message_rules import MessageRules
 from rocketha.broker.names import RETRY_TOPIC_LENGTH_MAX
 from rocketha.broker.request import Responder
 from rocketha.errors import RequestRefused
 from rocketha.store.patient_reads import PatientReads
+from rocketha.wire import fields as read
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX, PROPERTIES_BYTES_MAX
 from rocketha.wire.remoting import Answer, Command

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from rocketha.broker.fields import refused
 from rocketha.broker.names import CLIENT_ID_LENGTH_MAX, RETRY_TOPIC_LENGTH_MAX
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import json_members
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.fields import refused
 
 LOCK_MS = 60_000
 BROKER_NAME_LENGTH_MAX = 255

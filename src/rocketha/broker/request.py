@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from rocketha.broker.fields import refused
 from rocketha.broker.state import BrokerState
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.remoting import Answer, Command
 
 Responder = Callable[[Any, Command, int], Answer | None]

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 
-from rocketha.broker import fields
 from rocketha.broker.clients import Peer
 from rocketha.broker.effects import RegisterTopics
-from rocketha.broker.fields import refused
 from rocketha.broker.request import OK, Responder
 from rocketha.broker.state import BrokerState
 from rocketha.errors import ConfigError
-from rocketha.wire import json_dialect
+from rocketha.wire import fields, json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.remoting import Answer, Command
 
 VERSION_NAME = "V5_5_0"

@@ -12,7 +12,6 @@ import functools
 import random
 from typing import Any
 
-from rocketha.broker import fields as read
 from rocketha.broker import names
 from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.broker.delay_levels import DelayLevels
@@ -22,6 +21,7 @@ from rocketha.broker.state import BrokerState, maker_of
 from rocketha.errors import RequestRefused, RockethaError
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import PutResult
+from rocketha.wire import fields as read
 from rocketha.wire import record
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.properties import parse

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import NamedTuple
 
-from rocketha.broker import fields as read
+from rocketha.wire import fields as read
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 

@@ -28,8 +28,8 @@ from rocketha.broker.stats import BrokerStats
 from rocketha.broker.subscription import MessageFilters
 from rocketha.broker.topics import TopicConfig, TopicTable, system_topics
 from rocketha.broker.unsaved import NotSavedYet
-from rocketha.controller.rates import MADE_AT_ONCE, MADE_EACH_MS, Rates
 from rocketha.errors import ConfigError, RequestRefused
+from rocketha.rates import MADE_AT_ONCE, MADE_EACH_MS, Rates
 from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.store_files import QueueUnit

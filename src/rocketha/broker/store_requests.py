@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocketha.broker import fields
 from rocketha.broker.clients import Peer
-from rocketha.broker.fields import refused
 from rocketha.broker.names import RETRY_TOPIC_LENGTH_MAX
 from rocketha.broker.request import OK, Responder
 from rocketha.broker.state import BrokerState
-from rocketha.wire import json_dialect
+from rocketha.wire import fields, json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.remoting import Answer, Command
 
 ENTRIES_MAX = 10_000

@@ -18,11 +18,11 @@ from typing import Any, Protocol
 
 import attrs
 
-from rocketha.broker.fields import refused
 from rocketha.broker.names import RETRY_TOPIC_LENGTH_MAX
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.wire import json_members, record
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.java_text import string_hash
 from rocketha.wire.limits import TEXT_CHARACTERS_MAX
 from rocketha.wire.properties import parse

@@ -9,17 +9,17 @@ from typing import Any
 
 import attrs
 
-from rocketha.broker import attributes, fields, names, permissions
+from rocketha.broker import attributes, names, permissions
 from rocketha.broker.clients import Peer
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.effects import RegisterTopics, SaveConfig
-from rocketha.broker.fields import refused
 from rocketha.broker.metadata_pages import DELETED_FIELD
 from rocketha.broker.request import OK, Responder, read_body, refuse_on_slave
 from rocketha.broker.state import BrokerState
 from rocketha.broker.topics import QUEUE_NUMS_MAX, TopicConfig
-from rocketha.wire import json_dialect, json_members
+from rocketha.wire import fields, json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.json_dialect import ObjectKeyed
 from rocketha.wire.remoting import Answer, Command
 

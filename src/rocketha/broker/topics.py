@@ -21,12 +21,12 @@ import attrs
 from rocketha.broker import names, permissions
 from rocketha.broker.attributes import TOPIC_ATTRIBUTES, alter
 from rocketha.broker.data_version import DataVersion, VersionedTable
-from rocketha.broker.fields import refused
 from rocketha.broker.row_texts import RowTexts, file_text, pretty_row
 from rocketha.broker.unsaved import Unsaved
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.fields import refused
 
 TOPICS_MAX = 100_000
 QUEUE_NUMS_MAX = 65_536

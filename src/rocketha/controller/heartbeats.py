@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rocketha.broker import fields
 from rocketha.controller.group import EPOCH_MAX
 from rocketha.controller.liveness import PRIORITY_LOWEST, TIMEOUT_MS, Heartbeat, ReplicaKey
 from rocketha.controller.names import name_in
+from rocketha.wire import fields
 from rocketha.wire.codes import ResponseCode
 
 TIMEOUT_MAX_MS = 3_600_000

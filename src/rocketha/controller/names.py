@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rocketha.broker import fields
+from rocketha.wire import fields
 
 NAME_CHARACTERS_MAX = 255
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import attrs
 
-from rocketha.broker import fields
 from rocketha.controller import answers, audit, registration
 from rocketha.controller.events import (
     CONTROLLER,
@@ -34,7 +33,7 @@ from rocketha.controller.group import BrokerGroup
 from rocketha.controller.names import name_in
 from rocketha.controller.state import ControllerState
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire import json_dialect, json_members
+from rocketha.wire import fields, json_dialect, json_members
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command

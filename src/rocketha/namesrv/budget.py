@@ -7,7 +7,7 @@ once and then one every ten seconds.
 
 from __future__ import annotations
 
-from rocketha.controller.rates import Rates
+from rocketha.rates import Rates
 
 
 class Budget:

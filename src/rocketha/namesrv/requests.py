@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from rocketha.broker import fields
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.namesrv import answers, data_version, register_body
 from rocketha.namesrv.effects import Address, ConfigChanged, Effect, HolderToBeAsked, RowIgnored, SaveKvConfig
@@ -34,7 +33,7 @@ from rocketha.namesrv.route_table import (
     Registration,
     RouteTable,
 )
-from rocketha.wire import json_dialect, json_members
+from rocketha.wire import fields, json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command

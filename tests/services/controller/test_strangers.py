@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet import defer, protocol, reactor
 from twisted.internet.endpoints import TCP4ClientEndpoint
 
-from rocketha.controller import rates
+from rocketha import rates
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.protocols.peer_connections import PeerConnections, _One
 from rocketha.protocols.remoting import RemotingProtocol

@@ -10,9 +10,9 @@ from twisted.internet import defer, reactor
 from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.trial.unittest import TestCase
 
-from rocketha.controller.rates import Rates
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.rates import Rates
 from rocketha.services.config.loading import NamesrvConfig
 from rocketha.services.namesrv import holders
 from rocketha.services.namesrv.service import NameServerService

@@ -16,7 +16,6 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
-from rocketha.broker import fields
 from rocketha.controller import answers
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.state import ControllerState
@@ -35,7 +34,7 @@ from rocketha.services.raft.options import RaftView
 from rocketha.services.raft.requests import NotDone
 from rocketha.services.raft.service import RaftService
 from rocketha.services.raft.waiting import Lost, NoMajority
-from rocketha.wire import json_dialect
+from rocketha.wire import fields, json_dialect
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 

@@ -29,7 +29,6 @@ from rocketha.controller import answers, heartbeats
 from rocketha.controller.events import AlterSyncStateSet, ConfirmMaster, Event
 from rocketha.controller.group import BrokerGroup, GroupKey
 from rocketha.controller.liveness import ReplicaKey
-from rocketha.controller.rates import IDS_AT_ONCE, NEWCOMERS_AT_ONCE, Rates
 from rocketha.controller.requests import Caller, Intent, Question, Requests
 from rocketha.controller.routes import ROUTES, ControllerRoute
 from rocketha.controller.state import ControllerState
@@ -42,6 +41,7 @@ from rocketha.protocols.remoting import RemotingProtocol, ServerParts
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.config import RaftConfig
+from rocketha.rates import IDS_AT_ONCE, NEWCOMERS_AT_ONCE, Rates
 from rocketha.services.config import views
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.answers import FULL, OwnAnswers, answer_to_failure

@@ -25,7 +25,6 @@ from twisted.internet.protocol import Protocol
 from twisted.python import log
 from twisted.python.failure import Failure
 
-from rocketha.controller.rates import NEWCOMERS_AT_ONCE, Rates
 from rocketha.errors import RequestRefused
 from rocketha.namesrv.effects import (
     BrokerRejected,
@@ -49,6 +48,7 @@ from rocketha.protocols.admission import Admission
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.rates import NEWCOMERS_AT_ONCE, Rates
 from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.services.namesrv.holders import Holders

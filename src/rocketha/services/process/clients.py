@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rocketha.broker import fields
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
-from rocketha.wire import json_dialect
+from rocketha.wire import fields, json_dialect
 from rocketha.wire.remoting import Answer, Command
 
 PAGE_BYTES = 1024 * 1024

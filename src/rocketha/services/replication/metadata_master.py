@@ -27,15 +27,14 @@ from typing import Any
 
 import attrs
 
-from rocketha.broker import fields
 from rocketha.broker.data_version import DataVersion
-from rocketha.broker.fields import refused
 from rocketha.broker.metadata_recovery import Ends, QueueEnd, lower_offsets, topics_of_log
 from rocketha.broker.metadata_waits import STRANGER_MS, MetadataWaits, Versions, WaitingAnswer
 from rocketha.observe.logging import make_logger
 from rocketha.services.replication.metadata_context import TablesContext
-from rocketha.wire import json_dialect
+from rocketha.wire import fields, json_dialect
 from rocketha.wire.codes import PrivateCode, ResponseCode
+from rocketha.wire.fields import refused
 from rocketha.wire.remoting import Answer, Command
 
 AWAIT_METADATA = int(PrivateCode.AWAIT_METADATA)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unittest
 
-from rocketha.controller import rates
-from rocketha.controller.rates import EACH_MS, IDS_AT_ONCE, NEWCOMERS_AT_ONCE, REMEMBERED_MAX, Rates
+from rocketha import rates
+from rocketha.rates import EACH_MS, IDS_AT_ONCE, NEWCOMERS_AT_ONCE, REMEMBERED_MAX, Rates
 
 
 class RatesTests(unittest.TestCase):

@@ -7,8 +7,8 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketha.broker import fields
 from rocketha.errors import RequestRefused
+from rocketha.wire import fields
 
 
 class FieldTests(unittest.TestCase):
