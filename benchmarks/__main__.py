@@ -99,6 +99,14 @@ def options(argv: list[str]) -> argparse.Namespace:
         "--idle", type=float, default=10, help="seconds of idling for idle CPU and RSS; 0 leaves both out"
     )
     parser.add_argument("--dir", type=Path, help="where the stores go (default: a temporary folder; needs about 15 GB)")
+    parser.add_argument(
+        "--page-cache",
+        type=int,
+        default=0,
+        metavar="MB",
+        help="before each row read so much of a file without blocks: memory that a virtual machine uses for the first "
+        "time, or again after it was free, costs 10 us a page",
+    )
     parser.add_argument("--out", type=Path, help="JSON result file (default: build/bench-TIME.json)")
     parser.add_argument(
         "--profile", metavar="ROW", help="measure nothing: run one row against our broker under cProfile"
@@ -218,6 +226,7 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
     results: list[rows.Result] = []
     for size in given.sizes:
         for row in given.rows:
+            fill_page_cache(folder / "page-cache", given.page_cache)
             for _ in range(given.repeat):
                 refuse_a_full_disk(folder)
                 for side in sides:
@@ -247,6 +256,18 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
     out.write_text(json.dumps(document, indent=1, default=str) + "\n")
     say("\n" + report.table(entries) + "\n\n" + report.idle_table(started) + f"\n\nall figures: {out}")
     return 0
+
+
+def fill_page_cache(file: Path, megabytes: int) -> None:
+    """Have so much memory in use, by pages that the kernel drops when somebody needs them."""
+    if not megabytes:
+        return
+    with open(file, "a+b", buffering=0) as hole:
+        hole.truncate(megabytes << 20)
+        hole.seek(0)
+        taken = memoryview(bytearray(8 << 20))
+        while hole.readinto(taken):
+            pass
 
 
 def refuse_a_full_disk(folder: Path) -> None:
