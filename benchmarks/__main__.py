@@ -58,6 +58,10 @@ DISK_PERCENT_MAX = 75
 messages; we from 95 on."""
 
 
+SETTLE_S = 0.2
+"""From the moment that a side goes on until it is measured."""
+
+
 class BenchJava(JavaBroker):
     heap_mb = 1024
 
@@ -85,8 +89,8 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--rows", default=",".join(rows.ROWS), help=f"of {','.join(rows.EVERY)}")
     parser.add_argument("--sizes", default="128,1024", help="body bytes")
     parser.add_argument("--sides", default="java,ours")
-    parser.add_argument("--repeat", type=int, default=3, help="measurements a row and side; medians are reported")
-    parser.add_argument("--seconds", type=float, default=10, help="measured part of a producing run")
+    parser.add_argument("--repeat", type=int, default=10, help="windows a row and side; medians are reported")
+    parser.add_argument("--seconds", type=float, default=2, help="of a window of a row that sends")
     parser.add_argument(
         "--client-warmup", type=float, default=5, help="seconds each load client sends before it measures"
     )
@@ -131,6 +135,7 @@ class Side:
         self.folder = folder
         self.kind = kind
         self.broker: JavaBroker | OurBroker
+        self.load: rows.Load | None = None
         self.filled: set[int] = set()
         self.read_again: set[str] = set()  # files of the log
 
@@ -165,8 +170,21 @@ class Side:
                 length = str(file.stat().st_size)
                 subprocess.run(["fallocate", "--punch-hole", "--offset", "0", "--length", length, file], check=True)
 
+    @contextlib.contextmanager
+    def sending(self, row: str, size: int, warmup_s: float) -> Iterator[None]:
+        """A warm load client is there while this lasts; none for the row that reads."""
+        if row == "push":
+            yield
+            return
+        with rows.Load(self.name, self.broker, self.namesrv.address, row, size, self.home) as self.load:
+            self.load.warm(warmup_s)
+            yield
+        self.load = None
+
     def measure(self, row: str, size: int, given: argparse.Namespace) -> rows.Result:
         where = (self.name, self.broker, self.namesrv.address)
+        if self.load is not None:
+            return self.load.window(SETTLE_S, given.seconds)
         if row == "push":
             if size not in self.filled:
                 rows.fill(*where, size, given.read, self.home)
@@ -182,8 +200,9 @@ class Side:
                 rows.produce(self.name, self.broker, self.namesrv.address, row, 256, seconds / 3, 0, self.home)
 
     def signal(self, number: signal.Signals) -> None:
-        for process in (self.broker, self.namesrv):
-            process.signal(number)
+        for process in (self.broker, self.namesrv, self.load):
+            if process is not None:
+                process.signal(number)
 
     def stop(self) -> None:
         for process in (self.broker, self.namesrv):
@@ -227,16 +246,20 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
     for size in given.sizes:
         for row in given.rows:
             fill_page_cache(folder / "page-cache", given.page_cache)
-            for _ in range(given.repeat):
-                refuse_a_full_disk(folder)
+            with contextlib.ExitStack() as loads:
                 for side in sides:
                     with standing_still(other for other in sides if other is not side):
-                        result = side.measure(row, size, given)
-                    results.append(result)
-                    say(
-                        f"{row} {size} {side.name}: {result.messages_per_s:,.0f}/s, "
-                        f"{result.broker_cpu_s_per_million:.1f} CPU s/million, others {result.others_cpu_share:.0%}"
-                    )
+                        loads.enter_context(side.sending(row, size, given.client_warmup))
+                for _ in range(given.repeat):
+                    refuse_a_full_disk(folder)
+                    for side in sides:
+                        with standing_still(other for other in sides if other is not side):
+                            result = side.measure(row, size, given)
+                        results.append(result)
+                        say(
+                            f"{row} {size} {side.name}: {result.messages_per_s:,.0f}/s, "
+                            f"{result.broker_cpu_s_per_million:.1f} CPU s/million, others {result.others_cpu_share:.0%}"
+                        )
             if shutil.which("fallocate"):
                 for side in sides:
                     side.make_room()

@@ -5,8 +5,11 @@ The load client is Java's of today, or the one that the row's name ends with: ``
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import subprocess
+import threading
 import time
 import unittest
 from collections.abc import Callable, Iterable, Sequence
@@ -143,6 +146,100 @@ def _run(
     return json.loads(lines[-1]), sampler, began, time.time()
 
 
+class Load:
+    """A load client that sends in windows, one at a time and only then: what else runs meanwhile can be stopped.
+
+    Java's client compiles itself while it sends, so one process measures all windows of a row.
+
+    :param home: its working directory.
+    :param beside: whose CPU is measured, too.
+    """
+
+    def __init__(
+        self, side: str, broker: Role, namesrv: str, row: str, size: int, home: Path, beside: Sequence[Role] = ()
+    ) -> None:
+        load, _, client = row.partition(BY)
+        arguments = ["--namesrv", namesrv, "--topic", f"Load{size}", "--size", str(size), *LOADS[load], "--windows"]
+        self._side, self._row, self._size = side, row, size
+        self._broker, self._beside = broker, beside
+        self._complaints = home / "client.log"
+        with open(self._complaints, "wb") as log:
+            self._process = subprocess.Popen(
+                [*CLIENTS[client]("LoadProducer", home), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=home,
+            )
+
+    def __enter__(self) -> Load:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def warm(self, seconds: float) -> None:
+        """Send for so long: the client's own compiler needs some."""
+        self._send(seconds, 0.0)
+
+    def window(self, settle_s: float, seconds: float) -> Result:
+        """Send for so long, and measure the second part."""
+        sampler = Sampler(self._broker.pid, self._process.pid, [role.pid for role in self._beside])
+        try:
+            got = self._send(settle_s, seconds)
+        finally:
+            sampler.stop()
+        begin = got["start_ms"] / 1000
+        cost = sampler.cost(begin, begin + got["seconds"])
+        if not got["msgs"]:
+            raise LoadFailed(f"{self._side} {self._row}: nothing was acknowledged: {got}")
+        latency = got["lat_ms"]
+        millions = got["msgs_s"] * cost.seconds / 1e6
+        return Result(
+            self._side,
+            self._row,
+            self._size,
+            got["msgs"],
+            got["msgs_s"],
+            latency["p50"],
+            latency["p99"],
+            latency["p99_9"],
+            got["errors"] + sum(got["not_ok"].values()),
+            cost.broker / millions,
+            cost.broker / cost.seconds,
+            cost.client / cost.seconds,
+            cost.others / cost.seconds,
+            cost.rss,
+            tuple(used / millions for used in cost.beside),
+        )
+
+    def _send(self, settle_s: float, seconds: float) -> dict[str, Any]:
+        late = threading.Timer(settle_s + seconds + 60, self._process.kill)
+        late.start()
+        try:
+            return self._ask(f"{settle_s} {seconds}\n")
+        finally:
+            late.cancel()
+
+    def _ask(self, line: str) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        said = ""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+            for said in self._process.stdout:
+                if said.startswith("{"):
+                    found: dict[str, Any] = json.loads(said)
+                    return found
+        raise LoadFailed(f"{self._side} {self._row}: {(said + self._complaints.read_text())[-1500:]}")
+
+
 def produce(
     side: str,
     broker: Role,
@@ -154,34 +251,9 @@ def produce(
     home: Path,
     beside: Sequence[Role] = (),
 ) -> Result:
-    """Send for `seconds` after `warmup` (the client's own compiler needs some)."""
-    load, _, client = row.partition(BY)
-    arguments = ["LoadProducer", "--namesrv", namesrv, "--topic", f"Load{size}", "--size", str(size), *LOADS[load]]
-    arguments += ["--warmup", str(warmup), "--duration", str(seconds)]
-    got, sampler, _, _ = _run(side, broker, client, arguments, home, seconds + warmup + 120, beside)
-    begin = got["start_ms"] / 1000
-    cost = sampler.cost(begin, begin + got["seconds"])
-    if not got["msgs"]:
-        raise LoadFailed(f"{side} {row}: nothing was acknowledged: {got}")
-    latency = got["lat_ms"]
-    millions = got["msgs_s"] * cost.seconds / 1e6
-    return Result(
-        side,
-        row,
-        size,
-        got["msgs"],
-        got["msgs_s"],
-        latency["p50"],
-        latency["p99"],
-        latency["p99_9"],
-        got["errors"] + sum(got["not_ok"].values()),
-        cost.broker / millions,
-        cost.broker / cost.seconds,
-        cost.client / cost.seconds,
-        cost.others / cost.seconds,
-        cost.rss,
-        tuple(used / millions for used in cost.beside),
-    )
+    """One window of a client of its own."""
+    with Load(side, broker, namesrv, row, size, home, beside) as load:
+        return load.window(warmup, seconds)
 
 
 def fill(side: str, broker: Role, namesrv: str, size: int, count: int, home: Path) -> None:

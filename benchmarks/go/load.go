@@ -1,8 +1,11 @@
-// One load run with the Go client; one JSON line on stdout, with the part of LoadProducer's members that rows.py reads.
+// Load by the Go client, in windows: for each line "SETTLE SECONDS" on stdin it sends for so long, measures the second
+// part, waits until nothing is under way and prints a JSON line with the part of LoadProducer's members that rows.py
+// reads.  It ends with its stdin.
 // The options, the bodies (run id, sequence number, filler) and what --keyed adds are those of ../java/LoadProducer.java.
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -31,8 +34,7 @@ var (
 	inflight = flag.Int("inflight", 256, "requests under way, of mode async")
 	batch    = flag.Int("batch", 32, "messages of a request, of mode batch")
 	size     = flag.Int("size", 128, "bytes of a body")
-	warmup   = flag.Float64("warmup", 2, "seconds before it measures")
-	duration = flag.Float64("duration", 10, "seconds that it measures")
+	_        = flag.Bool("windows", true, "it has no other mode")
 	keyed    = flag.Bool("keyed", false, "two keys and three properties for each message")
 )
 
@@ -89,6 +91,8 @@ func max(a, b int64) int64 {
 
 var (
 	lock      sync.Mutex
+	paused    = true
+	underWay  int
 	measuring bool
 	took      histogram
 	messages  int64 // acknowledged while it measures
@@ -98,10 +102,25 @@ var (
 	digits    = regexp.MustCompile("[0-9]+")
 )
 
+// begin waits until it may send.
+func begin() {
+	for {
+		lock.Lock()
+		if !paused {
+			underWay++
+			lock.Unlock()
+			return
+		}
+		lock.Unlock()
+		time.Sleep(200 * time.Microsecond)
+	}
+}
+
 func done(result *primitive.SendResult, err error, count int64, began time.Time) {
 	ended := time.Now()
 	lock.Lock()
 	defer lock.Unlock()
+	underWay--
 	switch {
 	case err != nil:
 		errors[digits.ReplaceAllString(err.Error(), "#")]++
@@ -134,10 +153,11 @@ func message(filler []byte, run, number int64) *primitive.Message {
 	return m
 }
 
-// load sends until it is told to stop, on one goroutine.
-func load(p rocketmq.Producer, next func() *primitive.Message, places chan struct{}, stop *int32) {
+// load sends whenever it may, on one goroutine.
+func load(p rocketmq.Producer, next func() *primitive.Message, places chan struct{}) {
 	ctx := context.Background()
-	for atomic.LoadInt32(stop) == 0 {
+	for {
+		begin()
 		if *mode == "async" {
 			m := next()
 			places <- struct{}{}
@@ -204,35 +224,52 @@ func main() {
 		filler[i] = byte('a' + rand.Intn(26))
 	}
 	next := func() *primitive.Message { return message(filler, run, atomic.AddInt64(&numbers, 1)) }
-	var stop int32
 	places := make(chan struct{}, *inflight)
 	for i := 0; i < *threads; i++ {
-		go load(p, next, places, &stop)
+		go load(p, next, places)
 	}
-	time.Sleep(time.Duration(*warmup * float64(time.Second)))
+	for told := bufio.NewScanner(os.Stdin); told.Scan(); {
+		var settle, seconds float64
+		if _, err := fmt.Sscan(told.Text(), &settle, &seconds); err != nil {
+			panic(err)
+		}
+		fmt.Println(window(settle, seconds))
+	}
+}
+
+// window sends for a while and says what came of it.
+func window(settle, seconds float64) string {
 	lock.Lock()
-	measuring = true
+	paused = false
+	lock.Unlock()
+	time.Sleep(time.Duration(settle * float64(time.Second)))
+	lock.Lock()
+	measuring, messages, took = true, 0, histogram{}
+	errors, notOK = map[string]int{}, map[string]int{}
 	began := time.Now()
 	lock.Unlock()
-	time.Sleep(time.Duration(*duration * float64(time.Second)))
+	time.Sleep(time.Duration(seconds * float64(time.Second)))
 	lock.Lock()
-	measuring = false
-	seconds := time.Since(began).Seconds()
+	measuring, paused = false, true
+	lasted := time.Since(began).Seconds()
+	for underWay > 0 {
+		lock.Unlock()
+		time.Sleep(time.Millisecond)
+		lock.Lock()
+	}
+	defer lock.Unlock()
 	failed := 0
 	for _, count := range errors {
 		failed += count
 	}
 	found := map[string]interface{}{
-		"mode": *mode, "seconds": seconds, "start_ms": began.UnixMilli(), "msgs": messages, "msgs_s": float64(messages) / seconds,
+		"mode": *mode, "seconds": lasted, "start_ms": began.UnixMilli(), "msgs": messages, "msgs_s": float64(messages) / lasted,
 		"lat_ms": map[string]float64{"p50": took.ms(0.5), "p99": took.ms(0.99), "p99_9": took.ms(0.999)},
 		"errors": failed, "errors_by": errors, "not_ok": notOK, "acked_all": all,
 	}
 	line, err := json.Marshal(found)
-	lock.Unlock()
 	if err != nil {
 		panic(err)
 	}
-	atomic.StoreInt32(&stop, 1)
-	fmt.Println(string(line))
-	_ = p.Shutdown() // sends that are still under way fail and are not counted
+	return string(line)
 }

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import signal
+import sys
+import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -61,6 +65,61 @@ class AbsentClientTests(unittest.TestCase):
             said.getvalue().splitlines(),
             [f"{row} is left out: there is no go on the PATH" for row in ("sync16@go", "batch32@go")],
         )
+
+
+CLIENT = """
+import json, sys, time
+print("a line of a library", flush=True)
+for number, line in enumerate(sys.stdin, 1):
+    settle_s, seconds = map(float, line.split())
+    if seconds > 9:
+        sys.exit("no route")
+    began, messages = time.time(), 100 * number if seconds else 0
+    time.sleep(settle_s + seconds)
+    latencies = {"p50": 1.0, "p99": 2.0, "p99_9": 3.0}
+    print(json.dumps({"start_ms": began * 1000, "seconds": 0.3, "msgs": messages, "msgs_s": 500.0 * number,
+                      "lat_ms": latencies, "errors": 1, "not_ok": {"FLUSH_DISK_TIMEOUT": 2}}), flush=True)
+"""
+
+
+class WindowTests(unittest.TestCase):
+    """One process of a load client, and what it says of each window."""
+
+    def load(self, stack: contextlib.ExitStack) -> rows.Load:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(
+            mock.patch.dict(rows.CLIENTS, {"": lambda main, home: [sys.executable, "-c", CLIENT, main]})
+        )
+        broker = mock.Mock(pid=os.getpid())
+        return stack.enter_context(rows.Load("ours", broker, "127.0.0.1:1", "batch32", 128, folder))
+
+    def test_one_after_the_other(self) -> None:
+        with contextlib.ExitStack() as stack:
+            load = self.load(stack)
+            load.warm(0.0)
+            found = [load.window(0.0, 0.3) for _ in range(3)]
+        self.assertEqual([each.messages for each in found], [200, 300, 400])
+        (same,) = {(each.side, each.row, each.body_bytes, each.errors) for each in found}
+        self.assertEqual(same, ("ours", "batch32", 128, 3))
+
+    def test_nothing_was_acknowledged(self) -> None:
+        with contextlib.ExitStack() as stack, self.assertRaisesRegex(rows.LoadFailed, "nothing was acknowledged"):
+            self.load(stack).window(0.0, 0.0)
+
+    def test_a_client_that_ends(self) -> None:
+        """What it complained of is told, then and at the next window."""
+        with contextlib.ExitStack() as stack:
+            load = self.load(stack)
+            for _ in range(2):
+                with self.assertRaisesRegex(rows.LoadFailed, "(?s)ours batch32: .*no route"):
+                    load.window(0.0, 10.0)
+
+    def test_it_does_not_outlive_the_row(self) -> None:
+        """Not even one that was stopped by a signal."""
+        with contextlib.ExitStack() as stack:
+            load = self.load(stack)
+            load.signal(signal.SIGSTOP)
+        self.assertEqual(load._process.returncode, -signal.SIGKILL)
 
 
 class ReportTests(unittest.TestCase):
