@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import time
 import unittest
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,20 @@ class BenchJava(JavaBroker):
     heap_mb = 1024
 
 
+class Older(OurBroker):
+    """Ours as another checkout has it, with the Python of its environment."""
+
+    def __init__(self, checkout: Path, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._checkout = checkout.absolute()
+
+    def command(self) -> list[str]:
+        return [str(self._checkout / ".venv/bin/python"), *super().command()[1:]]
+
+    def environment(self) -> Mapping[str, str]:
+        return {**super().environment(), "PYTHONPATH": str(self._checkout / "src")}
+
+
 class Profiled(OurBroker):
     """Our broker under cProfile; what it counted is written when it stops."""
 
@@ -88,7 +103,13 @@ def options(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--rows", default=",".join(rows.ROWS), help=f"of {','.join(rows.EVERY)}")
     parser.add_argument("--sizes", default="128,1024", help="body bytes")
-    parser.add_argument("--sides", default="java,ours")
+    parser.add_argument("--sides", help="default: java,ours")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="CHECKOUT",
+        help="of an older state, with a .venv: the side before, beside ours unless --sides says otherwise",
+    )
     parser.add_argument("--repeat", type=int, default=10, help="windows a row and side; medians are reported")
     parser.add_argument("--seconds", type=float, default=2, help="of a window of a row that sends")
     parser.add_argument(
@@ -118,16 +139,20 @@ def options(argv: list[str]) -> argparse.Namespace:
     given = parser.parse_args(argv)
     given.rows = [given.profile] if given.profile else given.rows.split(",")
     given.sizes = [int(x) for x in given.sizes.split(",")]
-    given.sides = given.sides.split(",")
-    if unknown := set(given.rows) - set(rows.EVERY) or set(given.sides) - {"java", "ours"}:
+    given.sides = (given.sides or ("before,ours" if given.before else "java,ours")).split(",")
+    known = {"java", "ours", *(["before"] if given.before else [])}
+    if unknown := set(given.rows) - set(rows.EVERY) or set(given.sides) - known:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     return given
+
+
+Kind = Callable[[Path, JavaNamesrv, dict[str, object]], JavaBroker | OurBroker]
 
 
 class Side:
     """One broker with a Java nameserver of its own."""
 
-    def __init__(self, name: str, folder: Path, kind: type[JavaBroker] | type[OurBroker]) -> None:
+    def __init__(self, name: str, folder: Path, kind: Kind) -> None:
         self.name = name
         self.home = folder / "client"
         self.home.mkdir(parents=True)
@@ -234,7 +259,7 @@ def profile(given: argparse.Namespace, folder: Path) -> int:
 
 
 def compare(given: argparse.Namespace, folder: Path) -> int:
-    kinds: dict[str, type[JavaBroker] | type[OurBroker]] = {"java": BenchJava, "ours": OurBroker}
+    kinds: dict[str, Kind] = {"java": BenchJava, "ours": OurBroker, "before": functools.partial(Older, given.before)}
     sides = [Side(name, folder / name, kinds[name]) for name in given.sides]
     started = {}
     for side in sides:

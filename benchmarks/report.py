@@ -14,6 +14,10 @@ CPU_MAX = {"sync16": 0.4, "async256": 0.4, "batch32": 0.4}
 CPU_MAX |= {f"sync16{KEYED}": 0.55, f"async256{KEYED}": 0.55, f"batch32{KEYED}": 0.8, f"batch100{KEYED}": 0.8}
 KEYED_CPU_MAX = 1.3
 """Ours with keys and properties, to ours without."""
+BEFORE_MIN = 0.97
+"""Throughput of ours to that of ours before a change, at least."""
+OTHERS = "java", "before"
+"""What ours is compared with: the first that was measured."""
 READY_S_MAX, IDLE_RSS_MIB_MAX, IDLE_CPU_PERCENT_MAX = 1.5, 120, 1.0
 
 
@@ -27,7 +31,7 @@ def summary(results: list[Result]) -> list[dict[str, Any]]:
     found = []
     for row, size in dict.fromkeys((r.row, r.body_bytes) for r in results):
         sides: dict[str, dict[str, Any]] = {}
-        for side in ("java", "ours"):
+        for side in (*OTHERS, "ours"):
             mine = [r for r in results if (r.row, r.body_bytes, r.side) == (row, size, side)]
             if mine:
                 names = (
@@ -45,10 +49,11 @@ def summary(results: list[Result]) -> list[dict[str, Any]]:
                 sides[side]["runs"] = len(mine)
                 sides[side]["spread"] = [min(r.messages_per_s for r in mine), max(r.messages_per_s for r in mine)]
         entry: dict[str, Any] = {"row": row, "body_bytes": size, **sides}
-        if len(sides) == 2:
-            entry["throughput_ratio"] = sides["ours"]["messages_per_s"] / sides["java"]["messages_per_s"]
-            java_cpu = sides["java"]["broker_cpu_s_per_million"]
-            entry["cpu_ratio"] = sides["ours"]["broker_cpu_s_per_million"] / java_cpu if java_cpu else None
+        other = next((sides[side] for side in OTHERS if side in sides), None)
+        if other is not None and "ours" in sides:
+            entry["throughput_ratio"] = sides["ours"]["messages_per_s"] / other["messages_per_s"]
+            cpu = other["broker_cpu_s_per_million"]
+            entry["cpu_ratio"] = sides["ours"]["broker_cpu_s_per_million"] / cpu if cpu else None
         found.append(entry)
     _compare_keyed(found)
     return found
@@ -76,7 +81,7 @@ def table(entries: list[dict[str, Any]]) -> str:
         f"  {'CPU s/million':>13} {'RSS MiB':>8} {'client':>7} {'others':>7} {'errors':>6}"
     ]
     for entry in entries:
-        for side in ("java", "ours"):
+        for side in (*OTHERS, "ours"):
             if side not in entry:
                 continue
             m = entry[side]
@@ -88,10 +93,12 @@ def table(entries: list[dict[str, Any]]) -> str:
                 f"{m['client_cpu_share']:>7.0%} {m['others_cpu_share']:>7.0%} {m['errors']:>6.0f}"
             )
         if "throughput_ratio" in entry:
-            least, most = THROUGHPUT_MIN.get(entry["row"], 1.0), CPU_MAX.get(entry["row"])
+            other, least, most = "Java", THROUGHPUT_MIN.get(entry["row"], 1.0), CPU_MAX.get(entry["row"])
+            if "java" not in entry:
+                other, least, most = "before", BEFORE_MIN, None
             throughput, cpu = entry["throughput_ratio"], entry["cpu_ratio"]
             mark = " " if throughput >= least else "!"
-            line = f"{'':19} {'':5}  ours/Java: messages/s {throughput:.2f}{mark} (at least {least:.1f})"
+            line = f"{'':19} {'':5}  ours/{other}: messages/s {throughput:.2f}{mark} (at least {least:.2g})"
             if cpu is not None:
                 line += f", CPU a message {cpu:.2f}" + (
                     "" if most is None else f"{' ' if cpu <= most else '!'} (at most {most:.2g})"

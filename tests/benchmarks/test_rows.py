@@ -133,3 +133,22 @@ class ReportTests(unittest.TestCase):
             results.append(attrs.evolve(plain, row=row, broker_cpu_s_per_million=cpu))
         entries = {entry["row"]: entry.get("keyed_ratio") for entry in report.summary(results)}
         self.assertEqual(entries, {"sync16": None, "sync16@go": None, "sync16+keys": 1.5, "sync16+keys@go": 1.1})
+
+    def test_beside_an_older_state(self) -> None:
+        """The ratio is to that, and as much as before is wanted of the rate alone."""
+        older = rows.Result("before", "sync16", 128, 100, 50.0, 1.0, 2.0, 3.0, 0, 10.0, 0.5, 0.5, 0.0, 1 << 20)
+        ours = attrs.evolve(older, side="ours", messages_per_s=48.0, broker_cpu_s_per_million=30.0)
+        entries = report.summary([older, ours])
+        self.assertEqual((entries[0]["throughput_ratio"], entries[0]["cpu_ratio"]), (0.96, 3.0))
+        self.assertIn(
+            "ours/before: messages/s 0.96! (at least 0.97), CPU a message 3.00\n", report.table(entries) + "\n"
+        )
+
+    def test_the_older_state_runs_its_own_code(self) -> None:
+        given = program.options(["--before", "/there", "--rows", "sync16"])
+        self.assertEqual(given.sides, ["before", "ours"])
+        older = program.Older(Path("/there"), Path(self.id()), None)
+        self.assertEqual(older.environment()["PYTHONPATH"], "/there/src")
+        with mock.patch.object(older, "config_file", return_value="broker.conf"):
+            self.assertEqual(older.command()[0], "/there/.venv/bin/python")
+            self.assertEqual(older.command()[-3:], ["rocketha-broker", "--config", "broker.conf"])
