@@ -1,8 +1,8 @@
 """Java's broker and ours with equal settings, each under a Java nameserver, driven in turn by the same load
 clients: Java's of today, that of its 4.x line (rows@4.9.8) and the one in Go (rows@go).
 
-    make bench                                              everything, an hour and a half
-    python -m benchmarks --rows sync16 --sizes 128 --repeat 1 --seconds 3 --warm 3        a quick look
+    make bench                                              everything, about an hour
+    python -m benchmarks --rows sync16 --sizes 128 --repeat 2 --warm 3        a quick look
     python -m benchmarks --profile sync16                   where our broker spends its time
 
 Both brokers live through the whole run, so that both JVM and caches are warm; a row is measured on one, then on the
@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 import unittest
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,15 +103,15 @@ def options(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--rows", default=",".join(rows.ROWS), help=f"of {','.join(rows.EVERY)}")
     parser.add_argument("--sizes", default="128,1024", help="body bytes")
-    parser.add_argument("--sides", help="default: java,ours")
+    parser.add_argument("--sides", help="default: java,ours; with --before before,ours")
     parser.add_argument(
         "--before",
         type=Path,
         metavar="CHECKOUT",
-        help="of an older state, with a .venv: the side before, beside ours unless --sides says otherwise",
+        help="checkout of an older state, with its own .venv; it is measured as the side before",
     )
-    parser.add_argument("--repeat", type=int, default=10, help="windows a row and side; medians are reported")
-    parser.add_argument("--seconds", type=float, default=2, help="of a window of a row that sends")
+    parser.add_argument("--repeat", type=int, default=10, help="windows per row and side (push: measurements)")
+    parser.add_argument("--seconds", type=float, help="length of a window, for rows that send (2; --profile: 10)")
     parser.add_argument(
         "--client-warmup", type=float, default=5, help="seconds each load client sends before it measures"
     )
@@ -129,8 +129,8 @@ def options(argv: list[str]) -> argparse.Namespace:
         type=int,
         default=0,
         metavar="MB",
-        help="before each row read so much of a file without blocks: memory that a virtual machine uses for the first "
-        "time, or again after it was free, costs 10 us a page",
+        help="before each row, read a sparse file of this size, so that no memory is unused: on a virtual machine the "
+        "first touch of a page costs about 10 us",
     )
     parser.add_argument("--out", type=Path, help="JSON result file (default: build/bench-TIME.json)")
     parser.add_argument(
@@ -140,6 +140,9 @@ def options(argv: list[str]) -> argparse.Namespace:
     given.rows = [given.profile] if given.profile else given.rows.split(",")
     given.sizes = [int(x) for x in given.sizes.split(",")]
     given.sides = (given.sides or ("before,ours" if given.before else "java,ours")).split(",")
+    given.seconds = given.seconds or (10 if given.profile else 2)
+    if given.before and not (given.before / ".venv/bin/python").exists():
+        parser.error(f"--before {given.before}: there is no .venv/bin/python")
     known = {"java", "ours", *(["before"] if given.before else [])}
     if unknown := set(given.rows) - set(rows.EVERY) or set(given.sides) - known:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
@@ -193,7 +196,7 @@ class Side:
         for file in sorted((self.broker.root / "commitlog").iterdir())[:-2]:
             if file.name not in self.read_again and file.stat().st_blocks:
                 length = str(file.stat().st_size)
-                subprocess.run(["fallocate", "--punch-hole", "--offset", "0", "--length", length, file], check=True)
+                subprocess.run(["fallocate", "--punch-hole", "--offset", "0", "--length", length, file], check=False)
 
     @contextlib.contextmanager
     def sending(self, row: str, size: int, warmup_s: float) -> Iterator[None]:
@@ -268,6 +271,18 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
     for side in sides:
         side.warm(given.warm)
     results: list[rows.Result] = []
+    try:
+        measure(sides, given, folder, results)
+    finally:  # what was measured before something failed is kept
+        for side in sides:
+            side.stop()
+        if results:
+            publish(given, started, results)
+    return 0
+
+
+def measure(sides: Sequence[Side], given: argparse.Namespace, folder: Path, results: list[rows.Result]) -> None:
+    """All rows, one after the other."""
     for size in given.sizes:
         for row in given.rows:
             fill_page_cache(folder / "page-cache", given.page_cache)
@@ -288,8 +303,10 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
             if shutil.which("fallocate"):
                 for side in sides:
                     side.make_room()
-    for side in sides:
-        side.stop()
+
+
+def publish(given: argparse.Namespace, started: dict[str, Any], results: list[rows.Result]) -> None:
+    """Write the figures down and show their table."""
     entries = report.summary(results)
     out = given.out or Path("build") / time.strftime("bench-%Y%m%d-%H%M%S.json")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -303,7 +320,6 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
     document = {"facts": facts, "start": started, "rows": entries, "runs": [attrs.asdict(r) for r in results]}
     out.write_text(json.dumps(document, indent=1, default=str) + "\n")
     say("\n" + report.table(entries) + "\n\n" + report.idle_table(started) + f"\n\nall figures: {out}")
-    return 0
 
 
 def fill_page_cache(file: Path, megabytes: int) -> None:

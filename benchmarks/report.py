@@ -17,7 +17,7 @@ KEYED_CPU_MAX = 1.3
 BEFORE_MIN = 0.97
 """Throughput of ours to that of ours before a change, at least."""
 OTHERS = "java", "before"
-"""What ours is compared with: the first that was measured."""
+"""What ours is compared with: the first of these that was measured."""
 READY_S_MAX, IDLE_RSS_MIB_MAX, IDLE_CPU_PERCENT_MAX = 1.5, 120, 1.0
 
 
@@ -43,10 +43,10 @@ def summary(results: list[Result]) -> list[dict[str, Any]]:
                     "rss_bytes",
                     "others_cpu_share",
                     "client_cpu_share",
-                    "errors",
                 )
                 sides[side] = {name: _median(mine, lambda r, name=name: getattr(r, name)) for name in names}
                 sides[side]["runs"] = len(mine)
+                sides[side]["errors"] = sum(r.errors for r in mine)
                 sides[side]["spread"] = [min(r.messages_per_s for r in mine), max(r.messages_per_s for r in mine)]
         entry: dict[str, Any] = {"row": row, "body_bytes": size, **sides}
         other = next((sides[side] for side in OTHERS if side in sides), None)
@@ -76,7 +76,7 @@ def _ms(value: float | None) -> str:
 def table(entries: list[dict[str, Any]]) -> str:
     """For people. A ratio that misses its target is marked with !"""
     lines = [
-        f"{'row':19} {'body':>5}  {'side':4} {'messages/s':>10} {'(least - most)':>17}  "
+        f"{'row':19} {'body':>5}  {'side':6} {'messages/s':>10} {'(least - most)':>17}  "
         f"{'p50':>7} {'p99':>7} {'p99.9':>7} ms"
         f"  {'CPU s/million':>13} {'RSS MiB':>8} {'client':>7} {'others':>7} {'errors':>6}"
     ]
@@ -86,7 +86,7 @@ def table(entries: list[dict[str, Any]]) -> str:
                 continue
             m = entry[side]
             lines.append(
-                f"{entry['row']:19} {entry['body_bytes']:>5}  {side:4} {m['messages_per_s']:>10,.0f} "
+                f"{entry['row']:19} {entry['body_bytes']:>5}  {side:6} {m['messages_per_s']:>10,.0f} "
                 f"{m['spread'][0]:>8,.0f} -{m['spread'][1]:>7,.0f}  "
                 f"{_ms(m['p50_ms']):>7} {_ms(m['p99_ms']):>7} {_ms(m['p999_ms']):>7}   "
                 f" {m['broker_cpu_s_per_million']:>13.1f} {m['rss_bytes'] / 2**20:>8.0f} "
@@ -115,7 +115,7 @@ def table(entries: list[dict[str, Any]]) -> str:
 
 def idle_table(figures: dict[str, dict[str, Any]]) -> str:
     """Start and idle figures of both sides."""
-    lines = [f"{'':4}  start to ready s (runs)        idle RSS MiB   idle CPU %"]
+    lines = [f"{'':6}  start to ready s (runs)        idle RSS MiB   idle CPU %"]
     for side, f in figures.items():
         runs = " ".join(f"{s:.2f}" for s in f["ready_s"])
         marks = ["", "", ""]
@@ -124,7 +124,7 @@ def idle_table(figures: dict[str, dict[str, Any]]) -> str:
             values = (median(f["ready_s"]), f["idle_rss_bytes"] / 2**20, f["idle_cpu_percent"])
             marks = [f"{'!' if v > limit else ''} (at most {limit:g})" for v, limit in zip(values, limits, strict=True)]
         lines.append(
-            f"{side:4}  {median(f['ready_s']):.2f}{marks[0]} ({runs})   "
+            f"{side:6}  {median(f['ready_s']):.2f}{marks[0]} ({runs})   "
             f"{f['idle_rss_bytes'] / 2**20:.0f}{marks[1]}   {f['idle_cpu_percent']:.2f}{marks[2]}"
         )
     return "\n".join(lines)

@@ -146,6 +146,10 @@ def _run(
     return json.loads(lines[-1]), sampler, began, time.time()
 
 
+def _errors(got: dict[str, Any]) -> int:
+    return int(got["errors"] + sum(got["not_ok"].values()))
+
+
 class Load:
     """A load client that sends in windows, one at a time and only then: what else runs meanwhile can be stopped.
 
@@ -162,6 +166,7 @@ class Load:
         arguments = ["--namesrv", namesrv, "--topic", f"Load{size}", "--size", str(size), *LOADS[load], "--windows"]
         self._side, self._row, self._size = side, row, size
         self._broker, self._beside = broker, beside
+        self._warm_errors = 0
         self._complaints = home / "client.log"
         with open(self._complaints, "wb") as log:
             self._process = subprocess.Popen(
@@ -184,8 +189,8 @@ class Load:
         self._process.send_signal(number)
 
     def warm(self, seconds: float) -> None:
-        """Send for so long: the client's own compiler needs some."""
-        self._send(seconds, 0.0)
+        """Send for so long: the client's own compiler needs some.  The next window tells of the errors, too."""
+        self._warm_errors += _errors(self._send(seconds, 0.0))
 
     def window(self, settle_s: float, seconds: float) -> Result:
         """Send for so long, and measure the second part."""
@@ -198,7 +203,7 @@ class Load:
         cost = sampler.cost(begin, begin + got["seconds"])
         if not got["msgs"]:
             raise LoadFailed(f"{self._side} {self._row}: nothing was acknowledged: {got}")
-        latency = got["lat_ms"]
+        latency, warm_errors, self._warm_errors = got["lat_ms"], self._warm_errors, 0
         millions = got["msgs_s"] * cost.seconds / 1e6
         return Result(
             self._side,
@@ -209,7 +214,7 @@ class Load:
             latency["p50"],
             latency["p99"],
             latency["p99_9"],
-            got["errors"] + sum(got["not_ok"].values()),
+            _errors(got) + warm_errors,
             cost.broker / millions,
             cost.broker / cost.seconds,
             cost.client / cost.seconds,
@@ -237,7 +242,8 @@ class Load:
                 if said.startswith("{"):
                     found: dict[str, Any] = json.loads(said)
                     return found
-        raise LoadFailed(f"{self._side} {self._row}: {(said + self._complaints.read_text())[-1500:]}")
+        why = said + self._complaints.read_text() or f"no result, exit status {self._process.wait()}"
+        raise LoadFailed(f"{self._side} {self._row}: {why[-1500:]}")
 
 
 def produce(

@@ -245,7 +245,6 @@ func window(settle, seconds float64) string {
 	time.Sleep(time.Duration(settle * float64(time.Second)))
 	lock.Lock()
 	measuring, messages, took = true, 0, histogram{}
-	errors, notOK = map[string]int{}, map[string]int{}
 	began := time.Now()
 	lock.Unlock()
 	time.Sleep(time.Duration(seconds * float64(time.Second)))
@@ -268,6 +267,7 @@ func window(settle, seconds float64) string {
 		"errors": failed, "errors_by": errors, "not_ok": notOK, "acked_all": all,
 	}
 	line, err := json.Marshal(found)
+	errors, notOK = map[string]int{}, map[string]int{}
 	if err != nil {
 		panic(err)
 	}
