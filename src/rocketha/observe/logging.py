@@ -30,8 +30,8 @@ from twisted.logger import ILogObserver, LogLevel, LogPublisher, formatEvent
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from rocketha.errors import ConfigError
-from rocketha.observe.events import Event
+from rocketha.errors import ConfigError, DiskFailure
+from rocketha.observe.events import DiskFailed, Event
 
 txaio.use_twisted()
 
@@ -64,6 +64,12 @@ def set_level(level: str) -> None:
 def emit(log: Any, event: Event) -> None:
     """Log a structured event: its name as the field ``event``, its attributes as fields."""
     getattr(log, event.level)(event.message, event=event.name, **attrs.asdict(event))
+
+
+def emit_disk_failure(log: Any, error: BaseException | None) -> None:
+    """``disk.failed``, if that is what the error says."""
+    if isinstance(error, DiskFailure):
+        emit(log, DiskFailed.of(error))
 
 
 def hide(name: str, value: object) -> object:

@@ -13,6 +13,7 @@ from rocketha.raft.messages import Entry, Kind, Members, Message, SnapshotMeta
 from rocketha.services.raft.options import RaftOptions
 from rocketha.services.raft.service import RaftService
 from rocketha.services.raft.waiting import NoMajority, ResultUnknown
+from tests.services.events_case import events_of
 from tests.services.raft.test_parts import ByHandCase
 
 NORMAL = 1
@@ -77,6 +78,20 @@ class FullDiskTests(HeldCase):
 
     def full(self, service: RaftService, times: int = 1_000_000) -> None:
         self.disk.fail_at(1, 28, times, ("write", "create"))
+
+    def test_a_slow_disk_that_fails(self) -> None:
+        """Fails once, for who reads the log, however often it is tried; and once more after it has worked."""
+        service, said = self.following(), events_of(self)
+        self.append(service, 1, 1, 0)
+        service._driver.unhealthy("a sync takes long")
+        for index in (2, 3):
+            self.full(service)
+            self.append(service, index, index, 0)
+            self.advance(5)
+            self.disk.heal()
+            self.advance(60)
+            self.assertIsNone(service._driver._unhealthy_until)
+        self.assertEqual([each["event"] for each in said], ["disk.failed"] * 2)
 
     def test_heartbeats_are_answered(self) -> None:
         """The answers leave, do not pile up, and say that the disk fails; nothing is acknowledged."""

@@ -56,7 +56,7 @@ from rocketha.broker.role_life import RoleLife
 from rocketha.broker.role_questions import Place
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, RequestRefused, RockethaError
 from rocketha.observe import events
-from rocketha.observe.logging import emit, lasting, make_logger
+from rocketha.observe.logging import emit, emit_disk_failure, lasting, make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.replication.epochs import NO_EPOCH, ElectionNeeded
 from rocketha.replication.link import Cause
@@ -339,6 +339,7 @@ class ControllerMode(RoleSource):
 
         def not_saved(failure: Failure) -> None:
             failure.trap(DiskFailure)
+            emit_disk_failure(self._log, failure.value)
             self._happened("not_saved", failure.getErrorMessage())
 
         self._context.file_work.run(save).addCallbacks(saved, not_saved).addErrback(self._bug)

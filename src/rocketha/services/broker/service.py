@@ -23,7 +23,7 @@ from rocketha import compiled
 from rocketha.broker.state import BrokerIdentity
 from rocketha.errors import ConfigError, DiskFailure
 from rocketha.observe import events
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import emit, emit_disk_failure, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
 from rocketha.services.broker.own_host import address_of, is_address
@@ -159,6 +159,7 @@ class BrokerService(service.MultiService):
 
     def _not_started(self, failure: Failure) -> None:
         self._failed = failure.getErrorMessage()
+        emit_disk_failure(self.log, failure.value)
         if not isinstance(failure.value, (ConfigError, DiskFailure)):
             self.log.error("{trace}", trace=failure.getTraceback())
         self.platform.end(f"the broker can not start: {self._failed}")

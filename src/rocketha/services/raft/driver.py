@@ -93,6 +93,7 @@ class RaftDriver:
         self._began_s = seconds() if seconds is not None else 0.0
         self._installing = False
         self._unhealthy_until: int | None = None
+        self._disk_failed = False  # and that was told
         self._commits: dict[str, Message] = {}  # word of commits that waits for the next tick, by peer
         self._commits_tick = 0
         self._log = make_logger()
@@ -267,7 +268,8 @@ class RaftDriver:
         if self.raft_log.failed is not None:
             self._host.broken(Failure(failure))
             return
-        if self._unhealthy_until is None:
+        if not self._disk_failed:
+            self._disk_failed = True
             emit(self._log, DiskFailed.of(failure))
         self.unhealthy(str(failure))
 
@@ -321,7 +323,7 @@ class RaftDriver:
         if since is not None and tick - since >= self._options.slow_sync_ticks:
             self.unhealthy(f"a sync has been running for {round((tick - since) * self._options.tick_s, 1)} s")
         elif self._unhealthy_until is not None and tick >= self._unhealthy_until and self.held is None:
-            self._unhealthy_until = None
+            self._unhealthy_until, self._disk_failed = None, False
             self._log.info("the disk works again: this node may lead")
             self.node.healthy()
 

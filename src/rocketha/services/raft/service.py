@@ -30,8 +30,7 @@ from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
-from rocketha.observe.events import DiskFailed
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import emit_disk_failure, make_logger
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.raft import Identity, RaftLimits
 from rocketha.protocols.raft_peers import RaftPeers
@@ -213,6 +212,7 @@ class RaftService(service.Service):
 
     def _not_started(self, failure: Failure) -> None:
         text = failure.getErrorMessage()
+        emit_disk_failure(self.log, failure.value)
         if not failure.check(ConfigError, DiskFailure, CorruptStore):
             self.log.error("{trace}", trace=failure.getTraceback())
         self._fatal(f"the raft log of {self.id} in {self._member.directory} can not be used: {text}")
@@ -456,7 +456,7 @@ class RaftService(service.Service):
         """This node cannot go on: a sync failed, a rule is broken, or the state machine failed."""
         text = failure.getErrorMessage()
         if isinstance(failure.value, DiskFailure):
-            emit(self.log, DiskFailed.of(failure.value))
+            emit_disk_failure(self.log, failure.value)
             return self._fatal(f"the raft log of {self.id} can not be synced: {text}")
         self.log.error("{trace}", trace=failure.getTraceback())
         self._fatal(f"raft member {self.id} can not go on: {type(failure.value).__name__}: {text}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import attrs
 
 from rocketha.errors import CorruptStore, DiskFailure
-from rocketha.observe.logging import make_logger
+from rocketha.observe.logging import emit_disk_failure, make_logger
 from rocketha.observe.refusals import Ended
 from rocketha.protocols.ha_master import HA_LIMITS, MasterHaFactory, MasterHaProtocol, NoLink, OpenLink
 from rocketha.replication.autoswitch_master import AutoswitchMaster
@@ -95,6 +95,7 @@ class SlaveLinks:
         raise NotImplementedError
 
     def disk_failed(self, connection: MasterHaProtocol, error: DiskFailure | CorruptStore) -> None:
+        emit_disk_failure(self._logger, error)
         self._logger.error("the log can not be read for {peer}: {why}", peer=connection.peer, why=str(error))
 
     def closed(self, connection: MasterHaProtocol, reason: str, cause: Cause | None) -> None:

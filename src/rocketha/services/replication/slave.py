@@ -29,7 +29,7 @@ from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
 from rocketha.observe.events import LogTruncated
-from rocketha.observe.logging import emit, lasting, make_logger
+from rocketha.observe.logging import emit, emit_disk_failure, lasting, make_logger
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
@@ -329,6 +329,7 @@ class Following:
 
     def disk_failed(self, connection: SlaveHaProtocol, error: DiskFailure | CorruptStore) -> None:
         self._pause_s = PAUSE_MOST_S
+        emit_disk_failure(self._logger, error)
         self._complain(f"this replica's disk failed: {error}")
 
     def closed(self, connection: SlaveHaProtocol, reason: str, cause: Cause | None) -> None:
@@ -383,6 +384,7 @@ class Following:
         try:
             more = self._log.dispatch(BEHIND_BYTES if behind else DISPATCH_BYTES)
         except DiskFailure as error:
+            emit_disk_failure(self._logger, error)
             self._complain(f"this replica's log can not be read: {error}")
             return
         if self._log.damage is not None:
