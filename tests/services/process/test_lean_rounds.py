@@ -224,6 +224,11 @@ class BusyPollingTests(unittest.SynchronousTestCase):
         self.assertLess(len(asked), 130)
         self.assertEqual(self.rounds(4, 100e-6), [-1] * 4)
 
+    def test_work_a_little_too_far_apart(self) -> None:
+        """It polls in vain every fifth time, not more often."""
+        vain = [max(self.rounds(1, 200e-6)) == 0 or len(self.asked) > 1 for _ in range(50)]
+        self.assertEqual(vain, [number % 5 == 4 for number in range(50)])
+
     def test_timers(self) -> None:
         """One that is due ends it in time; one that is due at once is no reason to ask twice; a sleep that only ended
         for one was not short."""

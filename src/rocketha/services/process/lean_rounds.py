@@ -48,10 +48,10 @@ class LeanRounds(service.Service):
 
 
 class BusyPolling:
-    """Waits for descriptors, for a moment by asking again and again.
+    """Waits for descriptors; while work is frequent it polls for a moment before it sleeps.
 
-    Only where that has been worth it: after so many sleeps in a row that were short, until it was not worth it once.
-    So an idle process sleeps, and one with work far apart does, too.  Between two questions others may have the core.
+    Polling begins after SHORT_SLEEPS short sleeps in a row and ends with the first time that it finds nothing.  Between
+    two polls other threads and processes may have the core.
 
     :param poll: of an epoll object.
     """
@@ -83,6 +83,7 @@ class BusyPolling:
                     return found
                 self._give_way()
             self._short_sleeps = 0
+            return self._poll(-1 if timeout_s is None else timeout_s, most)
         found = self._poll(-1 if timeout_s is None else timeout_s, most)
         short = found and self._seconds() - began_s < self.SHORT_S
         self._short_sleeps = self._short_sleeps + 1 if short else 0
