@@ -206,7 +206,7 @@ class Listener:
     """A port of its own, with a protocol of its own; open while the broker serves.
 
     :ivar endpoint: a Twisted server endpoint string, such as ``tcp:7000:interface=127.0.0.1``.  A port that is taken
-        stops the broker's start.
+        stops the broker's start, and so does the private key of an ``ssl:`` endpoint that others can read.
     :ivar factory: a :class:`twisted.internet.interfaces.IProtocolFactory`.
     """
 

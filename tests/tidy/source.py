@@ -14,6 +14,7 @@ PACKAGE = ROOT / "src" / "rocketha"
 
 # docs/architecture.rst: the packages that know no clock, disk, network or chance.
 PURE_PACKAGES = ("wire", "raft", "replication", "controller", "namesrv", "broker", "store", "export")
+PURE_MODULES = ("rates",)
 PURE_EXCEPTIONS = ("store/posix_disk.py",)
 
 
@@ -39,7 +40,7 @@ class Module:
     @property
     def pure(self) -> bool:
         """Whether the purity contract binds it."""
-        return self.package in PURE_PACKAGES and self.path not in PURE_EXCEPTIONS
+        return self.package in (*PURE_PACKAGES, *PURE_MODULES) and self.path not in PURE_EXCEPTIONS
 
 
 def module(path: str, text: str) -> Module:

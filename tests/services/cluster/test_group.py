@@ -111,7 +111,8 @@ class OptionTests(SynchronousTestCase):
         assert alone.broker is not None
         self.assertEqual(alone.broker.config.broker_permission, 4)
         self.refused("there is no broker-3 with --brokers 2", "--brokers", "2", "--set", "broker-3.brokerPermission=4")
-        self.refused("decides each broker's listenPort", "--brokers", "2", "--set", "broker-2.listenPort=4000")
+        for key in ("listenPort", "namesrvAddr", "brokerClusterName"):
+            self.refused(f"cannot have its own {key}", "--brokers", "2", "--set", f"broker-2.{key}=4000")
         self.refused("brokerPermission", "--brokers", "2", "--set", "broker-2.brokerPermission=x")
         self.refused("noSuchKey", "--brokers", "2", "--set", "broker-2.noSuchKey=4")
         self.refused(

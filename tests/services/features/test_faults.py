@@ -139,7 +139,8 @@ class NotStartedTests(PluginCase):
 
     def test_a_listener_with_a_key_that_others_can_read(self) -> None:
         key = pathlib.Path(self.mktemp())
-        key.touch(0o644)
+        key.touch()
+        key.chmod(0o644)
         listener = Listener("l", f"ssl:0:privateKey={key}", None)
         found = self.reason(Feature(parts(listeners=[listener])))
         self.assertIn("others can read or write this secret", found)

@@ -28,8 +28,17 @@ from rocketha.store.posix_disk import PosixDisk
 BROKERS_MAX = 9
 CONTROLLERS_MAX = 9
 LOG_DIRECTORY = "log"
-DECIDED = "brokerName", "listenPort", "haListenPort", "storePathRootDir", "enableControllerMode", "controllerAddr"
-"""Keys that no replica has to itself: the group gives each what it needs."""
+DECIDED = (
+    "brokerClusterName",
+    "brokerName",
+    "controllerAddr",
+    "enableControllerMode",
+    "haListenPort",
+    "listenPort",
+    "namesrvAddr",
+    "storePathRootDir",
+)
+"""Keys that are the same for all brokers of a group, or that the group sets for each."""
 BROKER_PORTS = 10
 """From one broker's port to the next: each has a fast port 2 below and an HA port 1 above."""
 
@@ -57,7 +66,7 @@ class Layout:
 
     :ivar data: directory of everything, absolute.
     :ivar host: the address that all are reached at from this machine, IPv6 in brackets.
-    :ivar broker: the configuration that all replicas share; its port is the first one's.
+    :ivar broker: the configuration of the first replica; all share it but for what is their own.
     :ivar flags: what every broker is given, key to value.
     :ivar own: the same for one of them, by its number.
     :ivar common: flags of twistd's commands that every process is given.

@@ -52,7 +52,8 @@ class Options(KeyOptions):
     key_of_option = {"broker-port": "listenPort"}
     longdesc = (
         "A whole small RocketMQ with all data in one directory: a nameserver and a broker in one process, or a "
-        "nameserver and a process for each of several replicas and controllers, which are started again when they end."
+        "nameserver and a process for each of several replicas and controllers, which are started again when they "
+        "end. --set broker-2.KEY=VALUE is for one of the brokers."
     )
     optParameters = [
         ["data", "d", "data", "Directory of everything that is kept."],
@@ -112,7 +113,7 @@ class Options(KeyOptions):
                 if number > brokers:
                     raise usage.UsageError(f"--set {flag}: there is no broker-{number} with --brokers {brokers}")
                 if key in DECIDED:
-                    raise usage.UsageError(f"--set {flag}: the group decides each broker's {key}")
+                    raise usage.UsageError(f"--set {flag}: one broker cannot have its own {key}")
                 own.setdefault(number, {})[key] = self.flags.pop(flag)
         return own
 
