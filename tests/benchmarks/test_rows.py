@@ -80,7 +80,7 @@ for number, line in enumerate(sys.stdin, 1):
     if seconds > 9:
         sys.exit("no route")
     began, messages = time.time(), 100 * number if seconds else 0
-    time.sleep(settle_s + seconds)
+    time.sleep(settle_s + seconds)  # as long as it was told to send
     latencies = {"p50": 1.0, "p99": 2.0, "p99_9": 3.0}
     print(json.dumps({"start_ms": began * 1000, "seconds": 0.3, "msgs": messages, "msgs_s": 500.0 * number,
                       "lat_ms": latencies, "errors": 1, "not_ok": {"FLUSH_DISK_TIMEOUT": 2}}), flush=True)
