@@ -340,6 +340,16 @@ class ReplicaGroup:
         self.await_whole(timeout_s)
         return self
 
+    def exchange(self, broker: Replica, kind: str) -> Replica:
+        """Another implementation in the place of a stopped replica: on its folder, its ports and its keys."""
+        at = self.brokers.index(broker)
+        other = REPLICAS[kind](
+            at + 1, broker.folder, self.namesrv_addresses, self.controllers.addresses, broker.extra, host=broker.host
+        )
+        other.move(broker.port)
+        self.brokers[at] = other
+        return other
+
     def kill(self) -> None:
         for process in reversed(self.processes):
             process.kill()

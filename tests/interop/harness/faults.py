@@ -190,6 +190,27 @@ class Faults:
         master.kill()  # reaps it
         self.back(master)
 
+    def exchange_slave(self, kind: str) -> Replica:
+        """SIGTERM of a slave that is not of this kind; one of this kind takes its place."""
+        slave = next(each for each in self.group.slaves() if each.implementation != kind)
+        slave.stop()
+        return self._exchanged(slave, kind)
+
+    def exchange_master(self, kind: str) -> Replica:
+        """SIGTERM of the master; another takes over, and one of this kind takes its place as a slave."""
+        epoch, master = self._epoch(), self.group.master()
+        began = time.monotonic()
+        master.signal(signal.SIGTERM)
+        self._next_master(f"clean stop of {master.implementation}'s master", began, epoch)
+        wait_until("it to end", lambda: not master.running(), READY_S)
+        master.kill()  # reaps it
+        return self._exchanged(master, kind)
+
+    def _exchanged(self, stopped: Replica, kind: str) -> Replica:
+        broker = self.group.exchange(stopped, kind)
+        self.back(broker)
+        return broker
+
     def diverge_master(self, load: Load, mib: int = 12) -> None:
         """kill -9 of a master whose log has what nobody else's has: its slaves stand still, and it is given more than
         the sockets take, by producers who wait for nobody. Another is elected, the killed one must cut its log.
