@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketha.errors import CorruptStore, DiskFailure, InvariantBroken, RemoteProtocolError
+from rocketha.services.replication.autoswitch import AutoSwitchMode
 from rocketha.store import checkpoint, missing_file
 from rocketha.store.disk import File
 from rocketha.store.dispatch import of_record
@@ -130,6 +131,32 @@ class ReplicaTests(unittest.TestCase):
             pass
         self.assertEqual(classic.dispatched_offset, len(data))
         self.assertEqual(read_all(classic.store), read_all(replica.store))
+
+    def test_nothing_is_left_for_java_to_dispatch(self) -> None:
+        """After a clean stop Java 5.5.0 dispatches what lies behind the last queue entry, but for its first record: a
+        replica that stops leaves nothing, confirmed or not.  Consumers see no more for it."""
+        master = open_master(memory())
+        fill(master, 0, 60)
+        data = raw(master)
+        for confirm, end in itertools.product((1, *ends(data)[::9], len(data)), (len(data) - 3, len(data))):
+            if confirm > end:
+                continue
+            disk = memory()
+            replica = open_replica(disk)
+            replica.append_raw(0, data[:end])
+            replica.confirm(confirm)
+            AutoSwitchMode().end_log(replica)
+            replica.store.close(NOW_MS)
+            with self.subTest(confirm=confirm, end=end):
+                self.assertEqual(replica.store.dispatched, max(each for each in ends(data) if each <= end))
+                again = open_replica(disk)
+                self.assertEqual(again.store.confirm_offset, confirm)
+                for record in itertools.chain(*read_all(again.store).values()):
+                    self.assertLessEqual(record.physical_offset + record.total, confirm)
+                again.append_raw(again.end, data[again.end :])
+                again.confirm(len(data))
+                catch_up(again)
+                self.assertEqual(verify(again.store), [])
 
     def test_a_slice_is_as_long_as_asked(self) -> None:
         """Whoever dispatches between other work says how much: never a record more than that, and at least one."""

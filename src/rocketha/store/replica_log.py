@@ -424,7 +424,7 @@ class ReplicaLog:
         """
         store, dispatcher = self.store, self._dispatcher
         ensure(not store.leads and not store.busy, "a promotion begins in a replica that has no job out")
-        self._dispatch_all()
+        self.dispatch_all()
         if self._lacks_confirmed:
             raise CorruptStore(store.log.segments.directory, self.end, self.lack)
         end, position = self.end, dispatcher.position
@@ -446,14 +446,18 @@ class ReplicaLog:
 
         For a classic replica that stops.  What is cut its master sends again; damage is left where it is.
         """
-        ensure(not self.store.leads and not self.store.busy, "a replica that has no job out")
-        self._dispatch_all()
+        self.dispatch_all()
         position = self._dispatcher.position
         if position < self.end and self.damage is None:
             self.truncate(position)
 
-    def _dispatch_all(self) -> None:
-        """Up to the last whole record, confirmed or not."""
+    def dispatch_all(self) -> None:
+        """Make queues and index up to the last whole record, confirmed or not.  Blocking; no job may be out.
+
+        A replica does so before it stops: after a clean stop Java 5.5.0 looks for what is missing in the queues, and
+        leaves out the first of it (``CommitLog.recoverNormally``).
+        """
+        ensure(not self.store.leads and not self.store.busy, "a replica that has no job out")
         store, dispatcher = self.store, self._dispatcher
         dispatcher.begin(store.dispatched)
         while dispatcher.position < self.end and dispatcher.damage is None:

@@ -418,6 +418,8 @@ class AutoSwitchMode:
 
     def end_log(self, log: ReplicaLog) -> None:
         """What lies behind the last whole record is compared with the next master's."""
+        if not log.store.leads:
+            log.dispatch_all()
 
     def dialect(self, log: ReplicaLog, keys: ReplicationConfig, own_id: int) -> EpochDialect:
         return EpochDialect(log, ConfirmOffset(log.store.confirm_offset, log.end), keys, lambda: own_id)
