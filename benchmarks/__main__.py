@@ -210,16 +210,14 @@ class Side:
         self.load = None
 
     def measure(self, row: str, size: int, given: argparse.Namespace) -> rows.Result:
-        where = (self.name, self.broker, self.namesrv.address)
         if self.load is not None:
             return self.load.window(SETTLE_S, given.seconds)
-        if row == "push":
-            if size not in self.filled:
-                rows.fill(*where, size, given.read, self.home)
-                self.filled.add(size)
-                self.read_again |= {file.name for file in (self.broker.root / "commitlog").iterdir()}
-            return rows.push(*where, size, given.read, self.home)
-        return rows.produce(*where, row, size, given.seconds, given.client_warmup, self.home)
+        where = (self.name, self.broker, self.namesrv.address)
+        if size not in self.filled:
+            rows.fill(*where, size, given.read, self.home)
+            self.filled.add(size)
+            self.read_again |= {file.name for file in (self.broker.root / "commitlog").iterdir()}
+        return rows.push(*where, size, given.read, self.home)
 
     def warm(self, seconds: float) -> None:
         """Sync and async load by turns, so that everything measured later has run."""
@@ -253,7 +251,8 @@ def standing_still(sides: Iterable[Side]) -> Iterator[None]:
 def profile(given: argparse.Namespace, folder: Path) -> int:
     side = Side("ours", folder / "ours", Profiled)
     side.start(1, 0)
-    result = side.measure(given.profile, given.sizes[0], given)
+    with side.sending(given.profile, given.sizes[0], given.client_warmup):
+        result = side.measure(given.profile, given.sizes[0], given)
     side.broker.stop()
     side.namesrv.kill()
     say(f"{given.profile}, {given.sizes[0]} bytes, under cProfile: {result.messages_per_s:,.0f} messages/s")

@@ -17,8 +17,6 @@ from rocketha.wire import properties, record
 BODY_BYTES_MAX = 64 * 1024 * 1024
 """Of an inflated body."""
 
-_COMPRESSED, _COMPRESSION_TYPE, _ZLIB = 0x1, 0x700, 0x300
-
 
 @attrs.frozen
 class Received:
@@ -47,11 +45,12 @@ def uncompressed(body: bytes, sys_flag: int) -> bytes:
 
     :raises RemoteProtocolError: compressed in a way this client does not know, or not what it says.
     """
-    if not sys_flag & _COMPRESSED:
+    kind = record.compression(sys_flag)
+    if not kind:
         return body
-    kind = sys_flag & _COMPRESSION_TYPE
-    if kind not in (0, _ZLIB):
-        raise RemoteProtocolError(f"a body compressed with {({0x100: 'LZ4', 0x200: 'ZSTD'}).get(kind, hex(kind))}")
+    if kind != "zlib":
+        named = hex(sys_flag & record.COMPRESSION_BITS) if kind == "unknown" else kind.upper()
+        raise RemoteProtocolError(f"a body compressed with {named}")
     inflater = zlib.decompressobj()
     try:
         result = inflater.decompress(body, BODY_BYTES_MAX)

@@ -66,10 +66,12 @@ def emit(log: Any, event: Event) -> None:
     getattr(log, event.level)(event.message, event=event.name, **attrs.asdict(event))
 
 
-def emit_disk_failure(log: Any, error: BaseException | None) -> None:
-    """``disk.failed``, if that is what the error says."""
-    if isinstance(error, DiskFailure):
-        emit(log, DiskFailed.of(error))
+def emit_disk_failure(log: Any, error: BaseException | None) -> bool:
+    """``disk.failed``, if that is what the error says; whether it is."""
+    if not isinstance(error, DiskFailure):
+        return False
+    emit(log, DiskFailed.of(error))
+    return True
 
 
 def hide(name: str, value: object) -> object:

@@ -30,6 +30,9 @@ KiB).
 """
 
 TOPIC_BYTES_V1_MAX = 127
+COMPRESSED, COMPRESSION_BITS = 0x1, 0x700
+_COMPRESSIONS = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
+"""sys_flag; clients that know no other than zlib leave the bits 0.  Java: ``CompressionType``."""
 TRANSACTION_BITS = 0xC
 """sys_flag bits: 0 none, 4 prepared, 8 commit, 0xC rollback."""
 TRANSACTION_PREPARED = 0x4
@@ -124,6 +127,11 @@ def topic_block(topic: str) -> tuple[int, bytes]:
     if len(data) > 32767:
         raise RemoteProtocolError(f"topic of {len(data)} bytes, at most 32767")
     return MAGIC_V2, _SHORT.pack(len(data)) + data
+
+
+def compression(sys_flag: int) -> str:
+    """What a body is compressed with: ``zlib``, ``lz4``, ``zstd`` or ``unknown``; empty: it is not."""
+    return _COMPRESSIONS.get(sys_flag & COMPRESSION_BITS, "unknown") if sys_flag & COMPRESSED else ""
 
 
 def record_size(sys_flag: int, body_bytes: int, topic_block_bytes: int, properties_bytes: int) -> int:

@@ -182,13 +182,16 @@ class Faults:
 
     def stop_master(self) -> None:
         """SIGTERM; another takes over; the stopped one comes back as a slave."""
+        self.back(self._stopped_master("clean stop of the master"))
+
+    def _stopped_master(self, what: str) -> Replica:
         epoch, master = self._epoch(), self.group.master()
         began = time.monotonic()
         master.signal(signal.SIGTERM)
-        self._next_master("clean stop of the master", began, epoch)
+        self._next_master(what, began, epoch)
         wait_until("it to end", lambda: not master.running(), READY_S)
         master.kill()  # reaps it
-        self.back(master)
+        return master
 
     def exchange_slave(self, kind: str) -> Replica:
         """SIGTERM of a slave that is not of this kind; one of this kind takes its place."""
@@ -198,13 +201,7 @@ class Faults:
 
     def exchange_master(self, kind: str) -> Replica:
         """SIGTERM of the master; another takes over, and one of this kind takes its place as a slave."""
-        epoch, master = self._epoch(), self.group.master()
-        began = time.monotonic()
-        master.signal(signal.SIGTERM)
-        self._next_master(f"clean stop of {master.implementation}'s master", began, epoch)
-        wait_until("it to end", lambda: not master.running(), READY_S)
-        master.kill()  # reaps it
-        return self._exchanged(master, kind)
+        return self._exchanged(self._stopped_master(f"clean stop of the master, for {kind}"), kind)
 
     def _exchanged(self, stopped: Replica, kind: str) -> Replica:
         broker = self.group.exchange(stopped, kind)

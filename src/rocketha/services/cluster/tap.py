@@ -131,7 +131,8 @@ class Options(KeyOptions):
         layout = Layout(data, near, *ports, brokers, controllers, self.broker.config, self.flags, own, file, common)
         layout.check_ports()
         for number, plan in enumerate(layout.broker_plans(), 1):
-            self._check_paths(self._load_broker({**self.flags, **own.get(number, {})})[0].config, plan)
+            loaded = self.broker if number == 1 else self._load_broker({**self.flags, **own.get(number, {})})[0]
+            self._check_paths(loaded.config, plan)
         return layout
 
     def _check_paths(self, config: loading.BrokerConfig, plan: Plan) -> None:

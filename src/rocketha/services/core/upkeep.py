@@ -10,9 +10,8 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
-from rocketha.errors import DiskFailure
 from rocketha.observe import events
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import emit, emit_disk_failure, make_logger
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.core.effects import BrokerEffects
 from rocketha.services.core.parts import BrokerParts
@@ -53,9 +52,7 @@ class StoreUpkeep:
     def _done(self, result: Any, job: Job) -> None:
         failure = exception_of(result)
         self._store.finished(job, failure)
-        if isinstance(failure, DiskFailure):
-            emit(self._log, events.DiskFailed.of(failure))
-        elif isinstance(result, Failure):
+        if not emit_disk_failure(self._log, failure) and isinstance(result, Failure):
             self._log.error("{kind}: {trace}", kind=job.kind, trace=result.getTraceback())
 
     def idle(self) -> defer.Deferred[None]:

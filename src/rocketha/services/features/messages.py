@@ -45,9 +45,6 @@ AGAIN_S = 1.0
 """After a refusal, and between two looks at how many queues a topic has."""
 WAITING_MAX = 10_000
 """Requests of one plug-in that may wait for their answer."""
-_COMPRESSED, _COMPRESSION_BITS = 0x1, 0x700
-_COMPRESSION = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
-"""sys_flag; clients that know no other than zlib leave the bits 0.  Java: ``CompressionType``."""
 
 _numbers = itertools.count(-1, -1)  # connections of clients count up from 1
 
@@ -319,7 +316,7 @@ def message_of(found: record.Record) -> Message:
         properties,
         found.born_timestamp_ms,
         found.store_timestamp_ms,
-        _COMPRESSION.get(found.sys_flag & _COMPRESSION_BITS, "unknown") if found.sys_flag & _COMPRESSED else "",
+        record.compression(found.sys_flag),
     )
 
 

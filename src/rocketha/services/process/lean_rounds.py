@@ -74,18 +74,18 @@ class BusyPolling:
 
     def wait(self, timeout_s: float | None, most: int) -> list[tuple[int, int]]:
         """As an epoll object's ``poll``; None: however long it takes."""
-        if timeout_s is not None and timeout_s < self.SPIN_S:
+        if timeout_s is None:
+            timeout_s = -1
+        elif timeout_s < self.SPIN_S:
             return self._poll(timeout_s, most)
         began_s = self._seconds()
-        if self._short_sleeps >= self.SHORT_SLEEPS:
-            while self._seconds() - began_s < self.SPIN_S:
-                if found := self._poll(0, most):
-                    return found
-                self._give_way()
-            self._short_sleeps = 0
-            return self._poll(-1 if timeout_s is None else timeout_s, most)
-        found = self._poll(-1 if timeout_s is None else timeout_s, most)
-        short = found and self._seconds() - began_s < self.SHORT_S
+        polls = self._short_sleeps >= self.SHORT_SLEEPS
+        while polls and self._seconds() - began_s < self.SPIN_S:
+            if found := self._poll(0, most):
+                return found
+            self._give_way()
+        found = self._poll(timeout_s, most)
+        short = found and not polls and self._seconds() - began_s < self.SHORT_S
         self._short_sleeps = self._short_sleeps + 1 if short else 0
         return found
 

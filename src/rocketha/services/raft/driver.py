@@ -17,8 +17,7 @@ import attrs
 from twisted.python.failure import Failure
 
 from rocketha.errors import DiskFailure
-from rocketha.observe.events import DiskFailed
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import emit_disk_failure, make_logger
 from rocketha.protocols.raft_peers import RaftPeers
 from rocketha.raft.config import Role
 from rocketha.raft.errors import NotLeader, RaftRefused, Transferring
@@ -270,7 +269,7 @@ class RaftDriver:
             return
         if not self._disk_failed:
             self._disk_failed = True
-            emit(self._log, DiskFailed.of(failure))
+            emit_disk_failure(self._log, failure)
         self.unhealthy(str(failure))
 
     def unhealthy(self, reason: str) -> None:

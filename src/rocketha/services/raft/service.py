@@ -455,8 +455,7 @@ class RaftService(service.Service):
     def broken(self, failure: Failure) -> None:
         """This node cannot go on: a sync failed, a rule is broken, or the state machine failed."""
         text = failure.getErrorMessage()
-        if isinstance(failure.value, DiskFailure):
-            emit_disk_failure(self.log, failure.value)
+        if emit_disk_failure(self.log, failure.value):
             return self._fatal(f"the raft log of {self.id} can not be synced: {text}")
         self.log.error("{trace}", trace=failure.getTraceback())
         self._fatal(f"raft member {self.id} can not go on: {type(failure.value).__name__}: {text}")

@@ -16,9 +16,7 @@ from typing import Any, Protocol, cast
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
-from rocketha.errors import DiskFailure
-from rocketha.observe.events import DiskFailed
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import emit_disk_failure, make_logger
 from rocketha.raft.messages import SnapshotMeta
 from rocketha.services.waiting.blocking import BlockingWork, Underway
 from rocketha.store.raft_log import RaftLog
@@ -129,10 +127,9 @@ class RaftSnapshots:
     def _not_made(self, failure: Failure, meta: SnapshotMeta) -> None:
         self._making = False
         self._not_before = meta.index + self._entries // 4 + 1
-        if not isinstance(failure.value, DiskFailure):
+        if not emit_disk_failure(self._log, failure.value):
             self._failed(failure)
             return
-        emit(self._log, DiskFailed.of(failure.value))
         self._log.error("a snapshot could not be made: {why}", why=failure.getErrorMessage())
 
     def install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:

@@ -417,7 +417,7 @@ class AutoSwitchMode:
         return report, log
 
     def end_log(self, log: ReplicaLog) -> None:
-        """What lies behind the last whole record is compared with the next master's."""
+        """Its queues are made; what lies behind the last whole record is compared with the next master's."""
         if not log.store.leads:
             log.dispatch_all()
 

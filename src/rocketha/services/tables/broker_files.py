@@ -24,8 +24,7 @@ from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.errors import CorruptStore, DiskFailure
-from rocketha.observe import events
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import emit_disk_failure, make_logger
 from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk
@@ -150,9 +149,7 @@ class TableFile:
             self._write()
 
     def _complain(self, result: Failure, failure: Exception) -> None:
-        if isinstance(failure, DiskFailure):
-            emit(self._log, events.DiskFailed.of(failure))
-        else:
+        if not emit_disk_failure(self._log, failure):
             self._log.error("{path}: {trace}", path=self._path, trace=result.getTraceback())
 
     def _crashed(self, failure: Failure) -> None:

@@ -18,10 +18,9 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
-from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
+from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.namesrv.kv_config import KvConfig
-from rocketha.observe.events import DiskFailed
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import emit_disk_failure, make_logger
 from rocketha.services.waiting.blocking import BlockingWork, Underway, exception_of
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk
@@ -125,9 +124,7 @@ class KvConfigFile:
             settled(failure)
 
     def _complain(self, result: Failure, failure: Exception) -> None:
-        if isinstance(failure, DiskFailure):
-            emit(self._log, DiskFailed.of(failure))
-        else:
+        if not emit_disk_failure(self._log, failure):
             self._log.failure("kvConfig.json was not written: {log_failure.value}", failure=result)
 
     def _crashed(self, failure: Failure) -> None:

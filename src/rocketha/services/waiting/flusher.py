@@ -18,8 +18,7 @@ from twisted.python.failure import Failure
 
 from rocketha.broker.acknowledgements import Acknowledgements
 from rocketha.errors import DiskFailure, NotOpened
-from rocketha.observe.events import DiskFailed
-from rocketha.observe.logging import emit, make_logger
+from rocketha.observe.logging import emit_disk_failure, make_logger
 from rocketha.services.waiting.blocking import BlockingWork, exception_of
 from rocketha.store.message_store import MessageStore
 
@@ -106,8 +105,7 @@ class Flusher:
                 end=self._store.max_physical_offset,
                 why=str(failure),
             )
-            if isinstance(failure, DiskFailure):
-                emit(self._log, DiskFailed.of(failure))
+            emit_disk_failure(self._log, failure)
             for _, failed in self._watchers:
                 failed()
             self._tell_wanted(failure)
