@@ -6,7 +6,8 @@ clients: Java's of today, that of its 4.x line (rows@4.9.8) and the one in Go (r
     python -m benchmarks --profile sync16                   where our broker spends its time
 
 Both brokers live through the whole run, so that both JVM and caches are warm; a row is measured on one, then on the
-other, and again. The load client shares the cores with the broker, so the CPU a message says more than the rate.
+other, and again; a row and the same with keys share these rounds. The load client shares the cores with the broker, so
+the CPU a message says more than the rate.
 The side that is not measured stands still meanwhile (SIGSTOP): an idle Java broker takes a tenth of a core, which only
 the other side's rows would pay.
 "others" is what everybody else on the machine used meanwhile, in cores: a run with much of it is no anchor.
@@ -163,7 +164,7 @@ class Side:
         self.folder = folder
         self.kind = kind
         self.broker: JavaBroker | OurBroker
-        self.load: rows.Load | None = None
+        self.loads: dict[str, rows.Load] = {}
         self.filled: set[int] = set()
         self.read_again: set[str] = set()  # files of the log
 
@@ -199,19 +200,20 @@ class Side:
                 subprocess.run(["fallocate", "--punch-hole", "--offset", "0", "--length", length, file], check=False)
 
     @contextlib.contextmanager
-    def sending(self, row: str, size: int, warmup_s: float) -> Iterator[None]:
-        """A warm load client is there while this lasts; none for the row that reads."""
-        if row == "push":
+    def sending(self, wanted: Iterable[str], size: int, warmup_s: float) -> Iterator[None]:
+        """Warm load clients are there while this lasts, one a row; none for the row that reads."""
+        with contextlib.ExitStack() as running:
+            running.callback(self.loads.clear)
+            for row in wanted:
+                if row != "push":
+                    load = rows.Load(self.name, self.broker, self.namesrv.address, row, size, self.home)
+                    self.loads[row] = running.enter_context(load)
+                    load.warm(warmup_s)
             yield
-            return
-        with rows.Load(self.name, self.broker, self.namesrv.address, row, size, self.home) as self.load:
-            self.load.warm(warmup_s)
-            yield
-        self.load = None
 
     def measure(self, row: str, size: int, given: argparse.Namespace) -> rows.Result:
-        if self.load is not None:
-            return self.load.window(SETTLE_S, given.seconds)
+        if row in self.loads:
+            return self.loads[row].window(SETTLE_S, given.seconds)
         where = (self.name, self.broker, self.namesrv.address)
         if size not in self.filled:
             rows.fill(*where, size, given.read, self.home)
@@ -226,9 +228,8 @@ class Side:
                 rows.produce(self.name, self.broker, self.namesrv.address, row, 256, seconds / 3, 0, self.home)
 
     def signal(self, number: signal.Signals) -> None:
-        for process in (self.broker, self.namesrv, self.load):
-            if process is not None:
-                process.signal(number)
+        for process in (self.broker, self.namesrv, *self.loads.values()):
+            process.signal(number)
 
     def stop(self) -> None:
         for process in (self.broker, self.namesrv):
@@ -236,22 +237,22 @@ class Side:
 
 
 @contextlib.contextmanager
-def standing_still(sides: Iterable[Side]) -> Iterator[None]:
-    """The sides' processes are stopped while this lasts."""
-    stopped = list(sides)
-    for side in stopped:
-        side.signal(signal.SIGSTOP)
+def alone(side: Side, sides: Iterable[Side]) -> Iterator[None]:
+    """The processes of the other sides are stopped while this lasts."""
+    stopped = [other for other in sides if other is not side]
+    for other in stopped:
+        other.signal(signal.SIGSTOP)
     try:
         yield
     finally:
-        for side in stopped:
-            side.signal(signal.SIGCONT)
+        for other in stopped:
+            other.signal(signal.SIGCONT)
 
 
 def profile(given: argparse.Namespace, folder: Path) -> int:
     side = Side("ours", folder / "ours", Profiled)
     side.start(1, 0)
-    with side.sending(given.profile, given.sizes[0], given.client_warmup):
+    with side.sending([given.profile], given.sizes[0], given.client_warmup):
         result = side.measure(given.profile, given.sizes[0], given)
     side.broker.stop()
     side.namesrv.kill()
@@ -281,18 +282,18 @@ def compare(given: argparse.Namespace, folder: Path) -> int:
 
 
 def measure(sides: Sequence[Side], given: argparse.Namespace, folder: Path, results: list[rows.Result]) -> None:
-    """All rows, one after the other."""
+    """All rows, one group after the other."""
     for size in given.sizes:
-        for row in given.rows:
+        for group in rows.groups(given.rows):
             fill_page_cache(folder / "page-cache", given.page_cache)
             with contextlib.ExitStack() as loads:
                 for side in sides:
-                    with standing_still(other for other in sides if other is not side):
-                        loads.enter_context(side.sending(row, size, given.client_warmup))
-                for _ in range(given.repeat):
+                    with alone(side, sides):
+                        loads.enter_context(side.sending(group, size, given.client_warmup))
+                for row in group * given.repeat:
                     refuse_a_full_disk(folder)
                     for side in sides:
-                        with standing_still(other for other in sides if other is not side):
+                        with alone(side, sides):
                             result = side.measure(row, size, given)
                         results.append(result)
                         say(

@@ -91,6 +91,17 @@ def possible(wanted: Iterable[str], home: Path) -> list[str]:
     return found
 
 
+def groups(wanted: Iterable[str]) -> list[list[str]]:
+    """Rows that are measured in the same rounds: a row and the same with keys, which are compared with each other.
+
+    A machine may be a third slower a few minutes later; within a round it is not.
+    """
+    found: dict[str, list[str]] = {}
+    for row in wanted:
+        found.setdefault(row.replace(KEYED, ""), []).append(row)
+    return list(found.values())
+
+
 @attrs.frozen
 class Result:
     """One measurement. Latencies are of requests, in ms (a batch is one request); None where the row has none."""

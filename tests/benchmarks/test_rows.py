@@ -46,6 +46,18 @@ class NamesTests(unittest.TestCase):
             self.assertIn(f"unknown: {arguments[1].rpartition(',')[2]}", said.getvalue())
 
 
+class GroupsTests(unittest.TestCase):
+    """Which rows share their rounds."""
+
+    def test_with_keys_and_without(self) -> None:
+        """By the same client only; each row once, in the order asked for."""
+        self.assertEqual(
+            rows.groups(["sync16", "push", "batch32+keys", "sync16+keys", "sync16@go", "sync16+keys@go"]),
+            [["sync16", "sync16+keys"], ["push"], ["batch32+keys"], ["sync16@go", "sync16+keys@go"]],
+        )
+        self.assertEqual(sorted(itertools.chain(*rows.groups(rows.EVERY))), sorted(rows.EVERY))
+
+
 class AbsentClientTests(unittest.TestCase):
     """A machine without Go."""
 
@@ -134,15 +146,15 @@ class FakeSide:
         self.fails = False
 
     @contextlib.contextmanager
-    def sending(self, row: str, size: int, warmup_s: float) -> Iterator[None]:
-        self.heard.append(f"{self.name} begins {row}")
+    def sending(self, wanted: list[str], size: int, warmup_s: float) -> Iterator[None]:
+        self.heard.append(f"{self.name} begins {' '.join(wanted)}")
         yield
-        self.heard.append(f"{self.name} ends {row}")
+        self.heard.append(f"{self.name} ends {' '.join(wanted)}")
 
     def measure(self, row: str, size: int, given: Any) -> rows.Result:
         if self.fails:
             raise rows.LoadFailed("broken")
-        self.heard.append(f"{self.name} sends")
+        self.heard.append(f"{self.name} sends {row}")
         return rows.Result(self.name, row, size, 100, 50.0, 1.0, 2.0, 3.0, 1, 10.0, 0.5, 0.5, 0.0, 1 << 20)
 
     def start(self, starts: int, idle_s: float) -> dict[str, Any]:
@@ -180,14 +192,14 @@ class TurnsTests(unittest.TestCase):
 
     def test_in_turn(self) -> None:
         """The other one is stopped before, and goes on after."""
-        said = self.compare("--repeat", "2")
+        said = self.compare("--rows", "sync16,sync16+keys", "--repeat", "2")
         turns = [
             ["ours SIGSTOP", f"java {what}", "ours SIGCONT", "java SIGSTOP", f"ours {what}", "java SIGCONT"]
-            for what in ("begins sync16", "sends", "sends")
+            for what in ("begins sync16 sync16+keys", *["sends sync16 sync16+keys", "sends sync16+keys"] * 2)
         ]
         ends = [
-            "ours ends sync16",
-            "java ends sync16",
+            "ours ends sync16 sync16+keys",
+            "java ends sync16 sync16+keys",
             "java makes room",
             "ours makes room",
             "java stops",
