@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import itertools
 import json
 import os
 import platform
@@ -130,8 +131,8 @@ def options(argv: list[str]) -> argparse.Namespace:
         type=int,
         default=0,
         metavar="MB",
-        help="before each row, read a sparse file of this size, so that no memory is unused: on a virtual machine the "
-        "first touch of a page costs about 10 us",
+        help="before each round, read a sparse file of this size, so that no memory is unused: on a virtual machine "
+        "the first touch of a page costs about 10 us",
     )
     parser.add_argument("--out", type=Path, help="JSON result file (default: build/bench-TIME.json)")
     parser.add_argument(
@@ -201,19 +202,27 @@ class Side:
 
     @contextlib.contextmanager
     def sending(self, wanted: Iterable[str], size: int, warmup_s: float) -> Iterator[None]:
-        """Warm load clients are there while this lasts, one a row; none for the row that reads."""
+        """Warm load clients are there while this lasts, one a row; none for the row that reads.
+
+        Each stands still (SIGSTOP) unless it is measured.
+        """
         with contextlib.ExitStack() as running:
             running.callback(self.loads.clear)
             for row in wanted:
                 if row != "push":
                     load = rows.Load(self.name, self.broker, self.namesrv.address, row, size, self.home)
-                    self.loads[row] = running.enter_context(load)
+                    running.enter_context(load)
                     load.warm(warmup_s)
+                    load.signal(signal.SIGSTOP)
+                    self.loads[row] = load
             yield
 
     def measure(self, row: str, size: int, given: argparse.Namespace) -> rows.Result:
-        if row in self.loads:
-            return self.loads[row].window(SETTLE_S, given.seconds)
+        if load := self.loads.get(row):
+            load.signal(signal.SIGCONT)
+            result = load.window(SETTLE_S, given.seconds)
+            load.signal(signal.SIGSTOP)
+            return result
         where = (self.name, self.broker, self.namesrv.address)
         if size not in self.filled:
             rows.fill(*where, size, given.read, self.home)
@@ -228,7 +237,7 @@ class Side:
                 rows.produce(self.name, self.broker, self.namesrv.address, row, 256, seconds / 3, 0, self.home)
 
     def signal(self, number: signal.Signals) -> None:
-        for process in (self.broker, self.namesrv, *self.loads.values()):
+        for process in (self.broker, self.namesrv):
             process.signal(number)
 
     def stop(self) -> None:
@@ -290,9 +299,10 @@ def measure(sides: Sequence[Side], given: argparse.Namespace, folder: Path, resu
                 for side in sides:
                     with alone(side, sides):
                         loads.enter_context(side.sending(group, size, given.client_warmup))
-                for row in group * given.repeat:
+                for _ in range(given.repeat):
                     refuse_a_full_disk(folder)
-                    for side in sides:
+                    fill_page_cache(folder / "page-cache", given.page_cache)
+                    for row, side in itertools.product(group, sides):
                         with alone(side, sides):
                             result = side.measure(row, size, given)
                         results.append(result)

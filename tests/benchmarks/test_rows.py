@@ -195,7 +195,7 @@ class TurnsTests(unittest.TestCase):
         said = self.compare("--rows", "sync16,sync16+keys", "--repeat", "2")
         turns = [
             ["ours SIGSTOP", f"java {what}", "ours SIGCONT", "java SIGSTOP", f"ours {what}", "java SIGCONT"]
-            for what in ("begins sync16 sync16+keys", *["sends sync16 sync16+keys", "sends sync16+keys"] * 2)
+            for what in ("begins sync16 sync16+keys", *["sends sync16", "sends sync16+keys"] * 2)
         ]
         ends = [
             "ours ends sync16 sync16+keys",
