@@ -34,6 +34,10 @@ RECENT_BYTES = 8 << 20
 """Before the end of the log: what this process wrote there is taken to be in the page cache."""
 RECORD_HEAD = 8
 """Bytes of a record's size and magic."""
+PAGE = 4096
+"""What a page cache allocates at a time, at least."""
+PREFAULT_MAX = 256 << 10
+_ZEROS = memoryview(bytes(PREFAULT_MAX))
 
 
 class Run(NamedTuple):
@@ -66,6 +70,7 @@ class CommitLog:
         self._flushing = False
         self._preparing = False
         self._spoiled: list[tuple[int, int]] = []  # (offset, bytes) of failed writes, not yet zeroed
+        self._prefaulted = 0  # up to here there are pages behind the end
 
     @property
     def sound_end(self) -> int:
@@ -167,6 +172,26 @@ class CommitLog:
             self._undo(begun, failure)
             raise
         self.end = position
+
+    def prefault(self, size: int) -> None:
+        """Have the pages of the next ``size`` bytes in the page cache, as far as they lie in this file.
+
+        A new page costs about 1 us, on a virtual machine 10: a broker that pays for it between two requests answers
+        sooner.  Zeros are written, only to whole pages behind the end, where nothing but zeros is.  That the disk takes
+        none is left to the next write.
+        """
+        end = self.end
+        base = end - end % self._segment_size
+        file = self._writers.get(base)
+        stop = min(end + min(size, PREFAULT_MAX), base + self._segment_size)
+        start = max(end, self._prefaulted)
+        start += -start % PAGE
+        if file is None or self._spoiled or self.broken is not None or start >= stop:
+            return
+        stop = min(stop + -stop % PAGE, base + self._segment_size, start + PREFAULT_MAX)
+        with contextlib.suppress(DiskFailure):
+            file.write(start - base, (_ZEROS[: stop - start],))
+            self._prefaulted = stop
 
     def _undo(self, begun: list[tuple[int, int]], failure: DiskFailure) -> None:
         """Take back what a failed write may have written; :class:`WriteInDoubt` where there may be something."""
@@ -299,6 +324,7 @@ class CommitLog:
         for file in self._writers.values():
             file.close()
         self._writers.clear()
+        self._prefaulted = 0
 
 
 def _warm(file: File, size: int) -> None:

@@ -26,6 +26,7 @@ class Appending(BrokerFeature):
         self._replication = replication
         self._sends, self._waiting, self._store = core.parts.sends, core.parts.waiting, core.store
         self._turn = core.turns.turn
+        self._end = self._store.log.end
         every_s = core.config.store.flush_interval_commit_log / 1000
         self._syncs = Ticker(core.platform.reactor, lasting(self._flusher.kick, "a flush"), every_s)
         core.turns.at_end(self.turn_ended)
@@ -42,8 +43,13 @@ class Appending(BrokerFeature):
             self._flusher.kick()  # also what no sender waits for, where consumers do
 
     def _settle(self) -> None:
-        if not self._changes.busy:
-            self._store.settle(TOGETHER)  # a few wait for others, or for the upkeep
+        if self._changes.busy:
+            return
+        self._store.settle(TOGETHER)  # a few wait for others, or for the upkeep
+        end = self._store.log.end
+        if end > self._end and not self._waiting.sync_flush:  # a sync would write the zeros, too
+            self._store.log.prefault(end - self._end)  # the next turn is as large as this one, more or less
+        self._end = end
 
     def start(self) -> None:
         self._syncs.start()
