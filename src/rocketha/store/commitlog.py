@@ -36,7 +36,7 @@ RECORD_HEAD = 8
 """Bytes of a record's size and magic."""
 PAGE = 4096
 """What a page cache allocates at a time, at least."""
-PREFAULT_MAX = 256 << 10
+PREFAULT_MAX = 64 * PAGE
 _ZEROS = memoryview(bytes(PREFAULT_MAX))
 
 
@@ -180,18 +180,16 @@ class CommitLog:
         sooner.  Zeros are written, only to whole pages behind the end, where nothing but zeros is.  That the disk takes
         none is left to the next write.
         """
-        end = self.end
-        base = end - end % self._segment_size
+        at = self.end % self._segment_size
+        base = self.end - at
         file = self._writers.get(base)
-        stop = min(end + min(size, PREFAULT_MAX), base + self._segment_size)
-        start = max(end, self._prefaulted)
-        start += -start % PAGE
+        start = _whole_pages(max(at, self._prefaulted - base))
+        stop = min(_whole_pages(at + min(size, PREFAULT_MAX)), self._segment_size)
         if file is None or self._spoiled or self.broken is not None or start >= stop:
             return
-        stop = min(stop + -stop % PAGE, base + self._segment_size, start + PREFAULT_MAX)
         with contextlib.suppress(DiskFailure):
-            file.write(start - base, (_ZEROS[: stop - start],))
-            self._prefaulted = stop
+            file.write(start, (_ZEROS[: stop - start],))
+            self._prefaulted = base + stop
 
     def _undo(self, begun: list[tuple[int, int]], failure: DiskFailure) -> None:
         """Take back what a failed write may have written; :class:`WriteInDoubt` where there may be something."""
@@ -325,6 +323,11 @@ class CommitLog:
             file.close()
         self._writers.clear()
         self._prefaulted = 0
+
+
+def _whole_pages(size: int) -> int:
+    """Bytes of the pages that hold so many."""
+    return -(-size // PAGE) * PAGE
 
 
 def _warm(file: File, size: int) -> None:

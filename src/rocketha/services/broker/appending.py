@@ -26,7 +26,7 @@ class Appending(BrokerFeature):
         self._replication = replication
         self._sends, self._waiting, self._store = core.parts.sends, core.parts.waiting, core.store
         self._turn = core.turns.turn
-        self._end = self._store.log.end
+        self._appended = 0  # bytes of the last turn, until pages are made for the next one
         every_s = core.config.store.flush_interval_commit_log / 1000
         self._syncs = Ticker(core.platform.reactor, lasting(self._flusher.kick, "a flush"), every_s)
         core.turns.at_end(self.turn_ended)
@@ -35,7 +35,9 @@ class Appending(BrokerFeature):
     def turn_ended(self) -> None:
         if not self._sends.staged or self._changes.busy:
             return
+        begin = self._store.log.end
         arrived = self._sends.commit(self._now_ms())
+        self._appended = self._store.log.end - begin
         self._turn.say()  # senders need not wait until readers are woken
         if arrived:
             self._replication.stored(arrived)
@@ -46,10 +48,9 @@ class Appending(BrokerFeature):
         if self._changes.busy:
             return
         self._store.settle(TOGETHER)  # a few wait for others, or for the upkeep
-        end = self._store.log.end
-        if end > self._end and not self._waiting.sync_flush:  # a sync would write the zeros, too
-            self._store.log.prefault(end - self._end)  # the next turn is as large as this one, more or less
-        self._end = end
+        if self._appended and not self._waiting.sync_flush:  # a sync would write the zeros, too
+            self._store.log.prefault(self._appended)  # the next turn is as large as this one, more or less
+        self._appended = 0
 
     def start(self) -> None:
         self._syncs.start()
