@@ -202,27 +202,19 @@ class Side:
 
     @contextlib.contextmanager
     def sending(self, wanted: Iterable[str], size: int, warmup_s: float) -> Iterator[None]:
-        """Warm load clients are there while this lasts, one a row; none for the row that reads.
-
-        Each stands still (SIGSTOP) unless it is measured.
-        """
+        """Warm load clients are there while this lasts, one a row; none for the row that reads."""
         with contextlib.ExitStack() as running:
             running.callback(self.loads.clear)
             for row in wanted:
                 if row != "push":
                     load = rows.Load(self.name, self.broker, self.namesrv.address, row, size, self.home)
-                    running.enter_context(load)
+                    self.loads[row] = running.enter_context(load)
                     load.warm(warmup_s)
-                    load.signal(signal.SIGSTOP)
-                    self.loads[row] = load
             yield
 
     def measure(self, row: str, size: int, given: argparse.Namespace) -> rows.Result:
         if load := self.loads.get(row):
-            load.signal(signal.SIGCONT)
-            result = load.window(SETTLE_S, given.seconds)
-            load.signal(signal.SIGSTOP)
-            return result
+            return load.window(SETTLE_S, given.seconds)
         where = (self.name, self.broker, self.namesrv.address)
         if size not in self.filled:
             rows.fill(*where, size, given.read, self.home)
@@ -294,7 +286,6 @@ def measure(sides: Sequence[Side], given: argparse.Namespace, folder: Path, resu
     """All rows, one group after the other."""
     for size in given.sizes:
         for group in rows.groups(given.rows):
-            fill_page_cache(folder / "page-cache", given.page_cache)
             with contextlib.ExitStack() as loads:
                 for side in sides:
                     with alone(side, sides):

@@ -162,7 +162,7 @@ def _errors(got: dict[str, Any]) -> int:
 
 
 class Load:
-    """A load client that sends in windows, one at a time and only then: what else runs meanwhile can be stopped.
+    """A load client that sends in windows, one at a time, and stands still (SIGSTOP) behind each.
 
     Java's client compiles itself while it sends, so one process measures all windows of a row.
 
@@ -195,9 +195,6 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
-
-    def signal(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
 
     def warm(self, seconds: float) -> None:
         """Send for so long: the client's own compiler needs some.  The next window tells of the errors, too."""
@@ -237,10 +234,12 @@ class Load:
     def _send(self, settle_s: float, seconds: float) -> dict[str, Any]:
         late = threading.Timer(settle_s + seconds + 60, self._process.kill)
         late.start()
+        self._process.send_signal(signal.SIGCONT)
         try:
             return self._ask(f"{settle_s} {seconds}\n")
         finally:
             late.cancel()
+            self._process.send_signal(signal.SIGSTOP)
 
     def _ask(self, line: str) -> dict[str, Any]:
         assert self._process.stdin is not None

@@ -131,10 +131,10 @@ class WindowTests(unittest.TestCase):
                     load.window(0.0, 10.0)
 
     def test_it_does_not_outlive_the_row(self) -> None:
-        """Not even one that was stopped by a signal."""
+        """It stands still behind a window."""
         with contextlib.ExitStack() as stack:
             load = self.load(stack)
-            load.signal(signal.SIGSTOP)
+            load.warm(0.0)
         self.assertEqual(load._process.returncode, -signal.SIGKILL)
 
 
