@@ -80,14 +80,14 @@ class DLedgerColumns(TableCase):
         ("in-sync replicas not enough"), and three JVMs that have just started may take longer. Refused messages may
         be in the log or not: both are rows to compare.
         """
-        acknowledged = rounds = 0
-        while acknowledged < MESSAGES:
-            self.assertLess(rounds, ROUNDS_MAX, self.client.send_errors(f"{prefix}r{rounds - 1}")[:3])
-            name = f"{prefix}r{rounds}"
-            missing = MESSAGES - acknowledged
-            self.client.send(topic, mode, missing, prefix=name, timeout_s=300, allow_errors=True, **options)
-            acknowledged += len(self.client.sent(name, topic))
-            rounds += 1
+        missing, name = MESSAGES, ""
+        for number in range(ROUNDS_MAX):
+            name = f"{prefix}r{number}"
+            sent = self.client.send(topic, mode, missing, prefix=name, timeout_s=300, allow_errors=True, **options)
+            missing -= len(sent)
+            if missing <= 0:
+                return
+        self.fail(f"{missing} of {MESSAGES} are missing after {ROUNDS_MAX} rounds: {self.client.send_errors(name)[:3]}")
 
     def manifest_of(self, directory: object) -> Manifest:
         with open(f"{directory}/{NAME}", "rb") as file:
