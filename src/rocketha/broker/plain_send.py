@@ -46,7 +46,7 @@ class Accepted(NamedTuple):
 
 
 class AcceptedBatch(NamedTuple):
-    """The same of a batch; ``properties``: its own, as in the header."""
+    """The same of a batch."""
 
     topic: str
     config: TopicConfig
@@ -54,8 +54,6 @@ class AcceptedBatch(NamedTuple):
     sys_flag: int
     born_host: bytes
     reconsume_times: int
-    properties: bytes
-    wait: bool
 
 
 class Layout(NamedTuple):
@@ -70,6 +68,12 @@ class Layout(NamedTuple):
     unique_key: int
     keys: int
     tags: int
+    wait: int
+
+
+class BatchLayout(NamedTuple):
+    """The same of a batch's own properties, none of which is stored."""
+
     wait: int
 
 
@@ -145,47 +149,49 @@ class PlainSends:
         )
         return message, unique_key, not wait_at or value[wait_at] != b"false"
 
-    def accept_batch(self, command: KnownSend, config: TopicConfig, messages: PutBatch, wait: bool) -> None:
+    def accept_batch(self, command: KnownSend, config: TopicConfig, messages: PutBatch) -> None:
         """A batch with this header was staged: those like it only have other members."""
         command.shape.accepted = AcceptedBatch(
-            messages.topic,
-            config,
-            config.queue_nums,
-            messages.sys_flag,
-            messages.born_host,
-            messages.reconsume_times,
-            command.properties,
-            wait,
+            messages.topic, config, config.queue_nums, messages.sys_flag, messages.born_host, messages.reconsume_times
         )
 
-    def batch(self, command: KnownSend) -> AcceptedBatch | None:
-        """What is known of a batch but for its members; None when all of it has to be looked at."""
+    def batch(self, command: KnownSend) -> tuple[AcceptedBatch, bool] | None:
+        """What is known of a batch but for its members, and whether the producer wants to wait; None when all of it
+        has to be looked at."""
         accepted = command.shape.accepted
         if (
             type(accepted) is not AcceptedBatch
             or accepted.config is not self._topics.table.get(accepted.topic)
             or command.queue_id >= accepted.queue_limit
-            or command.properties != accepted.properties
             or not self._rules.writeable
         ):
             return None
-        return accepted
+        layout: BatchLayout | None = command.kept
+        if layout is None:
+            at = self._plain_names(command)
+            if at is not None:
+                command.shape.keep(tuple(at), BatchLayout(at.get(WAIT, 0)))
+            return None
+        value: Any = command.values
+        return accepted, not layout.wait or value[layout.wait] != b"false"
 
     def _learn(self, command: KnownSend) -> None:
-        """Remember the names of the properties, if they are plain: each once, with a value, a unique key among them."""
-        pairs = [piece.partition(NAME_VALUE) for piece in command.fields["i"].removesuffix(PAIR).split(PAIR)]
-        names_of = tuple(name for name, _, _ in pairs)
-        at = {name: number for number, name in enumerate(names_of, 1)}
-        if (
-            len(at) < len(pairs)
-            or UNIQUE_KEY not in at
-            or not self._special.isdisjoint(at)
-            or not all(name and value and NAME_VALUE not in value for name, _, value in pairs)
-        ):
+        """Remember the names of the properties, if they are plain and a unique key is among them."""
+        at = self._plain_names(command)
+        if at is None or UNIQUE_KEY not in at:
             return
-        template, free = self._stored.template(names_of)
+        template, free = self._stored.template(tuple(at))
         numbers = tuple(at[name] for name in free)
         command.shape.keep(
-            names_of,
+            tuple(at),
             Layout(template.encode(), numbers, at[UNIQUE_KEY], at.get(KEYS, 0), at.get(TAGS, 0), at.get(WAIT, 0)),
         )
+
+    def _plain_names(self, command: KnownSend) -> dict[str, int] | None:
+        """The numbers of the properties by their names; None unless each is there once, with a value, and none is
+        special."""
+        text = command.fields["i"].removesuffix(PAIR)
+        pairs = [piece.partition(NAME_VALUE) for piece in text.split(PAIR)] if text else []
+        at = {name: number for number, (name, _, _) in enumerate(pairs, 1)}
+        plain = all(name and value and NAME_VALUE not in value for name, _, value in pairs)
+        return at if plain and len(at) == len(pairs) and self._special.isdisjoint(at) else None

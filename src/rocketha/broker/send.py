@@ -242,8 +242,9 @@ class Sends:
                     message, key, wait = plain
                     self._staged.append(_Staged(connection, command, (message,), message.queue_id, key, wait, None))
                     return None
-                known = self._plain.batch(command)
-                if known is not None:
+                plain_batch = self._plain.batch(command)
+                if plain_batch is not None:
+                    known, wait = plain_batch
                     members = self._members(command.body, known.topic)
                     messages = PutBatch(
                         known.topic,
@@ -254,7 +255,7 @@ class Sends:
                         known.reconsume_times,
                         *members,
                     )
-                    self._staged.append(_Staged(connection, command, messages, command.queue_id, "", known.wait, None))
+                    self._staged.append(_Staged(connection, command, messages, command.queue_id, "", wait, None))
                     return None
             return self._send(connection, command, parse(command), now_ms)
         except RequestRefused as refusal:
@@ -290,7 +291,7 @@ class Sends:
         if header.batch:
             messages, unique_key, wait = self._batch(connection, command, header, target, queue_id)
             if type(command) is KnownSend:
-                self._plain.accept_batch(command, target.config, messages, wait)
+                self._plain.accept_batch(command, target.config, messages)
         else:
             message, unique_key, wait = self._single(connection, command, header, target, queue_id, now_ms)
             messages = (message,)

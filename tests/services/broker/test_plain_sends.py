@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from unittest import mock
 
 from rocketha.broker.plain_send import PlainSends
@@ -24,13 +26,38 @@ from tests.services.broker_case import BrokerCase, Client, send_fields
 
 WORDS = ("true", "false", "k1 k2", "TagA", "TagB", "3", "x\u00e9", "50%", "")
 KEYS = ("0123456789ABC-EF", "0123456789A\x01CDEF", "", "0123456789AB\u00e9DEF", '0123456789"BCDEF', "0123456789 BCDEF")
-OUTER = ("WAIT\x01true\x02", "WAIT\x01false\x02", "DELAY\x013\x02", "TRAN_MSG\x01true\x02", "WAIT\x01TRUE\x02", "")
-"""Properties of a batch; the first two are what clients send."""
+OUTER = (
+    "UNIQ_KEY\x01KEY\x02WAIT\x01true\x02",
+    "WAIT\x01false\x02UNIQ_KEY\x01KEY",
+    "",
+    "WAIT\x01true\x02",
+    "UNIQ_KEY\x01KEY\x02DELAY\x013\x02",
+    "TRAN_MSG\x01true\x02",
+    "WAIT\x01TRUE\x02",
+    "WAIT\x01true\x02WAIT\x01false\x02",
+)
+"""Properties of a batch; the first three are plain. Java's producer sends the first, with another key each time."""
 NAMES = ("WAIT", "KEYS", "TAGS", "DELAY", "a", "%s", "CLUSTER", "POP_CK", "INNER_NUM", "TIMER_DELAY_MS", "XUNIQ_KEY")
 
 
 def _long_way(memory: HeaderMemory, frame: bytes, header_limit: int) -> Command:
     return remoting.decode(frame, header_limit)
+
+
+def short_paths_taken(took: Counter[str]) -> AbstractContextManager[object]:
+    """Counts the sends that :class:`PlainSends` made messages of."""
+
+    def counted(name: str) -> Callable[..., object]:
+        path = getattr(PlainSends, name)
+
+        def call(*arguments: object) -> object:
+            made = path(*arguments)
+            took[name] += made is not None
+            return made
+
+        return call
+
+    return mock.patch.multiple(PlainSends, message=counted("message"), batch=counted("batch"))
 
 
 def _properties(chance: random.Random) -> str:
@@ -58,6 +85,7 @@ class Producers:
             for _ in range(2)
         }
         self.headers: list[dict[str, str]] = [{}] * 4 + [odd, {"f": "1", "h": "7", "j": "3", "l": "5"}]
+        self.outer = chance.choice(OUTER[:3])
         self.bodies = [b"a", b"b" * 100, chance.randbytes(300), b"", bytes(300_001)]
 
     def send(self, client: Client) -> Command:
@@ -67,9 +95,9 @@ class Producers:
     def batch(self, client: Client) -> Command:
         chance = self.chance
         queue = chance.randrange(4) if chance.random() < 0.95 else chance.choice((-1, 4, 7))
-        given = send_fields(
-            chance.choice(self.topics), queue, chance.choice(OUTER if chance.random() < 0.2 else OUTER[:2])
-        )
+        outer = chance.choice(OUTER) if chance.random() < 0.2 else self.outer
+        outer = outer.replace("KEY\x01KEY", f"KEY\x01{chance.getrandbits(64):016X}")
+        given = send_fields(chance.choice(self.topics), queue, outer)
         fields = dict(sorted({**given, **chance.choice(self.headers), "m": "true"}.items()))
         members = [
             batch.BatchMessage(chance.randrange(3), bytes(chance.randrange(1, 20)), chance.choice(self.texts).encode())
@@ -232,26 +260,28 @@ class PlainSendTests(BrokerCase):
 
     def test_both_paths_are_one(self) -> None:
         """Answers, log, queue entries, index units: nothing tells which path a message took."""
-        took = {"message": 0, "batch": 0}
-
-        def counted(name: str) -> Callable[..., object]:
-            path = getattr(PlainSends, name)
-
-            def call(*arguments: object) -> object:
-                made = path(*arguments)
-                took[name] += made is not None
-                return made
-
-            return call
-
-        for seed in range(32):
+        took: Counter[str] = Counter()
+        for seed in range(48):
             with self.subTest(seed=seed):
-                with mock.patch.multiple(PlainSends, message=counted("message"), batch=counted("batch")):
+                with short_paths_taken(took):
                     short = self.dialogue(seed)
                 with mock.patch.object(HeaderMemory, "decode", _long_way):
                     self.assertEqual(short, self.dialogue(seed))
         self.assertGreater(took["message"], 500)
         self.assertGreater(took["batch"], 100)
+
+    def test_plain_batches(self) -> None:
+        """They take the short path, also where each batch has a unique key of its own, as from Java's producer."""
+        members = batch.join([batch.BatchMessage(0, b"body", b"UNIQ_KEY\x010123456789ABCDEF\x02")] * 2)
+        for outer in OUTER[:3]:
+            with self.subTest(outer):
+                client, took = self.connect(), Counter[str]()
+                with short_paths_taken(took):
+                    for number in range(30):
+                        text = outer.replace("KEY\x01KEY", f"KEY\x01{number:016X}")
+                        fields = dict(sorted({**send_fields("T", 0, text), "m": "true"}.items()))
+                        self.assertEqual(client.ask(RequestCode.SEND_BATCH_MESSAGE, fields, members).code, 0)
+                self.assertGreater(took["batch"], 20)
 
     def test_a_full_store_refuses(self) -> None:
         """What the store takes is asked for before the short path is taken."""
