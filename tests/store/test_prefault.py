@@ -7,7 +7,7 @@ import random
 import unittest
 
 from rocketha.errors import DiskFailure
-from rocketha.store.commitlog import PREFAULT_MAX, CommitLog, Run
+from rocketha.store.commitlog import PREFAULT_BYTES, CommitLog, Run
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.memory_image import PAGE
 from rocketha.store.segment import OpenFiles
@@ -40,16 +40,20 @@ class PrefaultTests(unittest.TestCase):
         }
 
     def test_the_next_turn_finds_its_pages(self) -> None:
-        """As many as the bytes asked for touch, each made once."""
+        """Many are made together, and the next ones when a turn would lack some."""
+        self.log = self.new_log(1 << 24)
         self.append(b"x" * 5000)
         self.log.prefault(8000)
-        self.assertEqual(self.pages(), {0, 1, 2, 3})
+        made = 2 * PAGE + PREFAULT_BYTES
+        self.assertEqual(self.disk.used_bytes(), made)
         before = self.disk.operations
-        self.log.prefault(3000)
-        self.assertEqual(self.disk.operations, before)  # they are there
-        self.append(b"y" * 8000)
-        self.assertEqual(self.pages(), {0, 1, 2, 3})
-        self.assertEqual(self.log.read(0, 13_000), b"x" * 5000 + b"y" * 8000)
+        self.append(b"y" * 200_000)
+        for size in (8000, made - 205_000):
+            self.log.prefault(size)
+        self.assertEqual(self.disk.operations, before + 1)  # the append: they are there
+        self.log.prefault(made - 205_000 + 1)
+        self.assertEqual(self.disk.used_bytes(), 51 * PAGE + PREFAULT_BYTES)
+        self.assertEqual(self.log.read(0, 205_000), b"x" * 5000 + b"y" * 200_000)
 
     def test_not_behind_the_file(self) -> None:
         """Its size stays, and the next file is not touched."""
@@ -62,10 +66,12 @@ class PrefaultTests(unittest.TestCase):
         self.assertEqual(self.pages(1), {0})
 
     def test_no_more_than_the_limit(self) -> None:
+        """However large a turn was."""
         self.log = self.new_log(1 << 24)
         self.append(b"x" * PAGE)
-        self.log.prefault(1 << 23)
-        self.assertEqual(self.disk.used_bytes(), PAGE + PREFAULT_MAX)
+        for _ in range(2):
+            self.log.prefault(1 << 23)
+            self.assertEqual(self.disk.used_bytes(), PAGE + PREFAULT_BYTES)
 
     def test_records_stay(self) -> None:
         """Turns of all sizes, cuts, and as many pages as chance asks for, at any moment."""
