@@ -16,8 +16,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 import array as arrays
-from sys import byteorder
-from zlib import crc32
+
+from rocketha.wire.crc import crc32
 
 cdef extern from *:
     void __builtin_prefetch(const void* at) noexcept nogil
@@ -37,11 +37,7 @@ cdef enum:
     MESSAGE_ID_OFFSET = 16
     PAGE_SLOTS = 1024
     PROPERTIES_MAX = 32767
-    CRC_BYTES_MAX = 1024  # zlib's call costs as much as 100 bytes, and its loop is the faster one
 
-cdef uint32_t CRC_POLYNOMIAL = 0xEDB88320
-cdef uint32_t[8][256] CRC_TABLES  # of bytes that lie 0 to 7 before the last
-cdef bint LITTLE_ENDIAN = byteorder == "little"
 cdef const char* DIGITS = b"0123456789ABCDEF"
 cdef array.array INTS = arrays.array("i")
 cdef array.array LONGS = arrays.array("q")
@@ -51,49 +47,8 @@ cdef inline uint32_t read_32(const byte* at) noexcept nogil:
     return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
 
 
-cdef void fill_crc_tables() noexcept nogil:
-    cdef uint32_t value
-    cdef int byte_, bit, before
-    for byte_ in range(256):
-        value = byte_
-        for bit in range(8):
-            value = (value >> 1) ^ (CRC_POLYNOMIAL if value & 1 else 0)
-        CRC_TABLES[0][byte_] = value
-    for before in range(1, 8):
-        for byte_ in range(256):
-            value = CRC_TABLES[before - 1][byte_]
-            CRC_TABLES[before][byte_] = (value >> 8) ^ CRC_TABLES[0][value & 0xFF]
-
-
-fill_crc_tables()
-
-
 cdef uint32_t crc_of(const byte* at, Py_ssize_t size):
-    """``zlib.crc32``."""
-    cdef uint32_t crc = 0xFFFFFFFF, low, high
-    cdef uint64_t word
-    if size > CRC_BYTES_MAX or not LITTLE_ENDIAN:
-        return crc32(PyMemoryView_FromMemory(<char*>at, size, PyBUF_READ))
-    while size >= 8:
-        memcpy(&word, at, 8)
-        low, high = <uint32_t>word ^ crc, <uint32_t>(word >> 32)
-        crc = (
-            CRC_TABLES[7][low & 0xFF]
-            ^ CRC_TABLES[6][(low >> 8) & 0xFF]
-            ^ CRC_TABLES[5][(low >> 16) & 0xFF]
-            ^ CRC_TABLES[4][low >> 24]
-            ^ CRC_TABLES[3][high & 0xFF]
-            ^ CRC_TABLES[2][(high >> 8) & 0xFF]
-            ^ CRC_TABLES[1][(high >> 16) & 0xFF]
-            ^ CRC_TABLES[0][high >> 24]
-        )
-        at += 8
-        size -= 8
-    while size > 0:
-        crc = (crc >> 8) ^ CRC_TABLES[0][(crc ^ at[0]) & 0xFF]
-        at += 1
-        size -= 1
-    return ~crc
+    return crc32(PyMemoryView_FromMemory(<char*>at, size, PyBUF_READ))
 
 
 cdef inline void write_32(byte* at, uint32_t value) noexcept nogil:

@@ -155,8 +155,8 @@ class TwinTests(SynchronousTestCase):
         self.assertRaises(InvariantBroken, append.lay_out, group, head, b"\x01T", 0, 0, 900)
 
     def test_the_crc_of_bodies_of_any_size(self) -> None:
-        """Small ones have a loop of their own; the seed is the size."""
-        for size in (*range(70), 1023, 1024, 1025, 5000):
+        """The seed is the size."""
+        for size in (*range(70), 1024, 5000):
             body = random.Random(size).randbytes(size)
             members = twin("split_batch")(batch.join([batch.BatchMessage(0, body, b"")]), 1)
             group = PutBatch("T", 0, 0, 0, b"", 0, members, [0], dict)  # type: ignore[arg-type]

@@ -1,14 +1,13 @@
-"""Java's view of text.  Source: java.lang.String.hashCode (its documented polynomial), UtilAll.crc32."""
+"""Java's view of text.  Source: java.lang.String.hashCode (its documented polynomial)."""
 
 from __future__ import annotations
 
 import unittest
-import zlib
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rocketha.wire.java_text import crc32_31, hash_units, hashes_behind, string_hash, string_hashes, utf16_length
+from rocketha.wire.java_text import hash_units, hashes_behind, string_hash, string_hashes, utf16_length
 
 any_text = st.text(st.characters(), max_size=60)
 ascii_text = st.text(st.characters(max_codepoint=127), max_size=70)
@@ -79,17 +78,3 @@ class HashTests(unittest.TestCase):
         wanted = naive_hash(units.decode("latin-1"))
         self.assertEqual(hash_units(units), wanted)
         self.assertEqual(hash_units(memoryview(units)), wanted)
-
-
-class CrcTests(unittest.TestCase):
-    """UtilAll.crc32."""
-
-    @given(st.binary(max_size=200))
-    def test_sign_bit(self, data: bytes) -> None:
-        """CRC-32 without its sign bit, of bytes and views."""
-        self.assertEqual(crc32_31(data), zlib.crc32(data) & 0x7FFFFFFF)
-        self.assertEqual(crc32_31(memoryview(data)), crc32_31(data))
-
-    def test_known(self) -> None:
-        """The check value of CRC-32 (of 123456789) is 0xCBF43926; without the sign bit 0x4BF43926."""
-        self.assertEqual(crc32_31(b"123456789"), 0x4BF43926)

@@ -15,7 +15,6 @@ Java classes: ``DefaultRequestProcessor``, ``ClientRequestProcessor``.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -35,6 +34,7 @@ from rocketha.namesrv.route_table import (
 )
 from rocketha.wire import fields, json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.crc import crc32_31
 from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.routes import unsupported
@@ -177,7 +177,7 @@ class NameServer:
 
     def _register(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         checksum = fields.optional_integer(command.fields, "bodyCrc32")
-        if checksum and checksum != zlib.crc32(command.body) & 0x7FFFFFFF:
+        if checksum and checksum != crc32_31(command.body):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
         timeout_ms = fields.optional_long(command.fields, "heartbeatTimeoutMillis") or HEARTBEAT_TIMEOUT_MS
         compressed = fields.flag(command.fields, "compressed")

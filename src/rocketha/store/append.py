@@ -9,7 +9,6 @@ between).
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from operator import sub
 from typing import cast
@@ -23,6 +22,7 @@ from rocketha.store.dispatch import SCHEDULE_TOPIC, deliver_time_ms
 from rocketha.store.index import Keyed, KeyedBatch, KeyedRecords, KeyIndex
 from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage, PutResult
 from rocketha.store.queue_table import QueueTable
+from rocketha.wire.crc import crc32
 from rocketha.wire.properties import LENGTH_MAX as PROPERTIES_BYTES_MAX
 from rocketha.wire.record import (
     HEAD_LAYOUTS,
@@ -117,7 +117,7 @@ class Appender:
             return self._encode_batch(group, position, wall_ms, parts, entries)
         store_host, store_bit = self._store_host, self._store_bit
         queues, topics = self._queues.queues, self._topics
-        crc32, layouts, add_part, add_entry = zlib.crc32, HEAD_LAYOUTS, parts.extend, entries.append
+        layouts, add_part, add_entry = HEAD_LAYOUTS, parts.extend, entries.append
         new = tuple.__new__  # of a NamedTuple: half the time of its own constructor
         for message in group:
             topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
@@ -275,7 +275,7 @@ def lay_out(
     )
     parts: list[bytes] = []
     offsets: list[int] = []
-    fixed, crc32, add_part = len(head) + len(topic) + 2, zlib.crc32, parts.extend
+    fixed, add_part = len(head) + len(topic) + 2, parts.extend
     members = batch.members
     for flag, body, properties in zip(members.flags, members.bodies, members.properties, strict=True):
         body_bytes, properties_bytes = len(body), len(properties)

@@ -8,7 +8,6 @@ checksum each, so that a part can be read, and is checked, without the rest; the
 from __future__ import annotations
 
 import re
-import zlib
 
 import attrs
 
@@ -16,6 +15,7 @@ from rocketha.errors import CorruptStore
 from rocketha.store.disk import Disk, File
 from rocketha.store.raft_state import check_owner
 from rocketha.wire import raft_records
+from rocketha.wire.crc import crc32
 from rocketha.wire.raft_entries import Compacted, Members, SnapshotMeta
 from rocketha.wire.raft_records import PREFIX_BYTES, SnapshotHeader
 from rocketha.wire.spec.raft_log import SNAPSHOT_BLOCK_BYTES, SNAPSHOT_HEADER_BYTES_MAX
@@ -73,7 +73,7 @@ class SnapshotFile:
         try:
             blocks = -(-self.length // SNAPSHOT_BLOCK_BYTES)
             for number in range(blocks):
-                crc = zlib.crc32(self._block(file, number), crc)
+                crc = crc32(self._block(file, number), crc)
             wanted = self.blocks_at + blocks * 4 + self.length
             if file.size() != wanted:
                 raise CorruptStore(self.path, file.size(), f"the file has {file.size()} bytes, {wanted} were written")
@@ -147,7 +147,7 @@ class Snapshots:
 
         :raises DiskFailure: it is not there; what was written is removed by the next attempt, or start.
         """
-        path, members, crc = self._path(meta), meta.members.encode(), zlib.crc32(data)
+        path, members, crc = self._path(meta), meta.members.encode(), crc32(data)
         header = raft_records.build_snapshot_header(
             SnapshotHeader(meta.index, meta.term, len(data), crc, *self._owner, members)
         )

@@ -17,7 +17,6 @@ before the next (a record that got its entry already, or a second one for an off
 
 from __future__ import annotations
 
-import zlib
 from typing import NamedTuple
 
 from rocketha.errors import RemoteProtocolError
@@ -30,6 +29,7 @@ from rocketha.store.index import Keyed, KeyIndex
 from rocketha.store.log_walk import record_at
 from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable
 from rocketha.wire import properties as properties_wire
+from rocketha.wire.crc import crc32
 from rocketha.wire.record import (
     DISPATCH_LAYOUT,
     HOST_BITS,
@@ -144,7 +144,7 @@ class Dispatcher:
         """
         at = put = last_ms = 0
         last = -1
-        end, look, crc32, topics = len(data), DISPATCH_LAYOUT.unpack_from, zlib.crc32, self._topics
+        end, look, topics = len(data), DISPATCH_LAYOUT.unpack_from, self._topics
         queues, pack, meaning, pending = self._queues.queues, pack_unit, self._meaning, self._pending
         indexed = -1 if self._index is None else self._index.end_offset
         try:

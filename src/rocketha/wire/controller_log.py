@@ -9,11 +9,11 @@ entry has none of its own; a snapshot has.  Not Java's format: its controllers w
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Any, NamedTuple
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec
+from rocketha.wire.crc import crc32
 from rocketha.wire.spec import controller_log as spec
 from rocketha.wire.spec.format import Format
 
@@ -170,7 +170,7 @@ def encode_snapshot(log_index: int, groups: list[bytes]) -> bytes:
     """A snapshot of encoded groups."""
     head = _SNAPSHOT.layout.pack(spec.SNAPSHOT_MAGIC, spec.SNAPSHOT_VERSION, log_index, len(groups))
     data = b"".join((head, *groups))
-    return data + _LENGTH.pack(zlib.crc32(data))
+    return data + _LENGTH.pack(crc32(data))
 
 
 def _ids(ids: tuple[int, ...]) -> bytes:
@@ -310,7 +310,7 @@ def decode_snapshot(data: bytes) -> SnapshotRow:
             f"controller snapshot of version {version}, this program reads up to {spec.SNAPSHOT_VERSION}"
         )
     end = len(data) - 4
-    written, found = _LENGTH.unpack_from(data, end)[0], zlib.crc32(memoryview(data)[:end])
+    written, found = _LENGTH.unpack_from(data, end)[0], crc32(memoryview(data)[:end])
     if written != found:
         raise RemoteProtocolError(f"controller snapshot: CRC is {found:08x}, {written:08x} was written")
     cursor = _Cursor(data, _SNAPSHOT.size, end, "controller snapshot")

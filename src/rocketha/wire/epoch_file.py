@@ -15,8 +15,8 @@ import re
 from collections.abc import Sequence
 
 from rocketha.errors import CorruptStore, RemoteProtocolError
+from rocketha.wire.crc import crc32_31
 from rocketha.wire.ha_frames import EPOCHS_MAX, EpochEntry, check_entries
-from rocketha.wire.java_text import crc32_31
 from rocketha.wire.spec import epoch_file as spec
 from rocketha.wire.spec.format import Format
 

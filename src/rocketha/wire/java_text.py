@@ -8,7 +8,6 @@ several times for every message: the polynomial is evaluated in C (``sum(map(mul
 from __future__ import annotations
 
 import sys
-import zlib
 from array import array
 from collections.abc import Sequence
 from functools import lru_cache
@@ -127,8 +126,3 @@ def _long_hash(units: bytes | memoryview) -> int:
 def utf16_length(text: str) -> int:
     """Java's ``String.length()``."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def crc32_31(data: bytes | memoryview) -> int:
-    """``UtilAll.crc32``: CRC-32 with the sign bit cleared."""
-    return zlib.crc32(data) & 0x7FFFFFFF

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import enum
 import struct
-import zlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec
+from rocketha.wire.crc import crc32
 from rocketha.wire.raft_values import MEMBERS_BYTES_MAX, Entry, Kind, Members, Message, SnapshotMeta
 from rocketha.wire.spec import raft as spec
 from rocketha.wire.spec.format import Format
@@ -110,7 +110,7 @@ class UnknownVersion(RemoteProtocolError):
 
 def seal(message: bytes) -> bytes:
     """The frame of a message."""
-    return _SEAL.pack(len(message) + 4, zlib.crc32(message)) + message
+    return _SEAL.pack(len(message) + 4, crc32(message)) + message
 
 
 def opened(frame: bytes) -> bytes:
@@ -118,7 +118,7 @@ def opened(frame: bytes) -> bytes:
     if len(frame) < 5:
         raise RemoteProtocolError(f"a raft frame of {len(frame)} bytes holds no message")
     message = frame[4:]
-    if _CRC.unpack_from(frame)[0] != zlib.crc32(message):
+    if _CRC.unpack_from(frame)[0] != crc32(message):
         raise RemoteProtocolError("the CRC of a raft frame does not match its bytes")
     return message
 
@@ -165,8 +165,8 @@ class MessageWriter:
         elif kind == Kind.SNAPSHOT:
             body = self._snapshot(message)
         else:
-            return _SEAL.pack(len(head) + 4, zlib.crc32(head)) + head
-        return b"".join((_SEAL.pack(len(head) + len(body) + 4, zlib.crc32(body, zlib.crc32(head))), head, body))
+            return _SEAL.pack(len(head) + 4, crc32(head)) + head
+        return b"".join((_SEAL.pack(len(head) + len(body) + 4, crc32(body, crc32(head))), head, body))
 
     def _entries_bytes(self, entries: Sequence[Entry]) -> bytes:
         known = self._entries

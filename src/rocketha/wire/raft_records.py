@@ -9,7 +9,6 @@ on the platter or written to the wrong place, is no record here.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import construct
 
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.wire import codec
+from rocketha.wire.crc import crc32
 from rocketha.wire.raft_entries import MEMBERS_BYTES_MAX, Entry, EntryKind
 from rocketha.wire.spec import raft_log as spec
 from rocketha.wire.spec.format import Format
@@ -138,7 +138,7 @@ def encode(entries: Sequence[Entry], seed: int, synced: int, commit: int) -> tup
     :raises RemoteProtocolError: an entry that no record can hold.
     """
     parts: list[bytes] = []
-    add, pack, crc32 = parts.append, _PACK_HEAD.pack, zlib.crc32
+    add, pack = parts.append, _PACK_HEAD.pack
     crc = 0
     try:
         for index, term, kind, data in entries:
@@ -167,7 +167,7 @@ def decode(buffer: bytes, at: int, seed: int, index: int, term: int, size_max: i
     :param size_max: stop once this many data bytes are collected (at least one entry is).
     """
     entries: list[Entry] = []
-    add, unpack, crc32, view = entries.append, _HEAD.layout.unpack_from, zlib.crc32, memoryview(buffer)
+    add, unpack, view = entries.append, _HEAD.layout.unpack_from, memoryview(buffer)
     end, size, last_crc, commit = len(buffer), 0, 0, 0
     problem = None
     while end - at >= HEAD_BYTES and size < size_max:
@@ -210,7 +210,7 @@ def record_at(buffer: bytes, at: int, seed: int) -> Record | None:
     stop = at + HEAD_BYTES + length
     if mark != _MARK or kind not in _KINDS or length > ENTRY_BYTES_MAX or stop > len(buffer):
         return None
-    if zlib.crc32(memoryview(buffer)[at + 4 : stop], seed) != crc:
+    if crc32(memoryview(buffer)[at + 4 : stop], seed) != crc:
         return None
     return Record._make((*values, buffer[at + HEAD_BYTES : stop]))
 
@@ -228,7 +228,7 @@ def build_record(record: Record) -> bytes:
     head = _PACK_HEAD.pack(
         _MARK, record.kind, len(record.data), record.unsynced, record.uncommitted, record.index, record.term
     )
-    return zlib.crc32(record.data, zlib.crc32(head)).to_bytes(4, "big") + head + record.data
+    return crc32(record.data, crc32(head)).to_bytes(4, "big") + head + record.data
 
 
 # ---- headers and small files
@@ -239,14 +239,14 @@ def _build(form: construct.Construct, magic: bytes, value: dict[str, Any]) -> by
     raw = codec.build(form, {"magic": magic, "crc": 0, "header_bytes": 0, **value})
     if "header_bytes" in {sub.name for sub in form.subcon.subcons}:
         raw = codec.build(form, {"magic": magic, "crc": 0, **value, "header_bytes": len(raw)})
-    return raw[:8] + zlib.crc32(raw[12:]).to_bytes(4, "big") + raw[12:]
+    return raw[:8] + crc32(raw[12:]).to_bytes(4, "big") + raw[12:]
 
 
 def _parse(form: construct.Construct, magic: bytes, data: bytes, refuse: Refuse) -> Any:
     """Parse after magic, checksum and version were found right."""
     if data[:8] != magic:
         raise refuse(f"{form.name}: begins with {data[:8]!r}, not {magic!r}")
-    if len(data) < 12 or zlib.crc32(memoryview(data)[12:]) != int.from_bytes(data[8:12], "big"):
+    if len(data) < 12 or crc32(memoryview(data)[12:]) != int.from_bytes(data[8:12], "big"):
         raise refuse(f"{form.name}: the checksum does not match")
     parsed = codec.parse(form, data, refuse)
     if parsed.get("version", spec.VERSION) != spec.VERSION:
@@ -292,13 +292,13 @@ def parse_state(data: bytes, refuse: Refuse = RemoteProtocolError) -> StateFile:
 def build_progress(progress: Progress) -> bytes:
     """One slot's bytes."""
     raw = _PROGRESS.pack(spec.PROGRESS_MAGIC, 0, *progress)
-    return raw[:8] + zlib.crc32(raw[12:]).to_bytes(4, "big") + raw[12:]
+    return raw[:8] + crc32(raw[12:]).to_bytes(4, "big") + raw[12:]
 
 
 def parse_progress(data: bytes) -> Progress:
     """One slot."""
     magic, crc, *rest = _PROGRESS.unpack(data)
-    if magic != spec.PROGRESS_MAGIC or crc != zlib.crc32(data[12 : _PROGRESS.size]):
+    if magic != spec.PROGRESS_MAGIC or crc != crc32(data[12 : _PROGRESS.size]):
         raise RemoteProtocolError("raft-progress: the checksum does not match")
     return Progress(*rest)
 
@@ -316,12 +316,12 @@ def parse_snapshot_header(data: bytes, refuse: Refuse = RemoteProtocolError) -> 
 
 def block_seed(index: int, term: int, number: int) -> int:
     """What the CRC of a snapshot's block begins with: blocks of another snapshot or place do not match."""
-    return zlib.crc32(struct.pack(">QQQ", index, term, number))
+    return crc32(struct.pack(">QQQ", index, term, number))
 
 
 def build_block(data: bytes | memoryview, seed: int = 0) -> bytes:
     """A block of a snapshot."""
-    return b"".join((zlib.crc32(data, seed).to_bytes(4, "big"), data))
+    return b"".join((crc32(data, seed).to_bytes(4, "big"), data))
 
 
 def parse_block(block: bytes, seed: int = 0, refuse: Refuse = RemoteProtocolError) -> bytes:
@@ -329,7 +329,7 @@ def parse_block(block: bytes, seed: int = 0, refuse: Refuse = RemoteProtocolErro
     data = block[4:]
     if not 0 < len(data) <= spec.SNAPSHOT_BLOCK_BYTES:
         raise refuse(f"raft-snapshot-block: {len(data)} bytes of data")
-    if zlib.crc32(data, seed) != int.from_bytes(block[:4], "big"):
+    if crc32(data, seed) != int.from_bytes(block[:4], "big"):
         raise refuse("raft-snapshot-block: the checksum does not match")
     return data
 

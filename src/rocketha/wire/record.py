@@ -12,12 +12,12 @@ from __future__ import annotations
 import binascii
 import re
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec
+from rocketha.wire.crc import crc32, crc32_31
 from rocketha.wire.spec import commitlog as spec
 from rocketha.wire.spec.commitlog import BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
 from rocketha.wire.spec.format import Format
@@ -139,11 +139,6 @@ def record_size(sys_flag: int, body_bytes: int, topic_block_bytes: int, properti
     return HEAD_LAYOUTS[sys_flag & HOST_BITS].size + body_bytes + topic_block_bytes + 2 + properties_bytes
 
 
-def body_crc(body: Buffer) -> int:
-    """``UtilAll.crc32``: CRC-32 without its sign bit."""
-    return zlib.crc32(body) & 0x7FFFFFFF
-
-
 def encode(record: Record) -> bytes:
     """The bytes of a record; ``total``, ``magic`` and ``body_crc`` are taken as given (see :func:`sealed`).
 
@@ -169,7 +164,7 @@ def sealed(record: Record) -> Record:
     """The same record with the total, the magic and the CRC that its contents call for."""
     magic, topic = topic_block(record.topic)
     total = record_size(record.sys_flag, len(record.body), len(topic), len(record.properties))
-    return record._replace(total=total, magic=magic, body_crc=body_crc(record.body))
+    return record._replace(total=total, magic=magic, body_crc=crc32_31(record.body))
 
 
 def encode_blank(total: int) -> bytes:
@@ -230,7 +225,7 @@ def _decode_frame(buffer: Buffer, offset: int, total: int, magic: int, check_crc
     if properties_length != end - properties_at:
         raise RemoteProtocolError(f"record at {offset}: properties of {properties_length} bytes in {total}")
     body = bytes(buffer[body_at : body_at + body_length])
-    if check_crc and body_length and zlib.crc32(body) & 0x7FFFFFFF != head[2]:
+    if check_crc and body_length and crc32(body) & 0x7FFFFFFF != head[2]:
         raise RemoteProtocolError(f"record at {offset}: body does not match its CRC")
     try:
         topic = bytes(buffer[topic_at : topic_at + topic_length]).decode("utf-8", "surrogatepass")
@@ -257,7 +252,7 @@ def is_intact(buffer: Buffer, offset: int, size: int) -> bool:
         body_length = int.from_bytes(buffer[body_at - 4 : body_at], "big", signed=True)
     if not 0 <= body_length <= offset + size - body_at - 3:
         return False
-    return not body_length or zlib.crc32(buffer[body_at : body_at + body_length]) & 0x7FFFFFFF == crc
+    return not body_length or crc32(buffer[body_at : body_at + body_length]) & 0x7FFFFFFF == crc
 
 
 def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int, int]]) -> tuple[list[bytes], int]:
@@ -270,7 +265,7 @@ def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int, int]]) 
     :return: the pieces, and how many records they hold.
     """
     pieces: list[bytes] = []
-    look, crc32, end = _LOOK.unpack_from, zlib.crc32, len(data)
+    look, end = _LOOK.unpack_from, len(data)
     begin = stop = count = 0  # data[begin:stop] is the piece that grows
     for offset, size, _ in wanted:
         at = offset - base

@@ -39,7 +39,7 @@ from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
-from rocketha.wire.java_text import crc32_31
+from rocketha.wire.crc import crc32_31
 from rocketha.wire.remoting import Answer, Command
 
 RETRY_S = 1.0

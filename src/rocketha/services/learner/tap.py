@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 
 from twisted.application import service
 from twisted.python import usage
@@ -22,6 +21,7 @@ from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
 from rocketha.store.posix_disk import PosixDisk
+from rocketha.wire.crc import crc32
 
 ID_FIRST = 1_000_000_000
 """Above the ids that controllers give."""
@@ -80,7 +80,7 @@ class Options(KeyOptions):
             every_s = 0.0
         if not 0.1 <= every_s <= EVERY_S_MAX:
             raise ConfigError(f"--every {self['every']}: 0.1 to {EVERY_S_MAX} seconds")
-        learner_id = ID_FIRST + zlib.crc32(directory.encode()) % ID_FIRST
+        learner_id = ID_FIRST + crc32(directory.encode()) % ID_FIRST
         return LearnerSettings(
             directory, self["replica"] or f"{config.broker_name}-learner", learner_id, every_s, self["master"]
         )

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from rocketha.wire import record
+from rocketha.wire.crc import crc32_31
 from rocketha.wire.fuzz import (
     controller_fittings,
     ha_body_fittings,
@@ -105,7 +106,7 @@ def _record(chance: Random, value: Any) -> Any:
     head = record.HEAD_LAYOUTS[value["sys_flag"] & record.HOST_BITS].size
     width = 2 if value["magic"] == commitlog.MAGIC_V2 else 1
     value["total"] = head + len(value["body"]) + width + len(topic) + 2 + len(value["properties"])
-    value["body_crc"] = record.body_crc(value["body"])
+    value["body_crc"] = crc32_31(value["body"])
     return value
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from rocketha.wire.crc import crc32_31
 from rocketha.wire.ha_frames import OFFSET_MAX
-from rocketha.wire.java_text import crc32_31
 
 _ADDRESSES = (b"127.0.0.1:10911", b"[::1]:10911", b"broker-0.example-net.org:10911", b"h:1", b"h" * 44 + b":10911")
 

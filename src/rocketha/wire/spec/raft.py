@@ -9,8 +9,6 @@ integers are big-endian; terms, indexes and rounds are below 2**63.
 
 from __future__ import annotations
 
-import zlib
-
 from construct import (
     Bytes,
     Const,
@@ -30,6 +28,8 @@ from construct import (
     this,
 )
 
+from rocketha.wire.crc import crc32
+
 MAGIC = b"RHRA"
 """The first bytes of a connection.  A remoting frame cannot begin so: its length word would be over a gigabyte."""
 
@@ -45,7 +45,7 @@ REJECT, DONE = 1, 2
 
 FRAME = "raft-frame" / Struct(
     "length" / Rebuild(Int32sb, 4 + len_(this.message)),  # bytes after this word
-    "crc" / Rebuild(Int32ub, lambda context: zlib.crc32(context["message"])),  # CRC-32 of the message
+    "crc" / Rebuild(Int32ub, lambda context: crc32(context["message"])),  # CRC-32 of the message
     "message" / Bytes(this.length - 4),  # its first byte is its kind
     Terminated,
 )
