@@ -26,13 +26,34 @@ def _median(results: list[Result], what: Callable[[Result], float | None]) -> fl
     return median(values) if values else None
 
 
+def _ratio(mine: list[Result], others: list[Result], what: Callable[[Result], float | None]) -> float | None:
+    """The median of the rounds' ratios: what changes from round to round, on disk or host, does so for both."""
+    rounds = [(what(one), what(other)) for one, other in zip(mine, others, strict=True)]
+    ratios = [one / other for one, other in rounds if one is not None and other]
+    return median(ratios) if ratios else None
+
+
+def _rate(result: Result) -> float:
+    return result.messages_per_s
+
+
+def _cpu(result: Result) -> float | None:
+    return result.broker_cpu_s_per_million
+
+
 def summary(results: list[Result]) -> list[dict[str, Any]]:
-    """One entry a row and size: both sides' medians, and the ratios."""
+    """One entry a row and size: both sides' medians, and the ratios.
+
+    :param results: of each side, row and size one of each round, in order.
+    """
     found = []
+    runs: dict[tuple[str, int, str], list[Result]] = {}
+    for result in results:
+        runs.setdefault((result.row, result.body_bytes, result.side), []).append(result)
     for row, size in dict.fromkeys((r.row, r.body_bytes) for r in results):
         sides: dict[str, dict[str, Any]] = {}
         for side in (*OTHERS, "ours"):
-            mine = [r for r in results if (r.row, r.body_bytes, r.side) == (row, size, side)]
+            mine = runs.get((row, size, side))
             if mine:
                 names = (
                     "messages_per_s",
@@ -49,24 +70,16 @@ def summary(results: list[Result]) -> list[dict[str, Any]]:
                 sides[side]["errors"] = sum(r.errors for r in mine)
                 sides[side]["spread"] = [min(r.messages_per_s for r in mine), max(r.messages_per_s for r in mine)]
         entry: dict[str, Any] = {"row": row, "body_bytes": size, **sides}
-        other = next((sides[side] for side in OTHERS if side in sides), None)
-        if other is not None and "ours" in sides:
-            entry["throughput_ratio"] = sides["ours"]["messages_per_s"] / other["messages_per_s"]
-            cpu = other["broker_cpu_s_per_million"]
-            entry["cpu_ratio"] = sides["ours"]["broker_cpu_s_per_million"] / cpu if cpu else None
+        ours = runs.get((row, size, "ours"))
+        other = next((runs[row, size, side] for side in OTHERS if side in sides), None)
+        if other is not None and ours is not None:
+            entry["throughput_ratio"] = _ratio(ours, other, _rate)
+            entry["cpu_ratio"] = _ratio(ours, other, _cpu)
+        without = runs.get((row.replace(KEYED, ""), size, "ours"))
+        if KEYED in row and ours is not None and without is not None:  # what keys and properties cost our broker
+            entry["keyed_ratio"] = _ratio(ours, without, _cpu)
         found.append(entry)
-    _compare_keyed(found)
     return found
-
-
-def _compare_keyed(entries: list[dict[str, Any]]) -> None:
-    """What keys and properties cost our broker: beside the row without, where that was measured too."""
-    plain = {(entry["row"], entry["body_bytes"]): entry for entry in entries}
-    for entry in entries:
-        other = plain.get((entry["row"].replace(KEYED, ""), entry["body_bytes"]))
-        if KEYED in entry["row"] and other is not None and "ours" in entry and "ours" in other:
-            without = other["ours"]["broker_cpu_s_per_million"]
-            entry["keyed_ratio"] = entry["ours"]["broker_cpu_s_per_million"] / without if without else None
 
 
 def _ms(value: float | None) -> str:
@@ -96,7 +109,7 @@ def table(entries: list[dict[str, Any]]) -> str:
             other, least, most = "Java", THROUGHPUT_MIN.get(entry["row"], 1.0), CPU_MAX.get(entry["row"])
             if "java" not in entry:
                 other, least, most = "before", BEFORE_MIN, None
-            throughput, cpu = entry["throughput_ratio"], entry["cpu_ratio"]
+            throughput, cpu = entry["throughput_ratio"] or 0.0, entry["cpu_ratio"]
             mark = " " if throughput >= least else "!"
             line = f"{'':19} {'':5}  ours/{other}: messages/s {throughput:.2f}{mark} (at least {least:.2g})"
             if cpu is not None:

@@ -267,6 +267,19 @@ class ReportTests(unittest.TestCase):
         entries = {entry["row"]: entry.get("keyed_ratio") for entry in report.summary(results)}
         self.assertEqual(entries, {"sync16": None, "sync16@go": None, "sync16+keys": 1.5, "sync16+keys@go": 1.1})
 
+    def test_windows_are_compared_within_a_round(self) -> None:
+        """A machine that is slow in some rounds is so for both."""
+        window = rows.Result("java", "sync16", 128, 100, 50.0, 1.0, 2.0, 3.0, 0, 10.0, 0.5, 0.5, 0.0, 1 << 20)
+        results = []
+        for side, speeds in (("java", (1.0, 4.0, 2.0)), ("ours", (2.0, 8.0, 3.0))):
+            for speed in speeds:
+                cpu = 10 / speed if side == "java" else 5.0
+                results.append(
+                    attrs.evolve(window, side=side, messages_per_s=100 * speed, broker_cpu_s_per_million=cpu)
+                )
+        (entry,) = report.summary(results)
+        self.assertEqual((entry["throughput_ratio"], entry["cpu_ratio"]), (2.0, 1.0))
+
     def test_beside_an_older_state(self) -> None:
         """Ratios are to that state; only the throughput has a target."""
         older = rows.Result("before", "sync16", 128, 100, 50.0, 1.0, 2.0, 3.0, 0, 10.0, 0.5, 0.5, 0.0, 1 << 20)
