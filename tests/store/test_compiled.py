@@ -156,7 +156,7 @@ class TwinTests(SynchronousTestCase):
 
     def test_the_crc_of_bodies_of_any_size(self) -> None:
         """The seed is the size."""
-        for size in (*range(70), 1024, 5000):
+        for size in (*range(70), 1023, 1024, 1025, 5000):
             body = random.Random(size).randbytes(size)
             members = twin("split_batch")(batch.join([batch.BatchMessage(0, body, b"")]), 1)
             group = PutBatch("T", 0, 0, 0, b"", 0, members, [0], dict)  # type: ignore[arg-type]
