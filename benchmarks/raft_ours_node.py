@@ -24,10 +24,9 @@ from rocketha.protocols.remoting import RemotingProtocol, ServerParts
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.messages import Entry
-from rocketha.services.process.frozen_heap import FrozenHeap
 from rocketha.services.process.lean_rounds import LeanRounds
 from rocketha.services.process.platform import Platform
-from rocketha.services.process.steady import SteadyClock
+from rocketha.services.process.server import FrozenHeap, SteadyClock
 from rocketha.services.raft.service import RaftMember, RaftService
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer, Command

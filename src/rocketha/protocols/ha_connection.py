@@ -56,7 +56,7 @@ def cause_of(error: RemoteProtocolError) -> Cause:
 class HaConnection(Protocol, Generic[Machine]):
     """See the module.
 
-    :param clock: one that never goes back (:mod:`rocketha.services.process.steady`).
+    :param clock: one that never goes back (:mod:`rocketha.services.process.server`).
     :param refusals: told where this end gave the link up for what the peer did, or has.
     :ivar peer: ``host:port`` of the other end.
     :ivar over: why the link has ended; empty: it has not.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from rocketha.raft.config import RaftConfig, Role, Status
+from rocketha.raft.config import PeerStatus, RaftConfig, Role, Status
 from rocketha.raft.core import Core
 from rocketha.raft.elections import Elections
 from rocketha.raft.errors import Busy, NotLeader
@@ -22,13 +22,47 @@ from rocketha.raft.following import Following
 from rocketha.raft.leadership import Leadership
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import HardState, Kind, Members, Message, Ready, SnapshotMeta
-from rocketha.raft.status import status_of
+from rocketha.raft.progress import Progress
 from rocketha.raft.storage import LogStorage
 
 FORWARDED_MAX = 65_536
 """Reads forwarded to the leader and not answered; more are refused."""
 
 _FROM_LEADERS = (Kind.APPEND, Kind.HEART_BEAT, Kind.SNAPSHOT)
+
+
+def status_of(core: Core, leadership: Leadership | None) -> Status:
+    """The state of a node, with its peers' if it leads."""
+    peers = {} if leadership is None else leadership.peers
+    return Status(
+        id=core.id,
+        role=core.role,
+        term=core.term,
+        vote=core.vote,
+        leader_id=core.leader_id,
+        last_index=core.log.last_index,
+        persisted=core.log.persisted,
+        commit=core.log.commit,
+        applied=core.log.applied,
+        members=core.members,
+        transferring_to="" if leadership is None else leadership.transfer_to,
+        unhealthy=core.unhealthy,
+        peers={each: _peer(progress) for each, progress in sorted(peers.items())},
+    )
+
+
+def _peer(progress: Progress) -> PeerStatus:
+    return PeerStatus(
+        state=progress.state.value,
+        match=progress.match,
+        next=progress.next,
+        inflight_messages=len(progress.inflight),
+        inflight_bytes=progress.inflight_bytes,
+        active=progress.active or progress.was_active,
+        healthy=progress.healthy,
+        snapshot_index=progress.snapshot.index if progress.snapshot is not None else 0,
+        snapshot_offset=progress.offset,
+    )
 
 
 class RaftNode:

@@ -1,7 +1,7 @@
 """A host's clocks: a steady one that drifts, and the time of day, which is wrong and jumps when somebody sets it.
 
 Theory of operation: steady = started + true * rate; the time of day is that plus an offset.  Timers go by the steady
-one, as in production (:mod:`rocketha.services.process.steady`): a jump moves no timer, only what is told for the time.
+one, as in production (:mod:`rocketha.services.process.server`): a jump moves no timer, only what is told for the time.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Sequence
 from rocketha.errors import DiskFailure
 from rocketha.store.disk import Buffer, DiskSpace, open_failure, sync_file, sync_names
 from rocketha.store.memory_image import PAGE, Image, pages
-from rocketha.store.memory_lock import MemoryLock
 
 SECTOR = 512
 
@@ -149,6 +148,20 @@ class MemoryFile:
 
 _Names = dict[str, "_Inode | None"]
 """path -> file, or None for a directory."""
+
+
+class MemoryLock:
+    """A held lock.  The death of the process, another life of the disk, gives it up."""
+
+    def __init__(self, disk: MemoryDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._life = disk.life
+
+    def release(self) -> None:
+        if self._life == self._disk.life:
+            self._disk.locks.discard(self._path)
+            self._life = -1
 
 
 class MemoryDisk:

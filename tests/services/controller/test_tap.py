@@ -14,8 +14,8 @@ from rocketha.services.controller import tap as controller_tap
 from rocketha.services.controller.service import ControllerService
 from rocketha.services.namesrv import tap as namesrv_tap
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.server import SteadyClock
 from rocketha.services.process.status import StatusService
-from rocketha.services.process.steady import SteadyClock
 
 PEERS = "n0-10.0.0.1:9878;n1-10.0.0.2:9878;n2-10.0.0.3:9878"
 

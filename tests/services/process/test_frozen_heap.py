@@ -16,7 +16,7 @@ from rocketha.services.namesrv import tap as namesrv_tap
 PROGRAM = """
 import gc, weakref
 import rocketha.services.controller.service
-from rocketha.services.process.frozen_heap import FrozenHeap
+from rocketha.services.process.server import FrozenHeap
 
 class Node:
     pass

@@ -8,7 +8,7 @@ from unittest import mock
 from twisted.internet import selectreactor
 from twisted.trial import unittest
 
-from rocketha.services.process.steady import SteadyClock, steady_seconds
+from rocketha.services.process.server import SteadyClock, steady_seconds
 
 
 class SteadyClockTests(unittest.SynchronousTestCase):

@@ -19,13 +19,13 @@ from rocketha.broker.role import Role
 from rocketha.broker.routes import ROUTES
 from rocketha.broker.state import BrokerIdentity
 from rocketha.services.broker.appending import Appending
+from rocketha.services.broker.controller_mode import ControllerMode
 from rocketha.services.broker.dispatcher import Dispatcher
 from rocketha.services.broker.draining import Draining
 from rocketha.services.broker.forwarding import Forwarding
 from rocketha.services.broker.ports import BrokerPorts
 from rocketha.services.broker.registration import Registration
-from rocketha.services.broker.role import RoleContext, RoleSource
-from rocketha.services.broker.role_sources import role_source_of
+from rocketha.services.broker.role import ClassicRole, RoleContext, RoleSource
 from rocketha.services.broker.sessions import Sessions
 from rocketha.services.broker.statistics import Statistics
 from rocketha.services.config import views
@@ -37,6 +37,8 @@ from rocketha.services.features.delayed import DelayedMessages
 from rocketha.services.features.finding import Enabled
 from rocketha.services.features.host import PluginHost
 from rocketha.services.features.reading import Reading
+from rocketha.services.replication.autoswitch import AutoSwitchMode
+from rocketha.services.replication.classic import ClassicMode
 from rocketha.services.replication.context import ReplicationContext
 from rocketha.services.replication.metadata_context import TablesContext
 from rocketha.services.replication.metadata_sync import MetadataSync
@@ -46,6 +48,17 @@ from rocketha.services.waiting.fetches import Fetches
 from rocketha.services.waiting.log_reads import LogReads
 
 MakeRoleSource = Callable[[RoleContext], RoleSource]
+
+
+_SOURCES: dict[type[ReplicationMode], Callable[[RoleContext], RoleSource]] = {
+    ClassicMode: ClassicRole,
+    AutoSwitchMode: ControllerMode,
+}
+
+
+def role_source_of(mode: ReplicationMode) -> Callable[[RoleContext], RoleSource]:
+    """What makes the role source of a broker in this mode."""
+    return _SOURCES[type(mode)]
 
 
 class RunningBroker:

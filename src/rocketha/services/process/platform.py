@@ -31,7 +31,7 @@ class Platform:
     """A service's surroundings; tests and the simulator give others.
 
     :ivar disk: where its files are.
-    :ivar reactor: its clock counts steadily in a server's process (:mod:`rocketha.services.process.steady`).
+    :ivar reactor: its clock counts steadily in a server's process (:mod:`rocketha.services.process.server`).
     :ivar chance: for whatever is left to chance.
     :ivar work: for blocking work of all kinds.
     :ivar sync_work: for the syncs of a Raft log.
