@@ -9,6 +9,7 @@ Numbers of invariants are those of the project's list: 1 one leader a term, 2 on
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rocketha.raft.config import Role
@@ -35,6 +36,11 @@ class Witness:
         self.read_floor: dict[tuple[str, int], int] = {}
         self.reads = 0
 
+    @staticmethod
+    def singles(entries: Sequence[Entry]) -> Iterable[Entry]:
+        """One by one, where runs are joined."""
+        return entries
+
     def restarted(self, name: str) -> None:
         """What a node knew in memory is gone."""
         self.commits[name] = 0
@@ -48,7 +54,7 @@ class Witness:
             self.see_leader(server)
         before = ready.entries[0].index - 1 if ready.entries else 0
         term = self.term_at(server, before)
-        for entry in ready.entries:
+        for entry in self.singles(ready.entries):
             known, known_before = self.entries.setdefault((entry.index, entry.term), (entry, term))
             if known != entry or known_before != term:
                 raise Broken(f"3: {name} has {entry} after term {term}, another has {known} after {known_before}")
@@ -57,7 +63,7 @@ class Witness:
             raise Broken(f"6: commit of {name} fell from {self.commits[name]} to {node.commit}")
         self.see_commit(server, self.commits.get(name, 0))
         self.commits[name] = node.commit
-        for entry in ready.committed:
+        for entry in self.singles(ready.committed):
             if entry.index <= len(self.applied):
                 if self.applied[entry.index - 1] != entry:
                     raise Broken(f"5: {name} applies {entry}, another applied {self.applied[entry.index - 1]}")
@@ -109,6 +115,8 @@ class Witness:
 class Chaos:
     """One run: a group, a network, faults, all from one seed."""
 
+    witness_type = Witness
+
     def __init__(self, seed: int, **settings: Any) -> None:
         self.random = random.Random(seed)
         self.seed = seed
@@ -129,11 +137,11 @@ class Chaos:
         }
         self.names = [str(each + 1) for each in range(6)]
         members = group(chance.choice([1, 3, 3, 3, 5]), ["6"] if chance.random() < 0.3 else [])
-        self.witness = Witness()
+        self.witness = self.witness_type()
         self.servers: dict[str, Server] = {}
         self.lazy = chance.random() < 0.7
         for name in self.names:
-            server = Server(name, members if name in members.ids() else Members(), seed, self.lazy, **self.settings)
+            server = self.new_server(name, members if name in members.ids() else Members())
             server.on_ready = self.witness.see
             self.servers[name] = server
         self.wire: list[Message] = []
@@ -143,6 +151,10 @@ class Chaos:
         self.copies = chance.choice([0.0, 0.0, 0.1])
         self.contexts = 0
         self.proposed = 0
+
+    def new_server(self, name: str, members: Members) -> Server:
+        """One that has no log."""
+        return Server(name, members, self.seed, self.lazy, **self.settings)
 
     # One step
 

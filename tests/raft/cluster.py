@@ -31,13 +31,17 @@ class Server:
         self.settings = settings
         self.lazy = lazy
         self.random = random.Random(f"{seed} {name}")
-        self.storage = MemoryStorage(members)
+        self.storage = self.new_storage(members)
         self.readys: list[Ready] = []
         self.outbox: list[Message] = []
         self.reads: list[ReadState] = []
         self.lost_reads: list[int] = []
         self.on_ready: Callable[[Server, Ready], None] = lambda server, ready: None
         self.restart()
+
+    def new_storage(self, members: Members) -> MemoryStorage:
+        """An empty one."""
+        return MemoryStorage(members)
 
     def restart(self) -> None:
         """Begin from what is stored."""
@@ -72,7 +76,7 @@ class Server:
         self.storage.save(None, ready.entries)
         last = ready.entries[-1] if ready.entries else None
         if ready.must_sync or ready.messages_after_sync:
-            self.unsynced.append((last.index if last else 0, last.term if last else 0, ready.messages_after_sync))
+            self.unsynced.append((last.last if last else 0, last.term if last else 0, ready.messages_after_sync))
         if not self.lazy:
             self.sync()
         self.reads += ready.reads

@@ -7,6 +7,7 @@ import os
 from twisted.trial import unittest
 
 from tests.raft.chaos import Chaos, LeaseChaos
+from tests.raft.runs import RunChaos
 
 SEEDS = int(os.environ.get("ROCKETHA_RAFT_SEEDS", "200"))
 FIRST = int(os.environ.get("ROCKETHA_RAFT_FIRST_SEED", "0"))
@@ -23,6 +24,10 @@ class InvariantTests(unittest.SynchronousTestCase):
     def test_random_networks_with_leases(self) -> None:
         """With clocks of like speed a lease never makes a read stale."""
         self.run_seeds(LeaseChaos, (SEEDS + 3) // 4)
+
+    def test_random_networks_with_runs(self) -> None:
+        """Entries that are stored and sent several at a time, and split anywhere."""
+        self.run_seeds(RunChaos, (SEEDS + 1) // 2)
 
     def run_seeds(self, kind: type[Chaos] | type[LeaseChaos], seeds: int) -> None:
         """One run a seed."""

@@ -206,6 +206,8 @@ def kind_of(subcon: Any) -> str:
     if isinstance(inner, construct.Bytes):
         return f"bytes, {_length(inner.length)}"
     if isinstance(inner, construct.IfThenElse):
+        if inner.elsesubcon is construct.Pass:
+            return f"{kind_of(inner.thensubcon)}, or nothing"
         return f"{kind_of(inner.thensubcon)} or {kind_of(inner.elsesubcon)}"
     if isinstance(inner, construct.Prefixed):
         return f"{kind_of(inner.lengthfield)} length, then {kind_of(inner.subcon)}"

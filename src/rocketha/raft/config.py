@@ -48,6 +48,8 @@ class RaftConfig:
         has lost its majority.
     :ivar preferred: ids that should lead, if they are caught up.
     :ivar transfer_lag_max: entries that a new leader may lack when a transfer begins.
+    :ivar hands_out: a Ready has the committed entries, to be applied; else the log is its own state machine, goes on
+        from what it knew committed when it was closed, and looks at ``RaftNode.released``.
     :ivar cached_entries: entries kept in memory after they are stored and applied.
     :ivar cached_bytes: their bytes.
     """
@@ -69,6 +71,7 @@ class RaftConfig:
     cautious: bool = True
     preferred: tuple[str, ...] = ()
     transfer_lag_max: int = 1000
+    hands_out: bool = True
     cached_entries: int = 4096
     cached_bytes: int = 2 << 20
 

@@ -73,6 +73,9 @@ class Core:
         self.promised_ticks = config.election_ticks if config.lease_reads else 0
         self.matched = 0
         self.log = Log(storage, hard_state.commit, config.cached_entries, config.cached_bytes)
+        if not config.hands_out:
+            self.log.release()
+            self.log.applied = self.log.released
         self.membership = MembershipHistory(members, storage.snapshot().index)
         for entry in self.log.stored_memberships():
             self.membership.appended(entry.index, Members.decode(entry.data))

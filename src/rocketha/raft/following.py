@@ -46,14 +46,15 @@ class Following:
         memberships = _memberships(entries)
         if memberships is None:
             return
-        if index < log.commit and index + len(entries) <= log.commit:
+        last = entries[-1].last if entries else index
+        if index < log.commit and last <= log.commit:
             self._owe(message.sender, log.commit)  # all of it is committed here, and may be compacted
             return
         if index < log.commit:
-            skipped = log.commit - index
-            index, log_term = log.commit, entries[skipped - 1].term
+            index = log.commit
+            log_term = next(entry.term for entry in entries if entry.last >= index)
             ensure(log.matches(index, log_term), f"entry {index} is committed here with another term than the leader's")
-            entries = entries[skipped:]
+            entries = log.behind(entries, index)
         elif not log.matches(index, log_term):
             self._reject(message)
             return
@@ -63,7 +64,6 @@ class Following:
         for entry_index, members in memberships:
             if entry_index > core.membership.index:
                 core.membership.appended(entry_index, members)
-        last = index + len(entries)
         self._owe(message.sender, last)
         log.commit_to(min(message.commit, last))
         if core.unsure and log.commit >= message.commit > 0:

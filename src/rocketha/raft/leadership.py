@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 
+from rocketha.errors import ensure
 from rocketha.raft import membership, quorum
 from rocketha.raft.core import Core
 from rocketha.raft.errors import Busy, LagsTooMuch, Transferring, UnknownMember
@@ -135,18 +136,34 @@ class Leadership:
         :raises Busy: too much is uncommitted.
         """
         core, log = self._core, self._core.log
-        if self.transfer_to:
-            raise Transferring(self.transfer_to)
-        waiting, entries = log.uncommitted_bytes, log.last_index - log.commit
-        if waiting and waiting + sum(map(len, datas)) > core.config.max_uncommitted_bytes:
-            raise Busy(f"{waiting} bytes wait to be committed")
-        if entries and entries + len(datas) > core.config.max_uncommitted_entries:
-            raise Busy(f"{entries} entries wait to be committed")
+        self.check_room(len(datas), sum(map(len, datas)))
         first = log.last_index + 1
         indexes = range(first, first + len(datas))
         if datas:
-            log.append(list(map(_new_entry, zip(indexes, repeat(core.term), repeat(_NORMAL), datas))))
+            log.append(list(map(_new_entry, zip(indexes, repeat(core.term), repeat(_NORMAL), datas, repeat(1)))))
         return indexes
+
+    def check_room(self, count: int, size: int) -> None:
+        """See that so many more entries, of so many bytes together, may be put into the log.
+
+        :raises Transferring: leadership is being handed on.
+        :raises Busy: too much is uncommitted.
+        """
+        log, config = self._core.log, self._core.config
+        if self.transfer_to:
+            raise Transferring(self.transfer_to)
+        waiting, entries = log.uncommitted_bytes, log.last_index - log.commit
+        if waiting and waiting + size > config.max_uncommitted_bytes:
+            raise Busy(f"{waiting} bytes wait to be committed")
+        if entries and entries + count > config.max_uncommitted_entries:
+            raise Busy(f"{entries} entries wait to be committed")
+
+    def stored(self, entries: Sequence[Entry]) -> None:
+        """Take entries of this term that its own side has put into the storage: no Ready will have them saved."""
+        log = self._core.log
+        ensure(log.saved == log.last_index, "entries are stored behind all that is to be saved")
+        log.append(entries)
+        log.saved = log.last_index
 
     def _append(self, kind: EntryKind, data: bytes) -> int:
         log = self._core.log

@@ -5,7 +5,11 @@ Pure.  What it must not know: roles, messages, who else there is.
 Theory of operation.  New entries are put into ``_tail``; the driver is given those it has not written yet
 (``take_unsaved``), tells which are synced (``persisted_to``) and gets the ones to apply (``take_committed``).  Entries
 stay in ``_tail`` after that for a while, so that sending and applying read slices of a list and not the disk.  Beside
-``_tail`` runs ``_ends``, the bytes of data up to each entry, so that "as many as fit into n bytes" is a bisection.
+``_tail`` run ``_firsts``, the index of each, and ``_ends``, the bytes of data up to each, so that "the one that holds
+entry n" and "as many as fit into n bytes" are bisections.
+
+An entry of ``_tail`` may be a run: several entries at once.  Wherever the log has to end or begin within one the
+storage splits it; all else goes by indexes and costs the same for one entry and for a hundred.
 
 Invariants: ``applied <= released <= commit <= last_index``; ``released <= persisted <= saved <= last_index`` (but while
 a received snapshot waits to be stored ``persisted`` is behind it); ``_base <= saved``; terms never fall.
@@ -13,7 +17,7 @@ a received snapshot waits to be stored ``persisted`` is behind it); ``_base <= s
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter
@@ -25,6 +29,7 @@ from rocketha.raft.storage import Compacted, LogStorage, Unavailable
 SCAN_BYTES = 1 << 20
 """Bytes of entries read at once when a node starts."""
 
+_index = itemgetter(0)
 _data = itemgetter(3)
 _term = itemgetter(1)
 
@@ -46,6 +51,7 @@ class Log:
         "_cached_bytes",
         "_cached_entries",
         "_ends",
+        "_firsts",
         "_pending",
         "_replaced",
         "_storage",
@@ -66,6 +72,7 @@ class Log:
         last = storage.last_index()
         self._base = last  # the entry before _tail[0]
         self._tail: list[Entry] = []
+        self._firsts: list[int] = []  # _firsts[i]: index of _tail[i]
         self._ends: list[int] = [0]  # _ends[i]: bytes before _tail[i]; one longer than _tail
         self._pending: SnapshotMeta | None = None  # received, not yet stored: nothing before it can be read
         self._replaced: set[tuple[int, int]] = set()  # (index, term) cut while their sync may still be under way
@@ -90,7 +97,11 @@ class Log:
     @property
     def uncommitted_bytes(self) -> int:
         """Bytes of data after ``commit``, as far as they are in memory."""
-        return self._ends[-1] - self._ends[max(self.commit - self._base, 0)]
+        return self._ends[-1] - self._ends[self._whole(self.commit)]
+
+    def _whole(self, index: int) -> int:
+        """How many of ``_tail`` end at or before ``index``."""
+        return len(self._tail) if index >= self.last_index else max(bisect_right(self._firsts, index + 1) - 1, 0)
 
     def term(self, index: int) -> int:
         """The term of an entry, also of the last one compacted away.
@@ -101,7 +112,7 @@ class Log:
         if index > self._base:
             if index > self.last_index:
                 raise Unavailable(f"entry {index} is after the last one, {self.last_index}")
-            return self._tail[index - self._base - 1].term
+            return self._tail[bisect_right(self._firsts, index) - 1].term
         if self._pending is not None:
             if index == self._pending.index:
                 return self._pending.term
@@ -128,20 +139,42 @@ class Log:
         if low <= base:
             if self._pending is not None:
                 raise Compacted(f"entry {low} is replaced by a snapshot up to {self._pending.index}")
-            return self._storage.entries(low, min(high, base + 1), max_bytes)
-        start, stop, ends = low - base - 1, high - base - 1, self._ends
+            high = min(high, base + 1)
+            return self._before(self._storage.entries(low, high, max_bytes), high)
+        if low > self.last_index:
+            return []
+        firsts, ends = self._firsts, self._ends
+        start = bisect_right(firsts, low) - 1
+        stop = len(firsts) if high > self.last_index else bisect_left(firsts, high)
         if ends[stop] - ends[start] > max_bytes:
             stop = max(start + 1, bisect_right(ends, ends[start] + max_bytes, start, stop) - 1)
-        return self._tail[start:stop]
+        taken = self._before(self._tail[start:stop], high)
+        return taken if firsts[start] == low else self.behind(taken, low - 1)
+
+    def _before(self, entries: list[Entry], high: int) -> list[Entry]:
+        """Without what goes on beyond ``high``."""
+        if entries and entries[-1].count > 1 and entries[-1].last >= high:
+            entries[-1] = self._storage.split(entries[-1], high)[0]
+        return entries
+
+    def behind(self, entries: Sequence[Entry], index: int) -> list[Entry]:
+        """Those of some entries that stand behind ``index``."""
+        start = bisect_right([entry.index for entry in entries], index + 1) - 1
+        if start < 0 or entries[start].index == index + 1:
+            return list(entries[max(start, 0) :])
+        if entries[start].last <= index:
+            return []
+        return [self._storage.split(entries[start], index + 1)[1], *entries[start + 1 :]]
 
     def size(self, entries: Sequence[Entry]) -> int:
         """Bytes of data of some entries of this log."""
         if not entries:
             return 0
-        start = entries[0].index - self._base - 1
-        if start < 0:
-            return sum(map(len, map(_data, entries)))
-        return self._ends[start + len(entries)] - self._ends[start]
+        start = bisect_left(self._firsts, entries[0].index)
+        stop = start + len(entries)
+        if stop <= len(self._tail) and self._tail[start] is entries[0] and self._tail[stop - 1] is entries[-1]:
+            return self._ends[stop] - self._ends[start]
+        return sum(map(len, map(_data, entries)))
 
     def last_with_term_at_most(self, index: int, term: int) -> int:
         """The last entry not after ``index`` whose term is at most ``term``; the one before the first if none is."""
@@ -162,7 +195,7 @@ class Log:
         while low < high:
             batch = self._storage.entries(low, high, SCAN_BYTES)
             yield from [entry for entry in batch if entry.kind == EntryKind.MEMBERSHIP]
-            low = batch[-1].index + 1
+            low = batch[-1].last + 1
 
     # Writing
 
@@ -170,9 +203,10 @@ class Log:
         """Add entries that follow the last one."""
         ends = self._ends
         self._tail += entries
+        self._firsts += map(_index, entries)
         ends += accumulate(map(len, map(_data, entries)), initial=ends.pop())
         last = entries[-1]
-        self.last_index, self.last_term = last.index, last.term
+        self.last_index, self.last_term = last.index + last.count - 1, last.term
 
     def merge(self, entries: Sequence[Entry]) -> int:
         """Add a leader's entries, the first of which follows one that matches; cut at the first that conflicts.
@@ -188,10 +222,18 @@ class Log:
             if entry.index > self.last_index:
                 self.append(entries[position:])
                 return 0
-            if entry.term != self.term(entry.index):
-                self._cut(entry.index)
-                self.append(entries[position:])
-                return entry.index
+            same = entry.index - 1
+            if entry.term == self.term(entry.index):
+                # terms do not fall: what differs is a later one, and all behind it
+                last = min(entry.last, self.last_index)
+                same = last if entry.count == 1 else self.last_with_term_at_most(last, entry.term)
+                if same == entry.last:
+                    continue
+            cut = same + 1 if same < self.last_index else 0
+            if cut:
+                self._cut(cut)
+            self.append(self.behind(entries[position:], same))
+            return cut
         return 0
 
     def _cut(self, index: int) -> None:
@@ -201,10 +243,13 @@ class Log:
                 self._replaced.add((lost, self.term(lost)))
         if index <= self._base:
             self._base = index - 1
-            self._tail, self._ends = [], [0]
+            self._tail, self._firsts, self._ends = [], [], [0]
         else:
-            del self._tail[index - self._base - 1 :]
-            del self._ends[index - self._base :]
+            at = bisect_right(self._firsts, index) - 1
+            run = self._tail[at]
+            del self._tail[at:], self._firsts[at:], self._ends[at + 1 :]
+            if run.index < index:
+                self.append([self._storage.split(run, index)[0]])
         self.saved = min(self.saved, index - 1)
         self.persisted = min(self.persisted, index - 1)
         self.last_index = index - 1
@@ -212,7 +257,7 @@ class Log:
 
     def take_unsaved(self) -> tuple[Entry, ...]:
         """The entries not handed to the driver yet; each is handed out once."""
-        taken = tuple(self._tail[self.saved - self._base :])
+        taken = tuple(self._tail[bisect_right(self._firsts, self.saved) :])
         self.saved = self.last_index
         return taken
 
@@ -246,8 +291,12 @@ class Log:
         if not self.can_release:
             return ()
         taken = tuple(self.entries(self.released + 1, min(self.commit, self.persisted) + 1, max_bytes))
-        self.released = taken[-1].index
+        self.released = taken[-1].last
         return taken
+
+    def release(self) -> None:
+        """Have what ``take_committed`` would return applied without being handed out: the storage has all of it."""
+        self.released = max(self.released, min(self.commit, self.persisted))
 
     def applied_to(self, index: int) -> None:
         """Entries up to ``index`` are applied; old ones may leave the memory."""
@@ -258,11 +307,10 @@ class Log:
             return
         by_bytes = bisect_right(ends, ends[-1] - self._cached_bytes) - 1
         excess = max(cached - self._cached_entries, by_bytes)
-        drop = min(excess, min(self.applied, self.persisted) - self._base)
+        drop = min(excess, self._whole(min(self.applied, self.persisted)))
         if drop > 0:
-            del self._tail[:drop]
-            del ends[:drop]
-            self._base += drop
+            self._base = self._tail[drop - 1].last
+            del self._tail[:drop], self._firsts[:drop], ends[:drop]
 
     # Snapshots
 
@@ -285,7 +333,7 @@ class Log:
         self.persisted = min(self.persisted, self.commit)
         self.commit = meta.index
         self.last_term = meta.term
-        self._tail, self._ends = [], [0]
+        self._tail, self._firsts, self._ends = [], [], [0]
         self._replaced = set()
 
     def restored(self, meta: SnapshotMeta) -> None:
@@ -298,12 +346,8 @@ class Log:
 
 def in_order(entries: Sequence[Entry], index: int, log_term: int, term: int) -> bool:
     """Whether entries follow ``index`` without gaps, with terms that rise from ``log_term`` to at most ``term``."""
-    count = len(entries)
-    if entries[0].index != index + 1 or entries[-1].index != index + count:
-        return False
     terms = list(map(_term, entries))
-    if terms[0] < log_term or terms[-1] > term:
+    if entries[0].index != index + 1 or terms[0] < log_term or terms[-1] > term:
         return False
-    if count > 2:
-        return [entry[0] for entry in entries] == list(range(index + 1, index + count + 1)) and sorted(terms) == terms
-    return count == 1 or terms[0] <= terms[1]
+    behind = [entry[0] + entry[4] for entry in entries]
+    return behind[:-1] == list(map(_index, entries[1:])) and (len(terms) == 1 or sorted(terms) == terms)

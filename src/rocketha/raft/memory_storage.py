@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rocketha.errors import ensure
+from rocketha.errors import InvariantBroken, ensure
 from rocketha.raft.messages import Entry, HardState, Members, SnapshotMeta
 from rocketha.raft.storage import Compacted, Unavailable
 
@@ -67,6 +67,10 @@ class MemoryStorage:
                 break
             taken.append(entry)
         return taken
+
+    def split(self, run: Entry, index: int) -> tuple[Entry, Entry]:
+        """There are no runs."""
+        raise InvariantBroken(f"{run.count} entries at {run.index} are one in a log without runs")
 
     def snapshot(self) -> SnapshotMeta:
         """The newest snapshot."""

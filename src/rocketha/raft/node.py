@@ -21,7 +21,7 @@ from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.following import Following
 from rocketha.raft.leadership import Leadership
 from rocketha.raft.membership import MembersChange
-from rocketha.raft.messages import HardState, Kind, Members, Message, Ready, SnapshotMeta
+from rocketha.raft.messages import Entry, HardState, Kind, Members, Message, Ready, SnapshotMeta
 from rocketha.raft.progress import Progress
 from rocketha.raft.storage import LogStorage
 
@@ -120,6 +120,11 @@ class RaftNode:
     def commit(self) -> int:
         """The last entry known to be committed."""
         return self._core.log.commit
+
+    @property
+    def released(self) -> int:
+        """The last entry that may be applied: it is committed, and synced here."""
+        return self._core.log.released
 
     @property
     def applied(self) -> int:
@@ -267,6 +272,23 @@ class RaftNode:
         :raises Transferring: leadership is being handed on.
         """
         return self._leading().propose(datas)
+
+    def check_room(self, count: int, size: int) -> None:
+        """See that so many more entries, of so many bytes together, may be proposed.
+
+        :raises NotLeader: on others.
+        :raises Busy: too much is uncommitted.
+        :raises Transferring: leadership is being handed on.
+        """
+        self._leading().check_room(count, size)
+
+    def stored(self, entries: Sequence[Entry]) -> None:
+        """Propose entries of this term that are in the storage already, behind all others: a log that is its own state
+        machine writes them once, where it makes them.  :meth:`check_room` was asked before.
+
+        :raises NotLeader: on others.
+        """
+        self._leading().stored(entries)
 
     def propose_members(self, change: MembersChange) -> int:
         """Begin a membership change; the index of its (first) entry.  A joint configuration is left by itself.
@@ -426,6 +448,8 @@ class RaftNode:
             now, after_sync = (), now + after_sync
         entries = log.take_unsaved()
         snapshot, self._following.received = self._following.received, None
+        if not core.config.hands_out:
+            log.release()
         ready = Ready(
             hard_state=hard_state,
             must_sync=voted or bool(entries) or snapshot is not None,
@@ -433,7 +457,7 @@ class RaftNode:
             entries=entries,
             messages_now=now,
             messages_after_sync=after_sync,
-            committed=log.take_committed(core.config.max_committed_bytes),
+            committed=log.take_committed(core.config.max_committed_bytes) if core.config.hands_out else (),
             reads=tuple(core.reads),
             lost_reads=tuple(core.lost_reads),
             leader_changed=told != self._told,

@@ -141,7 +141,7 @@ class Replication:
             entries = tuple(log.entries(before + 1, log.last_index + 1, max_bytes)) if some else ()
         except Compacted:
             return False
-        last = before + len(entries)
+        last = entries[-1].last if entries else before
         progress.told = max(progress.told, min(log.commit, last))
         core.now.append(Message(Kind.APPEND, core.id, to, core.term, before, log_term, log.commit, entries=entries))
         if entries or progress.state is not ProgressState.APPEND:

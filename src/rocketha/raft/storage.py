@@ -37,9 +37,14 @@ class LogStorage(Protocol):
     def entries(self, low: int, high: int, max_bytes: int) -> list[Entry]:
         """Entries from ``low`` to before ``high``: at least one, then no more than ``max_bytes`` of data.
 
+        Where they are runs, one may go on beyond ``high``, and be larger than ``max_bytes``.
+
         :raises Compacted: when ``low`` is before ``first_index()``.
         :raises Unavailable: when ``high`` is after ``last_index() + 1``.
         """
+
+    def split(self, run: Entry, index: int) -> tuple[Entry, Entry]:
+        """A run in two, the second of which begins with ``index``.  Not asked of a log without runs."""
 
     def snapshot(self) -> SnapshotMeta:
         """The newest snapshot; index and term are 0 if there is none."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rocketha.errors import DiskFailure, ensure
+from rocketha.errors import DiskFailure, InvariantBroken, ensure
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk, File, Lock
 from rocketha.store.raft_recovery import Recovered, Recovery
@@ -217,6 +217,10 @@ class RaftLog:
             low = part[-1].index + 1
         return bounded(found, max_bytes)
 
+    def split(self, run: Entry, index: int) -> tuple[Entry, Entry]:
+        """There are no runs."""
+        raise InvariantBroken(f"{run.count} entries at {run.index} are one in a log without runs")
+
     def snapshot(self) -> SnapshotMeta:
         """What the newest snapshot is about; index 0 when there is none."""
         newest = self._snapshots.newest
@@ -290,6 +294,7 @@ class RaftLog:
         index, term = tail.last, tail.last_term
         for entry in entries:
             index += 1
+            ensure(entry.count == 1, "this log has no runs")
             ensure(entry.index == index and entry.term >= term, "entries are adjacent and their terms do not fall")
             ensure(len(entry.data) <= ENTRY_BYTES_MAX, "an entry is not longer than a record can be")
             term = entry.term

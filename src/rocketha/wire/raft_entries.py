@@ -49,18 +49,25 @@ class EntryKind(IntEnum):
 
 
 class Entry(NamedTuple):
-    """One entry of the log.
+    """One entry of the log, or several of one term, one behind the other: a *run*, which a log of messages has.
 
-    :ivar index: its place, from 1, without gaps.
+    :ivar index: its place, from 1, without gaps; of a run, the first one's.
     :ivar term: of the leader that made it; never falls from one entry to the next.
-    :ivar kind: an :class:`EntryKind` as a plain number.
-    :ivar data: what was proposed; for MEMBERSHIP, :meth:`Members.encode`'s bytes.
+    :ivar kind: an :class:`EntryKind` as a plain number; of a run NORMAL.
+    :ivar data: what was proposed; for MEMBERSHIP, :meth:`Members.encode`'s bytes; of a run, all of them together.
+    :ivar count: how many entries this is.
     """
 
     index: int  # type: ignore[assignment]  # tuple.index, which nobody calls
     term: int
     kind: int
     data: bytes
+    count: int = 1  # type: ignore[assignment]  # tuple.count, likewise
+
+    @property
+    def last(self) -> int:
+        """Index of the last one."""
+        return self.index + self.count - 1
 
 
 class HardState(NamedTuple):

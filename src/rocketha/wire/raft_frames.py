@@ -22,6 +22,7 @@ from typing import NamedTuple
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec
 from rocketha.wire.crc import crc32
+from rocketha.wire.raft_entries import EntryKind
 from rocketha.wire.raft_values import MEMBERS_BYTES_MAX, Entry, Kind, Members, Message, SnapshotMeta
 from rocketha.wire.spec import raft as spec
 from rocketha.wire.spec.format import Format
@@ -46,6 +47,7 @@ _PING = codec.flat(spec.PING_MESSAGE)
 _PROOF = codec.flat(spec.PROOF_MESSAGE)
 _ENTRY = codec.flat(spec.ENTRY_HEAD).layout
 _ENTRY_SIZE = _ENTRY.size
+_COUNT_BYTES = 4
 _SNAPSHOT = codec.flat(spec.SNAPSHOT_FIXED)
 _KINDS: tuple[Kind | None, ...] = (None, *Kind)
 
@@ -174,8 +176,11 @@ class MessageWriter:
             pieces: list[bytes] = []
             pack = _ENTRY.pack
             for entry in entries:
-                data = entry.data
-                pieces.append(pack(entry.kind, entry.term, len(data)))
+                _, term, kind, data, count = entry
+                if count == 1:
+                    pieces.append(pack(kind, term, len(data)))
+                else:
+                    pieces.append(pack(spec.RUN, term, len(data)) + count.to_bytes(_COUNT_BYTES, "big"))
                 pieces.append(data)
             self._bytes = b"".join(pieces)
             self._entries = entries
@@ -262,13 +267,21 @@ def _entries(data: bytes, previous: int) -> tuple[Entry, ...]:
             raise RemoteProtocolError(f"{size - at} bytes where an entry is due")
         kind, term, length = unpack_from(data, at)
         at += _ENTRY_SIZE
+        count = 1
+        if kind == spec.RUN:
+            kind, count = EntryKind.NORMAL, int.from_bytes(data[at : at + _COUNT_BYTES], "big")
+            at += _COUNT_BYTES
+            if not 1 < count <= length:
+                raise RemoteProtocolError(f"{count} entries in {length} bytes")
         if length > size - at:
             raise RemoteProtocolError(f"an entry of {length} bytes where {size - at} are left")
         if not 1 <= kind <= 3 or term >= NUMBER_LIMIT:
             raise RemoteProtocolError(f"an entry of kind {kind} and term {term}")
-        index += 1
-        entries.append(Entry(index, term, kind, data[at : at + length]))
+        entries.append(Entry(index + 1, term, kind, data[at : at + length], count))
+        index += count
         at += length
+    if index >= NUMBER_LIMIT:
+        raise RemoteProtocolError("a number of a raft message is out of range")
     return tuple(entries)
 
 

@@ -141,7 +141,7 @@ def encode(entries: Sequence[Entry], seed: int, synced: int, commit: int) -> tup
     add, pack = parts.append, _PACK_HEAD.pack
     crc = 0
     try:
-        for index, term, kind, data in entries:
+        for index, term, kind, data, _ in entries:
             unsynced = index - synced
             uncommitted = index - commit
             if unsynced > _UNKNOWN:

@@ -42,8 +42,9 @@ def _message(chance: Random, value: Any) -> Any:
 def _append(chance: Random, value: Any) -> Any:
     if _head(chance, value, (Kind.APPEND,)):
         for entry in value["entries"]:
-            entry["kind"] = 1 + entry["kind"] % 3
+            entry["kind"] = 1 + entry["kind"] % 4
             _ranged(entry, "term")
+            entry["count"] = chance.randint(2, max(2, len(entry["data"]))) if entry["kind"] == raft.RUN else None
     return value
 
 

@@ -15,6 +15,7 @@ from construct import (
     FocusedSeq,
     GreedyBytes,
     GreedyRange,
+    If,
     Int8ub,
     Int16ub,
     Int32sb,
@@ -114,16 +115,20 @@ PLAIN = "raft-message" / Struct(
     Terminated,
 )
 
+RUN = 4
+"""In the place of an EntryKind: several normal entries of one term together."""
+
 ENTRY_HEAD = "raft-entry-head" / Struct(
-    "kind" / Int8ub,  # EntryKind: 1 normal, 2 no-op, 3 membership
+    "kind" / Int8ub,  # EntryKind: 1 normal, 2 no-op, 3 membership; or RUN
     "term" / Int64ub,  # of the leader that made it
     "length" / Int32ub,  # bytes
 )
 
 ENTRY = "raft-entry" / Struct(
-    "kind" / Int8ub,  # EntryKind: 1 normal, 2 no-op, 3 membership
+    "kind" / Int8ub,  # EntryKind: 1 normal, 2 no-op, 3 membership; or RUN
     "term" / Int64ub,  # of the leader that made it
     "length" / Rebuild(Int32ub, len_(this.data)),  # bytes
+    "count" / If(this.kind == RUN, Int32ub),  # how many entries; of a run only, which only a log of messages has
     "data" / Bytes(this.length),  # the state machine's, or raft-members
 )
 
