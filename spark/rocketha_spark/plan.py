@@ -72,7 +72,7 @@ def pieces(
 
     :raises CorruptStore: the offsets of a segment do not ascend.
     """
-    record_at = LAYOUTS[export.manifest.layout].record_at
+    record_at = LAYOUTS[export.manifest.layout].files.head_bytes
     first = max(0, bounds.phys_low - record_at)
     begin = max(begin, first - first % BLOCK_BYTES)  # chains of digests begin with blocks
     end = min(end, bounds.phys_high)

@@ -51,7 +51,7 @@ class Positions(SupportsTriggerAvailableNow):
         bounds = bounds_of(export, self.options)
         if self.options.span.latest:
             return limit(export, self.options)
-        return max(export.manifest.begin, bounds.phys_low - LAYOUTS[export.manifest.layout].record_at)
+        return max(export.manifest.begin, bounds.phys_low - LAYOUTS[export.manifest.layout].files.head_bytes)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """As ``maxBytesPerTrigger`` says."""

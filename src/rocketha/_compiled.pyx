@@ -13,7 +13,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.unicode cimport PyUnicode_DATA, PyUnicode_GET_LENGTH, PyUnicode_KIND, PyUnicode_READ
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 import array as arrays
 
@@ -34,6 +34,7 @@ cdef enum:
     HEAD_MIN = 88
     QUEUE_UNIT = 20
     INDEX_UNIT = 20
+    ENTRY_HEAD = 48
     MESSAGE_ID_OFFSET = 16
     PAGE_SLOTS = 1024
     PROPERTIES_MAX = 32767
@@ -221,9 +222,29 @@ def ascii_tags_codes(members):
 # Its records and queue entries
 
 
-def lay_out(batch, bytes head not None, bytes topic not None, int64_t queue_offset, int64_t position, Py_ssize_t size_max):
+cdef inline void write_entry_head(byte* at, int64_t index, int64_t term, int64_t position, Py_ssize_t body_bytes) noexcept nogil:
+    """``spec.dledger.ENTRY_HEAD``."""
+    write_32(at, 1)
+    write_32(at + 4, <uint32_t>(ENTRY_HEAD + body_bytes))
+    write_64(at + 8, <uint64_t>index)
+    write_64(at + 16, <uint64_t>term)
+    write_64(at + 24, <uint64_t>position)
+    memset(at + 32, 0, 12)
+    write_32(at + 44, <uint32_t>body_bytes)
+
+
+def lay_out(
+    batch,
+    bytes head not None,
+    bytes topic not None,
+    int64_t queue_offset,
+    int64_t position,
+    Py_ssize_t size_max,
+    int64_t entry_index=-1,
+    int64_t term=0,
+):
     cdef Py_ssize_t number, size, whole = 0, head_bytes = PyBytes_GET_SIZE(head), topic_bytes = PyBytes_GET_SIZE(topic)
-    cdef Py_ssize_t fixed = head_bytes + topic_bytes + 2
+    cdef Py_ssize_t fixed = head_bytes + topic_bytes + 2, lead = ENTRY_HEAD if entry_index >= 0 else 0
     cdef Member* member
     found = batch.members
     if type(found) is not Members or head_bytes < HEAD_MIN:
@@ -234,13 +255,17 @@ def lay_out(batch, bytes head not None, bytes topic not None, int64_t queue_offs
         size = fixed + member.body.size + member.properties.size
         if size > size_max:
             return None
-        whole += size
+        whole += lead + size
     records = PyBytes_FromStringAndSize(NULL, whole)
     cdef byte* at = <byte*>PyBytes_AS_STRING(records)
     cdef list offsets = []
     for number in range(members.count):
         member = members.first + number
         size = fixed + member.body.size + member.properties.size
+        if lead:
+            write_entry_head(at, entry_index + number, term, position, size)
+            at += lead
+            position += lead
         memcpy(at, PyBytes_AS_STRING(head), head_bytes)
         write_32(at + SIZE_AT, <uint32_t>size)
         write_32(at + CRC_AT, crc_of(member.body.at, member.body.size) & 0x7FFFFFFF)
@@ -261,7 +286,7 @@ def lay_out(batch, bytes head not None, bytes topic not None, int64_t queue_offs
     return (records,), offsets, position
 
 
-def queue_units(list offsets not None, int64_t end, codes):
+def queue_units(list offsets not None, int64_t end, codes, int64_t lead=0):
     cdef Py_ssize_t count = len(offsets), number
     units = PyBytes_FromStringAndSize(NULL, count * QUEUE_UNIT)
     cdef byte* at = <byte*>PyBytes_AS_STRING(units)
@@ -270,7 +295,7 @@ def queue_units(list offsets not None, int64_t end, codes):
         return None
     for number in range(count):
         offset = offsets[number]
-        after = offsets[number + 1] if number + 1 < count else end
+        after = offsets[number + 1] - lead if number + 1 < count else end
         write_64(at, <uint64_t>offset)
         write_32(at + 8, <uint32_t>(after - offset))
         write_64(at + 12, <uint64_t><int64_t>codes[number])

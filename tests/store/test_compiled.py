@@ -142,10 +142,11 @@ class TwinTests(SynchronousTestCase):
         head = HEAD_LAYOUTS[bits].pack(*values)
         members = twin("split_batch")(batch.join(messages), 1000)
         group = PutBatch("T", 7, bits, 1 << 40, b"", 3, members, (), dict)  # type: ignore[arg-type]
-        arguments = group, head, b"\x01T", 5, position, 1000
-        parts, *rest = compiled.REFERENCES["lay_out"](*arguments)
-        (records,), *found = twin("lay_out")(*arguments)
-        self.assertEqual((records, found), (b"".join(parts), rest))
+        for entries in ((), (-1, 0), (0, 0), (1 << 40, 1 << 33)):
+            arguments = group, head, b"\x01T", 5, position, 1000, *entries
+            parts, *rest = compiled.REFERENCES["lay_out"](*arguments)
+            (records,), *found = twin("lay_out")(*arguments)
+            self.assertEqual((records, found), (b"".join(parts), rest))
 
     def test_lay_out_of_what_is_too_large(self) -> None:
         head = bytes(HEAD_LAYOUTS[0].size)
@@ -175,7 +176,10 @@ class TwinTests(SynchronousTestCase):
     def test_queue_units(self, records: list[tuple[int, int]]) -> None:
         offsets = [sum(size for size, _ in records[:number]) for number in range(len(records) + 1)]
         arguments = offsets[:-1], offsets[-1], [code for _, code in records]
-        self.assertEqual(twin("queue_units")(*arguments), compiled.REFERENCES["queue_units"](*arguments))
+        for lead in ((), (0,), (48,)):
+            self.assertEqual(
+                twin("queue_units")(*arguments, *lead), compiled.REFERENCES["queue_units"](*arguments, *lead)
+            )
 
     @given(st.binary(max_size=30), st.lists(st.integers(0, (1 << 63) - 1), min_size=1, max_size=5))
     def test_message_ids(self, prefix: bytes, offsets: list[int]) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from rocketha.errors import CorruptStore
 from rocketha.store import checkpoint
+from rocketha.store.config import StoreConfig
 from rocketha.store.disk import Disk
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
@@ -47,10 +48,22 @@ QUEUE = f"{ROOT}/consumequeue/T/0"
 class RecoveryCase(unittest.TestCase):
     """A store with forty messages in two queues, stopped or killed, then changed by hand."""
 
+    config = SMALL
+
+    @property
+    def size(self) -> int:
+        """Of a file of the log."""
+        return self.config.segment_size
+
+    @property
+    def lead(self) -> int:
+        """Bytes before a record."""
+        return self.config.layout.head_bytes
+
     def made(self, clean: bool, count: int = 40, synced: bool = True) -> MemoryDisk:
         """The disk of it."""
         disk = memory_disk()
-        store = open_store(disk)
+        store = open_store(disk, self.config)
         for number in range(count):
             store.append(
                 [[message(number, queue_id=number % 2, body=b"%03d" % number + bytes(150))]], NOW_MS + number * 1000
@@ -67,7 +80,7 @@ class RecoveryCase(unittest.TestCase):
 
     def reload(self, disk: Disk) -> tuple[MessageStore, RecoveryReport]:
         """Start on it."""
-        store = MessageStore(disk, ROOT, SMALL, HOST)
+        store = MessageStore(disk, ROOT, self.config, HOST)
         return store, store.load(NOW_MS)
 
     def sound(self, store: MessageStore, count: int) -> list[int]:
@@ -94,7 +107,7 @@ class CleanStartTests(RecoveryCase):
         disk = self.made(clean=True)
         self.assertFalse(disk.exists(f"{ROOT}/abort"))
         disk.trace = []
-        store = MessageStore(disk, ROOT, SMALL, HOST)
+        store = MessageStore(disk, ROOT, self.config, HOST)
         report = store.load(NOW_MS, pid=4711)
         self.assertEqual((report.clean, report.records, report.dispatched, report.truncated_bytes), (True, 1, 0, 0))
         self.assertEqual({path for operation, path in disk.trace if operation == "write"}, {f"{ROOT}/abort"})
@@ -171,7 +184,7 @@ class CleanStartTests(RecoveryCase):
     def test_damage_before_the_end_is_refused_not_cut(self) -> None:
         """Bit rot in the middle after a clean stop: that message is not served, the others are."""
         disk = self.made(clean=True)
-        disk.flip_bit(f"{LOG}/{0:020d}", 88 + 40)
+        disk.flip_bit(f"{LOG}/{0:020d}", self.lead + 88 + 40)
         store, _ = self.reload(disk)
         numbers = sorted(int(record.body[:3]) for records in read_all(store).values() for record in records)
         self.assertEqual(numbers, list(range(1, 40)))
@@ -181,14 +194,16 @@ class CleanStartTests(RecoveryCase):
         disk = self.made(clean=True)
         store, report = self.reload(disk)
         end = report.end
-        whole = store.log.read(0, 300)
+        whole = store.log.read(0, 400)
         store.close(NOW_MS)
-        self.overwrite(disk, f"{LOG}/{end - end % 4096:020d}", end % 4096, b"\0\0\0\1" + whole)
+        self.overwrite(disk, f"{LOG}/{end - end % self.size:020d}", end % self.size, b"\0\0\0\1" + whole)
         store, report = self.reload(disk)
         self.assertGreater(report.truncated_bytes, 50)
         self.assertEqual(report.end, end)
-        base = end - end % 4096
-        self.assertEqual(disk.read_all(f"{LOG}/{base:020d}", 4096)[end - base :].count(0), 4096 - (end - base))
+        base = end - end % self.size
+        self.assertEqual(
+            disk.read_all(f"{LOG}/{base:020d}", self.size)[end - base :].count(0), self.size - (end - base)
+        )
 
     def test_index_missing(self) -> None:
         """index/ was deleted after a clean stop: begun anew, as in Java, and the start says nothing wrong about it."""
@@ -220,8 +235,8 @@ class CrashedStartTests(RecoveryCase):
     def test_torn_tail(self) -> None:
         """Cut the last record at every byte: the others are served, the rest is zeros, its offset is given again."""
         disk = self.made(clean=False, synced=False, count=5)
-        size = len(disk.read_all(f"{LOG}/{0:020d}", 4096).rstrip(b"\0"))
-        whole = disk.read_all(f"{LOG}/{0:020d}", 4096)
+        size = len(disk.read_all(f"{LOG}/{0:020d}", self.size).rstrip(b"\0"))
+        whole = disk.read_all(f"{LOG}/{0:020d}", self.size)
         starts = [at for at in range(size) if whole[at + 4 : at + 8] == bytes.fromhex("daa320a7")]
         for cut in range(starts[-1], size):
             disk = self.made(clean=False, synced=False, count=5)
@@ -233,28 +248,28 @@ class CrashedStartTests(RecoveryCase):
                 continue
             with self.subTest(cut=cut):
                 self.sound(store, expected)
-                self.assertEqual(report.end, starts[-1] if expected == 4 else size)
+                self.assertEqual(report.end, starts[-1] - self.lead if expected == 4 else size)
 
     def test_garbage_in_the_middle_of_the_unproven_part(self) -> None:
         """The walk stops at the first bad record; what follows it is erased and its offsets are given again."""
         disk = self.made(clean=False, synced=False)
-        self.overwrite(disk, f"{LOG}/{4096:020d}", 700, b"garbage" * 20)
+        self.overwrite(disk, f"{LOG}/{self.size:020d}", 700, b"garbage" * 20)
         store, report = self.reload(disk)
         left = sum(len(records) for records in read_all(store).values())
         self.assertTrue(0 < left < 40)
         self.assertEqual(self.sound(store, left), list(range(left)))
         self.assertGreater(report.truncated_bytes, 0)
-        self.assertEqual(disk.list(LOG)[-1], f"{4096:020d}")
+        self.assertEqual(disk.list(LOG)[-1], f"{self.size:020d}")
         flush(store)
         place = store.append([[message(left, queue_id=left % 2)]], NOW_MS)[0][0]
-        self.assertEqual(place.physical_offset, report.end)
+        self.assertEqual(place.physical_offset, report.end + self.lead)
         disk.crash()
         self.assertEqual(verify(self.reload(disk)[0]), [])
 
     def test_bad_crc_in_the_unproven_part(self) -> None:
         """One flipped bit of a body ends the log there."""
         disk = self.made(clean=False, synced=False)
-        disk.flip_bit(f"{LOG}/{0:020d}", 88 + 20)
+        disk.flip_bit(f"{LOG}/{0:020d}", self.lead + 88 + 20)
         store, report = self.reload(disk)
         self.assertEqual(report.end, 0)
         self.sound(store, 0)
@@ -264,7 +279,7 @@ class CrashedStartTests(RecoveryCase):
         for clean in (True, False):
             disk = self.made(clean=clean)
             names = disk.list(LOG)
-            disk.create(f"{LOG}/{int(names[-1]) + 4096:020d}", 0).close()
+            disk.create(f"{LOG}/{int(names[-1]) + self.size:020d}", 0).close()
             disk.create(f"{QUEUE}/{int(disk.list(QUEUE)[-1]) + 400:020d}", 0).close()
             store, _ = self.reload(disk)
             self.assertEqual(disk.list(LOG), names)
@@ -275,22 +290,22 @@ class CrashedStartTests(RecoveryCase):
         file and why."""
 
         def cut(disk: MemoryDisk) -> None:
-            disk.open(f"{LOG}/{0:020d}").truncate(4095)
+            disk.open(f"{LOG}/{0:020d}").truncate(self.size - 1)
 
         def grow(disk: MemoryDisk) -> None:
-            disk.open(f"{LOG}/{0:020d}").truncate(5000)
+            disk.open(f"{LOG}/{0:020d}").truncate(self.size + 900)
 
         def empty(disk: MemoryDisk) -> None:
             disk.open(f"{LOG}/{0:020d}").truncate(0)
 
         def gap(disk: MemoryDisk) -> None:
-            disk.remove(f"{LOG}/{4096:020d}")
+            disk.remove(f"{LOG}/{self.size:020d}")
 
         def odd(disk: MemoryDisk) -> None:
-            disk.create(f"{LOG}/{4096 * 50 + 1:020d}", 4096).close()
+            disk.create(f"{LOG}/{self.size * 50 + 1:020d}", self.size).close()
 
         def digits(disk: MemoryDisk) -> None:
-            disk.create(f"{LOG}/{4096 * 50}", 4096).close()  # Java would take it for one of the log's
+            disk.create(f"{LOG}/{self.size * 50}", self.size).close()  # Java would take it for one of the log's
 
         def queue_name(disk: MemoryDisk) -> None:
             disk.create(f"{ROOT}/consumequeue/T/7", 0).close()
@@ -360,7 +375,7 @@ class CrashedStartTests(RecoveryCase):
     def test_a_deleted_topic_made_again(self) -> None:
         """Offsets begin at 0 twice in the log: after a crash the queue holds the second life."""
         disk = memory_disk()
-        store = open_store(disk)
+        store = open_store(disk, self.config)
         store.append([[message(number, body=b"%03d" % number) for number in range(5)]], NOW_MS)
         store.delete_topic("T")
         store.append([[message(number, body=b"%03d" % number) for number in range(5, 8)]], NOW_MS + 1)
@@ -373,7 +388,7 @@ class CrashedStartTests(RecoveryCase):
     def test_a_queue_that_begins_late_is_padded(self) -> None:
         """Its older records have expired and its files are lost: padding up to its first offset, as Java writes it."""
         disk = self.made(clean=False, count=90)
-        for base in range(0, 4096 * 2, 4096):
+        for base in range(0, self.size * 2, self.size):
             disk.remove(f"{LOG}/{base:020d}")
         disk.remove_tree(f"{ROOT}/consumequeue")
         disk.remove(f"{ROOT}/checkpoint")
@@ -392,10 +407,10 @@ class CrashedStartTests(RecoveryCase):
     def test_hostile_topic_in_the_log(self) -> None:
         """A record whose topic would leave the directory gets no queue, and the start says so."""
         disk = memory_disk()
-        store = open_store(disk)
+        store = open_store(disk, self.config)
         store.append([[message(1, topic="aa.bb")]], NOW_MS)
         disk.kill()
-        data = disk.read_all(f"{LOG}/{0:020d}", 4096)
+        data = disk.read_all(f"{LOG}/{0:020d}", self.size)
         self.overwrite(disk, f"{LOG}/{0:020d}", data.index(b"\x05aa.bb") + 1, b"../xx")
         store, report = self.reload(disk)
         self.assertTrue(any("no queue entry" in note for note in report.notes), report.notes)
@@ -429,28 +444,27 @@ class ZeroTests(unittest.TestCase):
                         again._release()
 
 
-class RandomHistoryTests(unittest.TestCase):
+HISTORIES = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("append"),
+            st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=4), min_size=1, max_size=4),
+        ),
+        st.tuples(st.sampled_from(("flush", "upkeep", "stop", "kill", "crash")), st.just([])),
+    ),
+    max_size=25,
+)
+History = list[tuple[str, list[list[int]]]]
+
+
+class HistoryCase(unittest.TestCase):
     """A model beside the store: a list of bodies a queue."""
 
-    @given(
-        st.lists(
-            st.one_of(
-                st.tuples(
-                    st.just("append"),
-                    st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=4), min_size=1, max_size=4),
-                ),
-                st.tuples(st.sampled_from(("flush", "upkeep", "stop", "kill", "crash")), st.just([])),
-            ),
-            max_size=25,
-        ),
-        st.integers(0, 1 << 16),
-    )
-    @settings(max_examples=60, deadline=None)
-    def test_the_store_is_its_model(self, history: list[tuple[str, list[list[int]]]], seed: int) -> None:
+    def follow(self, config: StoreConfig, history: History, seed: int) -> None:
         """After any history the queues are the model's; after a power cut a prefix of it that holds all that was
         synced."""
         disk = MemoryDisk(random.Random(seed))
-        store = open_store(disk)
+        store = open_store(disk, config)
         model: list[tuple[int, bytes]] = []
         synced = number = 0
         for at, (what, groups) in enumerate(history):
@@ -478,7 +492,7 @@ class RandomHistoryTests(unittest.TestCase):
                     disk.kill()
                 else:
                     disk.crash()
-                store = open_store(disk, now_ms=now_ms)
+                store = open_store(disk, config, now_ms=now_ms)
                 left = sum(len(records) for records in read_all(store).values())
                 if what == "crash":
                     self.assertTrue(synced <= left <= len(model), f"{synced} <= {left} <= {len(model)}")
@@ -489,6 +503,15 @@ class RandomHistoryTests(unittest.TestCase):
             for queue_id in (0, 1):
                 expected = [body for place, body in model if place == queue_id]
                 self.assertEqual(bodies(read_queue(store, "T", queue_id)), expected)
+
+
+class RandomHistoryTests(HistoryCase):
+    """Any history of a store."""
+
+    @given(HISTORIES, st.integers(0, 1 << 16))
+    @settings(max_examples=60, deadline=None)
+    def test_the_store_is_its_model(self, history: History, seed: int) -> None:
+        self.follow(SMALL, history, seed)
 
 
 TOP = Path(__file__).resolve().parents[2]

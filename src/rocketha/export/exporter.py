@@ -451,7 +451,7 @@ class Exporter:
                     break
                 yield Progress(tally.end, last_end, len(data), PAUSE_MS if looks else 0)
             if tally.blank:
-                head = self._layout.end_of_file(limit - tally.end)
+                head = self._layout.files.blank(limit - tally.end)
                 log.write(tally.end - segment.base, [head])
                 log.truncate(size)
                 digests.add(head)
@@ -514,7 +514,7 @@ class Exporter:
         :param growing: the broker may be writing it: bytes that two looks have in common.
         """
         data = file.read(at, min(BLOCK_BYTES, room))
-        total = self._layout.length(data)
+        total = self._layout.size(data)
         if len(data) <= total <= min(room, self._layout.unit_bytes_max):
             data = file.read(at, min(room, total + END_OF_FILE_BYTES))
         return _in_common(data, file.read(at, len(data))) if growing else data
@@ -534,7 +534,7 @@ class Exporter:
         """Whether the log ends here: no record stands behind what is none, which is being written, or was when the
         broker died.  What that says of its length does not count: it may be what is damaged."""
         for at in range(tally.end + 1, tally.end + self._layout.unit_bytes_max, BLOCK_BYTES):
-            if self._layout.follows(theirs.read(at - base, BLOCK_BYTES + self._layout.head_bytes), at, tally):
+            if self._layout.follows(theirs.read(at - base, BLOCK_BYTES + self._layout.look_bytes), at, tally):
                 return False
         return self._is_newest(base)
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rocketha.errors import RemoteProtocolError
-from rocketha.export.scan import HEAD_BYTES, Tally, Unit, decoded, is_torn, marked
+from rocketha.export.scan import Tally, Unit, decoded, is_torn, marked
 from rocketha.wire import dledger
 from rocketha.wire.record import Blank
 
 TERM_MAX = (1 << 31) - 1
 """One more at each election: what is greater is damage, and no epoch of a table."""
-LOOK_BYTES = dledger.HEAD_BYTES + HEAD_BYTES
-"""Of an entry, up to where its record says at which place it stands."""
 
 
 def entries(data: bytes, tally: Tally, room: int, corrupt_too: bool) -> Iterator[Unit]:
@@ -61,11 +59,6 @@ def _with_record(data: bytes, at: int, head: dledger.EntryHead, corrupt_too: boo
     if is_torn(record, data, at + head.size):
         raise RemoteProtocolError(f"what stands behind the body of entry {head.entry_index} is not all written")
     return Unit(head.size, record, good, head.entry_index, head.term)
-
-
-def entry_length(data: bytes) -> int:
-    """How long the entry says that it is with which a piece begins."""
-    return int.from_bytes(data[4:8], "big")
 
 
 def entries_follow(data: bytes, offset: int, tally: Tally) -> bool:

@@ -197,11 +197,6 @@ def decoded(data: bytes, at: int, corrupt_too: bool) -> tuple[Record | Blank, bo
         return decode_any(data, at, check_crc=False), False
 
 
-def record_length(data: bytes) -> int:
-    """How long the record says that it is with which a piece begins."""
-    return int.from_bytes(data[:4], "big")
-
-
 def records_follow(data: bytes, offset: int, tally: Tally) -> bool:
     """Whether anything in a piece of a log says that it is a record, and stands where it says.
 

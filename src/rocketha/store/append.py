@@ -20,9 +20,12 @@ from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue, pack_unit
 from rocketha.store.dispatch import SCHEDULE_TOPIC, deliver_time_ms
 from rocketha.store.index import Keyed, KeyedBatch, KeyedRecords, KeyIndex
+from rocketha.store.layout import EntryHeads
 from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage, PutResult
 from rocketha.store.queue_table import QueueTable
 from rocketha.wire.crc import crc32
+from rocketha.wire.dledger import HEAD_BYTES as ENTRY_HEAD_BYTES
+from rocketha.wire.dledger import build_head
 from rocketha.wire.properties import LENGTH_MAX as PROPERTIES_BYTES_MAX
 from rocketha.wire.record import (
     HEAD_LAYOUTS,
@@ -31,7 +34,6 @@ from rocketha.wire.record import (
     TRANSACTION_BITS,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
-    encode_blank,
     topic_block,
 )
 from rocketha.wire.spec.commitlog import BORN_HOST_V6, STORE_HOST_V6
@@ -51,10 +53,19 @@ Group = Sequence[PutMessage] | PutBatch
 
 
 class Appender:
-    """Appends turns to one store."""
+    """Appends turns to one store.
+
+    :param heads: of entries; None in a log without them.
+    """
 
     def __init__(
-        self, log: CommitLog, queues: QueueTable, index: KeyIndex | None, config: StoreConfig, store_host: bytes
+        self,
+        log: CommitLog,
+        queues: QueueTable,
+        index: KeyIndex | None,
+        config: StoreConfig,
+        store_host: bytes,
+        heads: EntryHeads | None,
     ) -> None:
         ensure(len(store_host) in (8, 20), "a store host is IP and port, 8 or 20 bytes")
         self._log = log
@@ -63,7 +74,12 @@ class Appender:
         self._config = config
         self._store_host = store_host
         self._store_bit = STORE_HOST_V6 if len(store_host) == 20 else 0
-        self._record_max = min(config.message_bytes_max + config.record_overhead_max, config.segment_size - BLANK_BYTES)
+        self._heads = heads
+        self._lead = config.layout.head_bytes
+        ensure((heads is not None) == bool(self._lead), "a layout with heads has somebody who makes them")
+        self._record_max = min(
+            config.message_bytes_max + config.record_overhead_max, config.segment_size - BLANK_BYTES - self._lead
+        )
         self._topics: dict[str, tuple[int, bytes]] = {}
 
     def append(self, groups: Sequence[Group], wall_ms: int) -> list[list[PutResult] | PlacedBatch]:
@@ -82,14 +98,19 @@ class Appender:
         start, parts = position, []  # type: int, list[bytes]
         entries: list[_Entry] = []
         results: list[list[PutResult] | PlacedBatch] = []
+        heads = self._heads
+        first_index = 0 if heads is None else heads.next_index
         try:
             for group in groups:
                 parts_mark, entries_mark = len(parts), len(entries)
+                index_mark = 0 if heads is None else heads.next_index
                 after = self._encode(group, position, wall_ms, parts, entries)
                 if after + BLANK_BYTES > segment_end:
                     _give_back(entries, entries_mark)
+                    if heads is not None:
+                        heads.next_index = index_mark
                     del parts[parts_mark:]
-                    parts.append(encode_blank(segment_end - position))
+                    parts.append(self._config.layout.blank(segment_end - position))
                     runs.append(Run(start, parts))
                     start = position = segment_end
                     segment_end += segment_size
@@ -108,6 +129,8 @@ class Appender:
             log.write(runs)
         except BaseException:
             _give_back(entries, 0)
+            if heads is not None:
+                heads.next_index = first_index
             raise
         self._dispatch(entries, wall_ms)
         return results
@@ -118,6 +141,7 @@ class Appender:
         store_host, store_bit = self._store_host, self._store_bit
         queues, topics = self._queues.queues, self._topics
         layouts, add_part, add_entry = HEAD_LAYOUTS, parts.extend, entries.append
+        heads, lead = self._heads, self._lead
         new = tuple.__new__  # of a NamedTuple: half the time of its own constructor
         for message in group:
             topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
@@ -146,6 +170,9 @@ class Appender:
                 queue_offset = queue.next_offset
                 queue.next_offset = queue_offset + 1
             code = message.tags_code if message.delay_level <= 0 else self._code(message, wall_ms)
+            if heads is not None:
+                parts.append(heads.take(position, size))
+                position += lead
             add_entry((message, queue, queued, new(PutResult, (queue_offset, position, size)), code))
             add_part(
                 (
@@ -207,8 +234,13 @@ class Appender:
             0,
             0,
         )
-        first = queue.next_offset
-        records, offsets, end = lay_out(batch, head, topic_bytes, first, position, self._record_max)
+        first, heads = queue.next_offset, self._heads
+        if heads is None:
+            records, offsets, end = lay_out(batch, head, topic_bytes, first, position, self._record_max)
+        else:
+            index, term = heads.next_index, heads.term
+            records, offsets, end = lay_out(batch, head, topic_bytes, first, position, self._record_max, index, term)
+            heads.next_index = index + len(offsets)
         parts += records
         queue.next_offset = first + len(offsets)
         entries.append((batch, queue, True, PlacedBatch(first, offsets, end), 0))
@@ -246,7 +278,7 @@ class Appender:
 
     def _dispatch_batch(self, batch: PutBatch, queue: ConsumeQueue, place: PlacedBatch, wall_ms: int) -> None:
         offsets = place.physical_offsets
-        queue.tail += queue_units(offsets, place.end, batch.tags_codes)
+        queue.tail += queue_units(offsets, place.end, batch.tags_codes, self._lead)
         self._queues.pending_bytes += UNIT * len(offsets)
         if self._index is not None:
             records = KeyedBatch(batch.topic, batch.members, offsets, batch.keys)
@@ -259,13 +291,21 @@ class Appender:
 
 @compiled
 def lay_out(
-    batch: PutBatch, head: bytes, topic: bytes, queue_offset: int, position: int, size_max: int
+    batch: PutBatch,
+    head: bytes,
+    topic: bytes,
+    queue_offset: int,
+    position: int,
+    size_max: int,
+    entry_index: int = -1,
+    term: int = 0,
 ) -> tuple[Sequence[bytes], list[int], int]:
     """The records of a batch that begin at ``position`` in the log, in pieces; their places; the end of the last.
 
     :param head: of any of them: what differs from record to record counts for nothing.
     :param topic: with its length, as in records.
     :param queue_offset: of the first.
+    :param entry_index: of the first, where each record stands in an entry of DLedger's, of that term; else -1.
     :raises InvariantBroken: one has more than ``size_max`` bytes.
     """
     pack, (_, magic, _, queue_id), shared = (
@@ -283,6 +323,10 @@ def lay_out(
         if size > size_max or properties_bytes > PROPERTIES_BYTES_MAX:
             raise InvariantBroken(f"a record of {size} bytes with {properties_bytes} of properties")
         crc = crc32(body) & 0x7FFFFFFF
+        if entry_index >= 0:
+            parts.append(build_head(entry_index, term, position, size))
+            entry_index += 1
+            position += ENTRY_HEAD_BYTES
         own = pack(size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes)
         add_part((own, body, topic, properties_bytes.to_bytes(2, "big"), properties))
         offsets.append(position)
@@ -292,9 +336,10 @@ def lay_out(
 
 
 @compiled
-def queue_units(offsets: list[int], end: int, tags_codes: Sequence[int]) -> bytes:
-    """Queue entries of adjacent records, the last up to ``end``."""
-    return b"".join(map(pack_unit, offsets, map(sub, [*offsets[1:], end], offsets), tags_codes))
+def queue_units(offsets: list[int], end: int, tags_codes: Sequence[int], lead: int = 0) -> bytes:
+    """Queue entries of records with ``lead`` bytes between two of them, the last up to ``end``."""
+    stops = [offset - lead for offset in offsets[1:]]
+    return b"".join(map(pack_unit, offsets, map(sub, [*stops, end], offsets), tags_codes))
 
 
 def _give_back(entries: list[_Entry], mark: int) -> None:

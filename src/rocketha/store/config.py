@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 
 from rocketha.errors import ConfigError
+from rocketha.store.layout import COMMITLOG, Layout
 
 SECOND = 1000
 MINUTE = 60 * SECOND
@@ -41,6 +42,7 @@ class StoreConfig:
     """The store's settings.  Sizes in bytes, times in milliseconds."""
 
     commitlog_directory: str | None = None  # storePathCommitLog; None: commitlog under the root
+    layout: Layout = COMMITLOG  # DLEDGER: enableDLegerCommitLog
     segment_size: int = 1 << 30  # mappedFileSizeCommitLog
     queue_file_size: int = 300_000 * 20  # mappedFileSizeConsumeQueue; a multiple of 20
     index_enable: bool = True  # messageIndexEnable

@@ -11,16 +11,9 @@ import itertools
 from collections.abc import Iterator
 
 from rocketha.errors import RemoteProtocolError
+from rocketha.store.layout import COMMITLOG, Layout, Unit
 from rocketha.store.segment import SegmentedFile
-from rocketha.wire.record import (
-    PHYSICAL_OFFSET_AT,
-    RECORD_BYTES_MAX,
-    RECORD_BYTES_MIN,
-    Blank,
-    Record,
-    decode,
-    decode_any,
-)
+from rocketha.wire.record import PHYSICAL_OFFSET_AT, RECORD_BYTES_MAX, RECORD_BYTES_MIN, Record, decode
 from rocketha.wire.spec.commitlog import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 
 CHUNK = 1 << 20
@@ -36,11 +29,16 @@ class LogWalk:
 
     :ivar position: offset behind the last good record (or blank): where the log ends, once the iteration is over.
     :ivar reason: why the walk ended there.
+    :ivar last: what stands before the position; None where the walk began there.
     """
 
-    def __init__(self, segments: SegmentedFile, start: int, stop: int | None = None) -> None:
+    def __init__(
+        self, segments: SegmentedFile, start: int, stop: int | None = None, layout: Layout = COMMITLOG
+    ) -> None:
         self.position = start
         self.reason = "the last file ends"
+        self.last: Unit | None = None
+        self._layout = layout
         self._segments = segments
         self._stop = segments.end if stop is None else stop
         self._data = b""
@@ -55,27 +53,25 @@ class LogWalk:
             except RemoteProtocolError as error:
                 self.reason = str(error)
                 return
-            if isinstance(found, Blank):
+            if found is None:
                 self.position = segment_end
                 continue
-            yield found
-            self.position += found.total
+            if found.record is not None:
+                yield found.record
+            self.position += found.size
+            self.last = found
 
-    def _next(self, segment_end: int) -> Record | Blank:
-        position = self.position
+    def _next(self, segment_end: int) -> Unit | None:
+        position, layout = self.position, self._layout
         at = position - self._data_from
-        if at + 8 > len(self._data):
+        if at + layout.head_bytes + 8 > len(self._data):
             at = self._fill(CHUNK, segment_end)
-        total = int.from_bytes(self._data[at : at + 4], "big")
-        if total > len(self._data) - at and position + total <= segment_end and total <= RECORD_BYTES_MAX:
-            at = self._fill(max(total, CHUNK), segment_end)
-        found = decode_any(self._data, at)
-        if isinstance(found, Blank):
-            if found.total != segment_end - position:
-                raise RemoteProtocolError(f"blank of {found.total} bytes, {segment_end - position} are left")
-        elif found.physical_offset != position:
-            raise RemoteProtocolError(f"the record says it stands at {found.physical_offset}")
-        return found
+        size_at = at + layout.size_at
+        size = int.from_bytes(self._data[size_at : size_at + 4], "big")
+        believed = size <= layout.head_bytes + RECORD_BYTES_MAX and position + size <= segment_end
+        if believed and size > len(self._data) - at:
+            at = self._fill(max(size, CHUNK), segment_end)
+        return layout.unit(self._data, at, position, segment_end - position, self.last)
 
     def _fill(self, size: int, segment_end: int) -> int:
         self._data_from = self.position
@@ -113,15 +109,15 @@ def torn(record: Record, segments: SegmentedFile, power_cut: bool) -> str | None
     return None
 
 
-def ended_by(segments: SegmentedFile, offset: int, limit: int) -> bool:
-    """Whether what begins at ``offset``, where a walk ended, was a whole record at or before ``limit``, a log offset up
+def ended_by(segments: SegmentedFile, offset: int, limit: int, layout: Layout = COMMITLOG) -> bool:
+    """Whether what begins at ``offset``, where a walk ended, was a whole unit at or before ``limit``, a log offset up
     to which the log was there; True too where its size can not be read any more.
 
     False: the bytes before ``limit`` were a part of a record.
     """
-    if limit - offset < RECORD_BYTES_MIN:
+    if limit - offset < layout.head_bytes + RECORD_BYTES_MIN:
         return False
-    total = int.from_bytes(segments.read(offset, 4), "big")
+    total = int.from_bytes(segments.read(offset + layout.size_at, 4), "big")
     room = segments.file_size - offset % segments.file_size
     return not RECORD_BYTES_MIN <= total <= min(room, RECORD_BYTES_MAX) or offset + total <= limit
 

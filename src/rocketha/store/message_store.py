@@ -22,6 +22,7 @@ from rocketha.store.foreign_names import ForeignNames
 from rocketha.store.in_memory import Wait
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job, run_here
+from rocketha.store.layout import EntryHeads
 from rocketha.store.log_walk import record_at
 from rocketha.store.messages import GetResult, PlacedBatch, PutResult, RecoveryReport
 from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable, queue_directories
@@ -45,6 +46,7 @@ class MessageStore:
     :ivar queues: the consume queues.
     :ivar index: the key index, None if switched off.
     :ivar deleted_topics: the topics that were deleted while the log has records of them; whoever saves tables saves it.
+    :ivar heads: of the entries that are appended, in a log that has entries; else None.
     :ivar dispatched: of a replica: queues and index are made up to here; a master makes them as it appends.
     """
 
@@ -64,7 +66,8 @@ class MessageStore:
         )
         self.queues = QueueTable(disk, self._files, f"{self.root}/consumequeue", config)
         self.index = KeyIndex(disk, self._files, f"{self.root}/index", config) if config.index_enable else None
-        self._appender = Appender(self.log, self.queues, self.index, config, store_host)
+        self.heads = EntryHeads() if config.layout.head_bytes else None
+        self._appender = Appender(self.log, self.queues, self.index, config, store_host, self.heads)
         self.deleted_topics = DeletedTopics()
         self._reader = Reader(self.log, self.index, self.deleted_topics, config)
         self._locks: list[Lock] = []
@@ -124,6 +127,8 @@ class MessageStore:
                     " what is missing has to be copied from another replica before this one may be master"
                 )
             self.upkeep.recovered(recovery.last_record)
+            if self.heads is not None:
+                self.heads.follow(recovery.last_entry)
             if not may_grow:
                 self._lower_deleted()
             self.dispatched = recovery.dispatched_to
@@ -301,7 +306,7 @@ class MessageStore:
         return self._jobs_out > 0
 
     def truncate(self, end: int) -> None:
-        """Cut log, queues and index at a log offset, the beginning of a record.  Blocking; no job may be out.
+        """Cut log, queues and index at a log offset, the beginning of a unit.  Blocking; no job may be out.
 
         When it returns the cut part cannot come back, whatever happens.  Order: the checkpoint stops claiming what
         will go; then the log is cut, its first bytes first; then what points at it.  A crash in between leaves a log
@@ -457,7 +462,7 @@ class MessageStore:
 
     def earliest_message_time(self, wait: Wait = Wait.ANYTHING) -> int:
         """Store time in ms of the first message of the log; -1 if there is none."""
-        return self._reader.store_time(self.log.begin, wait)
+        return self._reader.store_time(self.log.begin + self.config.layout.head_bytes, wait)
 
     def queue_table(self) -> dict[str, dict[int, tuple[int, int]]]:
         """topic -> queue id -> (min offset, max offset)."""

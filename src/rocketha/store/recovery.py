@@ -42,6 +42,7 @@ from rocketha.store.jobs import Job
 from rocketha.store.log_walk import LogWalk, ended_by, record_at, torn
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.queue_table import QueueTable
+from rocketha.wire.dledger import EntryHead
 from rocketha.wire.record import Record
 from rocketha.wire.spec.consume_queue import PADDING_SIZE
 from rocketha.wire.store_files import CheckpointFields, QueueUnit
@@ -70,6 +71,8 @@ class Recovery:
     ) -> None:
         self._disk = disk
         self._config = config
+        self._layout = config.layout
+        self._lead = config.layout.head_bytes
         self._log = log
         self._queues = queues
         self._index = index
@@ -83,13 +86,15 @@ class Recovery:
         self._confirm: int | None = None
         self._entered = -1  # newest record that has its queue entry
         self.last_record: Record | None = None
+        self.last_entry: EntryHead | None = None
         self.dispatched_to = 0
         self.lost_confirmed = False
 
     def run(self, clean: bool, census: Census = UNKNOWN, confirm: int | None = None) -> RecoveryReport:
         """Recover; ``log``, ``queues`` and ``index`` have found their files already.
 
-        Afterwards ``last_record`` is the newest record that was dispatched, ``dispatched_to`` the place behind it;
+        Afterwards ``last_record`` is the newest record that was dispatched, ``dispatched_to`` the place behind it, and
+        ``last_entry`` the head of the log's last entry, in a log that has entries;
         ``lost_confirmed`` says whether what was cut off has a whole record before ``confirm``.
 
         :param census: what the queues were at the clean stop, see :mod:`rocketha.store.census`.
@@ -104,7 +109,7 @@ class Recovery:
         queues.drop_void(self._deleted)  # removed names may be back after a power cut, or a Java broker made them
         start = self._start_clean() if clean else self._start_crashed()
         self._confirm, self._entered = confirm, queues.max_physical_offset()
-        walk = LogWalk(log.segments, start)
+        walk = LogWalk(log.segments, start, layout=self._layout)
         records, stopped_at = 0, None
         for record in walk:
             problem = self._torn(record, clean)
@@ -116,8 +121,9 @@ class Recovery:
                 self.last_record = record
                 self._dispatch(record)
             elif stopped_at is None:
-                stopped_at = record.physical_offset
-        self.lost_confirmed = confirm is not None and ended_by(log.segments, walk.position, confirm)
+                stopped_at = record.physical_offset - self._lead
+        self.last_entry = walk.last.entry if walk.last is not None else None
+        self.lost_confirmed = confirm is not None and ended_by(log.segments, walk.position, confirm, self._layout)
         truncated = self._cut(walk)
         self.dispatched_to = log.end if stopped_at is None else stopped_at
         if clean and census[0] == log.end:
@@ -143,7 +149,7 @@ class Recovery:
                 self._note("no queue entry points into the log, all queues are rebuilt")
             return segments.begin
         if record_at(segments, newest) is not None:
-            return newest
+            return newest - self._lead
         self._note(f"the newest queue entry points at {newest}, where there is no good record")
         return self._newest_file(lambda record: record.physical_offset <= newest)
 
@@ -151,13 +157,13 @@ class Recovery:
         segments, fields = self._log.segments, self._checkpoint
         proven = record_at(segments, fields.logics_offset) if fields.logics_offset > 0 else None
         if proven is not None:
-            start = proven.physical_offset
+            start = proven.physical_offset - self._lead
         elif fields.logics_offset > 0:
             start = self._newest_file(lambda record: record.physical_offset <= fields.logics_offset)
         else:
             time_ms = min(fields.physic_timestamp_ms, fields.logics_timestamp_ms) - 3000
             start = self._newest_file(lambda record: record.store_timestamp_ms <= time_ms)
-        limit = start if proven is None else start + 1
+        limit = start if proven is None else proven.physical_offset + 1
         dropped = sum(self._drop_unproven(queue, limit) for queue in self._queues.all())
         if dropped:
             self._note(f"{dropped} queue entries from {start} on are written anew")
@@ -168,7 +174,7 @@ class Recovery:
         if index.end_offset >= start:
             return start
         if index.end_offset >= segments.begin and record_at(segments, index.end_offset) is not None:
-            return index.end_offset
+            return index.end_offset - self._lead
         if index.had_files or fields.index_timestamp_ms == 0:
             return self._newest_file(lambda record: record.physical_offset <= index.end_offset)
         self._note("the index was there before the crash and is not now; it begins anew")
@@ -218,7 +224,7 @@ class Recovery:
         """The beginning of the newest file whose first record is good and ``covered``; else of the oldest file."""
         segments = self._log.segments
         for base in reversed(segments.bases):
-            record = record_at(segments, base)
+            record = record_at(segments, base + self._lead)
             if record is not None and record.store_timestamp_ms and covered(record):
                 return base
         return segments.begin
@@ -315,7 +321,7 @@ class Recovery:
         wanted = {(queue.topic, queue.queue_id): queue for queue in self._holed}
         for queue in self._holed:
             queue.reset()
-        for record in LogWalk(self._log.segments, self._log.begin, self.dispatched_to):
+        for record in LogWalk(self._log.segments, self._log.begin, self.dispatched_to, self._layout):
             found = wanted.get((record.topic, record.queue_id))
             if found is None:
                 continue

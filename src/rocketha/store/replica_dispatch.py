@@ -33,14 +33,12 @@ from rocketha.wire.crc import crc32
 from rocketha.wire.record import (
     DISPATCH_LAYOUT,
     HOST_BITS,
-    RECORD_BYTES_MAX,
     RECORD_BYTES_MIN,
     TOPIC_BYTES_V1_MAX,
     TRANSACTION_BITS,
     Record,
-    decode,
 )
-from rocketha.wire.spec.commitlog import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+from rocketha.wire.spec.commitlog import MAGIC_V1
 from rocketha.wire.spec.consume_queue import PADDING_SIZE
 
 CHUNK = 1 << 20
@@ -99,6 +97,8 @@ class Dispatcher:
         self._index = index
         self._deleted = deleted
         self._config = config
+        self._layout = config.layout
+        self._lead = config.layout.head_bytes
         self._topics: dict[bytes, str] = {}
         self._rests: dict[bytes, _Rest] = {}
         self._pending: list[Keyed] = []  # records of one store time, to be indexed
@@ -133,7 +133,8 @@ class Dispatcher:
                 self._flush_keys()
             want = chunk
             if self.position == position:
-                want = int.from_bytes(data[:4], "big") if len(data) >= 8 else 8
+                extent = self._layout.extent(data, 0, segment_end - position) if self.damage is None else None
+                want = self._lead + 8 if extent is None else extent.size
                 if want <= len(data) or position + want > limit:
                     return
 
@@ -147,17 +148,18 @@ class Dispatcher:
         end, look, topics = len(data), DISPATCH_LAYOUT.unpack_from, self._topics
         queues, pack, meaning, pending = self._queues.queues, pack_unit, self._meaning, self._pending
         indexed = -1 if self._index is None else self._index.end_offset
+        lead = self._lead
         try:
             while at + 8 <= end:
-                total = 0
-                if at + _HEAD < end:
-                    total, magic, crc, queue_id, queue_offset, physical, flags, store_ms, length = look(data, at)
-                    body_at, after, stop = at + _HEAD, at + _HEAD + length, at + total
+                total, begin = 0, at + lead
+                if begin + _HEAD < end:
+                    total, magic, crc, queue_id, queue_offset, physical, flags, store_ms, length = look(data, begin)
+                    body_at, after, stop = begin + _HEAD, begin + _HEAD + length, begin + total
                 if (
                     total == 0
                     or magic != MAGIC_V1
                     or flags & _UNUSUAL_FLAGS
-                    or physical != base + at
+                    or physical != base + begin
                     or not 0 <= length <= total - RECORD_BYTES_MIN
                     or stop > end
                     or (length and crc32(data[body_at:after]) & 0x7FFFFFFF != crc)
@@ -243,28 +245,22 @@ class Dispatcher:
     # One record, the long way
 
     def _one(self, data: bytes, at: int, base: int, segment_end: int, limit: int) -> int:
-        """Dispatch any record, or pass over a blank; returns its bytes, 0 if it is not all there.
+        """Dispatch any record, or pass over what ends a file; returns its bytes, 0 if it is not all there.
 
         :raises RemoteProtocolError: no record.
         """
         position, room = base + at, segment_end - base - at
-        total = int.from_bytes(data[at : at + 4], "big", signed=True)
-        magic = int.from_bytes(data[at + 4 : at + 8], "big", signed=True)
-        if magic == MAGIC_BLANK:
-            if total != room:
-                raise RemoteProtocolError(f"blank of {total} bytes, {room} are left in the file")
-            return total if position + total <= limit else 0
-        if magic not in (MAGIC_V1, MAGIC_V2):
-            raise RemoteProtocolError(f"magic {magic & 0xFFFFFFFF:#010x}")
-        if not RECORD_BYTES_MIN <= total <= min(room, RECORD_BYTES_MAX):
-            raise RemoteProtocolError(f"total {total}, {room} bytes are left in the file")
-        if at + total > len(data):
+        extent = self._layout.extent(data, at, room)
+        if extent is None:
             return 0
-        record = decode(data, at)
-        if record.physical_offset != position:
-            raise RemoteProtocolError(f"the record says it stands at {record.physical_offset}")
-        self._dispatch(record)
-        return total
+        if extent.ends_file:
+            return extent.size if position + extent.size <= limit else 0
+        if at + extent.size > len(data):
+            return 0
+        unit = self._layout.unit(data, at, position, room, None)
+        if unit is not None and unit.record is not None:
+            self._dispatch(unit.record)
+        return extent.size
 
     def _dispatch(self, record: Record) -> None:
         dispatch = of_record(record, self._config.delay_levels_ms, self._config.index_tags)

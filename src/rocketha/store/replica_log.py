@@ -388,9 +388,9 @@ class ReplicaLog:
         self.save_epochs(())
 
     def _record_begin(self, offset: int) -> int:
-        """The beginning of the record that holds the byte before ``offset``, or ``offset`` if one ends there."""
-        log, size = self.store.log, self.file_size
-        if offset == self.end or record_at(log.segments, offset) is not None:
+        """The beginning of the unit that holds the byte before ``offset``, or ``offset`` if one ends there."""
+        log, size, layout = self.store.log, self.file_size, self.store.config.layout
+        if offset == self.end or record_at(log.segments, offset + layout.head_bytes) is not None:
             return offset
         position = max(self.begin, offset - offset % size)
         if position <= self.dispatched_offset <= offset:
@@ -398,9 +398,10 @@ class ReplicaLog:
         data, data_from = b"", position
         while position < offset:
             at = position - data_from
-            if at + 4 > len(data):
+            if at + layout.size_at + 4 > len(data):
                 data, data_from, at = log.read(position, DISPATCH_BYTES), position, 0
-            total = int.from_bytes(data[at : at + 4], "big", signed=True)
+            size_at = at + layout.size_at
+            total = int.from_bytes(data[size_at : size_at + 4], "big", signed=True)
             if total < 8 or position + total > offset:
                 return position  # within a record, or there is none
             position += total

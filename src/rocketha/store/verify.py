@@ -30,7 +30,7 @@ def verify(store: MessageStore) -> list[str]:
 def _problems(store: MessageStore) -> Iterator[str]:
     expected: dict[tuple[str, int], dict[int, QueueUnit]] = {}
     keys: list[tuple[int, int]] = []
-    walk = LogWalk(store.log.segments, store.log.begin, store.log.end)
+    walk = LogWalk(store.log.segments, store.log.begin, store.log.end, store.config.layout)
     for record in walk:
         dispatch = of_record(record, store.config.delay_levels_ms, store.config.index_tags)
         void = store.deleted_topics.is_void(record.topic, record.physical_offset)

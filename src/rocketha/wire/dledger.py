@@ -21,7 +21,6 @@ HEAD_BYTES = _HEAD.size
 """Before a record of DLedger's log: its PHYSICALOFFSET is the entry's position and this."""
 UNIT_BYTES = _UNIT.size
 FILLER_BYTES = _FILLER.size
-ENTRY_BYTES_MAX = HEAD_BYTES + RECORD_BYTES_MAX
 
 
 class EntryHead(NamedTuple):
@@ -63,6 +62,11 @@ def parse_head(data: bytes, at: int = 0) -> EntryHead:
     if head.entry_index < 0 or head.term < 0 or head.position < 0:
         raise RemoteProtocolError(f"entry at {at}: {head}")
     return head
+
+
+def build_head(entry_index: int, term: int, position: int, body_bytes: int) -> bytes:
+    """The head of an entry, as DLedger's leader writes it."""
+    return _HEAD.pack(spec.MAGIC, HEAD_BYTES + body_bytes, entry_index, term, position, 0, 0, 0, body_bytes)
 
 
 def filler_at(data: bytes, at: int = 0) -> int | None:

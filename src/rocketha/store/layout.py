@@ -1,0 +1,190 @@
+"""How messages lie in the files of a log: RocketMQ's commit log, and DLedger's, which has an entry around each.
+
+Pure.  The one description for whoever writes, walks, recovers or copies a log.  A *unit* is what stands between two
+places of a log where something may begin: a record, or an entry with its head and the record in it, or the eight bytes
+that end a file.  Offsets that clients and queues know are those of records; a log ends, and is cut, between units.
+
+Java: ``CommitLog``, ``DLedgerCommitLog``, ``DLedgerMmapFileStore``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from rocketha.errors import RemoteProtocolError
+from rocketha.wire import dledger
+from rocketha.wire.record import (
+    RECORD_BYTES_MAX,
+    RECORD_BYTES_MIN,
+    Blank,
+    Record,
+    decode,
+    decode_any,
+    encode_blank,
+)
+from rocketha.wire.spec.commitlog import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+
+
+class Unit(NamedTuple):
+    """What stands at a place of a log.
+
+    :ivar size: bytes up to the next unit.
+    :ivar record: None in an entry without one.
+    :ivar entry: its head; None in a log that has no entries.
+    """
+
+    size: int
+    record: Record | None
+    entry: dledger.EntryHead | None = None
+
+
+class Extent(NamedTuple):
+    """How much of a log a unit takes, as its first bytes say; ``ends_file``: nothing follows it in its file."""
+
+    size: int
+    ends_file: bool
+
+
+class Layout(Protocol):
+    """One of them.
+
+    :ivar head_bytes: of a unit, before its record.
+    :ivar size_at: where in a unit its size stands, four bytes.
+    """
+
+    head_bytes: int
+    size_at: int
+
+    def blank(self, left: int) -> bytes:
+        """What ends a file of which so many bytes are left; eight or more."""
+
+    def extent(self, data: bytes, at: int, room: int) -> Extent | None:
+        """Of the unit at ``at``; None: more bytes are needed to say.
+
+        :param room: bytes from there to the end of the file.
+        :raises RemoteProtocolError: no unit begins so.
+        """
+
+    def unit(self, data: bytes, at: int, position: int, room: int, last: Unit | None) -> Unit | None:
+        """The whole unit at ``at``, checked; None where it ends its file.
+
+        :param position: log offset of it.
+        :param room: bytes from there to the end of the file.
+        :param last: the unit before it, if that is known.
+        :raises RemoteProtocolError: it is none, or is not all there, or belongs elsewhere.
+        """
+
+
+class CommitLogLayout:
+    """RocketMQ's own: records, one behind the other."""
+
+    head_bytes = 0
+    size_at = 0
+
+    def blank(self, left: int) -> bytes:
+        return encode_blank(left)
+
+    def extent(self, data: bytes, at: int, room: int) -> Extent | None:
+        if len(data) - at < 8:
+            return None
+        size = int.from_bytes(data[at : at + 4], "big", signed=True)
+        magic = int.from_bytes(data[at + 4 : at + 8], "big", signed=True)
+        if magic == MAGIC_BLANK:
+            return _blank(size, room)
+        if magic not in (MAGIC_V1, MAGIC_V2):
+            raise RemoteProtocolError(f"magic {magic & 0xFFFFFFFF:#010x}")
+        if not RECORD_BYTES_MIN <= size <= min(room, RECORD_BYTES_MAX):
+            raise RemoteProtocolError(f"total {size}, {room} bytes are left in the file")
+        return Extent(size, False)
+
+    def unit(self, data: bytes, at: int, position: int, room: int, last: Unit | None) -> Unit | None:
+        found = decode_any(data, at)
+        if isinstance(found, Blank):
+            _blank(found.total, room)
+            return None
+        return Unit(found.total, _standing_at(found, position))
+
+
+class DLedgerLayout:
+    """DLedger's of RocketMQ 5.5.0: 48 bytes with the entry's number, term and place, then its record, or nothing.
+
+    Nothing in a head has a checksum, and what DLedger cut off it leaves in place: so an entry counts only if its number
+    follows that of the one before and its term does not fall.
+    """
+
+    head_bytes = dledger.HEAD_BYTES
+    size_at = 4
+
+    def blank(self, left: int) -> bytes:
+        return dledger.build_filler(left)
+
+    def extent(self, data: bytes, at: int, room: int) -> Extent | None:
+        left = dledger.filler_at(data, at)
+        if left is not None:
+            return _blank(left, room)
+        if len(data) - at < self.head_bytes:
+            return None
+        size = dledger.parse_head(data, at).size
+        if size > room:
+            raise RemoteProtocolError(f"an entry of {size} bytes, {room} are left in the file")
+        return Extent(size, False)
+
+    def unit(self, data: bytes, at: int, position: int, room: int, last: Unit | None) -> Unit | None:
+        extent = self.extent(data, at, room)
+        if extent is not None and extent.ends_file:
+            return None
+        head = dledger.parse_head(data, at)
+        if head.position != position:
+            raise RemoteProtocolError(f"the entry says it stands at {head.position}")
+        before = last.entry if last is not None else None
+        if before is not None and (head.entry_index != before.entry_index + 1 or head.term < before.term):
+            raise RemoteProtocolError(
+                f"entry {head.entry_index} of term {head.term} behind {before.entry_index} of term {before.term}"
+            )
+        if not head.body_length:
+            return Unit(head.size, None, head)
+        record = _standing_at(decode(data, at + self.head_bytes), position + self.head_bytes)
+        if record.total != head.body_length:
+            raise RemoteProtocolError(f"a record of {record.total} bytes in an entry with {head.body_length}")
+        return Unit(head.size, record, head)
+
+
+def _blank(size: int, room: int) -> Extent:
+    if size != room:
+        raise RemoteProtocolError(f"blank of {size} bytes, {room} are left in the file")
+    return Extent(size, True)
+
+
+def _standing_at(record: Record, offset: int) -> Record:
+    if record.physical_offset != offset:
+        raise RemoteProtocolError(f"the record says it stands at {record.physical_offset}")
+    return record
+
+
+COMMITLOG: Layout = CommitLogLayout()
+DLEDGER: Layout = DLedgerLayout()
+
+
+class EntryHeads:
+    """Heads of the entries that a leader appends: each has the next number.
+
+    :ivar next_index: of the next one.
+    :ivar term: of the leader.
+    """
+
+    def __init__(self) -> None:
+        self.next_index = 0
+        self.term = 0
+
+    def follow(self, last: dledger.EntryHead | None) -> None:
+        """Go on behind that entry, in its term; None: there is none."""
+        self.next_index, self.term = (last.entry_index + 1, last.term) if last is not None else (0, 0)
+
+    def take(self, position: int, record_bytes: int) -> bytes:
+        """The head of the next entry.
+
+        :param position: log offset of the entry.
+        """
+        index = self.next_index
+        self.next_index = index + 1
+        return dledger.build_head(index, self.term, position, record_bytes)

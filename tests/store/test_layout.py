@@ -1,0 +1,198 @@
+"""DLedger's layout: the store's own tests on it, what its entries are, and what is no entry.  Source: facts/dledger.md
+3."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import unittest
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocketha.errors import DiskFailure, RemoteProtocolError
+from rocketha.store.commitlog import Run
+from rocketha.store.layout import COMMITLOG, DLEDGER, EntryHeads, Unit
+from rocketha.store.log_walk import LogWalk
+from rocketha.store.message_store import MessageStore
+from rocketha.store.messages import PlacedBatch
+from rocketha.store.verify import verify
+from rocketha.wire import dledger
+from rocketha.wire.record import decode
+from tests.store import test_recovery
+from tests.store.support import NOW_MS, SMALL, memory_disk, message, open_store, read_all
+
+ENTRIES = attrs.evolve(SMALL, layout=DLEDGER)
+SAME = attrs.evolve(ENTRIES, segment_size=4096 + 11 * 48)
+"""As many messages a file as in the other layout."""
+
+
+class CleanStartTests(test_recovery.CleanStartTests):
+    config = SAME
+
+
+class CrashedStartTests(test_recovery.CrashedStartTests):
+    config = SAME
+
+
+class RandomHistoryTests(test_recovery.HistoryCase):
+    @given(test_recovery.HISTORIES, st.integers(0, 1 << 16))
+    @settings(max_examples=60, deadline=None)
+    def test_the_store_is_its_model(self, history: test_recovery.History, seed: int) -> None:
+        self.follow(ENTRIES, history, seed)
+
+
+def units(store: MessageStore) -> list[Unit]:
+    """All of its log."""
+    log, found, at = store.log, [], store.log.begin
+    last: Unit | None = None
+    while at < log.end:
+        room = log.segments.file_size - at % log.segments.file_size
+        unit = store.config.layout.unit(log.read(at, room), 0, at, room, last)
+        if unit is None:
+            at += room
+        else:
+            found.append(unit)
+            at, last = at + unit.size, unit
+    return found
+
+
+class EntriesTests(unittest.TestCase):
+    """What a leader appends."""
+
+    def test_numbers_terms_and_places(self) -> None:
+        """Each message is an entry with the next number; numbers and terms go on after a start."""
+        disk = memory_disk()
+        store = open_store(disk, ENTRIES)
+        heads = store.heads
+        assert heads is not None
+        placed = []
+        for number in range(30):
+            heads.term = number // 10
+            (group,) = store.append([[message(2 * number), message(2 * number + 1)]], NOW_MS)
+            assert not isinstance(group, PlacedBatch)
+            placed += [result.physical_offset for result in group]
+        found = units(store)
+        self.assertEqual([unit.entry.entry_index for unit in found if unit.entry], list(range(60)))
+        self.assertEqual([unit.entry.term for unit in found if unit.entry], [number // 20 for number in range(60)])
+        self.assertEqual([unit.record.physical_offset for unit in found if unit.record], placed)
+        self.assertEqual(
+            [unit.entry.position for unit in found if unit.entry], [offset - dledger.HEAD_BYTES for offset in placed]
+        )
+        self.assertGreater(len(store.log.segments.bases), 2)
+        disk.kill()
+        store = open_store(disk, ENTRIES)
+        assert store.heads is not None
+        self.assertEqual((store.heads.next_index, store.heads.term), (60, 2))
+        self.assertEqual(units(store), found)
+
+    def test_what_failed_takes_no_number(self) -> None:
+        disk = memory_disk()
+        store = open_store(disk, ENTRIES)
+        store.append([[message(1)]], NOW_MS)
+        disk.fail_at(1, only=("write",))
+        with self.assertRaises(DiskFailure):
+            store.append([[message(2), message(3)]], NOW_MS)
+        store.append([[message(4)]], NOW_MS)
+        self.assertEqual([unit.entry.entry_index for unit in units(store) if unit.entry], [0, 1])
+        self.assertEqual(verify(store), [])
+
+    def test_every_length_at_the_end_of_a_file(self) -> None:
+        """An entry leaves eight bytes for the filler."""
+        for spare in range(130):
+            store = open_store(memory_disk(), ENTRIES)
+            store.append([[message(0, body=b"")]], NOW_MS)
+            fixed = store.log.end
+            store.append([[message(1, body=bytes(1500))]], NOW_MS)
+            store.append([[message(2, body=bytes(SMALL.segment_size - 3 * fixed - 1500 - spare))]], NOW_MS)
+            begin = 2 * fixed + 1500 if spare >= 8 else SMALL.segment_size
+            self.assertEqual(store.log.end, begin + SMALL.segment_size - 2 * fixed - 1500 - spare)
+            store.append([[message(3, body=b"")]], NOW_MS)
+            self.assertEqual(len(units(store)), 4, spare)
+            self.assertEqual(verify(store), [], spare)
+            self.assertEqual(sum(map(len, read_all(store).values())), 4, spare)
+
+
+class LayoutTests(unittest.TestCase):
+    """What a reader takes for a unit."""
+
+    def entry(self, index: int = 5, term: int = 3, position: int = 0) -> bytes:
+        store = open_store(memory_disk(), ENTRIES)
+        assert store.heads is not None
+        store.heads.next_index, store.heads.term = index, term
+        store.append([[message(7)]], NOW_MS)
+        return store.log.read(0, store.log.end)
+
+    def test_it_is_read(self) -> None:
+        data = self.entry()
+        unit = DLEDGER.unit(data, 0, 0, 4096, None)
+        assert unit is not None and unit.record is not None and unit.entry is not None
+        self.assertEqual((unit.size, unit.entry.entry_index, unit.entry.term), (len(data), 5, 3))
+        self.assertEqual(unit.record, decode(data, 48))
+        self.assertEqual(unit.record.physical_offset, 48)
+
+    def test_what_does_not_follow(self) -> None:
+        """A number that is not the next one, or a term that falls: what DLedger cut and left in place."""
+        last = DLEDGER.unit(self.entry(), 0, 0, 4096, None)
+        for index, term, good in ((6, 3, True), (6, 4, True), (6, 2, False), (5, 3, False), (7, 3, False)):
+            data = self.entry(index, term)
+            with self.subTest(index=index, term=term):
+                if good:
+                    self.assertIsNotNone(DLEDGER.unit(data, 0, 0, 4096, last))
+                else:
+                    self.assertRaises(RemoteProtocolError, DLEDGER.unit, data, 0, 0, 4096, last)
+
+    def test_no_byte_of_a_head_or_a_body_may_differ(self) -> None:
+        """Of an entry that follows another: the rest of a record's head has no checksum, as in RocketMQ."""
+        last = DLEDGER.unit(self.entry(4), 0, 0, 4096, None)
+        data = self.entry(5)
+        body = decode(data, 48).body
+        begin = data.index(body)
+        checked = [*range(16), *range(24, 32), *range(44, 52), *range(begin, begin + len(body))]
+        for at in checked:
+            for bit in (1, 0x80):
+                bad = bytearray(data)
+                bad[at] ^= bit
+                with self.subTest(at=at, bit=bit), self.assertRaises(RemoteProtocolError):
+                    DLEDGER.unit(bytes(bad), 0, 0, 4096, last)
+
+    def test_an_entry_without_a_record(self) -> None:
+        data = dledger.build_head(6, 3, 100, 0)
+        self.assertEqual(DLEDGER.unit(data, 0, 100, 3996, None), Unit(48, None, dledger.parse_head(data)))
+
+    @given(st.binary(max_size=120), st.integers(0, 4096))
+    def test_any_bytes(self, data: bytes, room: int) -> None:
+        for layout in (COMMITLOG, DLEDGER):
+            with contextlib.suppress(RemoteProtocolError):
+                layout.extent(data, 0, room)
+            with contextlib.suppress(RemoteProtocolError):
+                layout.unit(data, 0, 0, room, None)
+
+
+class WalkTests(unittest.TestCase):
+    """Entries without a record, and fillers, between the others."""
+
+    def test_it_passes_over_them(self) -> None:
+        chance = random.Random(3)
+        store = open_store(memory_disk(), ENTRIES)
+        heads = store.heads
+        assert isinstance(heads, EntryHeads)
+        sent = 0
+        for number in range(60):
+            if chance.random() < 0.3:
+                position = store.log.end
+                if store.log.segments.file_size - position % store.log.segments.file_size > 60:
+                    store.log.write([Run(position, [heads.take(position, 0)])])
+                    continue
+            store.append([[message(number)]], NOW_MS)
+            sent += 1
+        walk = LogWalk(store.log.segments, 0, layout=DLEDGER)
+        self.assertEqual(len(list(walk)), sent)
+        self.assertEqual(walk.position, store.log.end)
+        assert walk.last is not None and walk.last.entry is not None
+        self.assertEqual(walk.last.entry.entry_index, heads.next_index - 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
