@@ -17,6 +17,13 @@ import rocketha
 SOURCE = pathlib.Path(rocketha.__file__).parent
 ROOT = pathlib.Path(__file__).parent.parent
 SOAK = bool(os.environ.get("ROCKETHA_SOAK"))
+PASSED, FAILED = 0, 1
+"""How pytest ends where tests ran; anything else: they did not."""
+RUN = """
+import sys, pytest, rocketha
+sys.exit(pytest.main(sys.argv[2:]) if rocketha.__file__.startswith(sys.argv[1]) else "not the copy")
+"""
+"""Runs pytest on the copy."""
 
 
 @attrs.frozen
@@ -39,30 +46,23 @@ class Mutant:
         return (SOURCE / self.module).read_text(encoding="utf-8").count(self.old)
 
 
-def outcome(
-    packages: Sequence[str], tests: Sequence[str], mutant: Mutant | None, timeout_s: float = 600
-) -> tuple[bool, str]:
+def outcome(tests: Sequence[str], mutant: Mutant | None, timeout_s: float = 600) -> tuple[bool, str]:
     """Whether tests pass with a mutant, or with the source as it is, and their last lines.
 
-    :param packages: which packages of src/rocketha the copy has, beside the modules there; the rest must not be needed.
+    :raises AssertionError: they did not run: that says nothing of a mutant.
     """
     with tempfile.TemporaryDirectory() as directory:
         copy = pathlib.Path(directory) / "rocketha"
-        for package in packages:
-            shutil.copytree(SOURCE / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
-        for module in SOURCE.iterdir():
-            if module.is_file():
-                shutil.copy(module, copy / module.name)
+        shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
         if mutant is not None:
             path = copy / mutant.module
             path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests],
+            [sys.executable, "-c", RUN, directory, "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests],
             cwd=ROOT,
             env={
                 **os.environ,
                 "PYTHONPATH": directory,
-                "ROCKETHA_RAFT_MUTANT": directory,
                 "PYTHONDONTWRITEBYTECODE": "1",
             },
             capture_output=True,
@@ -70,4 +70,7 @@ def outcome(
             timeout=timeout_s,
             check=False,
         )
-    return done.returncode == 0, "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+    text = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+    ran = done.returncode in (PASSED, FAILED) and not any(line.startswith("ERROR ") for line in text.splitlines())
+    assert ran, f"{mutant and mutant.name}: pytest ends with {done.returncode}: {text}"
+    return done.returncode == PASSED, text

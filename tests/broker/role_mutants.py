@@ -19,11 +19,6 @@ def _identity(name: str, old: str, new: str) -> Mutant:
 
 MUTANTS = [
     _life(
-        "nothing works: proves that it is the copy that runs",
-        "class RoleLife:",
-        "raise SystemExit\n\n\nclass RoleLife:",
-    ),
-    _life(
         "an application that was not answered is given up, and with it an id",
         "if question is not Question.ALTER:\n            self._questions",
         "if question is Question.APPLY:\n            self._out.append(wanted.GiveUp())\n        elif question is not "

@@ -9,12 +9,6 @@ from tests.mutation import Mutant
 
 MUTANTS = [
     Mutant(
-        "nothing works: proves that it is the copy that runs",
-        "controller/state.py",
-        "class ControllerState:",
-        "raise SystemExit\n\n\nclass ControllerState:",
-    ),
-    Mutant(
         "equal-set check removed",
         "controller/sync_state.py",
         "if event.new_set == group.in_sync:",

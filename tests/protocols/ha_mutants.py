@@ -25,13 +25,6 @@ class Rule:
 BOTH, MASTER, SLAVE = "connection", "master", "slave"
 
 HA_MUTANTS = [
-    Rule(
-        "links",
-        "nothing works: proves that it is the copy that runs",
-        BOTH,
-        "class HaConnection(",
-        "raise SystemExit\n\n\nclass HaConnection(",
-    ),
     # both ends
     Rule(
         "links", "news from within a callback are nested", BOTH, "        if self._telling:\n            return\n", ""

@@ -27,13 +27,6 @@ class Rule:
 
 
 MUTANTS = [
-    Rule(
-        "epochs",
-        "nothing works: proves that it is the copy that runs",
-        "epochs",
-        "class EpochCache:",
-        "raise SystemExit\n\n\nclass EpochCache:",
-    ),
     # epochs
     Rule(
         "epochs",

@@ -9,12 +9,6 @@ from tests.mutation import Mutant
 
 MUTANTS = [
     Mutant(
-        "nothing works: proves that it is the copy that runs",
-        "store/raft_log.py",
-        "class RaftLog:",
-        "raise SystemExit\n\n\nclass RaftLog:",
-    ),
-    Mutant(
         "new segment: directory not synced",
         "store/raft_segment.py",
         "        disk.sync_dir(directory)\n",
