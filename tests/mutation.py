@@ -41,9 +41,16 @@ class Mutant:
     old: str
     new: str
 
-    def count(self) -> int:
-        """How often the text stands in its module."""
-        return (SOURCE / self.module).read_text(encoding="utf-8").count(self.old)
+    def problem(self) -> str:
+        """Why this is no mutant; empty: it is."""
+        text = (SOURCE / self.module).read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            return f"{self.name}: the text stands {text.count(self.old)} times in {self.module}"
+        try:
+            compile(text.replace(self.old, self.new), self.module, "exec")
+        except SyntaxError as error:
+            return f"{self.name}: {error}"
+        return ""
 
 
 def outcome(tests: Sequence[str], mutant: Mutant | None, timeout_s: float = 600) -> tuple[bool, str]:

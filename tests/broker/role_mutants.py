@@ -85,7 +85,7 @@ MUTANTS = [
         "self._suspended_until = None, False, None",
     ),
     _life("one that proves wrong suspends for ever", "        self._out.append(wanted.Resume())\n", ""),
-    _life("a newer notice is forgotten", "            self._suspend(self._fresh_until)\n", ""),
+    _life("a newer notice is forgotten", "            self._suspend(self._fresh_until)\n", "            pass\n"),
     _life(
         "what waits waits for the last of them",
         "if self._new_notices and now_ms >= self._fresh_until:",

@@ -23,9 +23,9 @@ class RoleMutantTests(unittest.SynchronousTestCase):
     """Each rule has a test that misses it."""
 
     def test_mutants_fit_the_source(self) -> None:
-        """Each text to replace stands in its module exactly once."""
+        """Each text to replace stands in its module exactly once, and what comes of it compiles."""
         for mutant in MUTANTS:
-            self.assertEqual(mutant.count(), 1, mutant.name)
+            self.assertEqual(mutant.problem(), "")
 
     @pytest.mark.soak
     def test_every_mutant_is_caught(self) -> None:

@@ -25,10 +25,10 @@ class MutantTests(unittest.SynchronousTestCase):
     """Each rule has a test that misses it."""
 
     def test_mutants_fit_the_source(self) -> None:
-        """Each text to replace stands in its module exactly once."""
+        """Each text to replace stands in its module exactly once, and what comes of it compiles."""
         for mutant in MUTANTS:
             with self.subTest(mutant.name):
-                self.assertEqual(mutant.change().count(), 1)
+                self.assertEqual(mutant.change().problem(), "")
         self.assertGreaterEqual(len(MUTANTS), 15)
 
     @pytest.mark.soak

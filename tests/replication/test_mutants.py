@@ -21,9 +21,9 @@ class MutantTests(unittest.SynchronousTestCase):
     """Each rule has a test that misses it."""
 
     def test_mutants_fit_the_source(self) -> None:
-        """Each text to replace stands in its module exactly once."""
+        """Each text to replace stands in its module exactly once, and what comes of it compiles."""
         for rule in MUTANTS:
-            self.assertEqual(rule.change().count(), 1, rule.name)
+            self.assertEqual(rule.change().problem(), "")
         self.assertGreaterEqual(len(MUTANTS), 50)
 
     @pytest.mark.soak

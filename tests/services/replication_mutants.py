@@ -286,8 +286,8 @@ def main(word: str) -> int:
     for mutant in MUTANTS:
         if word not in mutant.name:
             continue
-        if mutant.count() != 1:
-            sys.stdout.write(f"{mutant.name}: the text stands {mutant.count()} times in {mutant.module}\n")
+        if mutant.problem():
+            sys.stdout.write(f"{mutant.problem()}\n")
             unnoticed += 1
             continue
         passed, said = outcome(TESTS, mutant)

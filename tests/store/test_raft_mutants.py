@@ -25,9 +25,9 @@ class MutantTests(unittest.SynchronousTestCase):
     """Each rule has a test that misses it."""
 
     def test_mutants_fit_the_source(self) -> None:
-        """Each text to replace stands in its module exactly once."""
+        """Each text to replace stands in its module exactly once, and what comes of it compiles."""
         for mutant in MUTANTS:
-            self.assertEqual(mutant.count(), 1, mutant.name)
+            self.assertEqual(mutant.problem(), "")
         self.assertGreaterEqual(len(MUTANTS), 10)
 
     @pytest.mark.soak
