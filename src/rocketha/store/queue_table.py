@@ -21,6 +21,7 @@ from rocketha.store.dispatch import topic_problem
 from rocketha.store.foreign_names import ForeignNames, is_number
 from rocketha.store.jobs import Job
 from rocketha.store.segment import OpenFiles
+from rocketha.store.units import UnitFiles
 from rocketha.wire.spec.consume_queue import PADDING_SIZE
 
 QUEUE_BYTES_LIMIT = 16
@@ -33,9 +34,9 @@ _TOPIC = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]*")
 
 @attrs.frozen
 class _Write:
-    """A queue's tail as it was when the job was made."""
+    """A tail as it was when the job was made."""
 
-    queue: ConsumeQueue
+    queue: UnitFiles
     from_offset: int
     data: bytes
     known_bases: frozenset[int]
@@ -104,13 +105,13 @@ class QueueTable:
     def __init__(self, disk: Disk, files: OpenFiles, directory: str, config: StoreConfig) -> None:
         self.directory = directory
         self.queues: dict[str, dict[int, ConsumeQueue]] = {}
-        self.dirty: list[ConsumeQueue] = []
+        self.dirty: list[UnitFiles] = []
         self.pending_bytes = 0
         self._disk = disk
         self._files = files
         self._config = config
         self._unsynced: dict[str, None] = {}  # files written since the last thorough flush, in order
-        self._unsynced_from: dict[ConsumeQueue, int] = {}  # their first entry that no sync is known of
+        self._unsynced_from: dict[UnitFiles, int] = {}  # their first entry that no sync is known of
         self._unsynced_directories: dict[str, None] = {}
         self._deleted: list[str] = []
         self._busy = False
@@ -165,8 +166,8 @@ class QueueTable:
                     raise CorruptStore(path, 0, "the name is that of a queue's directory, and this is a file")
                 self._make(topic, int(name)).load(foreign)
 
-    def mark(self, queue: ConsumeQueue) -> None:
-        """The queue's tail grew."""
+    def mark(self, queue: UnitFiles) -> None:
+        """The tail of a queue, or of the index of entries, grew."""
         if not queue.dirty:
             queue.dirty = True
             self.dirty.append(queue)
@@ -221,7 +222,7 @@ class QueueTable:
             self._disk.make_dirs(directory)
             directories[self.directory] = directories[directory.rpartition("/")[0]] = None
         view = memoryview(write.data)
-        position = write.from_offset * UNIT
+        position = write.from_offset * write.queue.unit_bytes
         while view:
             start = position % file_size
             base = position - start
@@ -249,7 +250,7 @@ class QueueTable:
         for write in writes:
             bases = write.queue.files.bases
             bases.extend(base for base in write.made if not bases or base > bases[-1])
-            write.queue.written(write.from_offset + len(write.data) // UNIT)
+            write.queue.written(write.from_offset + len(write.data) // write.queue.unit_bytes)
             first = self._unsynced_from.get(write.queue, write.from_offset)
             self._unsynced_from[write.queue] = min(first, write.from_offset)
         if thorough:
