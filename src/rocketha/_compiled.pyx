@@ -35,6 +35,8 @@ cdef enum:
     QUEUE_UNIT = 20
     INDEX_UNIT = 20
     ENTRY_HEAD = 48
+    ENTRY_UNIT = 32
+    RECORD_MAX = 64 * 1024 * 1024
     MESSAGE_ID_OFFSET = 16
     PAGE_SLOTS = 1024
     PROPERTIES_MAX = 32767
@@ -46,6 +48,10 @@ cdef array.array LONGS = arrays.array("q")
 
 cdef inline uint32_t read_32(const byte* at) noexcept nogil:
     return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
+
+
+cdef inline uint64_t read_64(const byte* at) noexcept nogil:
+    return (<uint64_t>read_32(at) << 32) | read_32(at + 4)
 
 
 cdef uint32_t crc_of(const byte* at, Py_ssize_t size):
@@ -284,6 +290,47 @@ def lay_out(
         offsets.append(position)
         position += size
     return (records,), offsets, position
+
+
+cdef bint is_head(const byte* at, Py_ssize_t left) noexcept nogil:
+    """Whether the head of a whole entry stands there."""
+    cdef int64_t size, body_bytes
+    if left < ENTRY_HEAD or read_32(at) != 1:
+        return False
+    size, body_bytes = <int32_t>read_32(at + 4), <int32_t>read_32(at + 44)
+    return 0 <= body_bytes <= RECORD_MAX and size == ENTRY_HEAD + body_bytes and size <= left
+
+
+def units_of(bytes entries not None):
+    cdef const byte* begin = <const byte*>PyBytes_AS_STRING(entries)
+    cdef const byte* at = begin
+    cdef const byte* end = begin + PyBytes_GET_SIZE(entries)
+    cdef Py_ssize_t count = 0
+    cdef uint64_t index = 0, term = 0, position = 0, size
+    while end - at >= 8 and read_32(at) != <uint32_t>-1:
+        if not is_head(at, end - at):
+            return None
+        size = read_32(at + 4)
+        if count and (read_64(at + 8) != index or read_64(at + 16) < term or read_64(at + 24) != position):
+            return None
+        index, term, position = read_64(at + 8) + 1, read_64(at + 16), read_64(at + 24) + size
+        if (index | term | position) >> 63:
+            return None
+        at += size
+        count += 1
+    if at != end and end - at < 8:
+        return None
+    units = PyBytes_FromStringAndSize(NULL, count * ENTRY_UNIT)
+    cdef byte* to = <byte*>PyBytes_AS_STRING(units)
+    at = begin
+    for _ in range(count):
+        memcpy(to, at, 4)
+        memcpy(to + 4, at + 24, 8)
+        memcpy(to + 12, at + 4, 4)
+        memcpy(to + 16, at + 8, 16)
+        at += read_32(at + 4)
+        to += ENTRY_UNIT
+    return units
 
 
 def queue_units(list offsets not None, int64_t end, codes, int64_t lead=0):

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -27,7 +28,7 @@ from rocketha.store import append, index, index_file
 from rocketha.store.dispatch import index_keys
 from rocketha.store.index_file import key_hash
 from rocketha.store.messages import PutBatch
-from rocketha.wire import batch, properties
+from rocketha.wire import batch, dledger, properties
 from rocketha.wire.java_text import string_hash
 from rocketha.wire.record import HEAD_LAYOUTS
 
@@ -238,6 +239,29 @@ class TwinTests(SynchronousTestCase):
         self.assertIsNone(twin("link_units")(hashes, offsets, [1, 1], slots, dirty, 1))
         self.assertRaises(TypeError, twin("link_units"), array("i", [1, 1]), offsets, [1, "1"], slots, dirty, 1)
         self.assertEqual((bytes(slots), dirty), (bytes(4 * _SLOTS), bytearray(_PAGES)))
+
+    @given(
+        st.lists(st.integers(0, 40), max_size=6),
+        st.sampled_from((0, 7, 1 << 62)),
+        st.sampled_from((b"", dledger.build_filler(99), b"\0" * 8, b"\0" * 3, b"\xff" * 4)),
+        st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=2),
+    )
+    def test_units_of(self, sizes: list[int], first: int, behind: bytes, changes: list[tuple[int, int]]) -> None:
+        """Entries, some of them damaged."""
+        position, data = first, bytearray()
+        for number, size in enumerate(sizes):
+            data += dledger.build_head(first + number, 3 + number // 2, position, size) + bytes(size)
+            position += 48 + size
+        data += behind
+        for at, byte in changes:
+            if at < len(data):
+                data[at] ^= byte
+        found = twin("units_of")(bytes(data))
+        try:
+            expected: bytes | None = compiled.REFERENCES["units_of"](bytes(data))
+        except (RemoteProtocolError, struct.error):
+            expected = None
+        self.assertEqual(found, expected)
 
     def test_a_batch_is_not_read_twice(self) -> None:
         """What Java's producers send is not left to the references."""

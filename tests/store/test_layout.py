@@ -13,17 +13,20 @@ from hypothesis import strategies as st
 
 from rocketha.errors import DiskFailure, RemoteProtocolError
 from rocketha.store.commitlog import Run
-from rocketha.store.layout import COMMITLOG, DLEDGER, EntryHeads, Unit
+from rocketha.store.entries import Entries
+from rocketha.store.jobs import run_here
+from rocketha.store.layout import COMMITLOG, DLEDGER, Unit
 from rocketha.store.log_walk import LogWalk
 from rocketha.store.message_store import MessageStore
-from rocketha.store.messages import PlacedBatch
+from rocketha.store.messages import BatchKeys, PlacedBatch, PutBatch
 from rocketha.store.verify import verify
 from rocketha.wire import dledger
+from rocketha.wire.batch import BatchMessage, Columns, join, members
 from rocketha.wire.record import decode
 from tests.store import test_recovery
-from tests.store.support import NOW_MS, SMALL, memory_disk, message, open_store, read_all
+from tests.store.support import HOST, NOW_MS, ROOT, SMALL, flush, memory_disk, message, open_store, read_all, upkeep
 
-ENTRIES = attrs.evolve(SMALL, layout=DLEDGER)
+ENTRIES = attrs.evolve(SMALL, layout=DLEDGER, entry_index_file_size=32 * 10)
 SAME = attrs.evolve(ENTRIES, segment_size=4096 + 11 * 48)
 """As many messages a file as in the other layout."""
 
@@ -65,7 +68,7 @@ class EntriesTests(unittest.TestCase):
         """Each message is an entry with the next number; numbers and terms go on after a start."""
         disk = memory_disk()
         store = open_store(disk, ENTRIES)
-        heads = store.heads
+        heads = store.ledger
         assert heads is not None
         placed = []
         for number in range(30):
@@ -83,8 +86,8 @@ class EntriesTests(unittest.TestCase):
         self.assertGreater(len(store.log.segments.bases), 2)
         disk.kill()
         store = open_store(disk, ENTRIES)
-        assert store.heads is not None
-        self.assertEqual((store.heads.next_index, store.heads.term), (60, 2))
+        assert store.ledger is not None
+        self.assertEqual((store.ledger.next_index, store.ledger.term), (60, 2))
         self.assertEqual(units(store), found)
 
     def test_what_failed_takes_no_number(self) -> None:
@@ -113,14 +116,99 @@ class EntriesTests(unittest.TestCase):
             self.assertEqual(verify(store), [], spare)
             self.assertEqual(sum(map(len, read_all(store).values())), 4, spare)
 
+    def test_batches(self) -> None:
+        """A client's batch is an entry for each of its messages, with the compiled part and without."""
+        found = members(join([BatchMessage(number, b"body %d" % number, b"") for number in range(20)]))
+        for each in (found, Columns(found.flags, found.bodies, found.properties)):
+            store = open_store(memory_disk(), attrs.evolve(ENTRIES, segment_size=1 << 14))
+            assert store.ledger is not None
+            store.ledger.term = 4
+            for _ in range(5):
+                store.append(
+                    [PutBatch("T", 0, 0, NOW_MS, HOST, 0, each, [0] * 20, lambda: BatchKeys((), ())), [message(1)]],
+                    NOW_MS,
+                )
+            entries = [unit.entry for unit in units(store) if unit.entry is not None]
+            self.assertEqual([(entry.entry_index, entry.term) for entry in entries], [(n, 4) for n in range(105)])
+            self.assertEqual(verify(store), [])
+
+    def test_a_cut(self) -> None:
+        """Numbers go on behind what is left."""
+        store = open_store(memory_disk(), ENTRIES)
+        ends = []
+        for number in range(40):
+            store.append([[message(number)]], NOW_MS)
+            ends.append(store.log.end)
+        for left in (33, 32, 7):
+            flush(store)
+            upkeep(store, NOW_MS + 100_000 + left)
+            store.truncate(ends[left - 1])
+            store.append([[message(99)], [message(100)]], NOW_MS)
+            self.assertEqual(len(units(store)), left + 2)
+            self.assertEqual(verify(store), [])
+            store.truncate(ends[left - 1])
+
+    def test_its_index_is_lost(self) -> None:
+        """It is made anew from the log, whatever is missing of it."""
+        for clean in (True, False):
+            for lost in ("all", "first", "last", "torn"):
+                disk = memory_disk()
+                store = open_store(disk, ENTRIES)
+                for number in range(40):
+                    store.append([[message(number)]], NOW_MS)
+                flush(store)
+                upkeep(store, NOW_MS + 100_000)
+                if clean:
+                    store.close(NOW_MS)
+                else:
+                    disk.kill()
+                directory = f"{ROOT}/entries"
+                names = disk.list(directory)
+                if lost == "torn":
+                    disk.open(f"{directory}/{names[-1]}").write(32 * 8, [b"\x55" * 64])
+                for name in names if lost == "all" else names[:-1] if lost == "first" else names[-1:]:
+                    if lost != "torn":
+                        disk.remove(f"{directory}/{name}")
+                with self.subTest(clean=clean, lost=lost):
+                    store = open_store(disk, ENTRIES)
+                    store.append([[message(99)]], NOW_MS)
+                    self.assertEqual([p for p in verify(store) if lost != "first"], [])
+                    self.assertEqual(len(units(store)), 41)
+
+    def test_expiry(self) -> None:
+        """The index keeps what it has of the log."""
+        disk = memory_disk()
+        store = open_store(disk, ENTRIES)
+        for number in range(60):
+            store.append([[message(number)]], NOW_MS)
+        flush(store)
+        upkeep(store, NOW_MS + 100_000)
+        before = disk.list(f"{ROOT}/entries")
+        late_ms = NOW_MS + SMALL.file_reserved_ms + 1
+        store.upkeep.expire_soon(log=True)
+        run_here(store.maintenance(NOW_MS + 200_000, late_ms), store.finished)
+        first = units(store)[0].entry
+        assert first is not None and store.ledger is not None
+        self.assertGreater(first.entry_index, 10)
+        self.assertEqual(verify(store), [])
+        self.assertEqual(disk.list(f"{ROOT}/entries"), before[first.entry_index // 10 :])
+        for clean in (True, False):
+            if clean:
+                store.close(NOW_MS)
+            else:
+                disk.kill()
+            store = open_store(disk, ENTRIES)
+            self.assertEqual(verify(store), [])
+            self.assertEqual(store.ledger and store.ledger.next_index, 60)
+
 
 class LayoutTests(unittest.TestCase):
     """What a reader takes for a unit."""
 
     def entry(self, index: int = 5, term: int = 3, position: int = 0) -> bytes:
         store = open_store(memory_disk(), ENTRIES)
-        assert store.heads is not None
-        store.heads.next_index, store.heads.term = index, term
+        assert store.ledger is not None
+        store.ledger.next_index, store.ledger.term = index, term
         store.append([[message(7)]], NOW_MS)
         return store.log.read(0, store.log.end)
 
@@ -176,14 +264,16 @@ class WalkTests(unittest.TestCase):
     def test_it_passes_over_them(self) -> None:
         chance = random.Random(3)
         store = open_store(memory_disk(), ENTRIES)
-        heads = store.heads
-        assert isinstance(heads, EntryHeads)
+        heads = store.ledger
+        assert isinstance(heads, Entries)
         sent = 0
         for number in range(60):
             if chance.random() < 0.3:
                 position = store.log.end
                 if store.log.segments.file_size - position % store.log.segments.file_size > 60:
-                    store.log.write([Run(position, [heads.take(position, 0)])])
+                    data = heads.head(position, 0)
+                    store.log.write([Run(position, [data])])
+                    heads.written(data)
                     continue
             store.append([[message(number)]], NOW_MS)
             sent += 1

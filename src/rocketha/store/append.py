@@ -19,8 +19,8 @@ from rocketha.store.commitlog import CommitLog, Run
 from rocketha.store.config import StoreConfig
 from rocketha.store.consume_queue import UNIT, ConsumeQueue, pack_unit
 from rocketha.store.dispatch import SCHEDULE_TOPIC, deliver_time_ms
+from rocketha.store.entries import Entries
 from rocketha.store.index import Keyed, KeyedBatch, KeyedRecords, KeyIndex
-from rocketha.store.layout import EntryHeads
 from rocketha.store.messages import PlacedBatch, PutBatch, PutMessage, PutResult
 from rocketha.store.queue_table import QueueTable
 from rocketha.wire.crc import crc32
@@ -55,7 +55,7 @@ Group = Sequence[PutMessage] | PutBatch
 class Appender:
     """Appends turns to one store.
 
-    :param heads: of entries; None in a log without them.
+    :param entries: of the log; None where it has none.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Appender:
         index: KeyIndex | None,
         config: StoreConfig,
         store_host: bytes,
-        heads: EntryHeads | None,
+        entries: Entries | None,
     ) -> None:
         ensure(len(store_host) in (8, 20), "a store host is IP and port, 8 or 20 bytes")
         self._log = log
@@ -74,9 +74,9 @@ class Appender:
         self._config = config
         self._store_host = store_host
         self._store_bit = STORE_HOST_V6 if len(store_host) == 20 else 0
-        self._heads = heads
+        self._numbers = entries
         self._lead = config.layout.head_bytes
-        ensure((heads is not None) == bool(self._lead), "a layout with heads has somebody who makes them")
+        ensure((entries is not None) == bool(self._lead), "a layout with entries has somebody who numbers them")
         self._record_max = min(
             config.message_bytes_max + config.record_overhead_max, config.segment_size - BLANK_BYTES - self._lead
         )
@@ -98,17 +98,17 @@ class Appender:
         start, parts = position, []  # type: int, list[bytes]
         entries: list[_Entry] = []
         results: list[list[PutResult] | PlacedBatch] = []
-        heads = self._heads
-        first_index = 0 if heads is None else heads.next_index
+        numbers = self._numbers
+        first_index = 0 if numbers is None else numbers.next_index
         try:
             for group in groups:
                 parts_mark, entries_mark = len(parts), len(entries)
-                index_mark = 0 if heads is None else heads.next_index
+                index_mark = 0 if numbers is None else numbers.next_index
                 after = self._encode(group, position, wall_ms, parts, entries)
                 if after + BLANK_BYTES > segment_end:
                     _give_back(entries, entries_mark)
-                    if heads is not None:
-                        heads.next_index = index_mark
+                    if numbers is not None:
+                        numbers.next_index = index_mark
                     del parts[parts_mark:]
                     parts.append(self._config.layout.blank(segment_end - position))
                     runs.append(Run(start, parts))
@@ -126,12 +126,18 @@ class Appender:
                 else:
                     results.append([cast(PutResult, entry[3]) for entry in entries[entries_mark:]])
             runs.append(Run(start, parts))
+            if numbers is not None:
+                runs = [Run(position, [b"".join(pieces)]) for position, pieces in runs]
             log.write(runs)
         except BaseException:
             _give_back(entries, 0)
-            if heads is not None:
-                heads.next_index = first_index
+            if numbers is not None:
+                numbers.next_index = first_index
             raise
+        if numbers is not None:
+            for _, (data,) in runs:
+                self._queues.pending_bytes += numbers.written(data)
+            self._queues.mark(numbers.index)
         self._dispatch(entries, wall_ms)
         return results
 
@@ -141,7 +147,7 @@ class Appender:
         store_host, store_bit = self._store_host, self._store_bit
         queues, topics = self._queues.queues, self._topics
         layouts, add_part, add_entry = HEAD_LAYOUTS, parts.extend, entries.append
-        heads, lead = self._heads, self._lead
+        numbers, lead = self._numbers, self._lead
         new = tuple.__new__  # of a NamedTuple: half the time of its own constructor
         for message in group:
             topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
@@ -170,8 +176,8 @@ class Appender:
                 queue_offset = queue.next_offset
                 queue.next_offset = queue_offset + 1
             code = message.tags_code if message.delay_level <= 0 else self._code(message, wall_ms)
-            if heads is not None:
-                parts.append(heads.take(position, size))
+            if numbers is not None:
+                parts.append(numbers.head(position, size))
                 position += lead
             add_entry((message, queue, queued, new(PutResult, (queue_offset, position, size)), code))
             add_part(
@@ -234,13 +240,13 @@ class Appender:
             0,
             0,
         )
-        first, heads = queue.next_offset, self._heads
-        if heads is None:
+        first, numbers = queue.next_offset, self._numbers
+        if numbers is None:
             records, offsets, end = lay_out(batch, head, topic_bytes, first, position, self._record_max)
         else:
-            index, term = heads.next_index, heads.term
+            index, term = numbers.next_index, numbers.term
             records, offsets, end = lay_out(batch, head, topic_bytes, first, position, self._record_max, index, term)
-            heads.next_index = index + len(offsets)
+            numbers.next_index = index + len(offsets)
         parts += records
         queue.next_offset = first + len(offsets)
         entries.append((batch, queue, True, PlacedBatch(first, offsets, end), 0))

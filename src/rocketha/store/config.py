@@ -43,6 +43,8 @@ class StoreConfig:
 
     commitlog_directory: str | None = None  # storePathCommitLog; None: commitlog under the root
     layout: Layout = COMMITLOG  # DLEDGER: enableDLegerCommitLog
+    entry_index_directory: str | None = None  # of a layout with entries; None: entries under the root
+    entry_index_file_size: int = 5 * 1024 * 1024 * 32  # DLedger's
     segment_size: int = 1 << 30  # mappedFileSizeCommitLog
     queue_file_size: int = 300_000 * 20  # mappedFileSizeConsumeQueue; a multiple of 20
     index_enable: bool = True  # messageIndexEnable

@@ -163,28 +163,3 @@ def _standing_at(record: Record, offset: int) -> Record:
 
 COMMITLOG: Layout = CommitLogLayout()
 DLEDGER: Layout = DLedgerLayout()
-
-
-class EntryHeads:
-    """Heads of the entries that a leader appends: each has the next number.
-
-    :ivar next_index: of the next one.
-    :ivar term: of the leader.
-    """
-
-    def __init__(self) -> None:
-        self.next_index = 0
-        self.term = 0
-
-    def follow(self, last: dledger.EntryHead | None) -> None:
-        """Go on behind that entry, in its term; None: there is none."""
-        self.next_index, self.term = (last.entry_index + 1, last.term) if last is not None else (0, 0)
-
-    def take(self, position: int, record_bytes: int) -> bytes:
-        """The head of the next entry.
-
-        :param position: log offset of the entry.
-        """
-        index = self.next_index
-        self.next_index = index + 1
-        return dledger.build_head(index, self.term, position, record_bytes)

@@ -45,6 +45,12 @@ class LogWalk:
         self._data_from = start
 
     def __iter__(self) -> Iterator[Record]:
+        for unit in self.units():
+            if unit.record is not None:
+                yield unit.record
+
+    def units(self) -> Iterator[Unit]:
+        """The same with entries that have no record."""
         segments, size = self._segments, self._segments.file_size
         while self.position < self._stop and segments.has(self.position):
             segment_end = self.position - self.position % size + size
@@ -56,8 +62,7 @@ class LogWalk:
             if found is None:
                 self.position = segment_end
                 continue
-            if found.record is not None:
-                yield found.record
+            yield found
             self.position += found.size
             self.last = found
 

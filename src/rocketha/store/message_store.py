@@ -18,11 +18,11 @@ from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.deleted_topics import DeletedTable, DeletedTopics, LastRecord
 from rocketha.store.disk import Disk, DiskSpace, Lock
+from rocketha.store.entries import Entries, EntryIndex
 from rocketha.store.foreign_names import ForeignNames
 from rocketha.store.in_memory import Wait
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job, run_here
-from rocketha.store.layout import EntryHeads
 from rocketha.store.log_walk import record_at
 from rocketha.store.messages import GetResult, PlacedBatch, PutResult, RecoveryReport
 from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable, queue_directories
@@ -46,7 +46,7 @@ class MessageStore:
     :ivar queues: the consume queues.
     :ivar index: the key index, None if switched off.
     :ivar deleted_topics: the topics that were deleted while the log has records of them; whoever saves tables saves it.
-    :ivar heads: of the entries that are appended, in a log that has entries; else None.
+    :ivar ledger: the entries of a log that has such; else None.
     :ivar dispatched: of a replica: queues and index are made up to here; a master makes them as it appends.
     """
 
@@ -66,8 +66,8 @@ class MessageStore:
         )
         self.queues = QueueTable(disk, self._files, f"{self.root}/consumequeue", config)
         self.index = KeyIndex(disk, self._files, f"{self.root}/index", config) if config.index_enable else None
-        self.heads = EntryHeads() if config.layout.head_bytes else None
-        self._appender = Appender(self.log, self.queues, self.index, config, store_host, self.heads)
+        self.ledger = self._make_entries()
+        self._appender = Appender(self.log, self.queues, self.index, config, store_host, self.ledger)
         self.deleted_topics = DeletedTopics()
         self._reader = Reader(self.log, self.index, self.deleted_topics, config)
         self._locks: list[Lock] = []
@@ -75,7 +75,20 @@ class MessageStore:
         self._appendable = False
         self._jobs_out = 0
         self.dispatched = 0
-        self.upkeep = Upkeep(disk, self.root, config, self.log, self.queues, self.index, self.deleted_topics)
+        self.upkeep = Upkeep(
+            disk, self.root, config, self.log, self.queues, self.index, self.deleted_topics, self.ledger
+        )
+
+    def _directories(self) -> list[str]:
+        entries = [] if self.ledger is None else [self.ledger.index.files.directory]
+        return [self.log.segments.directory, self.queues.directory, f"{self.root}/index", *entries]
+
+    def _make_entries(self) -> Entries | None:
+        config = self.config
+        if not config.layout.head_bytes:
+            return None
+        directory = config.entry_index_directory or f"{self.root}/entries"
+        return Entries(EntryIndex(self._disk, self._files, directory, config.entry_index_file_size))
 
     # Starting and stopping
 
@@ -96,7 +109,7 @@ class MessageStore:
         try:
             clean = not disk.exists(self._abort_path)
             was_replica = not clean and _REPLICA in disk.read_all(self._abort_path, ABORT_BYTES_MAX)
-            for directory in (self.log.segments.directory, self.queues.directory, f"{self.root}/index"):
+            for directory in self._directories():
                 atomic_file.make_dirs(disk, directory)
             self._locks.append(disk.lock(self.log.segments.directory))  # another root may name the same one
             batch_queues = f"{self.root}/batchconsumequeue"
@@ -106,6 +119,8 @@ class MessageStore:
             fields = self.upkeep.load()
             self.log.segments.load(foreign)
             self.queues.load(foreign)
+            if self.ledger is not None:
+                self.ledger.index.load(foreign)
             may_grow = epoch_path is not None or replica
             notes = self._load_deleted(may_grow or was_replica)
             if self.index is not None:
@@ -114,7 +129,9 @@ class MessageStore:
             stopped = census.take(disk, self.root)
             if clean:
                 self._write_abort(pid, replica)
-            recovery = Recovery(disk, self.config, self.log, self.queues, self.index, self.deleted_topics, fields)
+            recovery = Recovery(
+                disk, self.config, self.log, self.queues, self.index, self.deleted_topics, fields, self.ledger
+            )
             confirm = self._confirm_found(fields, epoch_path)
             if epoch_path is None and (replica or was_replica):
                 confirm = 0  # its master has all of it; ReplicaLog makes the queues
@@ -127,8 +144,6 @@ class MessageStore:
                     " what is missing has to be copied from another replica before this one may be master"
                 )
             self.upkeep.recovered(recovery.last_record)
-            if self.heads is not None:
-                self.heads.follow(recovery.last_entry)
             if not may_grow:
                 self._lower_deleted()
             self.dispatched = recovery.dispatched_to
@@ -329,6 +344,8 @@ class MessageStore:
         newest = max(self.queues.max_physical_offset(), 0)
         self.upkeep.lower(end, newest, max(self._reader.store_time(newest), 0))
         log.truncate(end)
+        if self.ledger is not None:
+            self.ledger.cut(end)
         self._lower_deleted()
         for queue in self.queues.all():
             queue.clean_behind()

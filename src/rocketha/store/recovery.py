@@ -37,6 +37,7 @@ from rocketha.store.consume_queue import ConsumeQueue
 from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.store.disk import Disk
 from rocketha.store.dispatch import of_record, topic_problem
+from rocketha.store.entries import Entries
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job
 from rocketha.store.log_walk import LogWalk, ended_by, record_at, torn
@@ -68,6 +69,7 @@ class Recovery:
         index: KeyIndex | None,
         deleted: DeletedTopics,
         checkpoint: CheckpointFields,
+        entries: Entries | None = None,
     ) -> None:
         self._disk = disk
         self._config = config
@@ -78,6 +80,7 @@ class Recovery:
         self._index = index
         self._deleted = deleted
         self._checkpoint = checkpoint
+        self._entries = entries
         self._notes: list[str] = []
         self._dispatched = 0
         self._index_from = -1
@@ -85,16 +88,15 @@ class Recovery:
         self._holed: dict[ConsumeQueue, None] = {}
         self._confirm: int | None = None
         self._entered = -1  # newest record that has its queue entry
+        self._found_entries = False
         self.last_record: Record | None = None
-        self.last_entry: EntryHead | None = None
         self.dispatched_to = 0
         self.lost_confirmed = False
 
     def run(self, clean: bool, census: Census = UNKNOWN, confirm: int | None = None) -> RecoveryReport:
         """Recover; ``log``, ``queues`` and ``index`` have found their files already.
 
-        Afterwards ``last_record`` is the newest record that was dispatched, ``dispatched_to`` the place behind it, and
-        ``last_entry`` the head of the log's last entry, in a log that has entries;
+        Afterwards ``last_record`` is the newest record that was dispatched, ``dispatched_to`` the place behind it;
         ``lost_confirmed`` says whether what was cut off has a whole record before ``confirm``.
 
         :param census: what the queues were at the clean stop, see :mod:`rocketha.store.census`.
@@ -111,20 +113,28 @@ class Recovery:
         self._confirm, self._entered = confirm, queues.max_physical_offset()
         walk = LogWalk(log.segments, start, layout=self._layout)
         records, stopped_at = 0, None
-        for record in walk:
-            problem = self._torn(record, clean)
+        for unit in walk.units():
+            record = unit.record
+            problem = None if record is None else self._torn(record, clean)
             if problem is not None:
                 walk.reason = problem
                 break
+            if unit.entry is not None:
+                self._found(unit.entry, clean)
+            if record is None:
+                continue
             records += 1
             if stopped_at is None and self._is_due(record):
                 self.last_record = record
                 self._dispatch(record)
             elif stopped_at is None:
                 stopped_at = record.physical_offset - self._lead
-        self.last_entry = walk.last.entry if walk.last is not None else None
         self.lost_confirmed = confirm is not None and ended_by(log.segments, walk.position, confirm, self._layout)
         truncated = self._cut(walk)
+        if self._entries is not None:
+            self._entries.end()
+            if self._entries.index.tail:
+                queues.mark(self._entries.index)
         self.dispatched_to = log.end if stopped_at is None else stopped_at
         if clean and census[0] == log.end:
             self._compare(census)
@@ -238,6 +248,30 @@ class Recovery:
         if self._confirm is None or record.physical_offset + record.total <= self._confirm:
             return None
         return torn(record, self._log.segments, power_cut=not clean)
+
+    def _found(self, entry: EntryHead, clean: bool) -> None:
+        """Have the index of entries agree with the log: from where the walk begins; from its begin where more is
+        missing."""
+        entries = self._entries
+        assert entries is not None
+        if not self._found_entries and not entries.knows(entry):
+            self._begin_entries(entries, entry)
+        self._found_entries = True
+        entries.found(entry, again=not clean)
+
+    def _begin_entries(self, entries: Entries, upto: EntryHead) -> None:
+        """Make the index anew, from the begin of the log to before that entry."""
+        if upto.position == self._log.begin:
+            entries.begin(upto)
+            return
+        self._note(f"the index of entries lacks what is before {upto.entry_index}: it is made anew")
+        begun = False
+        for unit in LogWalk(self._log.segments, self._log.begin, upto.position, self._layout).units():
+            if unit.entry is not None and not begun:
+                entries.begin(unit.entry)
+            if unit.entry is not None:
+                entries.found(unit.entry, again=True)
+                begun = True
 
     def _is_due(self, record: Record) -> bool:
         """Whether a record is to be dispatched: it is confirmed, or has its entry already."""
@@ -363,6 +397,8 @@ class Recovery:
         self._run(self._queues.write_job(thorough=False))
         for queue in self._queues.all():
             queue.clean_behind()
+        if self._entries is not None:
+            self._entries.index.clean_behind()
         if not clean:
             self._write_again(start)
         for base in log.segments.bases:

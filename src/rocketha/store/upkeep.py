@@ -18,6 +18,7 @@ from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.deleted_topics import DeletedTopics
 from rocketha.store.disk import Disk, DiskSpace
+from rocketha.store.entries import Entries
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job
 from rocketha.store.log_walk import record_at
@@ -52,6 +53,7 @@ class Upkeep:
         queues: QueueTable,
         index: KeyIndex | None,
         deleted: DeletedTopics,
+        entries: Entries | None = None,
     ) -> None:
         self.fields = checkpoint.NOTHING
         self.last_record = (0, 0)
@@ -69,6 +71,7 @@ class Upkeep:
         self._queues = queues
         self._index = index
         self._deleted = deleted
+        self._entries = entries
         self._path = f"{root}/checkpoint"
         self.saved = checkpoint.NOTHING
         self._saving = False
@@ -305,6 +308,8 @@ class Upkeep:
         self._deleted.expire(self._log.begin)
         if self._index is not None:
             paths += self._index.expired_paths(self._log.begin)
+        if self._entries is not None:
+            paths += self._entries.expired_paths(self._log)
         if not paths:
             return None
         self._expiring = True

@@ -1,4 +1,4 @@
-"""Whether a store's queues and index are what its log says: for tests and tools.
+"""Whether a store's queues and indexes are what its log says: for tests and tools.
 
 Pure, reads only.  It walks the whole log with CRC, computes every queue entry and key hash anew, and compares.  No
 counterpart in Java.
@@ -13,6 +13,7 @@ from rocketha.store.dispatch import of_record, topic_problem
 from rocketha.store.index import unit_hash
 from rocketha.store.log_walk import LogWalk
 from rocketha.store.message_store import MessageStore
+from rocketha.wire import dledger
 from rocketha.wire.spec.consume_queue import PADDING_SIZE
 from rocketha.wire.store_files import QUEUE_UNIT, QueueUnit
 
@@ -31,7 +32,12 @@ def _problems(store: MessageStore) -> Iterator[str]:
     expected: dict[tuple[str, int], dict[int, QueueUnit]] = {}
     keys: list[tuple[int, int]] = []
     walk = LogWalk(store.log.segments, store.log.begin, store.log.end, store.config.layout)
-    for record in walk:
+    ledger = store.ledger
+    for record, entry in ((unit.record, unit.entry) for unit in walk.units()):
+        if ledger is not None and entry is not None and ledger.index.unit(entry.entry_index) != dledger.unit_of(entry):
+            yield f"the index of entries has {ledger.index.unit(entry.entry_index)}, the log {entry}"
+        if record is None:
+            continue
         dispatch = of_record(record, store.config.delay_levels_ms, store.config.index_tags)
         void = store.deleted_topics.is_void(record.topic, record.physical_offset)
         if dispatch.queued and not void and topic_problem(record.topic) is None:
@@ -42,6 +48,9 @@ def _problems(store: MessageStore) -> Iterator[str]:
         keys += [(unit_hash(record.topic, key), record.physical_offset) for key in dispatch.keys]
     if walk.position < store.log.end:
         yield f"the log is damaged at {walk.position}: {walk.reason}"
+    behind = walk.last.entry.entry_index + 1 if walk.last is not None and walk.last.entry is not None else 0
+    if ledger is not None and (ledger.index.next_offset, ledger.next_index) != (behind, behind):
+        yield f"the index of entries goes on with {ledger.index.next_offset}, the log with {behind}"
     for queue in store.queues.all():
         yield from _queue_problems(queue, expected.pop((queue.topic, queue.queue_id), {}), store.log.begin)
     for topic, queue_id in sorted(expected):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from rocketha.compiled import compiled
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec
 from rocketha.wire.record import RECORD_BYTES_MAX
@@ -82,6 +83,41 @@ def build_filler(total: int) -> bytes:
     return _FILLER.pack(spec.MAGIC_FILLER, total)
 
 
+def unit_of(head: EntryHead) -> IndexUnit:
+    """The unit of an entry."""
+    return IndexUnit(head.magic, head.position, head.size, head.entry_index, head.term)
+
+
+@compiled
+def units_of(entries: bytes) -> bytes:
+    """The units of entries that lie one behind the other, from the first byte to the last, or to what ends a file.
+
+    :raises RemoteProtocolError: something is no entry, or does not follow the one before.
+    """
+    units: list[bytes] = []
+    at, last = 0, None
+    while at < len(entries) and filler_at(entries, at) is None:
+        head = parse_head(entries, at)
+        if last is not None and (
+            (head.entry_index, head.position) != (last.entry_index + 1, last.position + last.size)
+            or head.term < last.term
+        ):
+            raise RemoteProtocolError(f"{head} does not follow {last}")
+        at += head.size
+        if at > len(entries):
+            raise RemoteProtocolError(
+                f"entry {head.entry_index} has {head.size} bytes, {at - len(entries)} are missing"
+            )
+        units.append(build_unit(unit_of(head)))
+        last = head
+    return b"".join(units)
+
+
+def build_unit(unit: IndexUnit) -> bytes:
+    """Its bytes."""
+    return _UNIT.pack(*unit)
+
+
 def parse_unit(data: bytes) -> IndexUnit:
     """A unit of the index.
 
@@ -124,7 +160,7 @@ FORMATS = (
         name="dledger-index-unit",
         spec=spec.INDEX_UNIT,
         parse=parse_unit,
-        build=lambda unit: _UNIT.pack(*unit),
+        build=build_unit,
         bound=UNIT_BYTES,
         doc="One entry of dledger-<selfId>/index (DLedgerMmapFileStore).",
     ),

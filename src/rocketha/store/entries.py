@@ -1,0 +1,134 @@
+"""The entries of a log that DLedger's layout has: their numbers, and where each is.
+
+Pure.  Java: the index of ``DLedgerMmapFileStore``: 32 bytes an entry, at 32 times its number, in files of 160 MiB of
+which only what was written takes room.  How they lie in files and memory, and why none is lost:
+:mod:`rocketha.store.units`.
+"""
+
+from __future__ import annotations
+
+from rocketha.store.commitlog import CommitLog
+from rocketha.store.disk import Disk
+from rocketha.store.segment import OpenFiles
+from rocketha.store.units import UnitFiles
+from rocketha.wire import dledger
+from rocketha.wire.dledger import EntryHead, IndexUnit
+
+_NOTHING = bytes(dledger.UNIT_BYTES)
+FILE_BYTES = 5 * 1024 * 1024 * dledger.UNIT_BYTES
+"""Of a file of the index (``DLedgerMmapFileStore.INDEX_UNIT_SIZE * 1024 * 1024 * 5``)."""
+
+
+class EntryIndex(UnitFiles):
+    """Where each entry is; ``next_offset`` is the number of the next one."""
+
+    __slots__ = ()
+    unit_bytes = dledger.UNIT_BYTES
+
+    def __init__(self, disk: Disk, files: OpenFiles, directory: str, file_size: int = FILE_BYTES) -> None:
+        super().__init__(disk, files, directory, file_size)
+
+    def unit(self, number: int) -> IndexUnit | None:
+        """Of an entry; None where there is none, or what is there is another's."""
+        if not self.first_held() <= number < self.next_offset:
+            return None
+        data = self.read(number, 1)
+        unit = dledger.parse_unit(data) if len(data) == self.unit_bytes else None
+        return unit if unit is not None and unit.entry_index == number and unit.size else None
+
+    def is_vacant(self, offset: int) -> bool:
+        return not any(self.read(offset, 1))
+
+    def put(self, units: bytes) -> None:
+        """Those of the next entries."""
+        self.tail += units
+        self.next_offset += len(units) // self.unit_bytes
+
+    def expired_paths(self, first: int) -> list[str]:
+        """Forget the files that have only entries before ``first``; returns their paths."""
+        paths = []
+        while len(self.files.bases) > 1 and self.files.bases[1] <= first * self.unit_bytes:
+            paths.append(self.files.detach_first())
+        return paths
+
+
+class Entries:
+    """Of one log.
+
+    :ivar index: where they are.
+    :ivar next_index: number of the next one; ahead of the index while a turn is laid out.
+    :ivar term: of the leader, in those that are appended.
+    """
+
+    def __init__(self, index: EntryIndex) -> None:
+        self.index = index
+        self.next_index = 0
+        self.term = 0
+
+    def head(self, position: int, record_bytes: int) -> bytes:
+        """The head of the next entry.
+
+        :param position: log offset of the entry.
+        """
+        number = self.next_index
+        self.next_index = number + 1
+        return dledger.build_head(number, self.term, position, record_bytes)
+
+    def written(self, data: bytes) -> int:
+        """Whole entries are in the log, behind the last one; returns the bytes that the index grew by.
+
+        :raises RemoteProtocolError: they do not follow one another.
+        """
+        units = dledger.units_of(data)
+        self.index.put(units)
+        self.next_index = self.index.next_offset
+        return len(units)
+
+    # Recovery
+
+    def knows(self, head: EntryHead) -> bool:
+        """Whether the index has what stands before an entry, or nothing need stand there."""
+        before = self.index.unit(head.entry_index - 1)
+        return head.entry_index == 0 or (before is not None and before.position + before.size <= head.position)
+
+    def begin(self, head: EntryHead) -> None:
+        """The log begins with that entry, and nothing of the index counts."""
+        self.index.begin_at(head.entry_index, _NOTHING)
+
+    def found(self, head: EntryHead, again: bool) -> None:
+        """The log has an entry, behind the last one found: so has the index.
+
+        :param again: what the index says of it is written again, though it be the same.
+        """
+        index, number, unit = self.index, head.entry_index, dledger.unit_of(head)
+        if again or index.unit(number) != unit:
+            index.cut(number)
+            index.put(dledger.build_unit(unit))
+        self.next_index, self.term = number + 1, head.term
+
+    def end(self) -> None:
+        """That was the last one."""
+        if self.index.next_offset > self.next_index:
+            self.index.cut(self.next_index)
+
+    # Cuts and expiry
+
+    def cut(self, end: int) -> None:
+        """The log ends at an offset: those from there on are gone, on the disk too."""
+        index = self.index
+        low, high = index.first_held(), index.next_offset
+        while low < high:
+            middle = (low + high) // 2
+            unit = index.unit(middle)
+            if unit is not None and unit.position >= end:
+                high = middle
+            else:
+                low = middle + 1
+        index.cut(low)
+        index.clean_behind()
+        self.next_index = low
+
+    def expired_paths(self, log: CommitLog) -> list[str]:
+        """Forget the files of the index about entries that the log has no more; returns their paths."""
+        data = log.read(log.begin, dledger.HEAD_BYTES)
+        return self.index.expired_paths(dledger.parse_head(data).entry_index) if data else []
