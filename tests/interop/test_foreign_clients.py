@@ -22,6 +22,7 @@ from .harness import FULL, InteropCase, OurCluster, remoting, wait_until
 from .harness.clients import Event
 from .harness.controllers import CLUSTER, GROUP, GroupState, Replica, ReplicaGroup, parse_state
 from .harness.foreign import EVERY, SAMPLE, Cpp, ForeignClient, Node, Rust
+from .harness.processes import NotReady
 from .harness.roles import READY_S
 
 UPDATE_AND_CREATE_TOPIC, GET_BROKER_CLUSTER_INFO, ELECT_MASTER, GET_METADATA, GET_SYNC_STATE_DATA = (
@@ -217,7 +218,10 @@ class ForeignClients(InteropCase):
                     found[event["key"]].setdefault(event["again"], event["at"])
             return found
 
-        client.until("what failed to come again", lambda _: min(map(len, tries().values())) > 1, FOUND_S)
+        try:
+            client.until("what failed to come again", lambda _: min(map(len, tries().values())) > 1, FOUND_S)
+        except NotReady as why:
+            raise AssertionError(f"given, by key and count of tries: {tries()}; {why}") from None
         for key, at in tries().items():
             first, again = list(at)[:2]
             self.assertGreaterEqual(at[again] - at[first], level_s * 1000 - 100, (key, at))

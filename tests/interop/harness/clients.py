@@ -13,6 +13,7 @@ import queue
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -116,11 +117,19 @@ class LineProcess(Process):
                 left = end - time.monotonic()
                 if left <= 0 or self.ended:
                     state = "it ended" if self.ended else f"not within {timeout_s:g} s"
-                    raise NotReady(f"{self.name}: {state}: {what}; {len(self.events)} events so far\n{self.tail()}")
+                    raise NotReady(f"{self.name}: {state}: {what}; {self.summary()}\n{self.tail()}")
                 seen = len(self.events)
                 self.changed.wait_for(lambda seen=seen: len(self.events) > seen or self.ended, min(left, 1))
                 # let a burst gather: checks may be linear in the events
                 self.changed.wait(min(0.05, max(left, 0)))
+
+    def summary(self) -> str:
+        """How many events of which kind there were, in words."""
+        kinds = Counter(
+            " ".join(str(event[name]) for name in ("ev", "consumer", "mode", "again") if name in event)
+            for event in self.events
+        )
+        return f"{len(self.events)} events: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(20))
 
     def stop(self, timeout_s: float = 30) -> int:
         """Close its input, on which it ends."""
