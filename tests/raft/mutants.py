@@ -156,7 +156,7 @@ MUTANTS = [
         "a run that conflicts within is taken for equal",
         "log.py",
         "runs",
-        "same = last if entry.count == 1 else self.last_with_term_at_most(last, entry.term)",
+        "same = last if self.term(last) == entry.term else self.last_with_term_at_most(last, entry.term)",
         "same = last",
     ),
     Mutant(

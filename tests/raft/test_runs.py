@@ -9,7 +9,7 @@ from twisted.trial import unittest
 from rocketha.errors import InvariantBroken
 from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.log import Log, in_order
-from rocketha.raft.messages import Entry, EntryKind, Members, SnapshotMeta
+from rocketha.raft.messages import Entry, EntryKind, Kind, Members, Message, SnapshotMeta
 from tests.raft.cluster import Cluster, Server
 from tests.raft.runs import RunServer, RunStorage, joined, runs, singles
 
@@ -36,7 +36,7 @@ class LogTests(unittest.SynchronousTestCase):
         model: list[Entry] = []
         term = 1
         for step in range(120):
-            what = chance.randrange(8)
+            what = chance.randrange(9)
             if what <= 1:
                 fresh = lines(len(model) + 1, *[term] * chance.randint(1, 9))
                 log.append(runs(fresh, chance))
@@ -46,6 +46,14 @@ class LogTests(unittest.SynchronousTestCase):
                 cut = chance.randint(log.commit + 1, len(model))
                 fresh = lines(cut, *[term] * chance.randint(1, 6))
                 since = chance.randint(log.commit, cut - 1)
+                self.assertEqual(log.merge(runs([*model[since : cut - 1], *fresh], chance)), cut, f"{seed} {step}")
+                model[cut - 1 :] = fresh
+            elif what == 7 and log.commit < len(model) and model[-1].term > 1:  # an older term goes on over a newer one
+                cut = next(at for at, each in enumerate(model) if each.term == model[-1].term) + 1
+                if cut <= max(log.commit, 1) or model[cut - 2].term == model[-1].term:
+                    continue
+                since = chance.randint(min(log.commit, cut - 2), cut - 2)
+                fresh = lines(cut, *[model[cut - 2].term] * chance.randint(1, 6))
                 self.assertEqual(log.merge(runs([*model[since : cut - 1], *fresh], chance)), cut, f"{seed} {step}")
                 model[cut - 1 :] = fresh
             elif what == 3 and model:  # what is here, and more
@@ -88,8 +96,15 @@ class LogTests(unittest.SynchronousTestCase):
             self.assertEqual(log.size(found), sum(len(each.data) for each in found))
             behind = chance.randint(low - 1, found[-1].last)
             self.assertEqual(list(singles(log.behind(found, behind))), model[behind : found[-1].last])
-            unsaved = sum(len(each.data) for each in model[log.commit :])
-            self.assertGreaterEqual(log.uncommitted_bytes, min(unsaved, log.uncommitted_bytes))
+
+    def test_what_waits_for_its_majority(self) -> None:
+        """In bytes, by whole runs."""
+        log = Log(RunStorage(Members(), random.Random(1)), 0, 100, 1 << 20)
+        log.append([joined(lines(1, 1, 1, 1)), joined(lines(4, 1, 1))])
+        size = [len(run.data) for run in log.entries(1, 6, 1 << 20)]
+        for commit, expected in ((0, sum(size)), (2, sum(size)), (3, size[1]), (4, size[1]), (5, 0)):
+            log.commit_to(commit)
+            self.assertEqual(log.uncommitted_bytes, expected)
 
     def test_in_order(self) -> None:
         run = joined(lines(3, 1, 1, 1))
@@ -145,7 +160,27 @@ class StoredTests(unittest.SynchronousTestCase):
         """What a Ready has to save first has an earlier place in the storage."""
         node = self.cluster.node("1")
         node.propose([b"a\n"])
+        self.assertRaises(Busy, node.check_room, 1, 1)
         self.assertRaises(InvariantBroken, node.stored, lines(node.last_index + 1, node.term))
+
+    def test_only_what_follows(self) -> None:
+        node = self.cluster.node("1")
+        for first, term in ((node.last_index + 2, node.term), (node.last_index, node.term), (2, node.term + 1)):
+            self.assertRaises(InvariantBroken, node.stored, lines(first, term))
+
+    def test_half_of_a_run_is_compacted(self) -> None:
+        """A follower that has some of it as a snapshot only takes the rest."""
+        self.leader().propose([b"%d\n" % each for each in range(10)])
+        self.cluster.settle()
+        self.cluster.tick(2)
+        follower = self.cluster["2"]
+        follower.take_snapshot()
+        node = follower.node
+        self.assertEqual((node.commit, node.last_index), (11, 11))
+        run = joined(lines(2, *[node.term] * 15))
+        node.step(Message(Kind.APPEND, "1", "2", node.term, 1, node.term, 11, entries=(run,)))
+        follower.turn()
+        self.assertEqual(node.last_index, 16)
 
     def test_a_log_that_is_its_own_state_machine(self) -> None:
         """Nothing is handed out to be applied, and a start goes on from what was committed."""

@@ -20,6 +20,7 @@ from rocketha.errors import ensure
 from rocketha.raft import membership, quorum
 from rocketha.raft.core import Core
 from rocketha.raft.errors import Busy, LagsTooMuch, Transferring, UnknownMember
+from rocketha.raft.log import in_order
 from rocketha.raft.messages import Entry, EntryKind, Kind, Members, Message, ReadState
 from rocketha.raft.progress import Progress, ProgressState
 from rocketha.raft.read_index import READS_MAX, LeaderReads, WaitingRead
@@ -160,8 +161,9 @@ class Leadership:
 
     def stored(self, entries: Sequence[Entry]) -> None:
         """Take entries of this term that its own side has put into the storage: no Ready will have them saved."""
-        log = self._core.log
-        ensure(log.saved == log.last_index, "entries are stored behind all that is to be saved")
+        core, log = self._core, self._core.log
+        follow = entries[0].term == core.term and in_order(entries, log.last_index, log.last_term, core.term)
+        ensure(log.saved == log.last_index and follow, "entries are stored behind all others, which are saved")
         log.append(entries)
         log.saved = log.last_index
 

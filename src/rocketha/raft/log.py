@@ -226,7 +226,7 @@ class Log:
             if entry.term == self.term(entry.index):
                 # terms do not fall: what differs is a later one, and all behind it
                 last = min(entry.last, self.last_index)
-                same = last if entry.count == 1 else self.last_with_term_at_most(last, entry.term)
+                same = last if self.term(last) == entry.term else self.last_with_term_at_most(last, entry.term)
                 if same == entry.last:
                     continue
             cut = same + 1 if same < self.last_index else 0

@@ -92,6 +92,7 @@ class MemoryStorage:
         if not entries:
             return
         first = entries[0].index
+        ensure(all(entry.count == 1 for entry in entries), "this log has no runs")
         ensure(self._first <= first <= self.last_index() + 1, f"entry {first} leaves a gap after {self.last_index()}")
         del self._entries[first - self._first :]
         self.synced = min(self.synced, first - 1)

@@ -274,19 +274,24 @@ class RaftNode:
         return self._leading().propose(datas)
 
     def check_room(self, count: int, size: int) -> None:
-        """See that so many more entries, of so many bytes together, may be proposed.
+        """See that so many more entries, of so many bytes together, may be stored and then proposed by :meth:`stored`.
 
         :raises NotLeader: on others.
-        :raises Busy: too much is uncommitted.
+        :raises Busy: too much is uncommitted, or a Ready has to be carried out first.
         :raises Transferring: leadership is being handed on.
         """
-        self._leading().check_room(count, size)
+        leading = self._leading()
+        if self._core.log.saved < self._core.log.last_index:
+            raise Busy("entries wait to be saved")
+        leading.check_room(count, size)
 
     def stored(self, entries: Sequence[Entry]) -> None:
         """Propose entries of this term that are in the storage already, behind all others: a log that is its own state
-        machine writes them once, where it makes them.  :meth:`check_room` was asked before.
+        machine writes them once, where it makes them.  :meth:`check_room` was asked in the same turn, before they were
+        written.
 
         :raises NotLeader: on others.
+        :raises InvariantBroken: they do not follow the last one, or are of another term.
         """
         self._leading().stored(entries)
 

@@ -200,8 +200,11 @@ def encode(message: Message) -> bytes:
     return MessageWriter().frame(message)[8:]
 
 
-def decode(data: bytes, sender: str = "", to: str = "") -> Message:
-    """A message of the algorithm."""
+def decode(data: bytes, sender: str = "", to: str = "", runs: bool = False) -> Message:
+    """A message of the algorithm.
+
+    :param runs: the log may have runs; one that has none could not take them.
+    """
     size = len(data)
     if size < _HEAD_SIZE:
         raise RemoteProtocolError(f"{size} bytes are no raft message")
@@ -214,7 +217,7 @@ def decode(data: bytes, sender: str = "", to: str = "") -> Message:
     if (term | index | log_term | commit | hint_index | hint_term | context) >= NUMBER_LIMIT:
         raise RemoteProtocolError("a number of a raft message is out of range")
     if kind is Kind.APPEND:
-        entries = _entries(data, index) if size > _HEAD_SIZE else ()
+        entries = _entries(data, index, runs) if size > _HEAD_SIZE else ()
         return Message(
             kind,
             sender,
@@ -258,7 +261,7 @@ def decode(data: bytes, sender: str = "", to: str = "") -> Message:
     return message
 
 
-def _entries(data: bytes, previous: int) -> tuple[Entry, ...]:
+def _entries(data: bytes, previous: int, runs: bool) -> tuple[Entry, ...]:
     entries: list[Entry] = []
     at, size, index = _HEAD_SIZE, len(data), previous
     unpack_from = _ENTRY.unpack_from
@@ -268,7 +271,7 @@ def _entries(data: bytes, previous: int) -> tuple[Entry, ...]:
         kind, term, length = unpack_from(data, at)
         at += _ENTRY_SIZE
         count = 1
-        if kind == spec.RUN:
+        if kind == spec.RUN and runs:
             kind, count = EntryKind.NORMAL, int.from_bytes(data[at : at + _COUNT_BYTES], "big")
             at += _COUNT_BYTES
             if not 1 < count <= length:
@@ -406,7 +409,7 @@ def _parse_newcomer(data: bytes) -> None:
 
 def _parse_kind(*kinds: Kind) -> Callable[[bytes], Message]:
     def parse(data: bytes) -> Message:
-        message = decode(data)
+        message = decode(data, runs=True)
         if message.kind not in kinds:
             raise RemoteProtocolError(f"a message of kind {message.kind} of another layout")
         return message
