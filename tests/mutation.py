@@ -78,6 +78,8 @@ def outcome(tests: Sequence[str], mutant: Mutant | None, timeout_s: float = 600)
             check=False,
         )
     text = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
-    ran = done.returncode in (PASSED, FAILED) and not any(line.startswith("ERROR ") for line in text.splitlines())
+    # a module that cannot be imported is an error too, and its line names no test
+    lost = any(line.startswith("ERROR ") and "::" not in line for line in text.splitlines())
+    ran = done.returncode in (PASSED, FAILED) and not lost
     assert ran, f"{mutant and mutant.name}: pytest ends with {done.returncode}: {text}"
     return done.returncode == PASSED, text
