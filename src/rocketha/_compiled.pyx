@@ -311,6 +311,8 @@ def units_of(bytes entries not None):
         if not is_head(at, end - at):
             return None
         size = read_32(at + 4)
+        if (read_64(at + 8) | read_64(at + 16) | read_64(at + 24)) >> 63:
+            return None
         if count and (read_64(at + 8) != index or read_64(at + 16) < term or read_64(at + 24) != position):
             return None
         index, term, position = read_64(at + 8) + 1, read_64(at + 16), read_64(at + 24) + size

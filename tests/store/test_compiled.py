@@ -245,8 +245,11 @@ class TwinTests(SynchronousTestCase):
         st.sampled_from((0, 7, 1 << 62)),
         st.sampled_from((b"", dledger.build_filler(99), b"\0" * 8, b"\0" * 3, b"\xff" * 4)),
         st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=2),
+        st.sampled_from((None, 8, 16, 24)),
     )
-    def test_units_of(self, sizes: list[int], first: int, behind: bytes, changes: list[tuple[int, int]]) -> None:
+    def test_units_of(
+        self, sizes: list[int], first: int, behind: bytes, changes: list[tuple[int, int]], negative: int | None
+    ) -> None:
         """Entries, some of them damaged."""
         position, data = first, bytearray()
         for number, size in enumerate(sizes):
@@ -256,6 +259,8 @@ class TwinTests(SynchronousTestCase):
         for at, byte in changes:
             if at < len(data):
                 data[at] ^= byte
+        if sizes and negative is not None:
+            data[negative : negative + 8] = b"\xff" * 8
         found = twin("units_of")(bytes(data))
         try:
             expected: bytes | None = compiled.REFERENCES["units_of"](bytes(data))

@@ -6,19 +6,22 @@ from __future__ import annotations
 import contextlib
 import random
 import unittest
+from collections.abc import Callable
 
 import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketha.errors import DiskFailure, RemoteProtocolError
-from rocketha.store.commitlog import Run
+from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
+from rocketha.store.commitlog import CommitLog, Run
 from rocketha.store.entries import Entries
 from rocketha.store.jobs import run_here
 from rocketha.store.layout import COMMITLOG, DLEDGER, Unit
 from rocketha.store.log_walk import LogWalk
+from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import BatchKeys, PlacedBatch, PutBatch
+from rocketha.store.replica_dispatch import Damage, Dispatcher
 from rocketha.store.verify import verify
 from rocketha.wire import dledger
 from rocketha.wire.batch import BatchMessage, Columns, join, members
@@ -172,8 +175,89 @@ class EntriesTests(unittest.TestCase):
                 with self.subTest(clean=clean, lost=lost):
                     store = open_store(disk, ENTRIES)
                     store.append([[message(99)]], NOW_MS)
-                    self.assertEqual([p for p in verify(store) if lost != "first"], [])
+                    self.assertEqual(verify(store), [])
                     self.assertEqual(len(units(store)), 41)
+
+    def damaged(self, at: int, count: int = 40, clean: bool = True) -> MemoryDisk:
+        """The disk of a stopped store, one bit of whose log is another."""
+        disk = memory_disk()
+        store = open_store(disk, ENTRIES)
+        for number in range(count):
+            store.append([[message(number)]], NOW_MS)
+        flush(store)
+        upkeep(store, NOW_MS + 100_000)
+        position = store.log.end + at if at < 0 else at
+        if clean:
+            store.close(NOW_MS)
+        else:
+            disk.kill()
+        size = ENTRIES.segment_size
+        disk.flip_bit(f"{ROOT}/commitlog/{position - position % size:020d}", position % size)
+        return disk
+
+    def test_the_last_head_is_damaged(self) -> None:
+        """The log ends before it, and numbers go on behind what is left."""
+        for clean in (True, False):
+            for field in (3, 15, 31, 47):  # of the last entry nobody can say which term it had
+                disk = self.damaged(-self.unit_bytes() + field, clean=clean)
+                with self.subTest(clean=clean, field=field):
+                    store = open_store(disk, ENTRIES)
+                    self.assertEqual(len(units(store)), 39)
+                    store.append([[message(99)]], NOW_MS)
+                    self.assertEqual(verify(store), [])
+                    self.assertEqual(store.ledger and store.ledger.next_index, 40)
+
+    def unit_bytes(self) -> int:
+        """Of an entry with such a message."""
+        store = open_store(memory_disk(), ENTRIES)
+        store.append([[message(39)]], NOW_MS)
+        return store.log.end
+
+    def test_damage_where_the_index_is_made_anew(self) -> None:
+        """A body does not matter to it; behind a damaged head there is no way on."""
+        for field, lost in ((48 + 100, 0), (3, 10)):
+            disk = self.damaged(10 * self.unit_bytes() + field)
+            disk.remove_tree(f"{ROOT}/entries")
+            with self.subTest(field=field):
+                store = open_store(disk, ENTRIES)
+                assert store.ledger is not None
+                index = store.ledger.index
+                self.assertEqual(index.next_offset, 40)
+                self.assertEqual(index.unit(39) is not None, True)
+                self.assertEqual(index.unit(5) is None, lost > 0)
+                store.append([[message(99)]], NOW_MS)
+                unit = index.unit(40)
+                self.assertIsNotNone(unit)
+                store.close(NOW_MS)
+                store = open_store(disk, ENTRIES)
+                self.assertEqual(store.ledger and store.ledger.index.unit(40), unit)
+
+    def test_expiry_at_a_damaged_head(self) -> None:
+        """Files go all the same, and the queues are written on."""
+        disk = self.damaged(2 * ENTRIES.segment_size + 3)
+        store = open_store(disk, ENTRIES)
+        late_ms = NOW_MS + SMALL.file_reserved_ms + 1
+        for step in range(3):
+            store.upkeep.expire_soon(log=True)
+            run_here(store.maintenance(NOW_MS + 200_000 * (step + 1), late_ms), store.finished)
+        store.append([[message(99)]], NOW_MS)
+        upkeep(store, NOW_MS + 10_000_000)
+        self.assertFalse(store.queues.busy)
+        self.assertEqual(store.queues.queues["T"][0].tail, b"")
+        self.assertEqual([int(name) for name in disk.list(f"{ROOT}/commitlog")], store.log.segments.bases)
+
+    def test_the_other_layout(self) -> None:
+        """A log is not opened as what it is not; nothing is changed."""
+        for made, opened in ((SMALL, ENTRIES), (ENTRIES, SMALL)):
+            disk = memory_disk()
+            store = open_store(disk, made)
+            for number in range(40):
+                store.append([[message(number)]], NOW_MS)
+            store.close(NOW_MS)
+            self.assertRaises(CorruptStore, open_store, disk, opened)
+            store = open_store(disk, made)
+            self.assertEqual(len(read_all(store)["T", 0]), 40)
+            self.assertEqual(verify(store), [])
 
     def test_expiry(self) -> None:
         """The index keeps what it has of the log."""
@@ -256,6 +340,46 @@ class LayoutTests(unittest.TestCase):
                 layout.extent(data, 0, room)
             with contextlib.suppress(RemoteProtocolError):
                 layout.unit(data, 0, 0, room, None)
+
+
+class DispatchTests(unittest.TestCase):
+    """What a dispatcher makes of entries that are there already."""
+
+    def dispatched(self, change: Callable[[CommitLog], None]) -> tuple[int, Damage | None]:
+        """The next offset of the queue of two messages, and the damage found."""
+        store = open_store(memory_disk(), ENTRIES)
+        for number in range(2):
+            store.append([[message(number)]], NOW_MS)
+        change(store.log)
+        store.queues.delete_topic("T")
+        dispatcher = Dispatcher(store.log, store.queues, store.index, store.deleted_topics, ENTRIES)
+        dispatcher.run(store.log.end, 1 << 20)
+        queue = store.queues.get("T", 0)
+        return 0 if queue is None else queue.next_offset, dispatcher.damage
+
+    def test_all(self) -> None:
+        self.assertEqual(self.dispatched(lambda log: None), (2, None))
+
+    def test_a_head_that_does_not_fit(self) -> None:
+        """The record behind it is whole, and still counts for nothing."""
+
+        def spoil(log: CommitLog, at: int) -> None:
+            byte = log.segments.read(log.end // 2 + at, 1)[0]
+            log.segments.write(log.end // 2 + at, bytes([byte ^ 1]))
+
+        for at in (3, 7, 31, 47):
+            count, damage = self.dispatched(lambda log, at=at: spoil(log, at))  # type: ignore[misc]
+            self.assertEqual((count, damage is not None), (1, True), at)
+
+    def test_a_file_that_is_not_ended(self) -> None:
+        """Too few bytes for an entry, and no filler."""
+
+        def fill(log: CommitLog) -> None:
+            log.end = log.segments.file_size + 100
+
+        count, damage = self.dispatched(fill)
+        self.assertEqual(count, 2)
+        self.assertIsNotNone(damage)
 
 
 class WalkTests(unittest.TestCase):

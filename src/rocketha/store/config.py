@@ -86,6 +86,10 @@ class StoreConfig:
                 self.queue_file_size > 0 and self.queue_file_size % 20 == 0,
                 "mappedFileSizeConsumeQueue is no multiple of 20",
             ),
+            (
+                self.entry_index_file_size > 0 and self.entry_index_file_size % 32 == 0,
+                "the size of a file of the index of entries is no multiple of 32",
+            ),
             (self.segment_size >= 4096, "mappedFileSizeCommitLog is below 4096"),
             (self.segment_size < 1 << 31, "mappedFileSizeCommitLog does not fit an int"),
             (record_max <= 1 << 26, "maxMessageSize is above 64 MiB"),

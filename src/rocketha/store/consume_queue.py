@@ -68,8 +68,11 @@ class ConsumeQueue(UnitFiles):
 
     def start_at(self, offset: int) -> None:
         """Begin an empty queue at a later index: pads the file as Java does."""
-        self.begin_at(offset, _PADDING)
-        self.min_offset = offset
+        self.files.remove_after(0)
+        file_first = offset - offset % (self.files.file_size // UNIT)
+        self.tail_from = file_first
+        self.tail = bytearray(_PADDING * (offset - file_first))
+        self.next_offset = self.min_offset = offset
 
     def reset(self) -> None:
         """Become empty, on disk too."""
@@ -84,8 +87,8 @@ class ConsumeQueue(UnitFiles):
 
     # Starting
 
-    def load(self, foreign: ForeignNames) -> None:
-        super().load(foreign)
+    def load(self, foreign: ForeignNames, begin: int = 0) -> None:
+        super().load(foreign, begin)
         self.min_offset = self.first_held()
 
     def is_vacant(self, offset: int) -> bool:

@@ -7,16 +7,11 @@ which only what was written takes room.  How they lie in files and memory, and w
 
 from __future__ import annotations
 
+from rocketha.errors import RemoteProtocolError
 from rocketha.store.commitlog import CommitLog
-from rocketha.store.disk import Disk
-from rocketha.store.segment import OpenFiles
 from rocketha.store.units import UnitFiles
 from rocketha.wire import dledger
 from rocketha.wire.dledger import EntryHead, IndexUnit
-
-_NOTHING = bytes(dledger.UNIT_BYTES)
-FILE_BYTES = 5 * 1024 * 1024 * dledger.UNIT_BYTES
-"""Of a file of the index (``DLedgerMmapFileStore.INDEX_UNIT_SIZE * 1024 * 1024 * 5``)."""
 
 
 class EntryIndex(UnitFiles):
@@ -24,9 +19,6 @@ class EntryIndex(UnitFiles):
 
     __slots__ = ()
     unit_bytes = dledger.UNIT_BYTES
-
-    def __init__(self, disk: Disk, files: OpenFiles, directory: str, file_size: int = FILE_BYTES) -> None:
-        super().__init__(disk, files, directory, file_size)
 
     def unit(self, number: int) -> IndexUnit | None:
         """Of an entry; None where there is none, or what is there is another's."""
@@ -86,14 +78,22 @@ class Entries:
 
     # Recovery
 
-    def knows(self, head: EntryHead) -> bool:
-        """Whether the index has what stands before an entry, or nothing need stand there."""
-        before = self.index.unit(head.entry_index - 1)
-        return head.entry_index == 0 or (before is not None and before.position + before.size <= head.position)
+    def knows(self, head: EntryHead, log: CommitLog) -> bool:
+        """Whether the index has the first entry of a log, and what stands before another one."""
+        if head.position == log.begin:
+            return True
+        first, before = first_head(log), self.index.unit(head.entry_index - 1)
+        if before is None or (first is not None and self.index.unit(first.entry_index) != dledger.unit_of(first)):
+            return False
+        size, end = log.segments.file_size, before.position + before.size
+        return end == head.position or -(-end // size) * size == head.position
 
-    def begin(self, head: EntryHead) -> None:
-        """The log begins with that entry, and nothing of the index counts."""
-        self.index.begin_at(head.entry_index, _NOTHING)
+    def begin(self, number: int) -> None:
+        """Nothing of the index counts, and the next entry has that number."""
+        index = self.index
+        index.files.remove_after(0)
+        index.tail = bytearray()
+        index.tail_from = index.next_offset = number
 
     def found(self, head: EntryHead, again: bool) -> None:
         """The log has an entry, behind the last one found: so has the index.
@@ -101,34 +101,54 @@ class Entries:
         :param again: what the index says of it is written again, though it be the same.
         """
         index, number, unit = self.index, head.entry_index, dledger.unit_of(head)
+        if number < index.first_held():
+            self.begin(number)
         if again or index.unit(number) != unit:
             index.cut(number)
             index.put(dledger.build_unit(unit))
         self.next_index, self.term = number + 1, head.term
 
-    def end(self) -> None:
-        """That was the last one."""
+    def none_found(self, end: int) -> None:
+        """Recovery found no entry behind the place where it began, and the log ends there: the index tells the number
+        of the next one."""
+        number = self.next_index = self._first_at(end)
+        last = self.index.unit(number - 1)
+        self.term = last.term if last is not None else 0
+
+    def ended(self) -> None:
+        """Drop what the index has behind the last entry."""
         if self.index.next_offset > self.next_index:
             self.index.cut(self.next_index)
 
     # Cuts and expiry
 
-    def cut(self, end: int) -> None:
-        """The log ends at an offset: those from there on are gone, on the disk too."""
+    def _first_at(self, position: int) -> int:
+        """Number of the first entry that stands at a log offset or behind it."""
         index = self.index
         low, high = index.first_held(), index.next_offset
         while low < high:
             middle = (low + high) // 2
             unit = index.unit(middle)
-            if unit is not None and unit.position >= end:
+            if unit is not None and unit.position >= position:
                 high = middle
             else:
                 low = middle + 1
-        index.cut(low)
-        index.clean_behind()
-        self.next_index = low
+        return low
 
-    def expired_paths(self, log: CommitLog) -> list[str]:
+    def cut(self, end: int) -> None:
+        """The log ends at an offset: those from there on are gone, on the disk too."""
+        self.next_index = self._first_at(end)
+        self.index.cut(self.next_index)
+        self.index.clean_behind()
+
+    def expired_paths(self, log_begin: int) -> list[str]:
         """Forget the files of the index about entries that the log has no more; returns their paths."""
-        data = log.read(log.begin, dledger.HEAD_BYTES)
-        return self.index.expired_paths(dledger.parse_head(data).entry_index) if data else []
+        return self.index.expired_paths(self._first_at(log_begin))
+
+
+def first_head(log: CommitLog) -> EntryHead | None:
+    """Of a log's first entry; None where there is none, or it can not be read."""
+    try:
+        return dledger.parse_head(log.segments.read(log.begin, dledger.HEAD_BYTES))
+    except RemoteProtocolError:
+        return None

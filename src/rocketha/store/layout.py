@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import dledger
 from rocketha.wire.record import (
+    PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MAX,
     RECORD_BYTES_MIN,
     Blank,
@@ -59,7 +60,7 @@ class Layout(Protocol):
         """What ends a file of which so many bytes are left; eight or more."""
 
     def extent(self, data: bytes, at: int, room: int) -> Extent | None:
-        """Of the unit at ``at``; None: more bytes are needed to say.
+        """Of the unit at ``at``; None: more bytes than ``data`` has are needed to say.
 
         :param room: bytes from there to the end of the file.
         :raises RemoteProtocolError: no unit begins so.
@@ -86,7 +87,7 @@ class CommitLogLayout:
 
     def extent(self, data: bytes, at: int, room: int) -> Extent | None:
         if len(data) - at < 8:
-            return None
+            return _short(room, 8)
         size = int.from_bytes(data[at : at + 4], "big", signed=True)
         magic = int.from_bytes(data[at + 4 : at + 8], "big", signed=True)
         if magic == MAGIC_BLANK:
@@ -123,7 +124,7 @@ class DLedgerLayout:
         if left is not None:
             return _blank(left, room)
         if len(data) - at < self.head_bytes:
-            return None
+            return _short(room, self.head_bytes)
         size = dledger.parse_head(data, at).size
         if size > room:
             raise RemoteProtocolError(f"an entry of {size} bytes, {room} are left in the file")
@@ -149,6 +150,12 @@ class DLedgerLayout:
         return Unit(head.size, record, head)
 
 
+def _short(room: int, wanted: int) -> Extent | None:
+    if room < wanted:
+        raise RemoteProtocolError(f"{room} bytes are left in the file, no unit is so short")
+    return None
+
+
 def _blank(size: int, room: int) -> Extent:
     if size != room:
         raise RemoteProtocolError(f"blank of {size} bytes, {room} are left in the file")
@@ -163,3 +170,21 @@ def _standing_at(record: Record, offset: int) -> Record:
 
 COMMITLOG: Layout = CommitLogLayout()
 DLEDGER: Layout = DLedgerLayout()
+
+
+def begins_so(layout: Layout, data: bytes, position: int, room: int) -> bool:
+    """Whether a log of that layout begins with such bytes: the head of a unit that stands there, and of its record.
+
+    :param position: log offset of them.
+    :param room: bytes to the end of the file.
+    """
+    try:
+        extent = layout.extent(data, 0, room)
+    except RemoteProtocolError:
+        return False
+    at = layout.head_bytes
+    if extent is None or extent.ends_file or len(data) < at + PHYSICAL_OFFSET_AT + 8:
+        return False
+    magic = int.from_bytes(data[at + 4 : at + 8], "big", signed=True)
+    offset = int.from_bytes(data[at + PHYSICAL_OFFSET_AT : at + PHYSICAL_OFFSET_AT + 8], "big")
+    return magic in (MAGIC_V1, MAGIC_V2) and offset == position + at

@@ -11,8 +11,9 @@ import itertools
 from collections.abc import Iterator
 
 from rocketha.errors import RemoteProtocolError
-from rocketha.store.layout import COMMITLOG, Layout, Unit
+from rocketha.store.layout import COMMITLOG, DLEDGER, Layout, Unit
 from rocketha.store.segment import SegmentedFile
+from rocketha.wire.dledger import HEAD_BYTES, EntryHead, parse_head
 from rocketha.wire.record import PHYSICAL_OFFSET_AT, RECORD_BYTES_MAX, RECORD_BYTES_MIN, Record, decode
 from rocketha.wire.spec.commitlog import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 
@@ -82,6 +83,42 @@ class LogWalk:
         self._data_from = self.position
         self._data = self._segments.read(self.position, min(size, segment_end - self.position))
         return 0
+
+
+class HeadWalk:
+    """A walk over a log of entries by their heads alone; iterate it once.
+
+    :ivar position: offset behind the last good one.
+    :ivar reason: why the walk ended there; empty where it came to the end.
+    """
+
+    def __init__(self, segments: SegmentedFile, start: int, stop: int) -> None:
+        self.position = start
+        self.reason = ""
+        self._segments = segments
+        self._stop = stop
+
+    def __iter__(self) -> Iterator[EntryHead]:
+        segments, size, last = self._segments, self._segments.file_size, None
+        while self.position < self._stop:
+            position = self.position
+            room = size - position % size
+            data = segments.read(position, min(HEAD_BYTES, room))
+            try:
+                extent = DLEDGER.extent(data, 0, room)
+                head = None if extent is None or extent.ends_file else parse_head(data)
+            except RemoteProtocolError as error:
+                self.reason = str(error)
+                return
+            if head is not None:
+                if head.position != position or (last is not None and head.entry_index != last.entry_index + 1):
+                    self.reason = f"{head} stands at {position}"
+                    return
+                yield head
+            if extent is None:
+                self.reason = f"nothing stands at {position}"
+                return
+            last, self.position = head or last, position + extent.size
 
 
 _SECTOR = 512

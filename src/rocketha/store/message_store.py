@@ -18,12 +18,13 @@ from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
 from rocketha.store.deleted_topics import DeletedTable, DeletedTopics, LastRecord
 from rocketha.store.disk import Disk, DiskSpace, Lock
-from rocketha.store.entries import Entries, EntryIndex
+from rocketha.store.entries import Entries, EntryIndex, first_head
 from rocketha.store.foreign_names import ForeignNames
 from rocketha.store.in_memory import Wait
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job, run_here
-from rocketha.store.log_walk import record_at
+from rocketha.store.layout import COMMITLOG, DLEDGER, begins_so
+from rocketha.store.log_walk import FIRST_READ, record_at
 from rocketha.store.messages import GetResult, PlacedBatch, PutResult, RecoveryReport
 from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable, queue_directories
 from rocketha.store.reading import Reader
@@ -79,6 +80,18 @@ class MessageStore:
             disk, self.root, config, self.log, self.queues, self.index, self.deleted_topics, self.ledger
         )
 
+    def _check_layout(self) -> None:
+        """See that the files are not those of a log of the other kind: its bytes would be taken for garbage.
+
+        :raises CorruptStore: they are.
+        """
+        segments = self.log.segments
+        data = segments.read(segments.begin, FIRST_READ)
+        for other in (COMMITLOG, DLEDGER):
+            if other is not self.config.layout and begins_so(other, data, segments.begin, segments.file_size):
+                kind = "DLedger's" if other is DLEDGER else "no DLedger's"
+                raise CorruptStore(segments.path(segments.begin), 0, f"the log is {kind}")
+
     def _directories(self) -> list[str]:
         entries = [] if self.ledger is None else [self.ledger.index.files.directory]
         return [self.log.segments.directory, self.queues.directory, f"{self.root}/index", *entries]
@@ -119,8 +132,11 @@ class MessageStore:
             fields = self.upkeep.load()
             self.log.segments.load(foreign)
             self.queues.load(foreign)
+            self._check_layout()
             if self.ledger is not None:
-                self.ledger.index.load(foreign)
+                ensure(not replica and epoch_path is None, "a log of entries is no replica of raw bytes")
+                first = first_head(self.log)
+                self.ledger.index.load(foreign, first.entry_index if first is not None else 0)
             may_grow = epoch_path is not None or replica
             notes = self._load_deleted(may_grow or was_replica)
             if self.index is not None:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from rocketha.errors import ensure
+from rocketha.errors import RemoteProtocolError, ensure
 from rocketha.store.census import UNKNOWN, Census
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
@@ -40,7 +40,7 @@ from rocketha.store.dispatch import of_record, topic_problem
 from rocketha.store.entries import Entries
 from rocketha.store.index import KeyIndex
 from rocketha.store.jobs import Job
-from rocketha.store.log_walk import LogWalk, ended_by, record_at, torn
+from rocketha.store.log_walk import HeadWalk, LogWalk, ended_by, record_at, torn
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.queue_table import QueueTable
 from rocketha.wire.dledger import EntryHead
@@ -119,8 +119,9 @@ class Recovery:
             if problem is not None:
                 walk.reason = problem
                 break
-            if unit.entry is not None:
-                self._found(unit.entry, clean)
+            if unit.entry is not None and not self._found(unit.entry, clean):
+                walk.reason = f"it is not the turn of entry {unit.entry.entry_index}"
+                break
             if record is None:
                 continue
             records += 1
@@ -132,7 +133,9 @@ class Recovery:
         self.lost_confirmed = confirm is not None and ended_by(log.segments, walk.position, confirm, self._layout)
         truncated = self._cut(walk)
         if self._entries is not None:
-            self._entries.end()
+            if not self._found_entries:
+                self._entries.none_found(log.end)
+            self._entries.ended()
             if self._entries.index.tail:
                 queues.mark(self._entries.index)
         self.dispatched_to = log.end if stopped_at is None else stopped_at
@@ -158,14 +161,14 @@ class Recovery:
             if segments.bases:
                 self._note("no queue entry points into the log, all queues are rebuilt")
             return segments.begin
-        if record_at(segments, newest) is not None:
+        if self._good(newest) is not None:
             return newest - self._lead
         self._note(f"the newest queue entry points at {newest}, where there is no good record")
         return self._newest_file(lambda record: record.physical_offset <= newest)
 
     def _start_crashed(self) -> int:
         segments, fields = self._log.segments, self._checkpoint
-        proven = record_at(segments, fields.logics_offset) if fields.logics_offset > 0 else None
+        proven = self._good(fields.logics_offset) if fields.logics_offset > 0 else None
         if proven is not None:
             start = proven.physical_offset - self._lead
         elif fields.logics_offset > 0:
@@ -183,7 +186,7 @@ class Recovery:
         self._index_from = index.end_offset
         if index.end_offset >= start:
             return start
-        if index.end_offset >= segments.begin and record_at(segments, index.end_offset) is not None:
+        if index.end_offset >= segments.begin and self._good(index.end_offset) is not None:
             return index.end_offset - self._lead
         if index.had_files or fields.index_timestamp_ms == 0:
             return self._newest_file(lambda record: record.physical_offset <= index.end_offset)
@@ -234,10 +237,23 @@ class Recovery:
         """The beginning of the newest file whose first record is good and ``covered``; else of the oldest file."""
         segments = self._log.segments
         for base in reversed(segments.bases):
-            record = record_at(segments, base + self._lead)
+            record = self._good(base + self._lead)
             if record is not None and record.store_timestamp_ms and covered(record):
                 return base
         return segments.begin
+
+    def _good(self, offset: int) -> Record | None:
+        """The record at a log offset, if a walk may begin with it."""
+        record = record_at(self._log.segments, offset)
+        if record is None or not self._lead:
+            return record
+        position = offset - self._lead
+        data = self._log.segments.read(position, self._lead + record.total)
+        try:
+            unit = self._layout.unit(data, 0, position, len(data), None)
+        except RemoteProtocolError:
+            return None
+        return None if unit is None else unit.record
 
     # Walking
 
@@ -249,29 +265,39 @@ class Recovery:
             return None
         return torn(record, self._log.segments, power_cut=not clean)
 
-    def _found(self, entry: EntryHead, clean: bool) -> None:
+    def _found(self, entry: EntryHead, clean: bool) -> bool:
         """Have the index of entries agree with the log: from where the walk begins; from its begin where more is
-        missing."""
+        missing.  False: the entry is none, as the heads before it show."""
         entries = self._entries
         assert entries is not None
-        if not self._found_entries and not entries.knows(entry):
-            self._begin_entries(entries, entry)
+        first = not self._found_entries
+        if first and (not entries.knows(entry, self._log) or entries.index.next_offset < entry.entry_index):
+            if not self._begin_entries(entries, entry):
+                return False
         self._found_entries = True
         entries.found(entry, again=not clean)
+        return True
 
-    def _begin_entries(self, entries: Entries, upto: EntryHead) -> None:
-        """Make the index anew, from the begin of the log to before that entry."""
-        if upto.position == self._log.begin:
-            entries.begin(upto)
-            return
-        self._note(f"the index of entries lacks what is before {upto.entry_index}: it is made anew")
-        begun = False
-        for unit in LogWalk(self._log.segments, self._log.begin, upto.position, self._layout).units():
-            if unit.entry is not None and not begun:
-                entries.begin(unit.entry)
-            if unit.entry is not None:
-                entries.found(unit.entry, again=True)
-                begun = True
+    def _begin_entries(self, entries: Entries, upto: EntryHead) -> bool:
+        """Make the index anew, from the begin of the log to before that entry; by heads, whatever bodies are like."""
+        if upto.position > self._log.begin:
+            self._note(f"the index of entries lacks what is before {upto.entry_index}: it is made anew")
+        heads = HeadWalk(self._log.segments, self._log.begin, upto.position)
+        for number, head in enumerate(heads):
+            if not number:
+                entries.begin(head.entry_index)
+            entries.found(head, again=True)
+            if len(entries.index.tail) >= QUEUE_BYTES_MAX:
+                self._queues.mark(entries.index)
+                self._run(self._queues.write_job(thorough=False))
+        whole = heads.position == upto.position > self._log.begin
+        if whole and entries.next_index != upto.entry_index:
+            return False
+        if not whole:
+            entries.begin(upto.entry_index)
+        if heads.position < upto.position:
+            self._note(f"entries before {upto.entry_index} can not be found by their number: {heads.reason}")
+        return True
 
     def _is_due(self, record: Record) -> bool:
         """Whether a record is to be dispatched: it is confirmed, or has its entry already."""

@@ -30,6 +30,7 @@ from rocketha.store.log_walk import record_at
 from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable
 from rocketha.wire import properties as properties_wire
 from rocketha.wire.crc import crc32
+from rocketha.wire.dledger import ENTRY_LOOK
 from rocketha.wire.record import (
     DISPATCH_LAYOUT,
     HOST_BITS,
@@ -40,6 +41,7 @@ from rocketha.wire.record import (
 )
 from rocketha.wire.spec.commitlog import MAGIC_V1
 from rocketha.wire.spec.consume_queue import PADDING_SIZE
+from rocketha.wire.spec.dledger import MAGIC
 
 CHUNK = 1 << 20
 """Bytes of the log read at a time, at most."""
@@ -132,8 +134,12 @@ class Dispatcher:
             finally:
                 self._flush_keys()
             want = chunk
-            if self.position == position:
-                extent = self._layout.extent(data, 0, segment_end - position) if self.damage is None else None
+            if self.position == position and self.damage is None:
+                try:
+                    extent = self._layout.extent(data, 0, segment_end - position)
+                except RemoteProtocolError as error:
+                    self.damage = Damage(position, str(error))
+                    return
                 want = self._lead + 8 if extent is None else extent.size
                 if want <= len(data) or position + want > limit:
                     return
@@ -148,7 +154,7 @@ class Dispatcher:
         end, look, topics = len(data), DISPATCH_LAYOUT.unpack_from, self._topics
         queues, pack, meaning, pending = self._queues.queues, pack_unit, self._meaning, self._pending
         indexed = -1 if self._index is None else self._index.end_offset
-        lead = self._lead
+        lead, look_at_head = self._lead, ENTRY_LOOK.unpack_from
         try:
             while at + 8 <= end:
                 total, begin = 0, at + lead
@@ -157,6 +163,7 @@ class Dispatcher:
                     body_at, after, stop = begin + _HEAD, begin + _HEAD + length, begin + total
                 if (
                     total == 0
+                    or (lead and look_at_head(data, at) != (MAGIC, total + lead, base + at, total))
                     or magic != MAGIC_V1
                     or flags & _UNUSUAL_FLAGS
                     or physical != base + begin

@@ -9,6 +9,7 @@ Invariant, in pieces: files hold ``[.., tail_from)``, the tail holds ``[tail_fro
 
 from __future__ import annotations
 
+from rocketha.errors import ensure
 from rocketha.store.disk import Disk
 from rocketha.store.foreign_names import ForeignNames
 from rocketha.store.segment import OpenFiles, SegmentedFile, zero_tail
@@ -55,9 +56,10 @@ class UnitFiles:
 
     # Starting
 
-    def load(self, foreign: ForeignNames) -> None:
+    def load(self, foreign: ForeignNames, begin: int = 0) -> None:
         """Find the files and the end of the written pieces.
 
+        :param begin: what stands before that piece has no meaning, and may be missing.
         :raises CorruptStore: see :meth:`SegmentedFile.load`.
         """
         self.files.load(foreign)
@@ -72,7 +74,7 @@ class UnitFiles:
         for base in reversed(self.files.bases):
             low = base // self.unit_bytes
             self.tail_from = low + per_file
-            end = self._first_vacant(low, low + per_file)
+            end = self._first_vacant(min(max(low, begin), low + per_file), low + per_file)
             if end > low or low == first:
                 break
         self.tail_from = self.next_offset = end
@@ -89,14 +91,6 @@ class UnitFiles:
     def is_vacant(self, offset: int) -> bool:
         """Whether no piece was written there."""
         raise NotImplementedError
-
-    def begin_at(self, offset: int, padding: bytes) -> None:
-        """Begin at a later number, with nothing before it but padding from the beginning of its file."""
-        self.files.remove_after(0)
-        file_first = offset - offset % (self.files.file_size // self.unit_bytes)
-        self.tail_from = file_first
-        self.tail = bytearray(padding * (offset - file_first))
-        self.next_offset = offset
 
     # Writing
 
@@ -124,6 +118,7 @@ class UnitFiles:
 
     def cut(self, end: int) -> int:
         """Drop the pieces from ``end`` on, in memory; :meth:`clean_behind` does it on disk.  Returns how many."""
+        ensure(end <= self.next_offset, "a cut leaves no hole")
         dropped = self.next_offset - end
         del self.tail[max(0, (end - self.tail_from)) * self.unit_bytes :]
         self.tail_from = min(self.tail_from, end)

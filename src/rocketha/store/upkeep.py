@@ -309,7 +309,8 @@ class Upkeep:
         if self._index is not None:
             paths += self._index.expired_paths(self._log.begin)
         if self._entries is not None:
-            paths += self._entries.expired_paths(self._log)
+            with contextlib.suppress(DiskFailure):  # then they go another time
+                paths += self._entries.expired_paths(self._log.begin)
         if not paths:
             return None
         self._expiring = True

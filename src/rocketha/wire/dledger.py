@@ -18,6 +18,8 @@ from rocketha.wire.spec.format import Format
 _HEAD = codec.flat(spec.ENTRY_HEAD)
 _UNIT = codec.flat(spec.INDEX_UNIT)
 _FILLER = struct.Struct(">ii")
+ENTRY_LOOK = struct.Struct(">ii16xq12xi")
+"""Of an entry's head: magic, size, position, length of the body."""
 HEAD_BYTES = _HEAD.size
 """Before a record of DLedger's log: its PHYSICALOFFSET is the entry's position and this."""
 UNIT_BYTES = _UNIT.size
