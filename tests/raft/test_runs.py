@@ -170,6 +170,8 @@ class StoredTests(unittest.SynchronousTestCase):
 
     def test_half_of_a_run_is_compacted(self) -> None:
         """A follower that has some of it as a snapshot only takes the rest."""
+        self.cluster = RunCluster(3, cached_entries=0)
+        self.cluster.elect("1")
         self.leader().propose([b"%d\n" % each for each in range(10)])
         self.cluster.settle()
         self.cluster.tick(2)
