@@ -138,7 +138,7 @@ class DLedgerLayout:
         if head.position != position:
             raise RemoteProtocolError(f"the entry says it stands at {head.position}")
         before = last.entry if last is not None else None
-        if before is not None and (head.entry_index != before.entry_index + 1 or head.term < before.term):
+        if before is not None and not head.follows(before):
             raise RemoteProtocolError(
                 f"entry {head.entry_index} of term {head.term} behind {before.entry_index} of term {before.term}"
             )

@@ -111,7 +111,7 @@ class HeadWalk:
                 self.reason = str(error)
                 return
             if head is not None:
-                if head.position != position or (last is not None and head.entry_index != last.entry_index + 1):
+                if head.position != position or (last is not None and not head.follows(last)):
                     self.reason = f"{head} stands at {position}"
                     return
                 yield head

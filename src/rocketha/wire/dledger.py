@@ -39,6 +39,10 @@ class EntryHead(NamedTuple):
     body_crc: int
     body_length: int
 
+    def follows(self, before: EntryHead) -> bool:
+        """Whether it may stand behind that one: it has the next number, and its term does not fall."""
+        return self.entry_index == before.entry_index + 1 and self.term >= before.term
+
 
 class IndexUnit(NamedTuple):
     """Where an entry is; see ``spec.dledger.INDEX_UNIT``."""
@@ -100,10 +104,7 @@ def units_of(entries: bytes) -> bytes:
     at, last = 0, None
     while at < len(entries) and filler_at(entries, at) is None:
         head = parse_head(entries, at)
-        if last is not None and (
-            (head.entry_index, head.position) != (last.entry_index + 1, last.position + last.size)
-            or head.term < last.term
-        ):
+        if last is not None and not (head.follows(last) and head.position == last.position + last.size):
             raise RemoteProtocolError(f"{head} does not follow {last}")
         at += head.size
         if at > len(entries):
