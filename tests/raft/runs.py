@@ -11,8 +11,9 @@ from typing import Any
 
 from rocketha.raft.config import Role
 from rocketha.raft.errors import RaftRefused
+from rocketha.raft.log import Log
 from rocketha.raft.memory_storage import MemoryStorage
-from rocketha.raft.messages import Entry, EntryKind, HardState, Members
+from rocketha.raft.messages import Entry, EntryKind, HardState, Members, SnapshotMeta
 from tests.raft.chaos import Chaos, Witness
 from tests.raft.cluster import Server
 
@@ -46,6 +47,22 @@ def runs(entries: Iterable[Entry], chance: random.Random) -> list[Entry]:
         else:
             found.append([entry])
     return [joined(each) if len(each) > 1 else each[0] for each in found]
+
+
+def save_some(log: Log, storage: MemoryStorage, chance: random.Random) -> None:
+    """What is not saved yet; its sync may be late."""
+    taken = log.take_unsaved()
+    storage.save(None, taken)
+    if taken and chance.random() < 0.7:
+        storage.sync()
+        log.persisted_to(taken[-1].last, taken[-1].term)
+
+
+def compact_some(log: Log, storage: MemoryStorage, chance: random.Random) -> None:
+    """A snapshot of what is applied, if that is more than the last one has."""
+    if log.applied > storage.snapshot().index:
+        storage.save_snapshot(SnapshotMeta(log.applied, log.term(log.applied), Members()), b"")
+        storage.compact(chance.randint(storage.first_index() - 1, log.applied))
 
 
 class RunStorage(MemoryStorage):

@@ -12,6 +12,7 @@ from rocketha.raft.memory_storage import MemoryStorage
 from rocketha.raft.messages import Entry, EntryKind, Members, SnapshotMeta
 from rocketha.raft.storage import Compacted, Unavailable
 from tests.raft.cluster import group
+from tests.raft.runs import compact_some, save_some
 
 
 def made(first: int, *terms: int) -> tuple[Entry, ...]:
@@ -42,11 +43,7 @@ class LogTests(unittest.SynchronousTestCase):
                     self.assertEqual(log.merge(entries), cut)
                     model[cut - 1 :] = entries
                 elif step == 3:
-                    taken = log.take_unsaved()
-                    storage.save(None, taken)
-                    if taken and chance.random() < 0.7:
-                        storage.sync()
-                        log.persisted_to(taken[-1].index, taken[-1].term)
+                    save_some(log, storage, chance)
                 elif step == 4:
                     log.commit_to(chance.randint(0, len(model) + 2))
                 elif step == 5:
@@ -54,10 +51,8 @@ class LogTests(unittest.SynchronousTestCase):
                     if taken:
                         self.assertEqual(list(taken), model[taken[0].index - 1 : taken[-1].index])
                         log.applied_to(taken[-1].index)
-                elif log.applied > storage.snapshot().index:
-                    meta = SnapshotMeta(log.applied, log.term(log.applied), Members())
-                    storage.save_snapshot(meta, b"")
-                    storage.compact(chance.randint(storage.first_index() - 1, log.applied))
+                else:
+                    compact_some(log, storage, chance)
                 self.check(log, model, chance)
 
     def check(self, log: Log, model: list[Entry], chance: random.Random) -> None:

@@ -9,9 +9,9 @@ from twisted.trial import unittest
 from rocketha.errors import InvariantBroken
 from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.log import Log, in_order
-from rocketha.raft.messages import Entry, EntryKind, Kind, Members, Message, SnapshotMeta
+from rocketha.raft.messages import Entry, EntryKind, Kind, Members, Message
 from tests.raft.cluster import Cluster, Server
-from tests.raft.runs import RunServer, RunStorage, joined, runs, singles
+from tests.raft.runs import RunServer, RunStorage, compact_some, joined, runs, save_some, singles
 
 
 def lines(first: int, *terms: int) -> list[Entry]:
@@ -62,11 +62,7 @@ class LogTests(unittest.SynchronousTestCase):
                 self.assertEqual(log.merge(runs([*model[since:], *fresh], chance)), 0)
                 model += fresh
             elif what == 4:
-                taken = log.take_unsaved()
-                storage.save(None, taken)
-                if taken and chance.random() < 0.7:
-                    storage.sync()
-                    log.persisted_to(taken[-1].last, taken[-1].term)
+                save_some(log, storage, chance)
             elif what == 5:
                 log.commit_to(chance.randint(0, len(model) + 2))
             elif what == 6:
@@ -74,9 +70,8 @@ class LogTests(unittest.SynchronousTestCase):
                 if taken:
                     self.assertEqual(list(singles(taken)), model[taken[0].index - 1 : taken[-1].last])
                     log.applied_to(taken[-1].last)
-            elif log.applied > storage.snapshot().index:
-                storage.save_snapshot(SnapshotMeta(log.applied, log.term(log.applied), Members()), b"")
-                storage.compact(chance.randint(storage.first_index() - 1, log.applied))
+            else:
+                compact_some(log, storage, chance)
             self.check(log, model, chance)
 
     def check(self, log: Log, model: list[Entry], chance: random.Random) -> None:

@@ -155,16 +155,7 @@ class EntriesTests(unittest.TestCase):
         """It is made anew from the log, whatever is missing of it."""
         for clean in (True, False):
             for lost in ("all", "first", "last", "torn"):
-                disk = memory_disk()
-                store = open_store(disk, ENTRIES)
-                for number in range(40):
-                    store.append([[message(number)]], NOW_MS)
-                flush(store)
-                upkeep(store, NOW_MS + 100_000)
-                if clean:
-                    store.close(NOW_MS)
-                else:
-                    disk.kill()
+                disk, _ = self.filled(clean)
                 directory = f"{ROOT}/entries"
                 names = disk.list(directory)
                 if lost == "torn":
@@ -178,19 +169,25 @@ class EntriesTests(unittest.TestCase):
                     self.assertEqual(verify(store), [])
                     self.assertEqual(len(units(store)), 41)
 
-    def damaged(self, at: int, count: int = 40, clean: bool = True) -> MemoryDisk:
-        """The disk of a stopped store, one bit of whose log is another."""
+    def filled(self, clean: bool) -> tuple[MemoryDisk, int]:
+        """The disk of a store that was stopped or killed, with forty entries in queues and index, and its log's end."""
         disk = memory_disk()
         store = open_store(disk, ENTRIES)
-        for number in range(count):
+        for number in range(40):
             store.append([[message(number)]], NOW_MS)
         flush(store)
         upkeep(store, NOW_MS + 100_000)
-        position = store.log.end + at if at < 0 else at
+        end = store.log.end
         if clean:
             store.close(NOW_MS)
         else:
             disk.kill()
+        return disk, end
+
+    def damaged(self, at: int, clean: bool = True) -> MemoryDisk:
+        """The same, one bit of whose log is another."""
+        disk, end = self.filled(clean)
+        position = end + at if at < 0 else at
         size = ENTRIES.segment_size
         disk.flip_bit(f"{ROOT}/commitlog/{position - position % size:020d}", position % size)
         return disk
