@@ -5,8 +5,8 @@ clients: Java's of today, that of its 4.x line (rows@4.9.8) and the one in Go (r
     python -m benchmarks --rows sync16 --sizes 128 --repeat 2 --warm 3        a quick look
     python -m benchmarks --profile sync16                   where our broker spends its time
 
-Both brokers live through the whole run, so that both JVM and caches are warm; a row is measured on one, then on the
-other, and again; a row and the same with keys share these rounds. The load client shares the cores with the broker, so
+Both brokers live through the whole run, so that both JVM and caches are warm; a row is measured in turns
+a b, b a; a row and the same with keys share these rounds. The load client shares the cores with the broker, so
 the CPU a message says more than the rate.
 The side that is not measured stands still meanwhile (SIGSTOP): an idle Java broker takes a tenth of a core, which only
 the other side's rows would pay.
@@ -120,7 +120,12 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--warm", type=float, default=30, help="seconds of load on each broker before anything is measured"
     )
-    parser.add_argument("--read", type=int, default=300_000, help="messages that the push row reads")
+    parser.add_argument(
+        "--read",
+        type=int,
+        default=1_000_000,
+        help="messages that the push row reads; of fewer, most are read while the client's JVM compiles itself",
+    )
     parser.add_argument("--starts", type=int, default=3, help="starts on an empty store for the start-to-ready time")
     parser.add_argument(
         "--idle", type=float, default=10, help="seconds of idling for idle CPU and RSS; 0 leaves both out"
@@ -290,10 +295,11 @@ def measure(sides: Sequence[Side], given: argparse.Namespace, folder: Path, resu
                 for side in sides:
                     with alone(side, sides):
                         loads.enter_context(side.sending(group, size, given.client_warmup))
-                for _ in range(given.repeat):
+                for number in range(given.repeat):
                     refuse_a_full_disk(folder)
                     fill_page_cache(folder / "page-cache", given.page_cache)
-                    for row, side in itertools.product(group, sides):
+                    # turns a b, b a: who comes first finds another page cache than who comes second
+                    for row, side in itertools.product(group, sides[:: -1 if number % 2 else 1]):
                         with alone(side, sides):
                             result = side.measure(row, size, given)
                         results.append(result)
