@@ -191,12 +191,16 @@ class TurnsTests(unittest.TestCase):
         return said.getvalue()
 
     def test_in_turn(self) -> None:
-        """The other one is stopped before, and goes on after."""
+        """The other one is stopped before, and goes on after; who was first in a round is second in the next."""
         said = self.compare("--rows", "sync16,sync16+keys", "--repeat", "2")
-        turns = [
-            ["ours SIGSTOP", f"java {what}", "ours SIGCONT", "java SIGSTOP", f"ours {what}", "java SIGCONT"]
-            for what in ("begins sync16 sync16+keys", *["sends sync16", "sends sync16+keys"] * 2)
-        ]
+
+        def turn(one: str, other: str, what: str) -> list[str]:
+            return [f"{other} SIGSTOP", f"{one} {what}", f"{other} SIGCONT"]
+
+        rounds = [("java", "ours", "begins sync16 sync16+keys")]
+        rounds += [("java", "ours", f"sends {row}") for row in ("sync16", "sync16+keys")]
+        rounds += [("ours", "java", f"sends {row}") for row in ("sync16", "sync16+keys")]
+        turns = [[*turn(one, other, what), *turn(other, one, what)] for one, other, what in rounds]
         ends = [
             "ours ends sync16 sync16+keys",
             "java ends sync16 sync16+keys",
