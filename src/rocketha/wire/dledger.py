@@ -62,13 +62,30 @@ def parse_head(data: bytes, at: int = 0) -> EntryHead:
     if at < 0 or len(data) - at < HEAD_BYTES:
         raise RemoteProtocolError(f"entry at {at}: {max(len(data) - at, 0)} bytes left")
     head = EntryHead._make(_HEAD.layout.unpack_from(data, at))
-    if head.magic != spec.MAGIC:
-        raise RemoteProtocolError(f"entry at {at}: magic {head.magic}")
-    if not 0 <= head.body_length == head.size - HEAD_BYTES <= RECORD_BYTES_MAX:
-        raise RemoteProtocolError(f"entry at {at}: {head.size} bytes with a body of {head.body_length}")
-    if head.entry_index < 0 or head.term < 0 or head.position < 0:
-        raise RemoteProtocolError(f"entry at {at}: {head}")
+    problem = breach(head)
+    if problem is not None:
+        raise RemoteProtocolError(f"entry at {at}: {problem}")
     return head
+
+
+def breach(head: EntryHead) -> str | None:
+    """What in a head contradicts itself, or is no entry of this dialect; None where all is well."""
+    if head.magic != spec.MAGIC:
+        return f"magic {head.magic}"
+    if not 0 <= head.body_length == head.size - HEAD_BYTES <= RECORD_BYTES_MAX:
+        return f"{head.size} bytes with a body of {head.body_length}"
+    return str(head) if head.entry_index < 0 or head.term < 0 or head.position < 0 else None
+
+
+def pack_head(head: EntryHead) -> bytes:
+    """The bytes of a head that came from somebody else.
+
+    :raises RemoteProtocolError: it contradicts itself, or a number of it does not fit.
+    """
+    problem = breach(head)
+    if problem is not None:
+        raise RemoteProtocolError(f"entry {head.entry_index}: {problem}")
+    return _HEAD.pack(*head)
 
 
 def build_head(entry_index: int, term: int, position: int, body_bytes: int) -> bytes:
@@ -116,6 +133,36 @@ def units_of(entries: bytes) -> bytes:
     return b"".join(units)
 
 
+def runs_of(entries: bytes, bytes_max: int) -> list[tuple[int, int, bytes]]:
+    """Entries that lie one behind the other, in runs of no more than so many bytes, or a single entry: the number of
+    the first, how many, and their bytes; without what ends a file.
+
+    :param entries: whole ones; of an own log, so they are not looked at again.
+    """
+    runs = []
+    at, end, look = 0, len(entries), _FILLER.unpack_from
+    while at < end:
+        stop, count = at, 0
+        while stop < end:
+            magic, size = look(entries, stop)
+            if magic == spec.MAGIC_FILLER or (count and stop + size - at > bytes_max):
+                break
+            stop, count = stop + size, count + 1
+        if not count:
+            break
+        runs.append((int.from_bytes(entries[at + 8 : at + 16], "big"), count, entries[at:stop]))
+        at = stop
+    return runs
+
+
+def split(entries: bytes, count: int) -> int:
+    """Where the entry stands that has ``count`` before it."""
+    at = 0
+    for _ in range(count):
+        at += _FILLER.unpack_from(entries, at)[1]
+    return at
+
+
 def build_unit(unit: IndexUnit) -> bytes:
     """Its bytes."""
     return _UNIT.pack(*unit)
@@ -147,7 +194,7 @@ FORMATS = (
         name="dledger-entry-head",
         spec=spec.ENTRY_HEAD,
         parse=_parse_head,
-        build=lambda head: _HEAD.pack(*head),
+        build=pack_head,
         bound=HEAD_BYTES,
         doc="Before each record of dledger-<selfId>/data (DLedgerEntryCoder).",
     ),

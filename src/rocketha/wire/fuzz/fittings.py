@@ -17,6 +17,7 @@ from rocketha.wire import record
 from rocketha.wire.crc import crc32_31
 from rocketha.wire.fuzz import (
     controller_fittings,
+    dledger_fittings,
     ha_body_fittings,
     ha_fittings,
     raft_fittings,
@@ -134,6 +135,7 @@ FITTINGS: dict[str, Fitting] = {
     "commitlog-blank": _blank,
     "dledger-entry-head": _entry_head,
     **controller_fittings.FITTINGS,
+    **dledger_fittings.FITTINGS,
     **ha_fittings.FITTINGS,
     **ha_body_fittings.FITTINGS,
     **raft_fittings.FITTINGS,

@@ -6,7 +6,7 @@ here has a checksum: the two fields that are called so are never set.
 
 from __future__ import annotations
 
-from construct import Const, Int32sb, Int64sb, Struct
+from construct import Const, Int8ub, Int16ub, Int32sb, Int64sb, PascalString, Struct
 
 MAGIC = 1
 """DLedgerEntryType.NORMAL.  The 0.4.0 line adds 2, an entry without a meaning, and 3, a change of the members."""
@@ -38,3 +38,16 @@ INDEX_UNIT = "dledger-index-unit" / Struct(
     "index" / Int64sb,  # the unit stands at 32 times this
     "term" / Int64sb,
 )
+
+TERM_START = "dledger-term-start" / Struct(
+    "version" / Const(1, Int8ub),
+    "time_ms" / Int64sb,  # when the leader took its office
+    "address" / PascalString(Int16ub, "utf8"),  # host:port of its main port, where clients send
+)
+"""Body of the record in the first entry of a term that a leader of ours wrote."""
+
+LOG_BEGIN = "dledger-log-begin" / Struct(
+    "version" / Const(1, Int8ub),
+    "position" / Int64sb,  # of the first entry that the leader still has
+)
+"""What a leader of ours sends a member that lacks entries which are gone: the rest of the log begins there."""
