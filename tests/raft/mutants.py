@@ -44,7 +44,7 @@ MUTANTS = [
         "no NO_OP at the start of a term (D8)",
         "leadership.py",
         "replication",
-        'self._append(EntryKind.NO_OP, b"")',
+        "self._append(EntryKind.NO_OP, self._core.config.first_entry())",
         "pass",
     ),
     Mutant(

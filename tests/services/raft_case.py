@@ -15,7 +15,9 @@ from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.errors import NotLeader
 from rocketha.raft.messages import Entry
 from rocketha.services.process.platform import Platform
-from rocketha.services.raft.service import RaftMember, RaftService
+from rocketha.services.raft.machine_store import MachineStore
+from rocketha.services.raft.options import RaftMember, RaftOptions
+from rocketha.services.raft.service import RaftService
 from rocketha.services.raft.waiting import Lost
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer
@@ -68,16 +70,21 @@ class Member:
         self.disk: Any = PosixDisk()
         self.port: Any = None
         self.service: RaftService = None  # type: ignore[assignment]
+        self.store: MachineStore = None  # type: ignore[assignment]
         self.fatal: list[str] = []
         self.machine = Words()
 
     def start(self, members: dict[str, str], secret: bytes = b"", joins: bool = False) -> defer.Deferred[None]:
         """Start, or start again from what is on the disk."""
         self.machine = self.case.machine()
+        member = RaftMember(self.name, "group", members, self.directory, joins, secret)
+        platform = Platform(disk=self.disk, chance=random.Random(hash(self.name)), on_fatal=self.fatal.append)
+        options = self.case.arguments.get("options") or RaftOptions()
+        self.store = MachineStore(member, self.machine, platform, options)
         self.service = RaftService(
-            RaftMember(self.name, "group", members, self.directory, joins, secret),
-            self.machine,
-            Platform(disk=self.disk, chance=random.Random(hash(self.name)), on_fatal=self.fatal.append),
+            member,
+            self.store,
+            platform,
             **self.case.arguments,
         )
         port = int(members[self.name].rpartition(":")[2])

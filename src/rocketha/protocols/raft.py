@@ -71,12 +71,13 @@ class Identity:
 
 @attrs.frozen
 class RaftLimits:
-    """What connections of a group may cost; bytes and seconds (sweeps, one a second while we run).
+    """What connections of a group may bring, and cost; bytes and seconds (sweeps, one a second while we run).
 
     :ivar first_frame_s: until both ends have greeted.
     :ivar strangers: accepted connections that have not said who they are yet; for one more the port ends another.
     :ivar silence_s: without a word from the other end; its pings and pongs come once a second.
     :ivar queued_bytes: for one peer that does not read; more is dropped.
+    :ivar runs: an entry may stand for many: the group's log is one of messages.
     """
 
     frame_bytes: int = frames.FRAME_LIMIT
@@ -85,6 +86,7 @@ class RaftLimits:
     silence_s: int = 5
     strangers: int = 64
     queued_bytes: int = 8 * 1024 * 1024
+    runs: bool = False
 
 
 class Side(Interface):
@@ -250,7 +252,7 @@ class RaftProtocol(Protocol):
             elif self.wanted or not self.peer:
                 raise RemoteProtocolError(f"a message of kind {message[0]} where none may come")
             else:
-                messages.append(frames.decode(message, self.peer, self.side.identity.id))
+                messages.append(frames.decode(message, self.peer, self.side.identity.id, self.side.limits.runs))
 
     def _control(self, message: bytes) -> None:
         kind = message[0]

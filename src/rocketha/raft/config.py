@@ -5,7 +5,7 @@ Pure.  The driver maps the controller's configuration keys to these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 import attrs
@@ -50,6 +50,7 @@ class RaftConfig:
     :ivar transfer_lag_max: entries that a new leader may lack when a transfer begins.
     :ivar hands_out: a Ready has the committed entries, to be applied; else the log is its own state machine, goes on
         from what it knew committed when it was closed, and looks at ``RaftNode.released``.
+    :ivar first_entry: data of the first entry of a term that this node leads; the state machine does not get it.
     :ivar cached_entries: entries kept in memory after they are stored and applied.
     :ivar cached_bytes: their bytes.
     """
@@ -72,6 +73,7 @@ class RaftConfig:
     preferred: tuple[str, ...] = ()
     transfer_lag_max: int = 1000
     hands_out: bool = True
+    first_entry: Callable[[], bytes] = bytes
     cached_entries: int = 4096
     cached_bytes: int = 2 << 20
 

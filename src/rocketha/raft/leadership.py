@@ -78,7 +78,7 @@ class Leadership:
 
     def begin(self) -> None:
         """Put the first entry of the term into the log."""
-        self._append(EntryKind.NO_OP, b"")
+        self._append(EntryKind.NO_OP, self._core.config.first_entry())
 
     def resign(self) -> None:
         """The leadership ends: its reads are lost."""

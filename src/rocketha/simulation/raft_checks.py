@@ -111,7 +111,7 @@ class RaftChecks:
 
     def _complete(self, name: str, node: RaftNode, service: Any) -> None:
         """4: a new leader has every entry that anybody ever applied."""
-        log = service._raft_log
+        log = service._store.log
         newest = self.newest_applied
         if newest > node.last_index:
             self._findings.violated(
@@ -159,7 +159,7 @@ class RaftChecks:
             have = [
                 voter
                 for voter in sorted(voters)
-                if voter not in nodes or nodes[voter][1]._raft_log.synced_index() >= index
+                if voter not in nodes or nodes[voter][1]._store.log.synced_index() >= index
             ]
             if len(have) < len(voters) // 2 + 1 and voters:
                 self._findings.violated(
@@ -201,7 +201,7 @@ class RaftChecks:
         nodes = self._nodes(hosts)
         for number, (one, _, one_service) in enumerate(nodes):
             for two, _, two_service in nodes[number + 1 :]:
-                self._match(one.name, one_service._raft_log, two.name, two_service._raft_log, tail)
+                self._match(one.name, one_service._store.log, two.name, two_service._store.log, tail)
 
     def _match(self, one: str, log: Any, two: str, other: Any, tail: int) -> None:
         last = min(log.last_index(), other.last_index())

@@ -16,8 +16,9 @@ from rocketha.raft.config import RaftConfig
 from rocketha.raft.errors import RaftRefused
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry
-from rocketha.services.raft.options import RaftOptions
-from rocketha.services.raft.service import RaftMember, RaftService
+from rocketha.services.raft.machine_store import MachineStore
+from rocketha.services.raft.options import RaftMember, RaftOptions
+from rocketha.services.raft.service import RaftService
 from rocketha.services.raft.waiting import Lost
 from rocketha.simulation import register
 from rocketha.simulation.faults import Injector
@@ -77,11 +78,13 @@ class Member:
 
     def __init__(self, process: Process, setup: Setup, addresses: dict[str, str], checks: RaftChecks) -> None:
         self.machine = CheckedMachine(process.host.name, checks)
+        member = RaftMember(process.host.name, GROUP, addresses, "/raft")
+        platform, options = process.platform(on_fatal=process.host.exited), raft_options(setup)
         self.raft = RaftService(
-            RaftMember(process.host.name, GROUP, addresses, "/raft"),
-            self.machine,
-            process.platform(on_fatal=process.host.exited),
-            raft_options(setup),
+            member,
+            MachineStore(member, self.machine, platform, options),
+            platform,
+            options,
             RaftConfig(process.host.name, lease_reads=setup.lease_reads),
         )
         self.raft.started.addCallback(lambda _: checks.watch(process, self.raft))

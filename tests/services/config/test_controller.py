@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rocketha.controller.watched import Times
 from rocketha.errors import ConfigError
-from rocketha.services.config.controller import ControllerConfig, peers_of
+from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.loading import describe, load_broker, load_controller, load_namesrv
+from rocketha.services.config.peers import peers_of
 
 HOME = {"HOME": "/home/op"}
 THREE = "n0-10.0.0.1:9878;n1-10.0.0.2:9878;n2-10.0.0.3:9878"

@@ -51,14 +51,14 @@ class InstallingTests(HeldCase):
         service.received([Message(Kind.HEART_BEAT, "n1", "n0", 1, commit=20)])
         service._driver.advance()  # one turn, and nothing more: a reactor in memory would make all of them
         self.assertTrue(0 < service.node.applied < 5)
-        run, release = service._file_work.run, []
+        run, release = self.store.file_work.run, []
 
         def held(call: Callable[[], Any]) -> defer.Deferred[Any]:
             later: defer.Deferred[Any] = defer.Deferred()
             release.append(lambda: run(call).chainDeferred(later))
             return later
 
-        service._file_work.run = held  # type: ignore[method-assign]
+        self.store.file_work.run = held  # type: ignore[method-assign]
         meta = SnapshotMeta(50, 1, MEMBERS)
         service.received([Message(Kind.SNAPSHOT, "n1", "n0", 1, snapshot=meta, data=b"a\0b", done=True)])
         service._driver.advance()
@@ -140,8 +140,8 @@ class StopTests(HeldCase):
         """Its threads end all the same, it is said why, and the process is told to exit with an error."""
         service = self.following()
         stopped: list[str] = []
-        service._sync_work.stop = lambda: stopped.append("sync")  # type: ignore[method-assign]
-        service._file_work.stop = lambda: stopped.append("files")  # type: ignore[method-assign]
+        self.store.sync_work.stop = lambda: stopped.append("sync")  # type: ignore[method-assign]
+        self.store.file_work.stop = lambda: stopped.append("files")  # type: ignore[method-assign]
         self.append(service, 1, 1, 0)
         service._driver.journal.over = True
         self.append(service, 2, 2, 0)
@@ -300,14 +300,14 @@ class StalledSyncTests(ByHandCase):
         )
         self.addCleanup(service._leave, "over")
         self.advance(3)
-        run, release = service._sync_work.run, []
+        run, release = self.store.sync_work.run, []
 
         def held(call: Callable[[], Any]) -> defer.Deferred[Any]:
             later: defer.Deferred[Any] = defer.Deferred()
             release.append(lambda: run(call).chainDeferred(later))
             return later
 
-        service._sync_work.run = held  # type: ignore[method-assign]
+        self.store.sync_work.run = held  # type: ignore[method-assign]
         first = [service.propose(b"%d" % number) for number in range(2)]
         self.advance(1)
         for each in first:

@@ -15,10 +15,11 @@ from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.messages import Entry, HardState, Kind, Members, Message, ReadState
 from rocketha.services.process.platform import Platform
 from rocketha.services.raft.addresses import AddressBook
+from rocketha.services.raft.machine_store import MachineStore
 from rocketha.services.raft.newcomer import Newcomer
-from rocketha.services.raft.options import RaftOptions
+from rocketha.services.raft.options import RaftMember, RaftOptions
 from rocketha.services.raft.requests import Changes, NotDone
-from rocketha.services.raft.service import RaftMember, RaftService
+from rocketha.services.raft.service import RaftService
 from rocketha.services.raft.waiting import Barriers, NoMajority, NotApplied, Proposals, ResultUnknown
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.raft_log import RaftLog
@@ -428,17 +429,20 @@ class ByHandCase(SynchronousTestCase):
         self.fatal: list[str] = []
         self.disk = MemoryDisk(random.Random(1))
         self.machine = Words()
+        member = RaftMember("n0", "group", members, "/raft")
+        platform = Platform(
+            disk=self.disk,
+            reactor=self.reactor,
+            chance=random.Random(2),
+            work=Now,
+            sync_work=Now,
+            on_fatal=self.fatal.append,
+        )
+        self.store = MachineStore(member, self.machine, platform, arguments.get("options") or RaftOptions())
         service = RaftService(
-            RaftMember("n0", "group", members, "/raft"),
-            self.machine,
-            Platform(
-                disk=self.disk,
-                reactor=self.reactor,
-                chance=random.Random(2),
-                work=Now,
-                sync_work=Now,
-                on_fatal=self.fatal.append,
-            ),
+            member,
+            self.store,
+            platform,
             **arguments,
         )
         service.startService()
@@ -473,14 +477,14 @@ class TimeTests(ByHandCase):
         self.advance(3)
         self.assertTrue(service.is_leader)
         syncs, release, last = service.status().syncs, [], service.last_index()
-        run = service._sync_work.run
+        run = self.store.sync_work.run
 
         def held(call: Callable[[], Any]) -> defer.Deferred[Any]:
             later: defer.Deferred[Any] = defer.Deferred()
             release.append(lambda: run(call).chainDeferred(later))
             return later
 
-        service._sync_work.run = held  # type: ignore[method-assign]
+        self.store.sync_work.run = held  # type: ignore[method-assign]
         first = [service.propose(b"a%d" % number) for number in range(50)]
         self.reactor.advance(0)
         second = []
@@ -531,7 +535,7 @@ class TimeTests(ByHandCase):
             self.reactor.advance(0)
             self.reactor.advance(0)
         self.assertEqual((service.status().snapshots_made, frozen), (3, [59]))
-        self.assertEqual(service._raft_log.read_snapshot(0, 1 << 20).split(b"\0")[-1], b"58")  # type: ignore[union-attr]
+        self.assertEqual(self.store.log.read_snapshot(0, 1 << 20).split(b"\0")[-1], b"58")
 
     def test_answers_of_a_commit_leave_in_one_turn(self) -> None:
         """Connections that are answered by outcomes speak once, when all outcomes of the commit are there."""
@@ -554,21 +558,21 @@ class TimeTests(ByHandCase):
         self.addCleanup(service._leave, "over")
         self.advance(3)
         said = events_of(self)
-        write, failed = service._raft_log.write_snapshot, []  # type: ignore[union-attr]
+        write, failed = self.store.log.write_snapshot, []
 
         def full(meta: Any, data: bytes) -> None:
             failed.append(meta.index)
             self.disk.fail_at(1, 28, 1, ("create",))
             write(meta, data)
 
-        service._raft_log.write_snapshot = full  # type: ignore[union-attr,method-assign]
+        self.store.log.write_snapshot = full  # type: ignore[method-assign]
         for number in range(24):
             service.propose(b"%d" % number)
             self.reactor.advance(0)
             self.reactor.advance(0)
         self.assertEqual((failed, service.status().snapshots_made, self.fatal), ([20], 0, []))
         self.assertEqual([each["event"] for each in said], ["disk.failed"])
-        service._raft_log.write_snapshot = write  # type: ignore[union-attr,method-assign]
+        self.store.log.write_snapshot = write  # type: ignore[method-assign]
         for number in range(24, 30):
             service.propose(b"%d" % number)
             self.reactor.advance(0)

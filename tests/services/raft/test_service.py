@@ -15,8 +15,9 @@ from rocketha.errors import ConfigError
 from rocketha.raft.errors import Busy, LagsTooMuch, NotLeader, RaftRefused, UnknownMember
 from rocketha.raft.membership import MembersChange
 from rocketha.services.process.platform import Platform
-from rocketha.services.raft.options import RaftOptions
-from rocketha.services.raft.service import RaftMember, RaftService
+from rocketha.services.raft.machine_store import MachineStore
+from rocketha.services.raft.options import RaftMember, RaftOptions
+from rocketha.services.raft.service import RaftService
 from rocketha.services.raft.waiting import Lost, NoMajority
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.posix_disk import PosixDisk
@@ -224,8 +225,9 @@ class ThreeMembers(RaftCase):
 
     def test_not_a_peer(self) -> None:
         """A member that is not in its own list does not start."""
+        member, platform = RaftMember("n9", "g", {"n0": "127.0.0.1:1"}, "/x"), Platform(disk=PosixDisk())
         with self.assertRaises(ConfigError):
-            RaftService(RaftMember("n9", "g", {"n0": "127.0.0.1:1"}, "/x"), Words(), Platform(disk=PosixDisk()))
+            RaftService(member, MachineStore(member, Words(), platform, RaftOptions()), platform)
 
     @defer.inlineCallbacks
     def test_roles_are_told(self) -> Any:
@@ -435,20 +437,20 @@ class FailingDisks(RaftCase):
         """A disk that crawls: the leader hands over while it waits, and may lead again when it is well."""
         leader = yield self.group()
         release: list[Callable[[], None]] = []
-        run = leader.service._sync_work.run
+        run = leader.store.sync_work.run
 
         def held(call: Callable[[], Any]) -> defer.Deferred[Any]:
             later: defer.Deferred[Any] = defer.Deferred()
             release.append(lambda: run(call).chainDeferred(later))
             return later
 
-        leader.service._sync_work.run = held
+        leader.store.sync_work.run = held
         slow = leader.service.propose(b"slow")
         yield self.until(lambda: not leader.service.is_leader, 2.0)
         outcome = yield self.propose(b"after")
         self.assertEqual(outcome[1], b"after")
         self.assertNotEqual(leader.service.node.status().unhealthy, "")
-        leader.service._sync_work.run = run
+        leader.store.sync_work.run = run
         release[0]()
         outcome = yield slow
         self.assertEqual(outcome[1], b"slow")  # the others had it: it was committed, and its proposer is told

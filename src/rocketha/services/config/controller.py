@@ -8,56 +8,20 @@ names may hold dashes; an IPv6 host stands in brackets.  Java's DLedger splits a
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Collection
 
 import attrs
 
 from rocketha.errors import ConfigError
-from rocketha.protocols.endpoints import is_loopback, parse_peers
-from rocketha.services.config.checks import bind_address, check_bind, check_endpoints, check_name, check_plain_path
+from rocketha.protocols.endpoints import is_loopback
+from rocketha.services.config.checks import bind_address, check_bind, check_name, check_plain_path
 from rocketha.services.config.keys import RemotingConfig
+from rocketha.services.config.peers import check_node, check_peers, peers_of
 from rocketha.services.config.settings import Section, choice, flag, number, text
 
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 16, 4096
 
-CONTROLLERS_MAX = 9
-"""More would only make every decision slower."""
-
-_ID = re.compile("[a-zA-Z0-9_]{1,32}")
 _NEVER = "silence is looked for many times a second"
-_PEERS_ALLOWED = "id-host:port, several separated by ;, such as n0-10.0.0.1:9878;n1-10.0.0.2:9878"
-
-
-def peers_of(value: str) -> dict[str, str]:
-    """``n0-host:port;n1-host:port`` as id to ``host:port``, in order.
-
-    :raises ValueError: what is wrong.
-    """
-    try:
-        peers = dict(parse_peers(value))
-    except ConfigError as problem:
-        raise ValueError(f"{_PEERS_ALLOWED}: {problem}") from None
-    for node, address in peers.items():
-        if not _ID.fullmatch(node) or check_endpoints(address) is not None:
-            raise ValueError(f"{_PEERS_ALLOWED}: {node}-{address} is none")
-    if len(peers) > CONTROLLERS_MAX:
-        raise ValueError(f"up to {CONTROLLERS_MAX} of {_PEERS_ALLOWED}")
-    return peers
-
-
-def check_peers(value: str) -> str | None:
-    """``controllerDLegerPeers``."""
-    try:
-        peers_of(value)
-    except ValueError as problem:
-        return str(problem)
-    return None
-
-
-def check_node(value: str) -> str | None:
-    """``controllerDLegerSelfId``."""
-    return None if _ID.fullmatch(value) else "1 to 32 of the characters a-z A-Z 0-9 _"
 
 
 def check_nodes(value: str) -> str | None:

@@ -53,8 +53,9 @@ from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.reserve import shows_by
 from rocketha.services.process.ticker import Ticker
-from rocketha.services.raft.options import RaftOptions, RaftView
-from rocketha.services.raft.service import RaftMember, RaftService
+from rocketha.services.raft.machine_store import MachineStore
+from rocketha.services.raft.options import RaftMember, RaftOptions, RaftView
+from rocketha.services.raft.service import RaftService
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.routes import unsupported
@@ -251,16 +252,18 @@ class ControllerService(service.MultiService):
             lease_reads=config.raft_lease_reads,
         )
         directory = posixpath.join(config.controller_store_path, f"raft-{node}")
+        member = RaftMember(
+            node,
+            config.controller_dleger_group,
+            config.peers,
+            directory,
+            config.raft_join_existing,
+            config.raft_secret,
+        )
+        machine = ControllerMachine(self.state, self._elections.applied)
         return RaftService(
-            RaftMember(
-                node,
-                config.controller_dleger_group,
-                config.peers,
-                directory,
-                config.raft_join_existing,
-                config.raft_secret,
-            ),
-            ControllerMachine(self.state, self._elections.applied),
+            member,
+            MachineStore(member, machine, self._platform, options),
             self._platform,
             options,
             core,

@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from rocketha.protocols.turn import Turn
+from twisted.internet import defer
+
 from rocketha.raft.messages import Entry, EntryKind, Members, SnapshotMeta
-from rocketha.raft.node import RaftNode
 from rocketha.services.raft.options import RaftOptions
 from rocketha.services.raft.snapshots import RaftSnapshots, Savable
-from rocketha.services.raft.waiting import Waiters
+from rocketha.services.raft.store import Member
 
 
 class StateMachine(Savable, Protocol):
@@ -29,45 +29,52 @@ class StateMachine(Savable, Protocol):
 
 
 class Applier:
-    """Applies what is committed.
+    """Applies what is committed; an :class:`~rocketha.services.raft.store.Applying`.
 
-    :param turn: of the connections that outcomes are answered on.
     :param seconds: a clock.
-    :ivar pending: committed and not applied yet.
-    :ivar count: entries applied since the start.
-    :ivar last_term: of the newest entry applied since the start.
     """
 
     def __init__(
         self,
-        node: RaftNode,
+        member: Member,
         machine: StateMachine,
         snapshots: RaftSnapshots,
-        waiters: Waiters,
         options: RaftOptions,
-        turn: Turn,
         seconds: Callable[[], float],
     ) -> None:
-        self.pending: deque[Entry] = deque()
+        self._todo: deque[Entry] = deque()  # committed and not applied yet
         self.count = 0
         self.last_term = 0
-        self._node = node
+        self._node = member.node
         self._machine = machine
         self._snapshots = snapshots
-        self._proposals, self._barriers = waiters.proposals, waiters.barriers
-        self._changes = waiters.changes
+        waiters = member.waiters
+        self._proposals, self._barriers, self._changes = waiters.proposals, waiters.barriers, waiters.changes
         self._options = options
-        self._turn = turn
+        self._turn = member.turn
         self._seconds = seconds
 
+    @property
+    def made(self) -> int:
+        return self._snapshots.made
+
+    @property
+    def received(self) -> int:
+        return self._snapshots.received
+
+    def pending(self) -> bool:
+        return bool(self._todo)
+
+    def committed(self, entries: Sequence[Entry]) -> None:
+        self._todo.extend(entries)
+
     def run(self) -> None:
-        """Apply for a while."""
         seconds, node, turn = self._seconds, self._node, self._turn
         until_s = seconds() + self._options.apply_s
         outermost = not turn.active
         turn.active = True
         try:
-            while self.pending:
+            while self._todo:
                 self._batch()
                 if self._snapshots.due(node.applied):
                     self._snapshots.make(node.snapshot_meta(node.applied))
@@ -78,8 +85,8 @@ class Applier:
                 turn.end()
 
     def _batch(self) -> None:
-        pending = self.pending
-        batch = [pending.popleft() for _ in range(min(len(pending), self._options.apply_entries))]
+        todo = self._todo
+        batch = [todo.popleft() for _ in range(min(len(todo), self._options.apply_entries))]
         normal = [entry for entry in batch if entry.kind == EntryKind.NORMAL]
         if normal:
             outcomes = self._machine.apply(normal)
@@ -96,7 +103,11 @@ class Applier:
         self._barriers.applied(batch[-1].index)
         self.last_term = batch[-1].term
 
+    def install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
+        # It holds what they led to; a snapshot of our own could not be made of a state in between either.
+        self._todo.clear()
+        return self._snapshots.install(meta, data)
+
     def skipped_to(self, meta: SnapshotMeta) -> None:
-        """A snapshot took the place of everything up to ``meta.index``."""
         self._changes.applied(meta.index, meta.members)
         self._barriers.applied(meta.index)

@@ -3,9 +3,9 @@
 Decides nothing about Raft.
 
 Theory of operation: one call of :meth:`RaftDriver.advance` is one turn, see :mod:`rocketha.services.raft.service`.  A
-Ready that cannot be saved is held, and so is one whose snapshot is being installed: meanwhile no other is taken, so
-that nothing is ever promised or applied that the disk lacks.  What promises nothing is said all the same, if term and
-vote are saved: that this member lives, and that its disk does not.
+Ready that cannot be saved is held, and so is one whose snapshot is being installed, or for which the store has to make
+way: meanwhile no other is taken, so that nothing is ever promised or applied that the disk lacks.  What promises
+nothing is said all the same, if term and vote are saved: that this member lives, and that its disk does not.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import attrs
+from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.errors import DiskFailure
@@ -23,14 +24,11 @@ from rocketha.raft.config import Role
 from rocketha.raft.errors import NotLeader, RaftRefused, Transferring
 from rocketha.raft.messages import COMMIT_ONLY, Kind, Message, Ready
 from rocketha.raft.node import RaftNode
-from rocketha.services.raft.apply import Applier
 from rocketha.services.raft.journal import RaftJournal
 from rocketha.services.raft.newcomer import Newcomer
 from rocketha.services.raft.options import RaftOptions
-from rocketha.services.raft.snapshots import RaftSnapshots
+from rocketha.services.raft.store import Applying, RaftStore
 from rocketha.services.raft.waiting import Waiters
-from rocketha.services.waiting.blocking import BlockingWork
-from rocketha.store.raft_log import RaftLog
 
 GATHER_TICKS = 2
 """Proposals wait for the present sync, but not for one that takes longer than this."""
@@ -58,6 +56,8 @@ class Host(Protocol):
 class RaftDriver:
     """Carries out what the core wants.
 
+    :param store: of the log.
+    :param applier: of what is committed.
     :param seconds: a clock that never goes back, for leases; None where there are none.
     :ivar tick: ticks since the start.
     :ivar held: a Ready that is not saved yet.
@@ -68,39 +68,36 @@ class RaftDriver:
         self,
         host: Host,
         node: RaftNode,
-        log: RaftLog,
+        store: RaftStore,
+        applier: Applying,
         peers: RaftPeers,
         waiters: Waiters,
         newcomer: Newcomer,
         options: RaftOptions,
-        sync_work: BlockingWork,
         seconds: Callable[[], float] | None,
     ) -> None:
         self.node = node
-        self.raft_log = log
+        self.raft_log = store.log
+        self.applier = applier
         self.newcomer = newcomer
         self.tick = 0
         self.held: Ready | None = None
         self.leads = False
-        self.journal = RaftJournal(log, sync_work, self._synced, host.broken)
+        self.journal = RaftJournal(store, self._synced, host.broken)
         self._host = host
+        self._store = store
         self._peers = peers
         self._proposals, self._barriers = waiters.proposals, waiters.barriers
         self._options = options
         self._members = node.members
         self._seconds = seconds
         self._began_s = seconds() if seconds is not None else 0.0
-        self._installing = False
+        self._busy = False  # what is held is being worked on
         self._unhealthy_until: int | None = None
         self._disk_failed = False  # and that was told
         self._commits: dict[str, Message] = {}  # word of commits that waits for the next tick, by peer
         self._commits_tick = 0
         self._log = make_logger()
-
-    def attach(self, snapshots: RaftSnapshots, applier: Applier) -> None:
-        """What stands behind it: both need the core, which needs the log."""
-        self.snapshots = snapshots
-        self.applier = applier
 
     # --- a turn
 
@@ -119,12 +116,12 @@ class RaftDriver:
             self._say_commits()
         self._peers.flush()  # first: the way to the others and back is longer than the own sync
         self.journal.kick(self.tick)
-        if self.applier.pending:
+        if self.applier.pending():
             self.applier.run()
             if not self.leads and node.role is Role.LEADER and self.applier.last_term == node.term:
                 self.leads = True
                 self._host.office_changed()
-            if self.applier.pending or (self.held is None and node.has_ready()):
+            if self.applier.pending() or (self.held is None and node.has_ready()):
                 self._host.wake()
 
     def _propose(self) -> None:
@@ -191,6 +188,10 @@ class RaftDriver:
         if ready.snapshot is not None:
             self._install(ready)
             return
+        way = self._store.way(ready.entries[0].index) if ready.entries else None
+        if way is not None:
+            self._work_on(ready, way, self._go_on)
+            return
         if ready.hard_state is not None or ready.entries:
             after = ready.messages_after_sync if ready.entries else ()
             try:
@@ -205,7 +206,7 @@ class RaftDriver:
         if self.node.members is not self._members:
             self._members = self.node.members
             self._host.members_changed()
-        self.applier.pending.extend(ready.committed)
+        self.applier.committed(ready.committed)
         if ready.reads:
             self._barriers.confirmed(ready.reads)
             self._barriers.applied(self.node.applied)
@@ -224,8 +225,6 @@ class RaftDriver:
     def _install(self, ready: Ready) -> None:
         assert ready.snapshot is not None
         self.held = ready
-        # It holds what they led to; a snapshot of our own could not be made of a state in between either.
-        self.applier.pending.clear()
         try:
             if ready.hard_state is not None:
                 self.journal.save(ready.hard_state, (), ())
@@ -233,18 +232,13 @@ class RaftDriver:
             self._not_saved(ready, failure)
             return
         meta, data = ready.snapshot
-        self._installing = True
         self._log.info(
             "raft: installing a snapshot of {size} bytes up to entry {index}", size=len(data), index=meta.index
         )
-        installing = self.snapshots.install(meta, data)
-        installing.addCallbacks(
-            lambda _: self._host.guarded(self._installed),
-            lambda failure: self._host.guarded(lambda: self._not_installed(failure)),
-        )
+        self._work_on(ready, self.applier.install(meta, data), self._installed)
 
     def _installed(self) -> None:
-        ready, self.held, self._installing = self.held, None, False
+        ready, self.held, self._busy = self.held, None, False
         assert ready is not None and ready.snapshot is not None
         meta = ready.snapshot[0]
         self._proposals.skipped_to(meta.index)
@@ -253,8 +247,21 @@ class RaftDriver:
         self._save(attrs.evolve(ready, snapshot=None, hard_state=None))
         self.advance()
 
-    def _not_installed(self, failure: Failure) -> None:
-        self._installing = False
+    def _work_on(self, ready: Ready, done: defer.Deferred[None], then: Callable[[], None]) -> None:
+        """Hold a Ready until something is done for it."""
+        self.held, self._busy = ready, True
+        done.addCallbacks(
+            lambda _: self._host.guarded(then), lambda failure: self._host.guarded(lambda: self._not_done(failure))
+        )
+
+    def _go_on(self) -> None:
+        ready, self.held, self._busy = self.held, None, False
+        assert ready is not None
+        self._save(ready)
+        self.advance()
+
+    def _not_done(self, failure: Failure) -> None:
+        self._busy = False
         if isinstance(failure.value, DiskFailure) and self.held is not None:
             self._not_saved(self.held, failure.value)
         else:
@@ -328,7 +335,7 @@ class RaftDriver:
 
     def retry(self) -> None:
         """Now and then: save what could not be saved."""
-        if self.held is not None and not self._installing:
+        if self.held is not None and not self._busy:
             ready, self.held = self.held, None
             self._save(ready)
 

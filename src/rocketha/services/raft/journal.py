@@ -2,11 +2,11 @@
 
 What it must not know: the core's rules, connections, the state machine.
 
-Theory of operation.  Saving is a buffered write in the reactor's thread; the sync that makes it last runs in a thread
-of its own.  While one sync runs further saves gather, and one sync then covers all of them (group commit).  A save
-that fails leaves the log as it was and is tried again once a second.  A sync that fails is final, because nobody can
-say what of it reached the disk: the process must end.  A sync that takes long is reported, so that a node whose disk
-crawls does not lead.
+Theory of operation.  Saving is a buffered write in the reactor's thread; the sync that makes it last is the store's,
+and runs in another.  While one sync runs further saves gather, and one sync then covers all of them (group commit).  A
+save that fails leaves the log as it was and is tried again once a second.  A sync that fails is final, because nobody
+can say what of it reached the disk: the process must end.  A sync that takes long is reported, so that a node whose
+disk crawls does not lead.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 from twisted.python.failure import Failure
 
 from rocketha.raft.messages import Entry, HardState, Message
-from rocketha.services.waiting.blocking import BlockingWork, Underway
-from rocketha.store.raft_log import RaftLog
+from rocketha.services.raft.store import RaftStore
+from rocketha.services.waiting.blocking import Underway
 
 
 class RaftJournal:
@@ -33,17 +33,15 @@ class RaftJournal:
 
     def __init__(
         self,
-        log: RaftLog,
-        work: BlockingWork,
+        store: RaftStore,
         synced: Callable[[int, int, list[Message]], None],
         failed: Callable[[Failure], None],
     ) -> None:
-        self.log = log
         self.syncs = 0
         self.syncing_since: int | None = None
         self.over = False
         self.underway = Underway()
-        self._work = work
+        self._store = store
         self._synced = synced
         self._failed = failed
         self._unsynced = False
@@ -54,10 +52,14 @@ class RaftJournal:
 
         :raises DiskFailure: nothing was saved; unless ``log.failed`` says otherwise the same may be tried again.
         """
-        self.log.save(hard_state, entries)
+        self._store.log.save(hard_state, entries)
         if entries:
-            self._unsynced = True
+            self.written()
         self._after += after
+
+    def written(self) -> None:
+        """There are entries to sync."""
+        self._unsynced = True
 
     def kick(self, tick: int) -> None:
         """Everything of this turn is saved: sync it, unless a sync is under way."""
@@ -67,9 +69,9 @@ class RaftJournal:
         self._unsynced = False
         self.syncing_since = tick
         self.syncs += 1
-        log = self.log
+        log = self._store.log
         index = log.last_index()
-        running = self._work.run(log.sync)
+        running = self._store.sync()
         self.underway.add(running)
         running.addCallbacks(self._done, self._broken, callbackArgs=(index, log.term(index), after))
 

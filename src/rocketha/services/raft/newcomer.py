@@ -16,9 +16,9 @@ from rocketha.observe.logging import make_logger
 from rocketha.raft.config import Role
 from rocketha.raft.messages import COMMIT_ONLY, Kind, Message
 from rocketha.raft.node import RaftNode
+from rocketha.raft.storage import LogStorage
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk
-from rocketha.store.raft_log import RaftLog
 from rocketha.wire.spec.raft import NEWCOMER_BYTES
 
 
@@ -29,7 +29,7 @@ class Newcomer:
     :ivar behind: whether committed entries may be missing here.
     """
 
-    def __init__(self, disk: Disk, directory: str, log: RaftLog, cautious: bool = True) -> None:
+    def __init__(self, disk: Disk, directory: str, log: LogStorage, cautious: bool = True) -> None:
         self._disk = disk
         self._path = f"{directory}/newcomer"
         self._log = log

@@ -1,4 +1,4 @@
-"""What can be set about a Raft service, and what it shows of itself."""
+"""Who a member of a Raft group is, what can be set about it, and what it shows of itself."""
 
 from __future__ import annotations
 
@@ -61,6 +61,25 @@ class RaftOptions:
     slow_sync_ticks: int = 40
     healthy_again_ticks: int = 200
     check_addresses: bool = True
+
+
+@attrs.frozen
+class RaftMember:
+    """Which member of which group.
+
+    :ivar peers: id -> ``host:port`` of all members, this one included, as configured: the group at its first start,
+        and who may speak to us.
+    :ivar directory: of the log.
+    :ivar joins: it is added to a group that runs: it does not count itself a voter before it is told.
+    :ivar secret: of the group: members without it are refused.
+    """
+
+    id: str
+    group: str
+    peers: Mapping[str, str]
+    directory: str
+    joins: bool = False
+    secret: bytes = b""
 
 
 @attrs.frozen

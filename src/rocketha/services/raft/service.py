@@ -21,10 +21,9 @@ Java: DLedger's ``DLedgerServer``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import attrs
 from twisted.application import service
 from twisted.internet import defer, task
 from twisted.python.failure import Failure
@@ -39,47 +38,27 @@ from rocketha.protocols.turn import Turn
 from rocketha.raft.config import RaftConfig, Role
 from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.membership import MembersChange
-from rocketha.raft.messages import Members, Message
+from rocketha.raft.messages import Entry, Members, Message
 from rocketha.raft.node import RaftNode
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.addresses import AddressBook
-from rocketha.services.raft.apply import Applier, StateMachine
 from rocketha.services.raft.driver import RaftDriver
 from rocketha.services.raft.group_admin import GroupAdmin
 from rocketha.services.raft.newcomer import Newcomer
-from rocketha.services.raft.options import RaftOptions, RaftView
+from rocketha.services.raft.options import RaftMember, RaftOptions, RaftView
 from rocketha.services.raft.requests import Changes
-from rocketha.services.raft.snapshots import RaftSnapshots
+from rocketha.services.raft.store import Member, RaftStore
 from rocketha.services.raft.waiting import Barriers, NoMajority, Proposals, Waiter, Waiters
-from rocketha.store.raft_log import RaftLog
 
 SECOND_TICKS = 20
-
-
-@attrs.frozen
-class RaftMember:
-    """Which member of which group.
-
-    :ivar peers: id -> ``host:port`` of all members, this one included, as configured: the group at its first start,
-        and who may speak to us.
-    :ivar directory: of the log.
-    :ivar joins: it is added to a group that runs: it does not count itself a voter before it is told.
-    :ivar secret: of the group: members without it are refused.
-    """
-
-    id: str
-    group: str
-    peers: Mapping[str, str]
-    directory: str
-    joins: bool = False
-    secret: bytes = b""
 
 
 class RaftService(service.Service):
     """One member.
 
     :param member: who this is.
+    :param store: its log, and what becomes of committed entries.
     :param platform: its chance is that of election timeouts and jitter.
     :param turn: of the remoting ports whose requests are answered by outcomes: those of one commit leave together.
     :param refusals: of the server that this is a part of: told of connections that are given up.
@@ -90,7 +69,7 @@ class RaftService(service.Service):
     def __init__(
         self,
         member: RaftMember,
-        machine: StateMachine,
+        store: RaftStore,
         platform: Platform,
         options: RaftOptions | None = None,
         config: RaftConfig | None = None,
@@ -106,7 +85,7 @@ class RaftService(service.Service):
         self.log = make_logger()
         self.started: defer.Deferred[None] = defer.Deferred()
         self._member = member
-        self._machine = machine
+        self._store = store
         self._platform = platform
         self._reactor, self._disk, self._chance = platform.reactor, platform.disk, platform.chance
         self._turn_of_answers = turn or Turn()
@@ -120,7 +99,6 @@ class RaftService(service.Service):
             Changes(),
         )
         self._node: RaftNode | None = None
-        self._raft_log: RaftLog | None = None
         self._addresses = AddressBook(member.peers, self.options.linger_ticks)
         self._roles: list[Callable[[], None]] = []
         self._scheduled = self._campaigning = cast(Any, None)
@@ -135,26 +113,16 @@ class RaftService(service.Service):
     def startService(self) -> None:
         """Twisted: recover the log in a thread, then take part; ``started`` fires then."""
         super().startService()
-        self._sync_work = self._platform.sync_work(self._reactor, "rocketha-raft-sync")
-        self._file_work = self._platform.work(self._reactor, "rocketha-raft-files")
-        self._sync_work.start()
-        self._file_work.start()
-        member, size = self._member, self.options.segment_bytes
-        voters = {} if member.joins else dict(member.peers)
-        members = Members(voters=frozenset(voters), addresses=voters)
-        opening = self._file_work.run(
-            lambda: RaftLog.open(self._disk, member.directory, member.group, member.id, members, size)
-        )
-        self._opening: defer.Deferred[None] = opening.addCallback(self._recovered)
+        self._opening: defer.Deferred[None] = self._store.open().addCallback(self._recovered)
         self._opening.addErrback(self._not_started)
 
-    def _recovered(self, log: RaftLog) -> None:
-        self._raft_log = log
+    def _recovered(self, _: None) -> None:
         if not self.running or self._dead:
             return
+        log = self._store.log
         for note in log.notes:
             self.log.warn("raft log: {note}", note=note)
-        self._build(log)
+        self._build()
         node = self.node
         self._last_tick_s = self._reactor.seconds()
         self._ticker = Ticker(self._reactor, functools.partial(self.guarded, self._tick), self.options.tick_s)
@@ -170,43 +138,25 @@ class RaftService(service.Service):
         self.wake()
         self.started.callback(None)
 
-    def _build(self, log: RaftLog) -> None:
-        options = self.options
-        snapshots = RaftSnapshots(
-            log,
-            self._machine,
-            self._file_work,
-            options.snapshot_entries,
-            options.snapshot_bytes,
-            options.keep_entries,
-            lambda: self._driver.compacted(),
-            self.broken,
-        )
-        snapshots.restore()
+    def _build(self) -> None:
+        store, log = self._store, self._store.log
         node = RaftNode(self.config, log, self._chance)
+        applier = store.applying(
+            Member(node, self._waiters, self._turn_of_answers, lambda: self._driver.compacted(), self.broken)
+        )
         self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits, self.port.refusals)
         newcomer = Newcomer(self._disk, self._member.directory, log, self.config.cautious)
         self._driver = RaftDriver(
             self,
             node,
-            log,
+            store,
+            applier,
             self._peers,
             self._waiters,
             newcomer,
-            options,
-            self._sync_work,
+            self.options,
             self._reactor.seconds if self.config.lease_reads else None,
         )
-        applier = Applier(
-            node,
-            self._machine,
-            snapshots,
-            self._waiters,
-            options,
-            self._turn_of_answers,
-            self._reactor.seconds,
-        )
-        self._driver.attach(snapshots, applier)
         self._node = node  # last: who sees a node finds all that belongs to it
         self.members_changed()
 
@@ -236,11 +186,7 @@ class RaftService(service.Service):
         self._leave("this node stops")
         if self._node is not None:
             yield self._driver.journal.underway.idle()
-            yield self._driver.snapshots.underway.idle()
-        if (log := self._raft_log) is not None:
-            yield self._file_work.run(log.close).addErrback(self._not_closed)
-        self._sync_work.stop()
-        self._file_work.stop()
+        yield self._store.close().addErrback(self._not_closed)
 
     def _not_closed(self, failure: Failure) -> None:
         self._fatal(f"the raft log of {self.id} could not be closed: {failure.getErrorMessage()}", leaving=True)
@@ -296,6 +242,23 @@ class RaftService(service.Service):
             return
         self.wake()
 
+    def stored(self, entries: Sequence[Entry]) -> None:
+        """Replicate entries that the store has already, behind all others; ``node.check_room`` was asked before they
+        were written.
+        """
+
+        def tell() -> None:
+            self.node.stored(entries)
+            self._driver.journal.written()
+
+        self.guarded(tell)
+        self.wake()
+
+    def unhealthy(self, reason: str) -> None:
+        """Do not lead for a while: what this member keeps does not work."""
+        if self.ready:
+            self.guarded(lambda: self._driver.unhealthy(reason))
+
     def barrier(self) -> defer.Deferred[None]:
         """Fires when the state machine holds everything that was acknowledged before this call.
 
@@ -332,8 +295,8 @@ class RaftService(service.Service):
             entries_applied=driver.applier.count,
             first_index=driver.raft_log.first_index(),
             snapshot_index=driver.raft_log.snapshot().index,
-            snapshots_made=driver.snapshots.made,
-            snapshots_received=driver.snapshots.received,
+            snapshots_made=driver.applier.made,
+            snapshots_received=driver.applier.received,
             connections_refused=self.port.refused_count,
         )
 
