@@ -15,6 +15,7 @@ TESTS = (
     "not idle and not at_both_ends and not away_too_long",
 )
 LINKS, SLAVE = "services/replication/links.py", "services/replication/slave.py"
+DISPATCHING = "services/replication/dispatching.py"
 CLASSIC, ORDERS = "services/replication/classic.py", "services/replication/autoswitch.py"
 SET = "services/replication/set_links.py"
 
@@ -100,9 +101,9 @@ MUTANTS = (
     ),
     Mutant(
         "damage is not cut",
-        SLAVE,
-        "        if self._log.damage is not None:\n            self._repair()",
-        "        if False:\n            pass",
+        DISPATCHING,
+        "            self._damaged(damage)",
+        "            pass",
     ),
     Mutant(
         "confirmed records are cut off without a master to send them",
@@ -131,8 +132,8 @@ MUTANTS = (
     Mutant(
         "a master that could not sync acknowledges what slaves have",
         "broker/acknowledgements.py",
-        " + _fail(\n            self._replicated, ResponseCode.FLUSH_DISK_TIMEOUT\n        )",
-        "",
+        "count + _fail(self._replicated, self._told(ResponseCode.FLUSH_DISK_TIMEOUT))",
+        "count",
     ),
     Mutant(
         "the confirm offset is forgotten in a restart",
@@ -143,8 +144,8 @@ MUTANTS = (
     Mutant(
         "damage is cut for ever",
         SLAVE,
-        "        if damage is None or damage.offset in self._cut_at:",
-        "        if damage is None:",
+        "        if damage.offset in self._cut_at:",
+        "        if False:",
     ),
     Mutant(
         "a replica does not start over",
@@ -152,7 +153,7 @@ MUTANTS = (
         "if cause is Cause.MASTER_BEGINS_LATER and self._dialect.handshake:",
         "if False:",
     ),
-    Mutant("held pulls of a slave are not woken", SLAVE, "            self._grown()", "            pass"),
+    Mutant("held pulls of a slave are not woken", DISPATCHING, "            self._grown()", "            pass"),
     Mutant(
         "the confirm offset does not reach the store of a slave",
         ORDERS,

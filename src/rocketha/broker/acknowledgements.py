@@ -7,6 +7,8 @@ came while no replica was there wait for the disk alone, in a queue of their own
 
 A wait past its deadline is answered with the full success header (the message is stored) and a code that says what is
 behind, as Java does: FLUSH_SLAVE_TIMEOUT if replicas are, else FLUSH_DISK_TIMEOUT.  Each need has its own deadline.
+Where a majority has to have a message before it counts, one that is late may still vanish: its answer is an error, also
+where a disk is behind (Java's DLedger: IN_SYNC_REPLICAS_NOT_ENOUGH).
 Deadlines are looked at by the clock, whatever is sent meanwhile (regression G1); what is there by then counts.
 
 Java: ``CommitLog.GroupCommitService``, ``FlushDiskWatcher``, ``GroupTransferService``.
@@ -34,6 +36,7 @@ class Replicas(Enum):
 
     NOT_ASKED = "nobody waits for them"
     AWAITED = "as many as count must have it"
+    MAJORITY = "a majority must have it, whoever sent it; before that it is no success"
     MISSING = "they should have it, and too few are there to wait for: SLAVE_NOT_AVAILABLE"
 
 
@@ -58,7 +61,7 @@ class Acknowledgements:
     :ivar replicas: what sends need of replicas from now on; those that wait already go on as they began.
     :ivar flush_timeout_ms: how long one waits for the disk.
     :ivar slave_timeout_ms: how long for replicas.
-    :ivar late: how many sends were answered with FLUSH_SLAVE_TIMEOUT.
+    :ivar late: how many sends were told that too few replicas have them.
     """
 
     def __init__(self, sync_flush: bool = False, flush_timeout_ms: int = 5000, slave_timeout_ms: int = 3000) -> None:
@@ -81,7 +84,7 @@ class Acknowledgements:
         :param end: not below those before it.
         """
         replicas = self.replicas
-        if replicas is Replicas.AWAITED:
+        if replicas is Replicas.AWAITED or replicas is Replicas.MAJORITY:
             self._replicated.append(Waiting(end, now_ms, connection, frame))
             return
         if replicas is Replicas.MISSING:
@@ -90,6 +93,15 @@ class Acknowledgements:
             self._local.append(Waiting(end, now_ms, connection, frame))
         else:
             connection.write(frame(ResponseCode.SUCCESS))
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether also senders wait that did not ask for it."""
+        return self.replicas is Replicas.MAJORITY
+
+    def _told(self, code: int) -> int:
+        """The code that says what is behind."""
+        return ResponseCode.SYSTEM_ERROR if self.replicas is Replicas.MAJORITY else code
 
     def flushed(self, offset: int) -> int:
         """The disk has everything below ``offset``: answer those that waited for no more; how many."""
@@ -120,7 +132,7 @@ class Acknowledgements:
             if code is None:
                 kept.append(entry)
             else:
-                entry.connection.write(entry.frame(code))
+                entry.connection.write(entry.frame(self._told(code)))
                 self.late += code == ResponseCode.FLUSH_SLAVE_TIMEOUT
                 count += 1
         waiting.extendleft(reversed(kept))
@@ -153,14 +165,13 @@ class Acknowledgements:
         Also those that wait for replicas only: the page cache may have dropped what was to be synced, so that success,
         which says that this broker has the message, would not be true.
         """
-        return _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT) + _fail(
-            self._replicated, ResponseCode.FLUSH_DISK_TIMEOUT
-        )
+        count = _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT)
+        return count + _fail(self._replicated, self._told(ResponseCode.FLUSH_DISK_TIMEOUT))
 
     def abandon(self) -> int:
         """This broker is the master no more: nobody can say that a message is safe; how many were answered."""
         count = _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT)
-        late = _fail(self._replicated, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+        late = _fail(self._replicated, self._told(ResponseCode.FLUSH_SLAVE_TIMEOUT))
         self.late += late
         return count + late
 

@@ -50,6 +50,7 @@ MAYBE_STORED = "it may have stored the message, or not"
 """How a remark ends, under code 1, where nobody knows.  Java's broker says as much with a bare UNKNOWN_ERROR; its
 producer sends the message again, to another broker if there is one, as after a refusal."""
 
+_NOT_ENOUGH = f"in-sync replicas not enough: {MAYBE_STORED}".encode()
 _PREFIX = struct.Struct(">iI")
 
 
@@ -107,7 +108,7 @@ class SendAnswers:
             self._tail,
         )
         waiting = self._acknowledgements
-        if wait and (waiting.sync_flush or waiting.replicas is not Replicas.NOT_ASKED):
+        if (wait or waiting.asks_all) and (waiting.sync_flush or waiting.replicas is not Replicas.NOT_ASKED):
             waiting.stored(end, now_ms, connection, lambda code: _frame(code, rest))
         else:
             connection.write(_frame(0, rest))
@@ -125,6 +126,8 @@ def _escaped(text: str) -> bytes:
 
 def _frame(code: int, rest: bytes) -> bytes:
     header = b'{"code":%d,%b' % (code, rest)
+    if code == ResponseCode.SYSTEM_ERROR:
+        header = b'{"code":%d,"remark":"%b",%b' % (code, _NOT_ENOUGH, rest)
     return _PREFIX.pack(4 + len(header), len(header)) + header
 
 

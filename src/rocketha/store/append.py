@@ -136,10 +136,20 @@ class Appender:
             raise
         if numbers is not None:
             for _, (data,) in runs:
-                self._queues.pending_bytes += numbers.written(data)
-            self._queues.mark(numbers.index)
+                self.entered(data)
+                numbers.fresh.append(data)
         self._dispatch(entries, wall_ms)
         return results
+
+    def entered(self, data: bytes) -> None:
+        """Whole entries are in the log, behind the last one.
+
+        :raises RemoteProtocolError: they do not follow one another.
+        """
+        numbers = self._numbers
+        assert numbers is not None
+        self._queues.pending_bytes += numbers.written(data)
+        self._queues.mark(numbers.index)
 
     def _encode(self, group: Group, position: int, wall_ms: int, parts: list[bytes], entries: list[_Entry]) -> int:
         if isinstance(group, PutBatch):

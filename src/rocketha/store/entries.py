@@ -50,12 +50,14 @@ class Entries:
     :ivar index: where they are.
     :ivar next_index: number of the next one; ahead of the index while a turn is laid out.
     :ivar term: of the leader, in those that are appended.
+    :ivar fresh: the bytes of those that a leader has appended and nobody has taken yet.
     """
 
     def __init__(self, index: EntryIndex) -> None:
         self.index = index
         self.next_index = 0
         self.term = 0
+        self.fresh: list[bytes] = []
 
     def head(self, position: int, record_bytes: int) -> bytes:
         """The head of the next entry.
@@ -76,6 +78,11 @@ class Entries:
         self.next_index = self.index.next_offset
         return len(units)
 
+    def take_fresh(self, bytes_max: int) -> list[tuple[int, int, bytes]]:
+        """What was appended since the last call, as :func:`rocketha.wire.dledger.runs_of` has it."""
+        fresh, self.fresh = self.fresh, []
+        return [run for data in fresh for run in dledger.runs_of(data, bytes_max)]
+
     # Recovery
 
     def knows(self, head: EntryHead, log: CommitLog) -> bool:
@@ -87,6 +94,11 @@ class Entries:
             return False
         size, end = log.segments.file_size, before.position + before.size
         return end == head.position or -(-end // size) * size == head.position
+
+    def end_of(self, number: int) -> int:
+        """Log offset behind an entry, as the index has it; 0 where it does not."""
+        unit = self.index.unit(number)
+        return 0 if unit is None else unit.position + unit.size
 
     def begin(self, number: int) -> None:
         """Nothing of the index counts, and the next entry has that number."""
@@ -111,7 +123,7 @@ class Entries:
     def none_found(self, end: int) -> None:
         """Recovery found no entry behind the place where it began, and the log ends there: the index tells the number
         of the next one."""
-        number = self.next_index = self._first_at(end)
+        number = self.next_index = self.first_at(end)
         last = self.index.unit(number - 1)
         self.term = last.term if last is not None else 0
 
@@ -122,7 +134,7 @@ class Entries:
 
     # Cuts and expiry
 
-    def _first_at(self, position: int) -> int:
+    def first_at(self, position: int) -> int:
         """Number of the first entry that stands at a log offset or behind it."""
         index = self.index
         low, high = index.first_held(), index.next_offset
@@ -137,13 +149,13 @@ class Entries:
 
     def cut(self, end: int) -> None:
         """The log ends at an offset: those from there on are gone, on the disk too."""
-        self.next_index = self._first_at(end)
+        self.next_index = self.first_at(end)
         self.index.cut(self.next_index)
         self.index.clean_behind()
 
     def expired_paths(self, log_begin: int) -> list[str]:
         """Forget the files of the index about entries that the log has no more; returns their paths."""
-        return self.index.expired_paths(self._first_at(log_begin))
+        return self.index.expired_paths(self.first_at(log_begin))
 
 
 def first_head(log: CommitLog) -> EntryHead | None:

@@ -105,7 +105,14 @@ class MessageStore:
 
     # Starting and stopping
 
-    def load(self, now_ms: int, pid: int = 0, epoch_path: str | None = None, replica: bool = False) -> RecoveryReport:
+    def load(
+        self,
+        now_ms: int,
+        pid: int = 0,
+        epoch_path: str | None = None,
+        replica: bool = False,
+        committed: int | None = None,
+    ) -> RecoveryReport:
         """Take the lock, recover, and be ready.  Blocking: call it in a thread.
 
         :param pid: written into the abort file for the operator's eyes.
@@ -113,6 +120,8 @@ class MessageStore:
             :mod:`rocketha.store.replica_log`; None for a broker that stands alone or is replicated the classic way.
         :param replica: of the latter, the slave: its log grows by bytes, cut anywhere.  The abort file says so too, so
             that after a crash the log is judged as what it was, whatever the broker is now.
+        :param committed: of a log of entries: the last one that is known to be, -1 for none; where the checkpoint has
+            no confirm offset.
         :raises CorruptStore: files that cannot be this store's: sizes, names, gaps.  Nothing was changed.
         :raises DiskFailure: the disk, or the lock is held.
         """
@@ -125,18 +134,9 @@ class MessageStore:
             for directory in self._directories():
                 atomic_file.make_dirs(disk, directory)
             self._locks.append(disk.lock(self.log.segments.directory))  # another root may name the same one
-            batch_queues = f"{self.root}/batchconsumequeue"
             foreign = ForeignNames()
-            if any(names for _, names in queue_directories(disk, batch_queues, foreign)):
-                raise CorruptStore(batch_queues, 0, "topics with queue type BatchCQ are not supported")
-            fields = self.upkeep.load()
-            self.log.segments.load(foreign)
-            self.queues.load(foreign)
-            self._check_layout()
-            if self.ledger is not None:
-                ensure(not replica and epoch_path is None, "a log of entries is no replica of raw bytes")
-                first = first_head(self.log)
-                self.ledger.index.load(foreign, first.entry_index if first is not None else 0)
+            fields = self._find_files(foreign)
+            ensure(self.ledger is None or not replica, "a log of entries is no replica of raw bytes")
             may_grow = epoch_path is not None or replica
             notes = self._load_deleted(may_grow or was_replica)
             if self.index is not None:
@@ -148,7 +148,7 @@ class MessageStore:
             recovery = Recovery(
                 disk, self.config, self.log, self.queues, self.index, self.deleted_topics, fields, self.ledger
             )
-            confirm = self._confirm_found(fields, epoch_path)
+            confirm = self._confirm_found(fields, epoch_path, committed)
             if epoch_path is None and (replica or was_replica):
                 confirm = 0  # its master has all of it; ReplicaLog makes the queues
             report = recovery.run(clean, stopped, confirm)
@@ -175,9 +175,25 @@ class MessageStore:
             self.confirm_offset = self.log.end if confirm is None else min(confirm, self.log.end)
         return report if not notes else _with_notes(report, notes)
 
-    def _confirm_found(self, fields: CheckpointFields, epoch_path: str | None) -> int | None:
+    def _find_files(self, foreign: ForeignNames) -> CheckpointFields:
+        """Of log, queues and index of entries; what the checkpoint says."""
+        batch_queues = f"{self.root}/batchconsumequeue"
+        if any(names for _, names in queue_directories(self._disk, batch_queues, foreign)):
+            raise CorruptStore(batch_queues, 0, "topics with queue type BatchCQ are not supported")
+        fields = self.upkeep.load()
+        self.log.segments.load(foreign)
+        self.queues.load(foreign)
+        self._check_layout()
+        if self.ledger is not None:
+            first = first_head(self.log)
+            self.ledger.index.load(foreign, first.entry_index if first is not None else 0)
+        return fields
+
+    def _confirm_found(self, fields: CheckpointFields, epoch_path: str | None, committed: int | None) -> int | None:
         """The confirm offset that the log had; None where all of it counts: a broker that stood alone until now had
         no epochs, and showed its consumers everything."""
+        if committed is not None and self.ledger is not None:
+            return fields.confirm_offset or self.ledger.end_of(committed)
         if epoch_path is None or (fields.confirm_offset == 0 and not self._disk.exists(epoch_path)):
             return None
         return fields.confirm_offset
@@ -277,6 +293,13 @@ class MessageStore:
         elif last:
             self.upkeep.last_record = (last[-1].physical_offset, wall_ms)
         return results
+
+    def entered(self, entries: bytes) -> None:
+        """The log was given whole entries by :class:`rocketha.store.replica_log.ReplicaLog`: they are in the index.
+
+        :raises RemoteProtocolError: they do not follow one another, or the last one.
+        """
+        self._appender.entered(entries)
 
     def unwritable_reason(self, now_ms: int) -> str | None:
         """Why the store takes no messages now, in words for a remark; None while it does."""

@@ -52,6 +52,7 @@ import attrs
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
 from rocketha.store import epoch_file, missing_file
+from rocketha.store.commitlog import Run
 from rocketha.store.deleted_topics import LastRecord
 from rocketha.store.disk import Buffer, Disk
 from rocketha.store.epoch_file import Epochs
@@ -186,15 +187,26 @@ class ReplicaLog:
                 if store.busy:
                     raise DiskFailure(log.segments.directory, "write", errno.EAGAIN, "a job is out")
                 store.truncate(log.begin)
-            self._begin_at(offset)
+            self.begin_at(offset)
         try:
             log.write_raw(data)
         except DiskFailure:
             if not log.segments.bases:  # it has not begun
-                self._begin_at(0)
+                self.begin_at(0)
             raise
 
-    def _begin_at(self, offset: int) -> None:
+    def append_entries(self, runs: list[Run]) -> None:
+        """Write whole entries of a leader's log, in a log that has such; where a file ends before them, that too.
+
+        :raises DiskFailure: nothing of them counts; the next start may find some of them.
+        """
+        store = self.store
+        ensure(not store.leads, "a master's log takes no entries of others")
+        store.log.check_writable()
+        store.log.write(runs)
+        store.entered(bytes(runs[-1].parts[0]))
+
+    def begin_at(self, offset: int) -> None:
         """Let an empty log begin there."""
         store = self.store
         store.log.end = store.log.flushed = store.log.written_from = store.dispatched = offset

@@ -129,7 +129,6 @@ CONTROLLERS: dict[str, str] = {
 NOT_SUPPORTED = {
     "container/2container-2m-2s/broker-container": "brokerConfigPaths",
     "container/2container-2m-2s/broker-": "enableSlaveActingMaster",
-    "dledger/": "enableDLegerCommitLog",
     "docs: access control": "aclEnable",
     "docs: controllers on jRaft": "controllerType",
 }

@@ -171,7 +171,6 @@ class BrokerConfigTests(unittest.TestCase):
             "aclEnable=true",
             "authenticationEnabled=TRUE",
             "storeType=defaultRocksDB",
-            "enableDLegerCommitLog=true",
             "messageStorePlugIn=com.example.X",
         ):
             self.refused(line, "line 1", line.partition("=")[0], "is refused")
@@ -346,7 +345,8 @@ class TableTests(unittest.TestCase):
         """A key without a word to the contrary has an effect: some module other than the tables reads it."""
         tables = Path(rocketha.__file__).parent / "services" / "config"
         own = {tables / f"{each}.py" for each in ("keys", "controller", "replication", "unsupported")}
-        elsewhere = {"controllerType", "controllerDLegerPeers", "controllerAddr"}  # the last two: peers, controllers
+        # all but the first: peers, controllers, dledger_peers
+        elsewhere = {"controllerType", "controllerDLegerPeers", "controllerAddr", "dLegerPeers"}
         source = "".join(p.read_text() for p in Path(rocketha.__file__).parent.rglob("*.py") if p not in own)
         for section in SECTIONS:
             for name, (attribute, key) in section.declared().items():

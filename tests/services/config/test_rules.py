@@ -28,6 +28,7 @@ MODES = (
     "brokerRole=SYNC_MASTER\n",
     "brokerRole=SLAVE\nbrokerId=1\n",
     "enableControllerMode=true\ncontrollerAddr=10.0.0.1:9878\n",
+    "enableDLegerCommitLog=true\ndLegerGroup=g\ndLegerPeers=n0-10.0.0.1:40911\ndLegerSelfId=n0\n",
 )
 JAVA_FAILS_TOO = (
     ("listenPort", 65_535, "leaves no port above it"),
@@ -66,7 +67,7 @@ class OneKeyTests(unittest.TestCase):
 
     def test_broker(self) -> None:
         """In every mode; what a broker needs of the configuration can be made of it."""
-        modes = {"brokerRole", "brokerId", "enableControllerMode"}
+        modes = {"brokerRole", "brokerId", "enableControllerMode", "enableDLegerCommitLog"}
         replication = ReplicationConfig.declared().keys() - modes
         for name, value in numbered(BrokerConfig, StoreSettings, RemotingConfig, ReplicationConfig):
             for mode in MODES if name in replication else MODES[:1]:
@@ -86,6 +87,8 @@ class OneKeyTests(unittest.TestCase):
             return "brokerId=0" in problem  # a slave with a master's id
         if (name, value) == ("enableControllerMode", 0):
             return "without controllerAddr" in problem
+        if (name, value) == ("enableDLegerCommitLog", 0):
+            return "without dLegerGroup, dLegerPeers, dLegerSelfId" in problem
         return any((name, value) == (key, port) and words in problem for key, port, words in JAVA_FAILS_TOO)
 
     def test_controller_and_nameserver(self) -> None:

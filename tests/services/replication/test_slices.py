@@ -18,7 +18,8 @@ from rocketha.services.core.log_changes import LogChanges
 from rocketha.services.process.platform import Platform
 from rocketha.services.replication.classic import ClassicDialect
 from rocketha.services.replication.context import ReplicaContext
-from rocketha.services.replication.slave import BEHIND_BYTES, DISPATCH_BYTES, Following
+from rocketha.services.replication.dispatching import BEHIND_BYTES, DISPATCH_BYTES
+from rocketha.services.replication.slave import Following
 from rocketha.services.waiting.flusher import Flusher
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.replica_log import ReplicaLog

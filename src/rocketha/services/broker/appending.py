@@ -35,12 +35,18 @@ class Appending(BrokerFeature):
     def turn_ended(self) -> None:
         if not self._sends.staged or self._changes.busy:
             return
+        refusal = self._replication.may_append(self._sends.staged)
+        if refusal is not None:
+            self._sends.refuse(refusal)
+            return
         begin = self._store.log.end
         arrived = self._sends.commit(self._now_ms())
         self._appended = self._store.log.end - begin
         self._turn.say()  # senders need not wait until readers are woken
         if arrived:
             self._replication.stored(arrived)
+        else:
+            self._replication.not_stored("a write of messages failed")
         if self._waiting.sync_flush and (len(self._waiting) or self._replication.shows_confirmed):
             self._flusher.kick()  # also what no sender waits for, where consumers do
 

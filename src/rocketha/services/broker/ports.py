@@ -1,4 +1,4 @@
-"""The ports of a broker: clients' main and fast port, and the one for replicas."""
+"""The ports of a broker: clients' main and fast port, and those for replicas."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, Reque
 from rocketha.services.config import views
 from rocketha.services.core.core import BrokerCore
 from rocketha.services.process.reserve import shows_by
+from rocketha.services.replication.service import Port
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.routes import unsupported
 
@@ -78,11 +79,11 @@ class BrokerPorts:
             shows=shows_by(routes),
         )
 
-    def open(self, parent: Any, slaves: Any) -> None:
+    def open(self, parent: Any, replicas: Sequence[Port]) -> None:
         """Listen.
 
         :param parent: the service that they belong to; it runs.
-        :param slaves: the factory of the port for replicas.
+        :param replicas: the ports for replicas.
         :raises CannotListenError: a port is taken.
         """
         config = self._config
@@ -91,12 +92,12 @@ class BrokerPorts:
         if config.fast_port_enable and not self._listen:
             below = self._endpoint(config.listen_port - FAST_PORT_BELOW)
             self._open(parent, below, FastPort(self._requests), "fast")
-        keys = config.replication
-        if self._listen and keys.alone:
+        if self._listen and config.replication.alone:
             return  # one whose main port is not where the file says, for a test or a quick look
-        port = strports.service(self._endpoint(keys.ha_listen_port), slaves, self._core.platform.reactor)
-        port.setName("port-ha")
-        port.setServiceParent(parent)
+        for name, number, factory in replicas:
+            port = strports.service(self._endpoint(number), factory, self._core.platform.reactor)
+            port.setName(f"port-{name}")
+            port.setServiceParent(parent)
 
     def _endpoint(self, port: int) -> str:
         config = self._config

@@ -24,6 +24,7 @@ from rocketha.services.broker.dispatcher import Dispatcher
 from rocketha.services.broker.draining import Draining
 from rocketha.services.broker.forwarding import Forwarding
 from rocketha.services.broker.ports import BrokerPorts
+from rocketha.services.broker.raft_role import RaftRole
 from rocketha.services.broker.registration import Registration
 from rocketha.services.broker.role import ClassicRole, RoleContext, RoleSource
 from rocketha.services.broker.sessions import Sessions
@@ -40,6 +41,7 @@ from rocketha.services.features.reading import Reading
 from rocketha.services.replication.autoswitch import AutoSwitchMode
 from rocketha.services.replication.classic import ClassicMode
 from rocketha.services.replication.context import ReplicationContext
+from rocketha.services.replication.dledger import DLedgerMode
 from rocketha.services.replication.metadata_context import TablesContext
 from rocketha.services.replication.metadata_sync import MetadataSync
 from rocketha.services.replication.mode import ReplicationMode
@@ -53,6 +55,7 @@ MakeRoleSource = Callable[[RoleContext], RoleSource]
 _SOURCES: dict[type[ReplicationMode], Callable[[RoleContext], RoleSource]] = {
     ClassicMode: ClassicRole,
     AutoSwitchMode: ControllerMode,
+    DLedgerMode: RaftRole,
 }
 
 
@@ -150,6 +153,7 @@ class RunningBroker:
             as_turn=core.turns.run,
             reads=LogReads(core.works.reads),
             owner=self,
+            address=self.state.identity.address,
             intact=opened.report.clean,
         )
 
@@ -210,7 +214,7 @@ class RunningBroker:
         :raises ConfigError: a plug-in's is.
         """
         ports = BrokerPorts(self.core, listen, self.dispatcher, self._routes, self._sessions.holding)
-        ports.open(parent, self.replication.links.factory)
+        ports.open(parent, self.replication.ports())
         self.plugins.open(parent)
 
     def serve(self) -> None:

@@ -1,18 +1,21 @@
 """The keys of replication: roles, the HA link, acknowledgements of replicas, and the controllers of a broker.
 
-Names and defaults are Java's (``MessageStoreConfig``, ``BrokerConfig``) where they are safe.  There are two ways to
-run: *classic*, where the file says which role a broker has for good, and *controller mode*, where the controllers give
-ids and roles, and ``brokerId`` and ``brokerRole`` of the file count for nothing.  What must fit together is in
+Names and defaults are Java's (``MessageStoreConfig``, ``BrokerConfig``) where they are safe.  There are three ways to
+run: *classic*, where the file says which role a broker has for good; *controller mode*, where the controllers give ids
+and roles; and *DLedger mode*, where brokers elect their master themselves.  In the latter two ``brokerId`` and
+``brokerRole`` of the file count for nothing.  What must fit together is in
 :mod:`rocketha.services.config.roles`.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 
 import attrs
 
-from rocketha.services.config.checks import check_endpoints, check_plain_path
+from rocketha.services.config.checks import check_endpoints, check_name, check_plain_path
+from rocketha.services.config.peers import check_member, check_peers, member_number, peers_of
 from rocketha.services.config.settings import INT_MAX, Section, choice, flag, number, text
 
 ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
@@ -52,6 +55,10 @@ def check_master(value: str) -> str | None:
     if ";" in value or check_endpoints(value) is not None:
         return "host:port of the master's HA port, or nothing"
     return None
+
+
+def _or_nothing(check: Callable[[str], str | None]) -> Callable[[str], str | None]:
+    return lambda value: check(value) if value else None
 
 
 def check_controllers(value: str) -> str | None:
@@ -237,6 +244,48 @@ class ReplicationConfig(Section):
         ours=True,
     )
 
+    enable_dleger_commit_log: bool = flag(
+        False,
+        "Whether the commit log is a Raft log: brokers of a group elect their master, and a message is acknowledged "
+        "when a majority has it.",
+        name="enableDLegerCommitLog",
+    )
+    d_leger_group: str = text(
+        "", "Name of the group of brokers.", check=_or_nothing(check_name), name="dLegerGroup", java_default="none"
+    )
+    d_leger_peers: str = text(
+        "",
+        "The brokers of the group, the same at each of them: id-host:port;id-host:port. The port is for each other "
+        "only.",
+        check=_or_nothing(check_peers),
+        name="dLegerPeers",
+        java_default="none",
+    )
+    d_leger_self_id: str = text(
+        "",
+        "Which of dLegerPeers this is: a letter and a number. The broker's id is the number and one, 0 for the master.",
+        check=check_member,
+        name="dLegerSelfId",
+        java_default="none",
+    )
+    store_path_dledger_commit_log: str = text(
+        "",
+        "Directory of the log's files in DLedger mode; empty is dledger-<dLegerSelfId>/data under storePathRootDir.",
+        check=check_plain_path,
+        name="storePathDLedgerCommitLog",
+    )
+    dledger_directory: str = ""  # dledger-<dLegerSelfId>, follows from other keys
+
+    @property
+    def dledger_peers(self) -> dict[str, str]:
+        """Id to ``host:port`` of the members of the group."""
+        return peers_of(self.d_leger_peers)
+
+    @staticmethod
+    def dledger_id(member: str) -> int:
+        """The broker id of a member that is not the master."""
+        return member_number(member) + 1
+
     @property
     def controllers(self) -> tuple[str, ...]:
         """``host:port`` of each, in order, none twice."""
@@ -245,7 +294,8 @@ class ReplicationConfig(Section):
     @property
     def alone(self) -> bool:
         """Whether no other broker need ever copy this one's log."""
-        return self.broker_role == ASYNC_MASTER and not self.enable_controller_mode
+        elected = self.enable_controller_mode or self.enable_dleger_commit_log
+        return self.broker_role == ASYNC_MASTER and not elected
 
     def may_replicate(self, host: str) -> bool:
         """Whether ``haAllowedAddresses`` lets this IP address connect to the HA port."""

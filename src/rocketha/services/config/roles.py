@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import is_loopback
 from rocketha.services.config.keys import BrokerConfig
+from rocketha.services.config.peers import check_member
 from rocketha.services.config.replication import (
     ASYNC_MASTER,
     ELECTED_AFTER_MS,
@@ -21,7 +22,7 @@ from rocketha.services.config.replication import (
 )
 
 _CLASSIC_ONLY = ("brokerRole", "haMasterAddress")
-_CONTROLLER_MODE_ONLY = (
+_SETS_ONLY = (
     "allAckInSyncStateSet",
     "minInSyncReplicas",
     "haMaxTimeSlaveNotCatchup",
@@ -33,10 +34,11 @@ _CONTROLLER_MODE_ONLY = (
     "syncControllerMetadataPeriod",
     "controllerRequestTimeout",
     "masterLease",
-    "handoverTimeout",
-    "handoverLinger",
-    "handoverLingerQuiet",
 )
+_CONTROLLER_MODE_ONLY = (*_SETS_ONLY, "handoverTimeout", "handoverLinger", "handoverLingerQuiet")
+_DLEDGER = ("dLegerGroup", "dLegerPeers", "dLegerSelfId")
+MESSAGE_BYTES_MAX = 6 << 20
+"""In DLedger mode: a message travels in one frame between members, of 8 MiB at most."""
 
 
 def complete_replication(
@@ -55,7 +57,9 @@ def complete_replication(
     _check_port(config, keys.ha_listen_port, name)
     _fit_heartbeats(keys, given, name, warnings)
     _check_replicas(keys, name)
-    if keys.enable_controller_mode:
+    if keys.enable_dleger_commit_log:
+        _complete_dledger(config, keys, name, warnings)
+    elif keys.enable_controller_mode:
         _complete_controller_mode(config, keys, given, name, warnings)
     else:
         _complete_classic(config, keys, given, name, warnings)
@@ -123,6 +127,33 @@ def _complete_controller_mode(
     warnings.extend(
         f"{key} has no effect: enableControllerMode is on, the controllers say" for key in _changed(keys, _CLASSIC_ONLY)
     )
+
+
+def _complete_dledger(config: BrokerConfig, keys: ReplicationConfig, name: str, warnings: list[str]) -> None:
+    if keys.enable_controller_mode:
+        raise ConfigError(
+            f"{name}: enableDLegerCommitLog=true is refused with enableControllerMode=true: one or the other"
+        )
+    missing = [key for key in _DLEDGER if not getattr(keys, keys.declared()[key][0])]
+    if missing:
+        raise ConfigError(f"{name}: enableDLegerCommitLog=true is refused without {', '.join(missing)}")
+    own, peers = keys.d_leger_self_id, keys.dledger_peers
+    for member in peers:
+        if check_member(member) is not None:
+            raise ConfigError(f"{name}: dLegerPeers: {member} is refused, allowed is {check_member(member)}")
+    if own not in peers:
+        raise ConfigError(f"{name}: dLegerSelfId={own} is refused, allowed is an id of dLegerPeers: {', '.join(peers)}")
+    if config.store.max_message_size > MESSAGE_BYTES_MAX:
+        raise ConfigError(
+            f"{name}: maxMessageSize={config.store.max_message_size} is refused, allowed is up to {MESSAGE_BYTES_MAX} "
+            "with enableDLegerCommitLog"
+        )
+    directory = posixpath.join(config.store.store_path_root_dir, f"dledger-{own}")
+    keys.dledger_directory = directory
+    keys.store_path_dledger_commit_log = keys.store_path_dledger_commit_log or posixpath.join(directory, "data")
+    config.broker_id = 0
+    why = "enableDLegerCommitLog is on, brokers elect their master"
+    warnings.extend(f"{key} has no effect: {why}" for key in _changed(keys, (*_CLASSIC_ONLY, *_SETS_ONLY)))
 
 
 def _fit_lease(keys: ReplicationConfig, given: Collection[str], name: str) -> None:

@@ -115,10 +115,17 @@ IGNORED: dict[str, str] = {
         enableScheduleMessageStats printChannelGroups printChannelGroupsMinNum diskFallRecorded highSpeedMode""",
     ),
     **_because(
-        "it belongs to a mode of replication that is not supported (slaves acting as master, DLedger commit logs)",
+        "it belongs to a mode of replication that is not supported (slaves acting as master)",
         """enableAutoInSyncReplicas skipPreOnline enableRemoteEscape syncBrokerMemberGroupPeriod
-        brokerNotActiveTimeoutMillis maxChecksumRange maxSlaveResendLength dLegerGroup dLegerPeers dLegerSelfId
-        preferredLeaderId enableBatchPush storePathDLedgerCommitLog lockInStrictMode""",
+        brokerNotActiveTimeoutMillis maxChecksumRange maxSlaveResendLength lockInStrictMode""",
+    ),
+    **_because(
+        "followers are sent what a turn gathered as one message",
+        "enableBatchPush",
+    ),
+    **_because(
+        "no member is preferred as leader in this version",
+        "preferredLeaderId",
     ),
     **_because(
         "a replica syncs its own log, and reports what it has synced",
@@ -189,7 +196,6 @@ _NO_ACL = (
 _NO_REPLICAS = "replication is classic or by controllers here, see docs/divergence.md"
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
-    "enableDLegerCommitLog": (("false",), _NO_REPLICAS),
     "enableSlaveActingMaster": (("false",), _NO_REPLICAS),
     "brokerConfigPaths": (("",), "a process is one broker: start one for each of these files"),
     "aclEnable": (("false",), _NO_ACL),

@@ -12,6 +12,7 @@ from rocketha.services.config.keys import BrokerConfig, RemotingConfig
 from rocketha.services.process.local_time import local_utc_offset_ms
 from rocketha.services.process.open_files import store_files
 from rocketha.store.config import StoreConfig
+from rocketha.store.layout import COMMITLOG, DLEDGER
 
 
 def store_config(config: BrokerConfig, utc_offset_ms: int | None = None) -> StoreConfig:
@@ -20,10 +21,14 @@ def store_config(config: BrokerConfig, utc_offset_ms: int | None = None) -> Stor
     :param utc_offset_ms: local time minus UTC; the host's where not given.
     :raises ConfigError: settings that cannot work together.
     """
-    keys = config.store
+    keys, replication = config.store, config.replication
     hour_ms = 3_600_000
+    entries = replication.enable_dleger_commit_log
+    log = replication.store_path_dledger_commit_log if entries else keys.store_path_commit_log
     store = StoreConfig(
-        commitlog_directory=keys.store_path_commit_log or None,
+        commitlog_directory=log or None,
+        layout=DLEDGER if entries else COMMITLOG,
+        entry_index_directory=f"{replication.dledger_directory}/index" if entries else None,
         segment_size=keys.mapped_file_size_commit_log,
         queue_file_size=keys.mapped_file_size_consume_queue,
         index_enable=keys.message_index_enable,

@@ -36,7 +36,8 @@ from rocketha.replication.link import Cause, LinkTiming
 from rocketha.replication.sync_state import SetChange
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.replication.context import ReplicationContext
-from rocketha.services.replication.service import Arrived, Replication
+from rocketha.services.replication.linked import LinkedReplication
+from rocketha.services.replication.service import Arrived
 from rocketha.services.replication.set_links import SetLinks
 from rocketha.store.disk import Disk
 from rocketha.store.message_store import MessageStore
@@ -90,7 +91,7 @@ class RoleListener(Protocol):
         """The link to the master can not go on."""
 
 
-class AutoSwitchReplication(Replication):
+class AutoSwitchReplication(LinkedReplication):
     """See the module.
 
     :ivar master_id: whom a slave follows, None if nobody.
@@ -268,7 +269,8 @@ class AutoSwitchReplication(Replication):
         self.master_id, self.master_address, self.retiring, self._replaced = None, "", "", False
         super()._end_role(why)
 
-    def _mastership_ended(self) -> None:
+    def _mastership_ends(self, why: str) -> None:
+        super()._mastership_ends(why)
         self.log.follow()
 
     def _become(self, role: Role) -> None:

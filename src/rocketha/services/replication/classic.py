@@ -15,8 +15,9 @@ from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.link import Cause, LinkTiming
 from rocketha.services.config.replication import SLAVE, SYNC_MASTER, ReplicationConfig
 from rocketha.services.replication.context import ReplicationContext
+from rocketha.services.replication.linked import LinkedReplication
 from rocketha.services.replication.links import SlaveLinks
-from rocketha.services.replication.service import Arrived, Replication
+from rocketha.services.replication.service import Arrived
 from rocketha.store.disk import Disk
 from rocketha.store.log_overlap import overlap_begin
 from rocketha.store.message_store import MessageStore
@@ -128,7 +129,7 @@ class ClassicDialect:
         """Nothing was confirmed."""
 
 
-class ClassicReplication(Replication):
+class ClassicReplication(LinkedReplication):
     """Of a broker whose role the configuration gives, once."""
 
     def __init__(self, context: ReplicationContext) -> None:

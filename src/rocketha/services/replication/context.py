@@ -57,6 +57,7 @@ class ReplicationContext(ReplicaContext):
     :ivar wakeups: the reads that wait for messages.
     :ivar as_turn: does work as one turn.
     :ivar reads: reads the log for replicas that are far behind.
+    :ivar address: of this broker's main port.
     :ivar intact: nothing that was ever in the log can be missing at its end: the last stop was clean.
     """
 
@@ -65,4 +66,5 @@ class ReplicationContext(ReplicaContext):
     as_turn: Callable[[Callable[[], None]], None]
     reads: LogReads
     owner: ReplicationOwner
+    address: str
     intact: bool

@@ -1,7 +1,6 @@
 """Replication modes: how a broker's log comes to have more than one copy.
 
-A mode is one :class:`ReplicationMode`; :func:`mode_of` chooses it, and nobody else asks which one it is.  The DLedger
-mode will be a third.
+A mode is one :class:`ReplicationMode`; :func:`mode_of` chooses it, and nobody else asks which one it is.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.replication.autoswitch import AutoSwitchMode
 from rocketha.services.replication.classic import ClassicMode
 from rocketha.services.replication.context import ReplicationContext
+from rocketha.services.replication.dledger import DLedgerMode
 from rocketha.services.replication.service import Replication
 from rocketha.services.replication.slave import Dialect
 from rocketha.store.disk import Disk
@@ -47,4 +47,6 @@ class ReplicationMode(Protocol):
 
 def mode_of(keys: ReplicationConfig) -> ReplicationMode:
     """The mode that a configuration asks for."""
+    if keys.enable_dleger_commit_log:
+        return DLedgerMode()
     return AutoSwitchMode() if keys.enable_controller_mode else ClassicMode()

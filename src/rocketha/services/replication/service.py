@@ -1,28 +1,65 @@
 """The log of a broker in whatever role: what all replication modes have in common.
 
-Theory of operation.  One log, one port for slaves, one link to a master; which of them is in use follows from the role.
-What gives the role and when it changes differs from mode to mode (:mod:`rocketha.services.replication.mode`), so each
-mode has a class of its own: :class:`~rocketha.services.replication.classic.ClassicReplication` and
-:class:`~rocketha.services.replication.autoswitch.AutoSwitchReplication`.  The broker only ever asks this one.
+Theory of operation.  One log, and ways for it to other brokers and from one; which of them is in use follows from the
+role.  What gives the role and when it changes differs from mode to mode (:mod:`rocketha.services.replication.mode`), so
+each mode has a class of its own: :class:`~rocketha.services.replication.classic.ClassicReplication`,
+:class:`~rocketha.services.replication.autoswitch.AutoSwitchReplication` and
+:class:`~rocketha.services.replication.dledger.DLedgerReplication`.  The broker only ever asks this one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from rocketha.broker.role import Role
 from rocketha.observe.events import RoleChanged
 from rocketha.observe.logging import emit, make_logger
 from rocketha.replication.epochs import NO_EPOCH, EpochEntry
-from rocketha.replication.link import Cause
 from rocketha.services.replication.context import ReplicationContext
-from rocketha.services.replication.links import SlaveLinks
 from rocketha.services.replication.metadata_context import Replicas
-from rocketha.services.replication.slave import Dialect, Following
 from rocketha.store.messages import PutBatch, PutMessage
 from rocketha.wire.remoting import Answer
 
 Arrived = Sequence[PutMessage | PutBatch]
+
+
+class Port(NamedTuple):
+    """A port for other replicas."""
+
+    name: str
+    number: int
+    factory: Any
+
+
+class ReplicaView(NamedTuple):
+    """A replica of this master, as its connection shows it.
+
+    :ivar acknowledged: up to where it has the log, -1 if it did not say.
+    :ivar in_sync: whether it is counted on.
+    :ivar position: up to where it was sent.
+    """
+
+    peer: str
+    acknowledged: int
+    in_sync: bool
+    bytes_sent: int
+    position: int
+
+
+class SourceView(NamedTuple):
+    """Where this replica's log comes from.
+
+    :ivar address: of the master's port, empty if not known.
+    :ivar read_s: when something was last read, in the reactor's seconds; 0 for never.
+    :ivar written_s: when something was last reported.
+    """
+
+    address: str = ""
+    connected: bool = False
+    bytes_received: int = 0
+    read_s: float = 0.0
+    written_s: float = 0.0
 
 
 class Replication:
@@ -44,7 +81,7 @@ class Replication:
     shows_confirmed = False
     compares_logs = False
 
-    def __init__(self, context: ReplicationContext, links: SlaveLinks, dialect: Dialect, replicas: Replicas) -> None:
+    def __init__(self, context: ReplicationContext, replicas: Replicas) -> None:
         self.log = context.log
         self.keys = context.keys
         self.role = Role.FENCED
@@ -53,12 +90,9 @@ class Replication:
         self.own_id = 0
         self.master_address = ""
         self.retiring = ""
-        self.links = links
         self.replicas = replicas
         self._context = context
         self._logger = make_logger()
-        self.following = Following(context, dialect, self._grown, self._link_trouble)
-        context.flusher.watch(self._synced, self.following.sync_failed)
 
     # --- the role
 
@@ -73,22 +107,19 @@ class Replication:
     def _end_role(self, why: str) -> None:
         """What the present role allowed ends now."""
         if self.role is Role.MASTER:
-            self.links.stop(why)
-            self._mastership_ended()
+            self._mastership_ends(why)
             self._context.as_turn(self._abandon)
-        self.following.stop(why)
+        self._following_ends(why)
         self._become(Role.FENCED)
 
     def _abandon(self) -> None:
         self._context.waiting.abandon()
 
-    def _mastership_ended(self) -> None:
-        """Nothing is appended any more."""
+    def _mastership_ends(self, why: str) -> None:
+        """Nothing is appended, nor copied, any more."""
 
-    def ha_address_known(self, ha_address: str) -> None:
-        """Where the HA port of a slave's master is; no change: nothing."""
-        if self.role is Role.SLAVE and ha_address:
-            self.following.start(ha_address, self.epoch)
+    def _following_ends(self, why: str) -> None:
+        """No master is followed any more."""
 
     def stop(self) -> None:
         """The broker ends: no links any more, and no message is taken that nobody would wait for."""
@@ -96,14 +127,16 @@ class Replication:
 
     # --- news
 
+    def may_append(self, count: int) -> Answer | None:
+        """Asked by a master right before it writes so many sends of a turn; an answer refuses them."""
+        return None
+
     def stored(self, arrived: Arrived) -> None:
         """This broker stored messages, at the end of a turn."""
         raise NotImplementedError
 
-    def _synced(self) -> None:
-        """More of the log is on this broker's disk."""
-        if self.role is not Role.MASTER:
-            self.following.synced()
+    def not_stored(self, why: str) -> None:
+        """The disk did not let in what a master wrote at the end of a turn, or perhaps half."""
 
     def _grown(self) -> None:
         """Of a slave: its queues."""
@@ -111,15 +144,22 @@ class Replication:
         if self.keys.slave_read_enable:
             context.as_turn(lambda: context.wakeups.dispatched(self.log.store.max_offset, context.platform.now_ms()))
 
-    def _link_trouble(self, cause: Cause, reason: str) -> None:
-        """The link to the master can not go on."""
-
     def second(self) -> None:
         """A second has passed: what the disk refused is tried again."""
-        if self.role is Role.SLAVE:
-            self.following.dispatch()
 
     # --- what is
+
+    def ports(self) -> Sequence[Port]:
+        """Those that other replicas connect to."""
+        return ()
+
+    def replica_views(self) -> Mapping[int, ReplicaView]:
+        """A master's replicas that are connected, by the number of the connection."""
+        return {}
+
+    def source_view(self) -> SourceView:
+        """Where a slave's log comes from."""
+        return SourceView()
 
     @property
     def refusal(self) -> Answer | None:
@@ -172,12 +212,10 @@ class Replication:
 
     def follows(self, address: str) -> bool:
         """Whether this slave's log is being copied from the broker whose main port is there."""
-        return self.role is Role.SLAVE and address == self.master_address and self.following.transfers
+        return False
 
     def ready(self) -> str | None:
         """None, or why this broker is not of full use in its role."""
         if self.role is Role.FENCED:
             return "the role is not known"
-        if self.role is Role.SLAVE:
-            return self.log.lack or self.following.problem or None
         return None

@@ -37,6 +37,7 @@ from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.epochs import NO_EPOCH, EpochEntry
 from rocketha.replication.link import PASSING, Cause, LinkRefused, LinkTiming
 from rocketha.services.replication.context import ReplicaContext
+from rocketha.services.replication.dispatching import Dispatching
 from rocketha.store.log_overlap import first_difference
 from rocketha.store.replica_dispatch import Damage
 
@@ -44,11 +45,6 @@ CONNECT_S = 3.0
 PAUSE_FIRST_S, PAUSE_MOST_S = 0.05, 1.0
 OTHER_LOG_PAUSE_S = 30.0
 """A master that has another log will have it for a while: until a person has put things right."""
-DISPATCH_BYTES = 64 * 1024
-"""Of the log dispatched before other work has its turn: half a millisecond of small messages."""
-BEHIND_BYTES = 512
-"""The same while more than :data:`DISPATCH_BYTES` arrive between two slices: reads are full.  A replica that is far
-behind has the log first and its queues later; in all that takes no longer, and the log is what counts."""
 
 
 class Dialect(Protocol):
@@ -96,7 +92,9 @@ class Following:
         self._reactor = context.platform.reactor
         self._chance = context.platform.chance
         self._dialect = dialect
-        self._grown = grown
+        self._dispatching = Dispatching(
+            context.log, context.changes, self._reactor, grown, self._complain, self._repair
+        )
         self._trouble = trouble
         self._counts = counts
         self._factory = SlaveHaFactory(self, self._reactor, context.refusals)
@@ -104,8 +102,6 @@ class Following:
         self._pause: Any = None
         self._reach = lasting(lambda: self._try(), "an attempt to reach the master")
         self._pause_s = PAUSE_FIRST_S
-        self._slice: Any = None
-        self._sliced_at = context.log.end  # where the log ended at the last slice
         self._cut_at: set[int] = set()  # places that were cut for damage
         self._known_at: set[int] = set()  # places that are bad while nobody sends them again
         self._complaint = ""
@@ -143,9 +139,7 @@ class Following:
         self.active = False
         self.address = self.problem = ""
         self._drop(why)
-        if self._slice is not None:
-            self._slice.cancel()
-            self._slice = None
+        self._dispatching.stop()
 
     def _drop(self, why: str) -> None:
         if self._pause is not None:
@@ -371,32 +365,10 @@ class Following:
 
     def dispatch(self) -> None:
         """Make queues of what may be dispatched: a slice now, the rest soon."""
-        if self._slice is None and not self._changes.busy and not self._log.store.leads:
-            self._dispatch_slice()
+        self._dispatching.begin()
 
-    def _dispatch_slice(self) -> None:
-        self._slice = None
-        if self._changes.busy or self._log.store.leads:
-            return
-        before, end = self._log.dispatched_offset, self._log.end
-        behind = end - self._sliced_at > DISPATCH_BYTES
-        self._sliced_at = end
-        try:
-            more = self._log.dispatch(BEHIND_BYTES if behind else DISPATCH_BYTES)
-        except DiskFailure as error:
-            emit_disk_failure(self._logger, error)
-            self._complain(f"this replica's log can not be read: {error}")
-            return
-        if self._log.damage is not None:
-            self._repair()
-        elif more:
-            self._slice = self._reactor.callLater(0, self._dispatch_slice)
-        if self._log.dispatched_offset > before:
-            self._grown()
-
-    def _repair(self) -> None:
-        damage = self._log.damage
-        if damage is None or damage.offset in self._cut_at:
+    def _repair(self, damage: Damage) -> None:
+        if damage.offset in self._cut_at:
             return
         if self._dialect.handshake and not self.transfers:
             self._remember(damage)

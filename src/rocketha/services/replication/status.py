@@ -56,13 +56,11 @@ class ReplicationStatus(BrokerFeature):
     def second(self) -> None:
         """How much was sent in it, and how many sends came too late for their replicas."""
         self._tell_late()
-        links = self._replication.links.factory.connections
         self._sent = {
-            number: (link.bytes_sent, link.bytes_sent - self._sent.get(number, (0, 0))[0])
-            for number, link in links.items()
+            number: (view.bytes_sent, view.bytes_sent - self._sent.get(number, (0, 0))[0])
+            for number, view in self._replication.replica_views().items()
         }
-        slave = self._replication.following.connection
-        received = 0 if slave is None else slave.bytes_received
+        received = self._replication.source_view().bytes_received
         self._received = received, max(0, received - self._received[0])
 
     def unready(self) -> str | None:
@@ -77,9 +75,10 @@ class ReplicationStatus(BrokerFeature):
         late = self._waiting.late
         if late != self._late_told:
             count, self._late_told = late - self._late_told, late
-            self._log.error(
-                "{count} sends were answered with FLUSH_SLAVE_TIMEOUT: stored here, not at enough replicas", count=count
-            )
+            text = "{count} sends were answered with FLUSH_SLAVE_TIMEOUT: stored here, not at enough replicas"
+            if self._waiting.asks_all:
+                text = "{count} sends were refused: stored here, not at a majority"
+            self._log.error(text, count=count)
 
     # -- requests
 
@@ -103,35 +102,33 @@ class ReplicationStatus(BrokerFeature):
         replication = self._replication
         if replication.role is not Role.MASTER:
             return HaStatus(False, 0, 0, slave=self._slave())
-        end, links = replication.log_end, replication.links
-        rows = []
-        for number, link in links.factory.connections.items():
-            acked = links.acknowledged(link)
-            rows.append(
-                LinkStatus(
-                    link.peer,
-                    acked,
-                    end - acked,
-                    links.is_in_sync(link),
-                    self._sent.get(number, (0, 0))[1],
-                    link.machine.position,
-                )
+        end = replication.log_end
+        rows = [
+            LinkStatus(
+                view.peer,
+                view.acknowledged,
+                end - view.acknowledged,
+                view.in_sync,
+                self._sent.get(number, (0, 0))[1],
+                view.position,
             )
+            for number, view in replication.replica_views().items()
+        ]
         return HaStatus(True, end, sum(row.in_sync for row in rows), tuple(rows))
 
     def _slave(self) -> SlaveStatus:
-        following = self._replication.following
+        source = self._replication.source_view()
         ahead_s = self._wall_s() - self._reactor.seconds()
 
         def wall_ms(seconds: float) -> int:
             return int((seconds + ahead_s) * 1000) if seconds else 0
 
         return SlaveStatus(
-            following.address,
+            source.address,
             self._received[1],
             self._replication.log_end,
-            wall_ms(following.read_s),
-            wall_ms(following.written_s),
+            wall_ms(source.read_s),
+            wall_ms(source.written_s),
         )
 
     def _epochs(self, connection: Any, command: Command, now_ms: int) -> Answer:
@@ -172,26 +169,25 @@ class ReplicationStatus(BrokerFeature):
             ),
         ):
             metrics.ask(name, text, value, "gauge")
-        late = "Sends answered with FLUSH_SLAVE_TIMEOUT."
+        late = "Sends answered with FLUSH_SLAVE_TIMEOUT; in DLedger mode, refused because a majority was late."
         metrics.ask("rocketha_sends_late_total", late, lambda: self._waiting.late, "counter")
 
     def _links(self) -> int:
-        return len(self._replication.links.factory.connections)
+        return len(self._replication.replica_views())
 
     def _in_sync(self) -> int:
-        replication, links = self._replication, self._replication.links
+        replication = self._replication
         if replication.role is not Role.MASTER:
             return 0
-        return len(replication.members) or 1 + sum(map(links.is_in_sync, links.factory.connections.values()))
+        return len(replication.members) or 1 + sum(view.in_sync for view in replication.replica_views().values())
 
     def _lag(self) -> int:
-        links = self._replication.links
-        acks = [links.acknowledged(link) for link in links.factory.connections.values()]
-        return max((self._replication.log_end - max(acked, 0) for acked in acks if acked != NO_ACK), default=0)
+        replication = self._replication
+        acks = [view.acknowledged for view in replication.replica_views().values()]
+        return max((replication.log_end - max(acked, 0) for acked in acks if acked != NO_ACK), default=0)
 
     def _connected(self) -> int:
-        following = self._replication.following
-        return int(following.connection is not None and not following.problem)
+        return int(self._replication.source_view().connected)
 
     def runtime_facts(self) -> dict[str, str]:
         """Keys of GET_BROKER_RUNTIME_INFO."""

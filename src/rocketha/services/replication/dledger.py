@@ -1,0 +1,342 @@
+"""DLedger mode: the message log is a Raft log, and who leads its group is the master.
+
+Theory of operation.  A member of the Raft group (:class:`~rocketha.services.raft.service.RaftService`) runs on the
+broker's own log (:mod:`rocketha.services.replication.entry_store`).  A master appends as in the other modes, one write
+for a turn, and tells the core of the bytes; they go to the followers as they are.  A sender is answered, and consumers
+see a message, when it is committed: a majority has it.
+
+What may be appended is asked of the core before each write (:meth:`DLedgerReplication.may_append`): from one turn to
+the next it may have heard of another leader.  A write that fails ends the leadership: of bytes that may be there or not
+nobody must be told under a number that others get again.
+
+The role follows from the core's; the orders come from :class:`rocketha.services.broker.raft_role.RaftRole`.  As in
+AutoSwitch mode what the former role allowed ends at once, and the log is made fit for the new one with nobody else at
+the store.
+
+Java: ``DLedgerCommitLog``, ``DLedgerRoleChangeHandler``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
+
+from twisted.internet import defer
+
+from rocketha.broker.acknowledgements import Replicas as Waited
+from rocketha.broker.role import BUSY, NOT_AVAILABLE, Role
+from rocketha.errors import ConfigError
+from rocketha.observe.events import LogTruncated
+from rocketha.observe.logging import emit
+from rocketha.protocols.raft import RaftLimits
+from rocketha.raft.config import RaftConfig
+from rocketha.raft.errors import Busy, RaftRefused
+from rocketha.raft.messages import Entry, EntryKind, Members
+from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.raft.options import RaftMember, RaftOptions
+from rocketha.services.raft.service import RaftService
+from rocketha.services.replication.context import ReplicationContext
+from rocketha.services.replication.dispatching import Dispatching
+from rocketha.services.replication.entry_store import EntryStore
+from rocketha.services.replication.service import Arrived, Port, Replication, ReplicaView, SourceView
+from rocketha.services.replication.slave import Dialect
+from rocketha.store.disk import Disk
+from rocketha.store.entry_log import RUN_BYTES, EntryLog, load_committed
+from rocketha.store.message_store import MessageStore
+from rocketha.store.messages import RecoveryReport
+from rocketha.store.replica_dispatch import Damage
+from rocketha.store.replica_log import Promotion, ReplicaLog
+from rocketha.wire.dledger_terms import TermStart, build_term_start
+from rocketha.wire.remoting import Answer
+
+UNCOMMITTED_BYTES_MAX = 64 << 20
+"""Of messages that wait for a majority; beyond, senders are told to wait."""
+CACHED_BYTES = 16 << 20
+"""Of the newest entries, kept in memory for followers that lag a little."""
+
+_NORMAL = int(EntryKind.NORMAL)
+
+
+class DLedgerReplication(Replication):
+    """See the module; what the tables of a master ask of its replicas as well.
+
+    :ivar raft: this member.
+    :ivar leader: who leads, as far as is known; "" for nobody.
+    """
+
+    leased = shows_confirmed = compares_logs = True
+
+    def __init__(self, context: ReplicationContext) -> None:
+        super().__init__(context, self)
+        keys, platform = context.keys, context.platform
+        self.leader = ""
+        self.own_id = keys.dledger_id(keys.d_leger_self_id)
+        self.moved: Callable[[], None] = lambda: None
+        self._entries = EntryLog(
+            context.log,
+            platform.disk,
+            keys.dledger_directory,
+            Members(frozenset(keys.dledger_peers), addresses=keys.dledger_peers),
+        )
+        self._dispatching = Dispatching(
+            context.log, context.changes, platform.reactor, self._grown, self._unreadable, self._damaged
+        )
+        self._jobs = context.changes
+        self._order = 0
+        self._problem = ""
+        context.waiting.replicas = Waited.MAJORITY
+        self.raft = self._make_raft(context)
+
+    def _make_raft(self, context: ReplicationContext) -> RaftService:
+        keys, platform = context.keys, context.platform
+        name, peers = keys.d_leger_self_id, keys.dledger_peers
+        member = RaftMember(name, keys.d_leger_group, peers, keys.dledger_directory)
+        store = EntryStore(
+            self._entries,
+            lambda: self.log.end,
+            context.changes,
+            context.flusher,
+            context.waiting.sync_flush,
+            self._committed,
+        )
+        config = RaftConfig(
+            name,
+            max_uncommitted_bytes=UNCOMMITTED_BYTES_MAX,
+            hands_out=False,
+            cached_bytes=CACHED_BYTES,
+            first_entry=lambda: build_term_start(TermStart(platform.wall_ms(), context.address)),
+        )
+        return RaftService(
+            member, store, platform, RaftOptions(), config, RaftLimits(runs=True), refusals=context.refusals
+        )
+
+    # --- orders
+
+    @defer.inlineCallbacks
+    def lead(self) -> Generator[Any, Any, None]:
+        """Be the master: this member leads, and has everything that was committed before.
+
+        :raises CorruptStore: a committed record is bad: another member has to lead.
+        :raises DiskFailure: as it says; the role is FENCED in these cases.
+        """
+        self._end_role("this member leads")
+        order, self.leader = self._order, self.keys.d_leger_self_id
+
+        def promoted(promotion: Promotion) -> None:
+            self._still(order)
+            if promotion.cut_bytes:
+                emit(self._logger, LogTruncated(self.log.end, promotion.cut_bytes, promotion.reason))
+            waiting, end = self._context.waiting, self.log.end
+            waiting.log_cut(end)
+            self.epoch = self.raft.node.term
+            self._context.wakeups.anything_until(end)
+            self._become(Role.MASTER)
+
+        yield self._jobs.run(self._promote, promoted)
+
+    def _promote(self) -> Promotion:
+        """In the log's thread."""
+        if self.log.store.leads:  # by an order that this one took the place of
+            self.log.follow()
+        return self.log.promote()
+
+    @defer.inlineCallbacks
+    def follow(self, leader: str) -> Generator[Any, Any, None]:
+        """Be a follower.
+
+        :param leader: "" where nobody is known.
+        """
+        if self.role is not Role.SLAVE:
+            self._end_role(f"{leader or 'nobody'} leads")
+            order = self._order
+            yield self._jobs.idle()
+            self._still(order)
+            self._lead_no_more()
+            self.leader = leader
+            self._become(Role.SLAVE)
+        elif leader != self.leader:
+            self.leader, self.master_address = leader, ""
+        self.epoch = self.raft.node.term
+        self._dispatching.begin()
+
+    def _still(self, order: int) -> None:
+        if order != self._order:
+            self._lead_no_more()
+            raise defer.CancelledError()
+
+    def _lead_no_more(self) -> None:
+        """A promotion came through that nobody wants any more; if the next change has begun, that sees to it."""
+        if self.role is not Role.MASTER and self.log.store.leads and not self._jobs.busy:
+            self.log.follow()
+
+    def _end_role(self, why: str) -> None:
+        self._order += 1
+        self.leader = self.master_address = self.retiring = ""
+        super()._end_role(why)
+
+    def _mastership_ends(self, why: str) -> None:
+        self.log.follow()
+
+    def _following_ends(self, why: str) -> None:
+        self._dispatching.stop()
+
+    def leader_address(self) -> str:
+        """Where the leader of this term has its main port, "" while its first entry is not here."""
+        return self._entries.term_leader(self.raft.node.term)
+
+    # --- news
+
+    def may_append(self, count: int) -> Answer | None:
+        try:
+            self.raft.node.check_room(count, 0)
+        except Busy:
+            return BUSY
+        except RaftRefused:
+            return NOT_AVAILABLE
+        return None
+
+    def stored(self, arrived: Arrived) -> None:
+        ledger, store = self.log.store.ledger, self.log.store
+        assert ledger is not None
+        term = ledger.term + 1
+        self.raft.stored(
+            [Entry(first + 1, term, _NORMAL, data, count) for first, count, data in ledger.take_fresh(RUN_BYTES)]
+        )
+        self._context.wakeups.stored(arrived, store.max_physical_offset)
+
+    def not_stored(self, why: str) -> None:
+        self.raft.unhealthy(why)
+
+    def _committed(self, index: int) -> None:
+        """Of the core: everything up to an entry is committed, and safe here."""
+        end, context = self._entries.end_of(index), self._context
+        self.log.confirm(end)
+        if self.role is Role.MASTER:
+            context.as_turn(lambda: self._release(end))
+        else:
+            self._dispatching.begin()
+        self.moved()
+
+    def _release(self, end: int) -> None:
+        context = self._context
+        context.waiting.replicated(end)
+        context.wakeups.confirmed(end, context.platform.now_ms())
+
+    def second(self) -> None:
+        if self.role is Role.SLAVE and not self._problem:
+            self._dispatching.begin()
+
+    def _unreadable(self, why: str) -> None:
+        self._logger.warn("{why}", why=why)
+
+    def _damaged(self, damage: Damage) -> None:
+        """Committed bytes are bad here.  The others have them, but Raft can not take back that this member had them."""
+        problem = f"the log is bad at {damage.offset}: {damage.reason}. Empty this broker's store, it is copied anew"
+        if problem != self._problem:
+            self._problem = problem
+            self._logger.error("{problem}", problem=problem)
+            self.raft.unhealthy(problem)
+
+    # --- what is
+
+    def ports(self) -> Sequence[Port]:
+        address = self.keys.dledger_peers[self.keys.d_leger_self_id]
+        return (Port("raft", int(address.rpartition(":")[2]), self.raft.port),)
+
+    @property
+    def refusal(self) -> Answer | None:
+        return None if self.raft.is_leader else NOT_AVAILABLE
+
+    @property
+    def send_refusal(self) -> Answer | None:
+        return NOT_AVAILABLE if self.retiring else self.refusal
+
+    @property
+    def lease_holds(self) -> bool:
+        return self.raft.is_leader
+
+    def broker_id(self, before: int) -> int:
+        if self.role is Role.FENCED:
+            return before
+        return 0 if self.role is Role.MASTER else self.own_id
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        if self.role is not Role.MASTER:
+            return ()
+        return tuple(sorted({self.own_id, *self.needed}))
+
+    def replica_views(self) -> Mapping[int, ReplicaView]:
+        if self.role is not Role.MASTER:
+            return {}
+        addresses, first = self.keys.dledger_peers, self._entries.first_index() - 1
+        return {
+            self.keys.dledger_id(name): ReplicaView(
+                addresses.get(name, name),
+                self._entries.end_of(peer.match) if peer.match >= first else -1,
+                peer.active and peer.state == "APPEND",
+                0,
+                self._entries.end_of(min(peer.next - 1, self._entries.last_index())),
+            )
+            for name, peer in self.raft.node.status().peers.items()
+            if peer.active
+        }
+
+    def source_view(self) -> SourceView:
+        address = self.keys.dledger_peers.get(self.leader, "")
+        return SourceView(address, bool(address) and self.role is Role.SLAVE)
+
+    def follows(self, address: str) -> bool:
+        return self.role is Role.SLAVE and bool(self.leader) and address == self.master_address
+
+    def ready(self) -> str | None:
+        if self._problem:
+            return self._problem
+        if self.role is Role.SLAVE:
+            return self.log.lack or (None if self.leader else "no leader is known")
+        return super().ready()
+
+    # --- what a master's tables ask (metadata_context.Replicas)
+
+    @property
+    def needed(self) -> frozenset[int]:
+        """Those that answer: a majority of all is among them, or this member leads no longer."""
+        if not self.raft.is_leader:
+            return frozenset()
+        peers = self.raft.node.status().peers
+        return frozenset(self.keys.dledger_id(name) for name, peer in peers.items() if peer.active)
+
+    def knows(self, replica: int) -> bool:
+        """Whether it is of the group."""
+        return replica in map(self.keys.dledger_id, self.keys.dledger_peers)
+
+    def is_present(self, replica: int) -> bool:
+        """Whether it answers at the moment."""
+        return replica in self.needed
+
+    def fitness_changed(self) -> None:
+        """Whoever has the log may be elected."""
+
+
+class DLedgerMode:
+    """A :class:`~rocketha.services.replication.mode.ReplicationMode`."""
+
+    def open_log(
+        self, store: MessageStore, disk: Disk, keys: ReplicationConfig, sync_flush: bool, now_ms: int, pid: int
+    ) -> tuple[RecoveryReport, ReplicaLog]:
+        """It follows, whatever its role will be."""
+        committed = load_committed(disk, keys.dledger_directory).committed
+        report = store.load(now_ms, pid, keys.store_path_epoch_file, committed=committed)
+        log = ReplicaLog(store, disk, keys.store_path_epoch_file, synced_acks=sync_flush)
+        log.load()
+        return report, log
+
+    def end_log(self, log: ReplicaLog) -> None:
+        if not log.store.leads:
+            log.dispatch_all()
+
+    def dialect(self, log: ReplicaLog, keys: ReplicationConfig, own_id: int) -> Dialect:
+        raise ConfigError("a learner can not follow a group of enableDLegerCommitLog yet")
+
+    def replication(self, context: ReplicationContext) -> DLedgerReplication:
+        return DLedgerReplication(context)

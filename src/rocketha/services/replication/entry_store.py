@@ -1,0 +1,131 @@
+"""The message log as what a member of a Raft group keeps.
+
+Theory of operation.  The log is the broker's own (:mod:`rocketha.store.entry_log`): a follower writes what its leader
+sends, a leader has written its messages before the core hears of them.  Whatever else has the store to itself, a cut or
+a promotion, comes first (:meth:`EntryStore.way`), and so does a cut that entries need.
+
+*What a member's acknowledgement says.*  Under SYNC_FLUSH that its disk has the entries: the flusher says when.  Under
+ASYNC_FLUSH, as in Java, that its page cache has them: that outlives the process, not the machine.  Terms and votes are
+on the disk in either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet import defer
+
+from rocketha.observe.events import LogTruncated
+from rocketha.observe.logging import emit, make_logger
+from rocketha.raft.messages import Entry, SnapshotMeta
+from rocketha.services.core.log_changes import LogChanges
+from rocketha.services.raft.store import Member
+from rocketha.services.waiting.flusher import Flusher
+from rocketha.store.entry_log import EntryLog
+
+
+class EntryStore:
+    """A :class:`~rocketha.services.raft.store.RaftStore`.
+
+    :param end: where the log ends.
+    :param synced: an acknowledgement means the disk, not the page cache.
+    :param committed: called in the reactor with the last entry that is committed, and safe here, when that moved.
+    """
+
+    def __init__(
+        self,
+        log: EntryLog,
+        end: Callable[[], int],
+        changes: LogChanges,
+        flusher: Flusher,
+        synced: bool,
+        committed: Callable[[int], None],
+    ) -> None:
+        self.log = log
+        self._end = end
+        self._changes = changes
+        self._flusher = flusher
+        self._is_synced = synced
+        self._committed = committed
+        self._applying: EntryApplier | None = None
+        self._logger = make_logger()
+
+    def open(self) -> defer.Deferred[None]:
+        return self._changes.run(self.log.load)
+
+    def way(self, index: int) -> defer.Deferred[None] | None:
+        if self._changes.busy:
+            return self._changes.idle()
+        if not self.log.needs_cut(index):
+            return None
+        return self._changes.run(lambda: self.log.cut(index)).addCallback(self._cut)
+
+    def _cut(self, lost: int) -> None:
+        if lost:
+            emit(self._logger, LogTruncated(self._end(), lost, "the leader does not have them"))
+
+    def sync(self) -> defer.Deferred[None]:
+        if not self._is_synced:
+            return defer.succeed(None)
+
+        def on_disk(failure: Exception | None) -> None:
+            if failure is not None:
+                raise failure
+
+        return self._flusher.on_disk(self._end()).addCallback(on_disk)
+
+    def applying(self, member: Member) -> EntryApplier:
+        self._applying = EntryApplier(self.log, self._changes, member, self._committed)
+        return self._applying
+
+    def close(self) -> defer.Deferred[Any]:
+        applying = self._applying
+        if applying is None:
+            return self._changes.idle()
+        commit = applying.commit
+        return self._changes.run(lambda: self.log.save_committed(commit))
+
+
+class EntryApplier:
+    """An :class:`~rocketha.services.raft.store.Applying`: nothing is applied, but who waits for commits is told."""
+
+    def __init__(self, log: EntryLog, changes: LogChanges, member: Member, committed: Callable[[int], None]) -> None:
+        self.count = 0
+        self.last_term = 0
+        self.made = 0
+        self.received = 0
+        self._log = log
+        self._changes = changes
+        self._node = member.node
+        self._barriers = member.waiters.barriers
+        self._told = committed
+
+    @property
+    def commit(self) -> int:
+        """The last entry that is committed, and safe here."""
+        return self._node.applied
+
+    def pending(self) -> bool:
+        return self._node.released > self._node.applied
+
+    def committed(self, entries: Sequence[Entry]) -> None:
+        """None are handed out."""
+
+    def run(self) -> None:
+        node = self._node
+        index = node.released
+        if index <= node.applied:
+            return
+        self.count += index - node.applied
+        self.last_term = self._log.term(index)
+        node.applied_to(index)
+        self._barriers.applied(index)
+        self._told(index)
+
+    def install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
+        return self._changes.run(lambda: self._log.begin_at(meta, data))
+
+    def skipped_to(self, meta: SnapshotMeta) -> None:
+        self.received += 1
+        self._barriers.applied(meta.index)

@@ -1,0 +1,327 @@
+"""A broker's message log as a Raft log: what the core reads, and what its driver writes.
+
+Pure.  Around one :class:`~rocketha.store.replica_log.ReplicaLog` whose layout is DLedger's.  It must not know the rules
+of Raft, only what Raft needs of a disk.  Java: ``DLedgerMmapFileStore``, ``MemberState``.
+
+Theory of operation.  Nothing is kept twice: an entry's bytes are in the log, its place and term in the index of entries
+(:mod:`rocketha.store.entries`).  Entries leave and come as *runs*, several of one term that lie one behind the other in
+one file, so their cost does not depend on how many there are.
+
+*Numbers.*  DLedger counts entries and terms from 0, the core from 1.
+
+*Where the log ends.*  Behind its last entry, never behind what fills up a file: so all members with the same last entry
+put the next one at the same place, also the one that each makes by itself, the first of a term.
+
+*Where it begins.*  With the first entry of its oldest file.  Of the entry before, the core wants the term: it is told
+that of the first one.  That is the truth, or stands for an older term under which nobody can have another entry there:
+who made the first entry in its term had the entry before it, and so has everybody with an entry of that term there.
+
+*Term and vote* are in DLedger's file ``currterm``, and are on the disk before anything is said in the term.  An older
+one is a wrong one, so there is no backup to fall back to.
+
+*What is on the disk* is up to who writes: see ``services/replication/entry_store.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
+from rocketha.store import atomic_file
+from rocketha.store.commitlog import Run
+from rocketha.store.disk import Disk
+from rocketha.store.replica_log import ReplicaLog
+from rocketha.wire import dledger
+from rocketha.wire.dledger import IndexUnit
+from rocketha.wire.dledger_terms import (
+    Committed,
+    Vote,
+    build_committed,
+    build_log_begin,
+    build_vote,
+    parse_committed,
+    parse_log_begin,
+    parse_term_start,
+    parse_vote,
+    term_record,
+)
+from rocketha.wire.raft_entries import Compacted, Entry, EntryKind, HardState, Members, SnapshotMeta, Unavailable
+from rocketha.wire.record import decode
+
+RUN_BYTES = 256 << 10
+"""Of a run, unless it is a single entry: as many as the core puts into a message."""
+FILE_BYTES_MAX = 4096
+UNITS_READ = 8192
+"""Of the index, at once: more entries of the smallest size do not fit a run."""
+
+
+def load_committed(disk: Disk, directory: str) -> Committed:
+    """What the file ``checkpoint`` says; of no file, or a damaged one, that nothing is committed."""
+    for data in atomic_file.candidates(disk, f"{directory}/checkpoint"):
+        try:
+            return parse_committed(data)
+        except RemoteProtocolError:
+            continue
+    return Committed()
+
+
+class EntryLog:
+    """See the module; a :class:`~rocketha.raft.storage.LogStorage` that can be written.
+
+    :ivar voted: term and vote as they are on the disk.
+    :ivar failed: never set: a log that takes no more bytes says so at each write.
+    :ivar notes: what an operator may want to know of how it was found.
+    """
+
+    def __init__(self, log: ReplicaLog, disk: Disk, directory: str, members: Members) -> None:
+        """Opens nothing; the store is loaded.
+
+        :param directory: dledger-<selfId>.
+        :param members: who the group is made of.
+        """
+        entries = log.store.ledger
+        ensure(entries is not None, "a log of entries")
+        assert entries is not None
+        self._log = log
+        self._entries = entries
+        self._index = entries.index
+        self._disk = disk
+        self._directory = directory
+        self._members = members
+        self._base_term = 0  # of the entry before the first one; while the log is empty and begins behind another
+        self._first = (-1, 0)  # where the log begins, and the number of the first entry
+        self.voted = (0, "")
+        self.failed: DiskFailure | None = None
+        self.notes: list[str] = []
+
+    def load(self) -> None:
+        """Read term and vote, and let the log end behind its last entry.  Blocking; no job may be out.
+
+        :raises CorruptStore: the file is damaged: with an older vote this member could vote twice in a term.
+        :raises DiskFailure: the disk.
+        """
+        path = self._vote_path
+        if self._disk.exists(path):
+            try:
+                vote = parse_vote(self._disk.read_all(path, FILE_BYTES_MAX))
+            except RemoteProtocolError as error:
+                raise CorruptStore(path, 0, str(error)) from None
+            self.voted = (vote.term + 1, vote.leader)
+        last = self.last_index()
+        if last >= self.first_index() and self.end_of(last) < self._log.end:
+            self._log.truncate(self.end_of(last))
+        self._entries.term = max(self.voted[0] - 1, 0)
+
+    @property
+    def _vote_path(self) -> str:
+        return f"{self._directory}/currterm"
+
+    # What the core reads
+
+    def initial(self) -> tuple[HardState, Members]:
+        commit = self.index_at(self._log.store.confirm_offset)
+        return HardState(*self.voted, commit), self._members
+
+    def first_index(self) -> int:
+        return self._first_number() + 1
+
+    def last_index(self) -> int:
+        return self._entries.next_index
+
+    def term(self, index: int) -> int:
+        if index == 0:
+            return 0
+        before, last = self._first_number(), self.last_index()
+        if index > last:
+            raise Unavailable(f"entry {index} is behind the last one, {last}")
+        if index < before:
+            raise Compacted(f"entry {index} is before the first one, {before + 1}")
+        if before == last:
+            return self._base_term
+        return self._unit(max(index - 1, before)).term + 1
+
+    def entries(self, low: int, high: int, max_bytes: int) -> list[Entry]:
+        """One run, of what stands from ``low`` on."""
+        if low < self.first_index():
+            raise Compacted(f"entry {low} is before the first one, {self.first_index()}")
+        if high > self.last_index() + 1:
+            raise Unavailable(f"entry {high - 1} is behind the last one, {self.last_index()}")
+        wanted = min(high - low, UNITS_READ)
+        units = self._index.read(low - 1, wanted)
+        first = self._unit(low - 1)
+        end, count = first.position + first.size, 1
+        bytes_max = min(max_bytes, RUN_BYTES)
+        for at in range(dledger.UNIT_BYTES, len(units), dledger.UNIT_BYTES):
+            unit = dledger.parse_unit(units[at : at + dledger.UNIT_BYTES])
+            if unit.position != end or unit.term != first.term or end + unit.size - first.position > bytes_max:
+                break
+            end, count = end + unit.size, count + 1
+        data = self._log.store.log.read(first.position, end - first.position)
+        self._check(data, units[: count * dledger.UNIT_BYTES], first)
+        return [Entry(low, first.term + 1, int(EntryKind.NORMAL), data, count)]
+
+    def _check(self, data: bytes, units: bytes, first: IndexUnit) -> None:
+        """What the log has is what the index says: a follower would take whatever it is sent."""
+        try:
+            found = dledger.units_of(data)
+        except RemoteProtocolError as error:
+            raise self._corrupt(first, str(error)) from None
+        if found != units:
+            raise self._corrupt(first, f"the index has another entry {first.entry_index}")
+
+    def _corrupt(self, unit: IndexUnit, reason: str) -> CorruptStore:
+        segments = self._log.store.log.segments
+        path = segments.path(segments.base_of(unit.position))
+        return CorruptStore(path, unit.position % self._log.file_size, reason)
+
+    def split(self, run: Entry, index: int) -> tuple[Entry, Entry]:
+        count = index - run.index
+        at = dledger.split(run.data, count)
+        return (
+            run._replace(data=run.data[:at], count=count),
+            run._replace(index=index, data=run.data[at:], count=run.count - count),
+        )
+
+    def snapshot(self) -> SnapshotMeta:
+        """What is before the first entry."""
+        before = self._first_number()
+        return SnapshotMeta(before, self.term(before), self._members) if before else SnapshotMeta()
+
+    def read_snapshot(self, offset: int, size: int, index: int | None = None) -> bytes:
+        """Where the log begins."""
+        meta = self.snapshot()
+        if index is not None and index != meta.index:
+            raise Compacted(f"the log begins behind entry {meta.index} now")
+        return build_log_begin(self._log.begin)[offset : offset + size]
+
+    # What is where
+
+    def _first_number(self) -> int:
+        begin = self._log.begin if self._log.begin < self._log.end else -1
+        if begin < 0:
+            return self._entries.next_index
+        if self._first[0] != begin:
+            self._first = (begin, self._entries.first_at(begin))
+        return self._first[1]
+
+    def _unit(self, number: int) -> IndexUnit:
+        unit = self._index.unit(number)
+        if unit is None:
+            path = self._index.files.directory
+            raise CorruptStore(path, number * dledger.UNIT_BYTES, f"the index has no entry {number}")
+        return unit
+
+    def end_of(self, index: int) -> int:
+        """Log offset behind an entry."""
+        if index < self.first_index():
+            return self._log.begin
+        unit = self._unit(index - 1)
+        return unit.position + unit.size
+
+    def index_at(self, position: int) -> int:
+        """The last entry that ends at or before a log offset."""
+        number = self._entries.first_at(position)
+        if number > self._first_number() and self.end_of(number) > position:
+            number -= 1
+        return number
+
+    def term_leader(self, term: int) -> str:
+        """Where the leader of a term has its main port, as it says in the term's first entry; "" where that is not
+        here."""
+        low, high = self.first_index(), self.last_index()
+        while low < high:
+            middle = (low + high) // 2
+            if self.term(middle) >= term:
+                high = middle
+            else:
+                low = middle + 1
+        if low > self.last_index() or self.term(low) != term:
+            return ""
+        unit = self._unit(low - 1)
+        data = self._log.store.log.read(unit.position + dledger.HEAD_BYTES, unit.size - dledger.HEAD_BYTES)
+        try:
+            return parse_term_start(decode(data).body).address
+        except RemoteProtocolError:
+            return ""
+
+    # What the driver writes
+
+    def save(self, hard_state: HardState | None, entries: Sequence[Entry]) -> None:
+        """Append entries behind the last one, which are whole in one place; :meth:`cut` makes room for others.
+
+        :raises DiskFailure: some of them may be there: cut, and save again.
+        """
+        if hard_state is not None:
+            self._vote(hard_state.term, hard_state.vote)
+        for entry in entries:
+            if entry.kind == EntryKind.NORMAL:
+                data, position = entry.data, dledger.parse_head(entry.data).position
+            else:
+                ensure(entry.kind == EntryKind.NO_OP, "the members of a message group do not change")
+                data, position = self._term_entry(entry)
+            ensure(entry.index == self.last_index() + 1, f"entry {entry.index} behind {self.last_index()}")
+            self._append(position, data)
+
+    def _vote(self, term: int, vote: str) -> None:
+        if (term, vote) != self.voted and term:
+            atomic_file.save(self._disk, self._vote_path, build_vote(Vote(term - 1, vote)), backup=False)
+            self.voted = (term, vote)
+            self._entries.term = term - 1
+
+    def _term_entry(self, entry: Entry) -> tuple[bytes, int]:
+        """The first entry of a term, and where it belongs."""
+        position, size = self._log.end, self._log.file_size
+        length = dledger.HEAD_BYTES + len(term_record(entry.data, 0))
+        if position % size + length + dledger.FILLER_BYTES > size:
+            position += -position % size
+        record = term_record(entry.data, position + dledger.HEAD_BYTES)
+        return dledger.build_head(entry.index - 1, entry.term - 1, position, len(record)) + record, position
+
+    def _append(self, position: int, data: bytes) -> None:
+        end = self._log.end
+        room = -end % self._log.file_size
+        runs = [Run(position, [data])]
+        if position != end:
+            ensure(position == end + room and room >= dledger.FILLER_BYTES, f"an entry for {position} behind {end}")
+            runs.insert(0, Run(end, [dledger.build_filler(room)]))
+        self._log.append_entries(runs)
+
+    def save_committed(self, commit: int) -> None:
+        """Write the file ``checkpoint``, for Java: it is not needed here.
+
+        :raises DiskFailure: it is as it was.
+        """
+        data = build_committed(Committed(commit - 1, self.last_index() - 1))
+        atomic_file.save(self._disk, f"{self._directory}/checkpoint", data)
+
+    # With nobody else at the store
+
+    def needs_cut(self, index: int) -> bool:
+        """Whether there is something to cut before entries from ``index`` on can be appended."""
+        return index <= self.last_index() or self._log.store.unfinished_cut
+
+    def cut(self, index: int) -> int:
+        """Cut the entries from ``index`` on; returns the bytes.  Blocking; no job may be out.
+
+        :raises DiskFailure: part of it may be done: repeat it.
+        """
+        before = self._log.end
+        if self.needs_cut(index):
+            self._log.truncate(self.end_of(index - 1) if index <= self.last_index() else before)
+        return before - self._log.end
+
+    def begin_at(self, meta: SnapshotMeta, data: bytes) -> None:
+        """Throw everything away: the log begins anew, behind entry ``meta.index``, where the leader's does.  Blocking;
+        no job may be out.
+
+        :raises RemoteProtocolError: no place where a log can begin.
+        :raises DiskFailure: part of it may be done: repeat it.
+        """
+        position = parse_log_begin(data)
+        if position % self._log.file_size:
+            raise RemoteProtocolError(f"a log that begins at {position}, files have {self._log.file_size} bytes")
+        self._log.start_over()
+        self._entries.begin(meta.index)
+        self._entries.next_index = meta.index
+        self._log.begin_at(position)
+        self._base_term = meta.term

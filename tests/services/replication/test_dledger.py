@@ -1,0 +1,122 @@
+"""A group of brokers whose commit log is a Raft log."""
+
+from __future__ import annotations
+
+from rocketha.broker.role import Role
+from tests.services.dledger_case import DLedgerCase
+
+
+class GroupTests(DLedgerCase):
+    """Three of ours."""
+
+    def test_elects_and_replicates(self) -> None:
+        """One is the master; what it acknowledges all have, to the byte, and consumers see it."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 100), 100)
+        self.whole()
+        self.same_logs(*self.brokers)
+        self.assertEqual([self.role(host) for host in self.followers()], [Role.SLAVE] * 2)
+        self.assertEqual(self.pull(master).code, 0)
+
+    def test_the_master_dies(self) -> None:
+        """Another one leads, has all that was acknowledged, and takes more; the former one comes back and follows."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 50), 50)
+        master.kill()
+        took_s = self.until("another master", lambda: self.masters() and self.masters() != [master])
+        self.assertLess(took_s, 1.0)
+        other = self.master()
+        self.assertEqual(self.acknowledged(other, 50), 50)
+        self.restart(master)
+        self.whole()
+        self.same_logs(*self.brokers)
+        self.assertEqual(self.role(master), Role.SLAVE)
+
+    def test_what_nobody_else_has_is_cut(self) -> None:
+        """A master that is alone acknowledges nothing; what it wrote is cut when it comes back."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.whole()
+        self.cut_off(master)
+        end = self.log(master).end
+        waiting = [self.sending(master, b"lost" * 50) for _ in range(10)]
+        self.run_for(0.05)
+        self.assertGreater(self.log(master).end, end)
+        self.until("another master", lambda: any(host is not master for host in self.masters()))
+        self.until("all are answered", lambda: all(map(self.answered, waiting)))
+        self.assertEqual({answer.result.code for answer in waiting}, {1})
+        self.world.network.heal_all()
+        self.whole()
+        self.same_logs(*self.brokers)
+
+    def test_a_master_that_stops_hands_over(self) -> None:
+        """Before it ends another one leads, at once."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        began = self.world.now
+        stopping = self.service(master).stopService()
+        self.until("another master", lambda: any(host is not master for host in self.masters()))
+        self.assertLess(self.world.now - began, 0.3)
+        self.await_(stopping, 60)
+        master.exited("stopped")
+        other = self.master()
+        self.assertEqual(self.acknowledged(other, 20), 20)
+        self.restart(master)
+        self.whole()
+        self.same_logs(*self.brokers)
+
+    def test_all_die_at_once(self) -> None:
+        """What was acknowledged is there again."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 60), 60)
+        for host in self.brokers:
+            host.kill()
+        for host in self.brokers:
+            self.restart(host)
+        master = self.master()
+        self.whole()
+        self.same_logs(*self.brokers)
+        self.assertEqual(sum(high for _, high in self.log(master).store.queue_table()["T"].values()), 60)
+
+    def test_a_wiped_follower_is_refilled(self) -> None:
+        """Its log and queues are those of the others."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 600), 600)  # several files
+        follower = self.followers()[0]
+        follower.kill()
+        follower.disk.__init__(follower.random)  # type: ignore[misc]
+        self.restart(follower)
+        self.whole()
+        self.same_logs(*self.brokers)
+
+
+class LoneTests(DLedgerCase):
+    """A group of one."""
+
+    brokers_count = 1
+
+    def test_leads_and_goes_on(self) -> None:
+        """It is its own majority, also on what it had before."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.stop(master)
+        self.restart(master)
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+
+
+class SyncedTests(DLedgerCase):
+    """With SYNC_FLUSH an acknowledgement means disks."""
+
+    keys = "flushDiskType=SYNC_FLUSH"
+
+    def test_power_cut(self) -> None:
+        """What was acknowledged is on the disks of a majority."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 60), 60)
+        for host in self.brokers:
+            host.power_off()
+        for host in self.brokers:
+            self.restart(host)
+        master = self.master()
+        self.whole()
+        self.assertEqual(sum(high for _, high in self.log(master).store.queue_table()["T"].values()), 60)
