@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rocketha.broker.role import Role
-from rocketha.simulation.cluster_setup import ALONE, CONTROLLER, ClusterSetup
+from rocketha.simulation.cluster_setup import ALONE, CONTROLLER, DLEDGER, ClusterSetup
 from rocketha.simulation.findings import Findings
 from rocketha.simulation.host import Host, Process
 from rocketha.simulation.message_oracle import MessageOracle, QueueName
 from rocketha.store.log_walk import LogWalk
 from rocketha.store.message_store import MessageStore
+from rocketha.wire.dledger_terms import TERM_TOPIC
 from rocketha.wire.record import Record, scan
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class ClusterChecks:
         if broker.recovery.truncated_bytes:
             self._findings.count("logs cut at the start")
         replication, name = broker.replication, process.host.name
-        if self._setup.mode == CONTROLLER:
+        if self._setup.elects:
             self._kept(name, broker.store)
         replication.role_changed.append(lambda role: self._role(name, replication, role, broker))
         self._role(name, replication, replication.role, broker)
@@ -68,7 +69,7 @@ class ClusterChecks:
             return
         group = self._places[name].group
         self._findings.count("masters")
-        if self._setup.mode == CONTROLLER:
+        if self._setup.elects:
             other = self._masters.setdefault((group, replication.epoch), name)
             if other != name:
                 self._findings.violated("one master per epoch (8)", f"{replication.epoch}: {other} and {name}")
@@ -104,7 +105,7 @@ class ClusterChecks:
             assert process is not None
             if process.reactor.timers > TIMERS_MAX:
                 self._findings.violated("bounded timers (21)", f"{host.name} has {process.reactor.timers}")
-            if self._setup.mode != CONTROLLER:
+            if not self._setup.elects:
                 continue
             before = self._confirmed.get(host.name)
             confirm = replication.confirm_offset
@@ -112,7 +113,7 @@ class ClusterChecks:
                 self._findings.violated("confirm never falls (6)", f"{host.name}: {before[1]}, then {confirm}")
             self._confirmed[host.name] = process, confirm
             self._vouched[host.name] = broker.store.upkeep.saved.confirm_offset
-            if replication.role is Role.MASTER:
+            if replication.role is Role.MASTER and self._setup.mode == CONTROLLER:
                 self._set(host.name, replication)
 
     def delays(self, calm_s: float) -> None:
@@ -163,7 +164,7 @@ class ClusterChecks:
             why = broker.unready()
             if why is not None:
                 return f"{host.name}: {why}"
-        if self._setup.mode == CONTROLLER:
+        if self._setup.elects:
             for group in self._setup.groups:
                 missing = self._led(group)
                 if missing is not None:
@@ -171,18 +172,20 @@ class ClusterChecks:
         return None
 
     def _led(self, group: str) -> str | None:
-        """A group of controller mode: one master, whom the leading controller means too, and a full set."""
+        """A group that elects: one master, a full set, and what the leading controller means, where there is one."""
         brokers = [each for each in self._serving() if self._places[each[0].name].group == group]
         masters = [broker.replication for _, broker in brokers if broker.replication.role is Role.MASTER]
         if len(masters) != 1:
             roles = {host.name: broker.replication.role.name for host, broker in brokers}
             return f"{group} has {len(masters)} masters: {roles}"
+        master, ids = masters[0], {broker.replication.own_id for _, broker in brokers}
+        if self._setup.mode == DLEDGER:
+            return None if set(master.members) == ids else f"{group}: of {sorted(ids)} {master.members} answer"
         leaders = [host for host in self._controllers if _leads(host)]
         if len(leaders) != 1:
             return f"{len(leaders)} controllers lead"
         process = leaders[0].process
         state: Any = process.service.state.group("c", group) if process is not None else None
-        master, ids = masters[0], {broker.replication.own_id for _, broker in brokers}
         if state is None or (state.master, state.master_epoch) != (master.own_id, master.epoch):
             return f"{group}: {master.own_id} is master of epoch {master.epoch}, the controllers say otherwise: {state}"
         if set(state.in_sync) != ids or set(master.members) != ids:
@@ -252,8 +255,10 @@ class ClusterChecks:
     def _log(self, host: Host, broker: RunningBroker) -> None:
         """Every record of the log has its place in its queue, once, and nobody else's."""
         store, places = broker.store, dict[tuple[str, int, int], int]()
-        walk = LogWalk(store.log.segments, store.log.begin, store.confirm_offset)
+        walk = LogWalk(store.log.segments, store.log.begin, store.confirm_offset, store.config.layout)
         for record in walk:
+            if record.topic == TERM_TOPIC:
+                continue
             place = (record.topic, record.queue_id, record.queue_offset)
             other = places.setdefault(place, record.physical_offset)
             if other != record.physical_offset:

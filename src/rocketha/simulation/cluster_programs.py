@@ -11,9 +11,11 @@ from rocketha.simulation.cluster_setup import (
     BROKER_PORT,
     CONTROLLER,
     CONTROLLER_PORT,
+    DLEDGER,
     MESSAGE_BYTES_MAX,
     NAMESERVER,
     NAMESERVER_PORT,
+    RAFT_PORT,
     SEGMENT_BYTES,
     BrokerPlace,
     ClusterSetup,
@@ -52,13 +54,22 @@ enableControllerMode=true
 controllerAddr={controllers}
 minInSyncReplicas={replicas_min}
 """
+_LEDGER = """
+enableDLegerCommitLog=true
+dLegerGroup={group}
+dLegerPeers={peers}
+dLegerSelfId={host}
+"""
+_MODES = {CONTROLLER: _CONTROLLED, DLEDGER: _LEDGER}
 
 
 def broker_text(setup: ClusterSetup, place: BrokerPlace) -> str:
     """A broker's ``broker.conf``."""
-    text = _BROKER + (_CONTROLLED if setup.mode == CONTROLLER else _CLASSIC)
+    text = _BROKER + _MODES.get(setup.mode, _CLASSIC)
     return text.format(
         group=place.group,
+        host=place.host,
+        peers=";".join(f"{each.host}-{setup.address(each.host, RAFT_PORT)}" for each in setup.brokers),
         number=place.number,
         role=place.role,
         port=BROKER_PORT,

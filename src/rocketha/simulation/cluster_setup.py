@@ -18,11 +18,12 @@ from rocketha.simulation import faults
 from rocketha.simulation.faults import Fault
 from rocketha.simulation.setup import SETTLE_S, Setup, expand
 
-ALONE, CLASSIC, CONTROLLER = "alone", "classic", "controller"
+ALONE, CLASSIC, CONTROLLER, DLEDGER = "alone", "classic", "controller", "dledger"
 MODES = (ALONE, CLASSIC, CONTROLLER)
-"""How brokers are replicated; a seed has one of them: not at all, by brokerRole for good, or as controllers say."""
+"""How brokers are replicated; a seed has one of them: not at all, by brokerRole for good, or as controllers say.
+DLEDGER, where brokers elect their master, is a scenario of its own."""
 
-BROKER_PORT, NAMESERVER_PORT, CONTROLLER_PORT = 10911, 9876, 9878
+BROKER_PORT, NAMESERVER_PORT, CONTROLLER_PORT, RAFT_PORT = 10911, 9876, 9878, 40911
 NAMESERVER, READER = "s0", "r0"
 PRODUCERS = ("p0", "p1")
 SEGMENT_BYTES = 128 << 10
@@ -80,6 +81,11 @@ class ClusterSetup(Setup):
     sends_per_s: float
     body_bytes_max: int
     stops: bool
+
+    @property
+    def elects(self) -> bool:
+        """Whether a group has one master after another."""
+        return self.mode in (CONTROLLER, DLEDGER)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -148,6 +154,8 @@ def _places(chance: random.Random, mode: str) -> tuple[tuple[BrokerPlace, ...], 
         roles = (role, *("SLAVE",) * chance.choice((1, 1, 2)))
         places = [(group, number, role) for group in range(groups) for number, role in enumerate(roles)]
         return tuple(BrokerPlace(f"b{at}", f"g{place[0]}", place[1], place[2]) for at, place in enumerate(places)), ()
+    if mode == DLEDGER:
+        return tuple(BrokerPlace(f"b{number}", "g0", 0) for number in range(chance.choice((3, 3, 3, 5)))), ()
     brokers = chance.choice((2, 3, 3, 3))
     controllers = chance.choice((1, 3, 3, 3))
     return (
