@@ -145,6 +145,7 @@ simulate: $(VENV)/.stamp-test
 	$(BIN)/rocketha simulate raft --seeds $(FIRST_SEED)..$$(($(FIRST_SEED) + $(SEEDS) - 1)) --jobs 2
 	$(BIN)/rocketha simulate controller --seeds $(FIRST_SEED)..$$(($(FIRST_SEED) + $(SEEDS) - 1)) --jobs 2
 	$(BIN)/rocketha simulate cluster --seeds $(FIRST_SEED)..$$(($(FIRST_SEED) + $(SEEDS) - 1)) --jobs 2
+	$(BIN)/rocketha simulate dledger --seeds $(FIRST_SEED)..$$(($(FIRST_SEED) + $(SEEDS) - 1)) --jobs 2
 
 coverage: $(VENV)/.stamp-test
 	$(BIN)/coverage run -m pytest tests --ignore tests/interop --ignore tests/tidy

@@ -1,7 +1,7 @@
 """Three of our brokers whose commit log is a Raft log, under Java's nameserver and Java's clients: nothing that was
-acknowledged is lost, whoever dies, and all members keep the same bytes.
+acknowledged is lost, whoever dies, and all members keep the same bytes; also where the stores were Java's.
 
-ROCKETHA_INTEROP_FULL=1: thirty failures instead of eight.
+ROCKETHA_INTEROP_FULL=1: thirty failures instead of eight, and the stores of Java.
 """
 
 from __future__ import annotations
@@ -11,36 +11,44 @@ import shutil
 import signal
 import sys
 import time
+import unittest
 from collections.abc import Callable
 from pathlib import Path
 
 from rocketha.wire.codes import RequestCode
 
-from .harness import JavaNamesrv, OurBroker, ports, remoting
+from .harness import JavaBroker, JavaNamesrv, OurBroker, ports, remoting
 from .harness.case import InteropCase
-from .harness.ledger import Load
+from .harness.ledger import Ack, Load
 from .harness.processes import wait_until
 from .harness.switching import FULL
 
-ELECTION_S = 10
+ELECTION_S = 30
 FAILURES = 30 if FULL else 8
 
 
-class DLedgerGroup(InteropCase):
+class GroupCase(InteropCase):
     """Members n0, n1, n2."""
+
+    kind: type[JavaBroker] | type[OurBroker] = OurBroker
 
     @classmethod
     def prepare(cls) -> None:
         cls.namesrv = cls.share(JavaNamesrv("namesrv", cls.folder / "namesrv"))
-        peers = ";".join(f"n{number}-127.0.0.1:{port}" for number, port in enumerate(ports.free_ports(3)))
+        cls.peers = ";".join(f"n{number}-127.0.0.1:{port}" for number, port in enumerate(ports.free_ports(3)))
+        cls.start_group(cls.kind)
+        cls.load = cls.share(Load(cls.namesrv.address, cls.folder / "load"))
+
+    @classmethod
+    def start_group(cls, kind: type[JavaBroker] | type[OurBroker]) -> None:
         cls.brokers = [
-            OurBroker(
+            kind(
                 cls.folder / f"n{number}",
                 cls.namesrv,
                 {
                     "enableDLegerCommitLog": True,
                     "dLegerGroup": "broker-a",
-                    "dLegerPeers": peers,
+                    "dLegerPeers": cls.peers,
                     "dLegerSelfId": f"n{number}",
                     "handoverLinger": 3000,
                 },
@@ -52,19 +60,50 @@ class DLedgerGroup(InteropCase):
             broker.spawn()  # one alone answers nobody
         for broker in cls.brokers:
             broker.await_ready()
-        cls.load = cls.share(Load(cls.namesrv.address, cls.folder / "load"))
 
-    def master(self) -> OurBroker | None:
+    def master(self) -> JavaBroker | OurBroker | None:
         """Whom the nameserver calls master, if that one runs."""
         reply = remoting.call(self.namesrv.address, RequestCode.GET_BROKER_CLUSTER_INFO)
         group = remoting.loads(reply.body)["brokerAddrTable"].get("broker-a", {"brokerAddrs": {}})
         address = {str(number): each for number, each in group["brokerAddrs"].items()}.get("0")
         return next((each for each in self.brokers if each.running() and each.address == address), None)
 
-    def await_master(self) -> OurBroker:
+    def await_master(self) -> JavaBroker | OurBroker:
         found = wait_until("a master", self.master, ELECTION_S)
-        assert isinstance(found, OurBroker)
+        assert isinstance(found, JavaBroker | OurBroker)
         return found
+
+    def lost(self, acks: list[Ack]) -> list[Ack]:
+        """What was acknowledged and is not where that was said, or not at all."""
+        present = self.load.read(retried=True)
+        return [ack for ack in acks if (ack.queue, ack.offset) not in present.get(ack.key, [])]
+
+
+@unittest.skipUnless(FULL, "with ROCKETHA_INTEROP_FULL=1: a minute for Java's brokers to come and go")
+class Adopted(GroupCase):
+    """A group of Java's, whose members all stop; ours start on their stores."""
+
+    kind = JavaBroker
+
+    def test_adopted(self) -> None:
+        """Nothing is lost, and more is taken."""
+        self.await_master()
+        run = self.load.begin(rate=200)
+        self.load.await_more(run, 500)
+        acks = self.load.end(run)
+        for broker in self.brokers:
+            broker.stop()
+        self.start_group(OurBroker)
+        self.await_master()
+        self.assertEqual(self.lost(acks)[:5], [])
+        run = self.load.begin(rate=200)
+        self.load.await_more(run, 200)
+        acks += self.load.end(run)
+        self.assertEqual(self.lost(acks)[:5], [])
+
+
+class DLedgerGroup(GroupCase):
+    """Three of ours."""
 
     # --- failures
 
@@ -107,11 +146,11 @@ class DLedgerGroup(InteropCase):
         for broker in self.brokers:
             broker.await_ready()
 
-    def follower(self) -> OurBroker:
+    def follower(self) -> JavaBroker | OurBroker:
         master = self.await_master()
         return self.chance.choice([broker for broker in self.brokers if broker is not master])
 
-    def successor(self, before: OurBroker, began: float | None = None) -> None:
+    def successor(self, before: JavaBroker | OurBroker, began: float | None = None) -> None:
         """Wait for another master; how long that took is told."""
         began = began or time.monotonic()
 
@@ -144,8 +183,7 @@ class DLedgerGroup(InteropCase):
                 self.load.await_more(run, 50)
         gap_ms = self.load.state(run)["longest_gap_ms"]
         acks = self.load.end(run)
-        present = self.load.read(retried=True)
-        lost = [ack for ack in acks if (ack.queue, ack.offset) not in present.get(ack.key, [])]
+        lost = self.lost(acks)
         times = ", ".join(f"{each:.2f}" for each in self.times)
         sys.stderr.write(
             f"DLedger: {len(acks)} acknowledged, seed {seed}, successors after {times} s, gap {gap_ms} ms\n"
