@@ -43,6 +43,9 @@ class RaftConfig:
     :ivar check_quorum: a leader that does not hear a majority steps down; followers stick to a leader that they hear.
     :ivar lease_reads: answer reads without a round while the lease lasts, which followers that have this too promise.
         Relies on clocks that run at like speed.
+    :ivar sticky_lease: a leader that a majority answers knows that no other one is elected for a while, since followers
+        stick to a leader that they hear: nothing is promised, so one whose port refuses connections, and whose process
+        is gone, is replaced at once. Relies on clocks that run at like speed.
     :ivar cautious: a configured voter with an empty disk (it may have been replaced) says so with its votes, until a
         leader has filled it; they are not enough where what it lost may matter.  Off, to get a group going again that
         has lost its majority.
@@ -69,6 +72,7 @@ class RaftConfig:
     pre_vote: bool = True
     check_quorum: bool = True
     lease_reads: bool = False
+    sticky_lease: bool = False
     cautious: bool = True
     preferred: tuple[str, ...] = ()
     transfer_lag_max: int = 1000
@@ -86,8 +90,8 @@ class RaftConfig:
             raise ValueError("a node needs an id")
         if not 0 < self.heartbeat_ticks < self.election_ticks:
             raise ValueError("heartbeat_ticks must be at least 1 and less than election_ticks")
-        if self.lease_reads and not self.check_quorum:
-            raise ValueError("lease_reads needs check_quorum")
+        if (self.lease_reads or self.sticky_lease) and not self.check_quorum:
+            raise ValueError("lease_reads and sticky_lease need check_quorum")
 
 
 @attrs.frozen

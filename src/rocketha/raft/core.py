@@ -69,8 +69,9 @@ class Core:
         self.leader_gone = False
         self.unhealthy = ""
         self.clock = 0
-        # A node that restarts does not know what it promised.
-        self.promised_ticks = config.election_ticks if config.lease_reads else 0
+        # A node that restarts does not know what it promised, nor whom it stuck to.
+        had_leaders = config.sticky_lease and self.term > 0
+        self.promised_ticks = config.election_ticks if config.lease_reads or had_leaders else 0
         self.matched = 0
         self.log = Log(storage, hard_state.commit, config.cached_entries, config.cached_bytes)
         if not config.hands_out:

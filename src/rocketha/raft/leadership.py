@@ -62,7 +62,7 @@ class Leadership:
         """
         self._core = core
         self._replication = Replication(core)
-        self._reads = LeaderReads(core.config.lease_reads)
+        self._reads = LeaderReads(core.config.lease_reads or core.config.sticky_lease)
         self._elapsed = 0  # ticks since the majority was looked for
         self._beats = 0  # ticks since the last heartbeat
         self._transfer_ticks = 0
@@ -77,7 +77,8 @@ class Leadership:
         return self._replication.peers
 
     def begin(self) -> None:
-        """Put the first entry of the term into the log."""
+        """Put the first entry of the term into the log, and ask for a lease."""
+        self._reads.unsent = self._reads.leases
         self._append(EntryKind.NO_OP, self._core.config.first_entry())
 
     def resign(self) -> None:
@@ -219,6 +220,11 @@ class Leadership:
         elif core.id not in core.members.voters:
             self.voted_out = True
 
+    @property
+    def lease_holds(self) -> bool:
+        """Whether nobody else can have been elected."""
+        return self._core.clock < self._reads.lease_until
+
     # Followers' answers
 
     def append_answered(self, message: Message) -> None:
@@ -279,7 +285,8 @@ class Leadership:
         core, reads, replication = self._core, self._reads, self._replication
         if reads.leases:
             ticks = core.config.election_ticks
-            promised = quorum.agreed(core.members, lambda each: replication.promised(each, reads.round))
+            counted = replication.round if core.config.sticky_lease else replication.promised
+            promised = quorum.agreed(core.members, lambda each: counted(each, reads.round))
             reads.promised(promised, ticks - 2 - ticks // 10)
         confirmed = quorum.agreed(core.members, lambda each: replication.round(each, reads.round))
         for read in reads.confirm(confirmed):

@@ -141,6 +141,12 @@ class RaftNode:
         """The configuration in force: the last one in the log, committed or not."""
         return self._core.members
 
+    @property
+    def lease_holds(self) -> bool:
+        """Whether this node leads, and nobody else can have been elected; tell the time before."""
+        leadership = self._elections.leadership
+        return leadership is not None and leadership.lease_holds
+
     def status(self) -> Status:
         """A view for people and metrics."""
         return status_of(self._core, self._elections.leadership)

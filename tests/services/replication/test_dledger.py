@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rocketha.broker.role import Role
+from rocketha.wire.codes import RequestCode, ResponseCode
+from tests.services.broker_case import pull_fields
 from tests.services.dledger_case import DLedgerCase
 
 
@@ -120,3 +122,48 @@ class SyncedTests(DLedgerCase):
         master = self.master()
         self.whole()
         self.assertEqual(sum(high for _, high in self.log(master).store.queue_table()["T"].values()), 60)
+
+
+class FrozenTests(DLedgerCase):
+    """A master whose process stood still."""
+
+    def test_it_shows_nothing_old(self) -> None:
+        """It answers no pull before it knows that nobody else leads."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.whole()
+        master.freeze(whole=False)
+        pulled = self.asking(master, RequestCode.PULL_MESSAGE, pull_fields(offset=100, queue_id=0))
+        self.until("another master", lambda: bool(self.masters()))
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+        master.thaw()
+        self.until("an answer", lambda: self.answered(pulled))
+        if pulled.result.code == ResponseCode.PULL_OFFSET_MOVED:
+            self.assertEqual(pulled.result.fields["maxOffset"], "10")
+        self.whole()
+        self.same_logs(*self.brokers)
+
+
+class CutWhileSyncingTests(DLedgerCase):
+    """With SYNC_FLUSH a cut may come while a sync is under way."""
+
+    keys = "flushDiskType=SYNC_FLUSH"
+
+    def test_the_wait_ends(self) -> None:
+        """What is cut is never synced, and what comes in its place is: the member goes on."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.whole()
+        self.cut_off(master)
+        master.disk.slow = 6000.0
+        waiting = [self.sending(master, b"lost" * 50)]
+        self.run_for(0.01)
+        waiting.append(self.sending(master, b"lost" * 50))  # while a sync runs: the cut comes before its own
+        self.until("another master", lambda: any(host is not master for host in self.masters()))
+        self.assertEqual(self.acknowledged(next(host for host in self.masters() if host is not master), 20), 20)
+        self.world.network.heal_all()
+        self.until("all are answered", lambda: all(map(self.answered, waiting)))
+        self.run_for(1.0)
+        master.disk.slow = 1.0
+        self.whole()
+        self.same_logs(*self.brokers)

@@ -314,6 +314,12 @@ class RaftDriver:
         if self._seconds is not None:
             self.node.time_is(int((self._seconds() - self._began_s) / self._options.tick_s))
 
+    @property
+    def lease_holds(self) -> bool:
+        """Whether nobody else can lead, at this moment."""
+        self._tell_time()
+        return self.node.lease_holds
+
     def tick_passed(self) -> None:
         """One tick."""
         self.tick += 1

@@ -155,7 +155,7 @@ class RaftService(service.Service):
             self._waiters,
             newcomer,
             self.options,
-            self._reactor.seconds if self.config.lease_reads else None,
+            self._reactor.seconds if self.config.lease_reads or self.config.sticky_lease else None,
         )
         self._node = node  # last: who sees a node finds all that belongs to it
         self.members_changed()
@@ -204,6 +204,11 @@ class RaftService(service.Service):
     def is_leader(self) -> bool:
         """Whether this member leads and its state machine holds everything from before its term."""
         return self._node is not None and not self._dead and self._driver.leads
+
+    @property
+    def lease_holds(self) -> bool:
+        """Whether this member leads, and by the clock of this moment no other one can."""
+        return self.is_leader and self._driver.lease_holds
 
     @property
     def leader_id(self) -> str:

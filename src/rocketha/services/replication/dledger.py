@@ -53,6 +53,8 @@ UNCOMMITTED_BYTES_MAX = 64 << 20
 """Of messages that wait for a majority; beyond, senders are told to wait."""
 CACHED_BYTES = 16 << 20
 """Of the newest entries, kept in memory for followers that lag a little."""
+LEASE_LOOK_S = 0.02
+"""Between two looks whether the lease holds again, while requests wait for that."""
 
 _NORMAL = int(EntryKind.NORMAL)
 
@@ -84,6 +86,7 @@ class DLedgerReplication(Replication):
         self._jobs = context.changes
         self._order = 0
         self._problem = ""
+        self._looking: Any = None  # for the lease, while requests wait for it
         context.waiting.replicas = Waited.MAJORITY
         self.raft = self._make_raft(context)
 
@@ -102,6 +105,7 @@ class DLedgerReplication(Replication):
         config = RaftConfig(
             name,
             max_uncommitted_bytes=UNCOMMITTED_BYTES_MAX,
+            sticky_lease=True,
             hands_out=False,
             cached_bytes=CACHED_BYTES,
             first_entry=lambda: build_term_start(TermStart(platform.wall_ms(), context.address)),
@@ -168,6 +172,12 @@ class DLedgerReplication(Replication):
         """A promotion came through that nobody wants any more; if the next change has begun, that sees to it."""
         if self.role is not Role.MASTER and self.log.store.leads and not self._jobs.busy:
             self.log.follow()
+
+    def stop(self) -> None:
+        super().stop()
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
 
     def _end_role(self, why: str) -> None:
         self._order += 1
@@ -245,15 +255,28 @@ class DLedgerReplication(Replication):
 
     @property
     def refusal(self) -> Answer | None:
-        return None if self.raft.is_leader else NOT_AVAILABLE
+        return None if self.raft.lease_holds else NOT_AVAILABLE
+
+    @property
+    def undecided(self) -> bool:
+        """A master whose process stood still: the others may have elected another one meanwhile."""
+        undecided = self.raft.is_leader and not self.raft.lease_holds
+        if undecided and self._looking is None:
+            self._looking = self._context.platform.reactor.callLater(LEASE_LOOK_S, self._look)
+        return undecided
+
+    def _look(self) -> None:
+        self._looking = None
+        if not self.undecided and self.role is Role.MASTER:
+            self._context.owner.resumed()
 
     @property
     def send_refusal(self) -> Answer | None:
-        return NOT_AVAILABLE if self.retiring else self.refusal
+        return NOT_AVAILABLE if self.retiring or not self.raft.is_leader else None
 
     @property
     def lease_holds(self) -> bool:
-        return self.raft.is_leader
+        return self.raft.lease_holds
 
     def broker_id(self, before: int) -> int:
         if self.role is Role.FENCED:

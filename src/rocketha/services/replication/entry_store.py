@@ -62,6 +62,7 @@ class EntryStore:
         return self._changes.run(lambda: self.log.cut(index)).addCallback(self._cut)
 
     def _cut(self, lost: int) -> None:
+        self._flusher.log_cut()
         if lost:
             emit(self._logger, LogTruncated(self._end(), lost, "the leader does not have them"))
 
@@ -76,7 +77,7 @@ class EntryStore:
         return self._flusher.on_disk(self._end()).addCallback(on_disk)
 
     def applying(self, member: Member) -> EntryApplier:
-        self._applying = EntryApplier(self.log, self._changes, member, self._committed)
+        self._applying = EntryApplier(self.log, self._changes, self._flusher, member, self._committed)
         return self._applying
 
     def close(self) -> defer.Deferred[Any]:
@@ -90,13 +91,21 @@ class EntryStore:
 class EntryApplier:
     """An :class:`~rocketha.services.raft.store.Applying`: nothing is applied, but who waits for commits is told."""
 
-    def __init__(self, log: EntryLog, changes: LogChanges, member: Member, committed: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        log: EntryLog,
+        changes: LogChanges,
+        flusher: Flusher,
+        member: Member,
+        committed: Callable[[int], None],
+    ) -> None:
         self.count = 0
         self.last_term = 0
         self.made = 0
         self.received = 0
         self._log = log
         self._changes = changes
+        self._flusher = flusher
         self._node = member.node
         self._barriers = member.waiters.barriers
         self._told = committed
@@ -124,7 +133,7 @@ class EntryApplier:
         self._told(index)
 
     def install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
-        return self._changes.run(lambda: self._log.begin_at(meta, data))
+        return self._changes.run(lambda: self._log.begin_at(meta, data)).addCallback(lambda _: self._flusher.log_cut())
 
     def skipped_to(self, meta: SnapshotMeta) -> None:
         self.received += 1

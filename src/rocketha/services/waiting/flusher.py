@@ -70,6 +70,12 @@ class Flusher:
         self.kick()
         return waiter
 
+    def log_cut(self) -> None:
+        """The log ends earlier than it did: who waits for what was behind waits for no more than is there."""
+        end = self._store.log.end
+        self._wanted = [(min(offset, end), waiter) for offset, waiter in self._wanted]
+        self._tell_wanted(None)
+
     def _tell_wanted(self, failure: Exception | None) -> None:
         flushed, wanted = self._store.flushed_offset, self._wanted
         done = [waiter for offset, waiter in wanted if failure is not None or offset <= flushed]
