@@ -499,6 +499,21 @@ class UpkeepTests(unittest.TestCase):
         disk.crash()
         self.assertEqual(len(read_queue(open_store(disk))), len(kept))
 
+    def test_a_queue_file_that_entries_wait_for_stays(self) -> None:
+        """A write of queue entries failed, and the log's files go meanwhile, as on a full disk: the file that those
+        entries belong to is not made anew with nothing before them, or a start would take the queue for empty."""
+        disk = memory_disk()
+        store = self.fill(disk)
+        queue = store.queues.queues["T"][0]
+        per_file = queue.files.file_size // 20
+        self.assertGreaterEqual(queue.next_offset, 2 * per_file)
+        queue.take_back(per_file - 1)
+        begin = queue.unit(per_file).physical_offset
+        self.assertEqual(store.queues.expired_paths(begin), [])
+        store.queues.mark(queue)
+        upkeep(store, NOW_MS + 41 * HOUR)
+        self.assertEqual(len(store.queues.expired_paths(begin)), 1)
+
     def test_expiry_that_somebody_asked_for(self) -> None:
         """The same whatever the hour, for some rounds; what is not expired stays."""
         store = self.fill(memory_disk())

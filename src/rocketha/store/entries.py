@@ -39,7 +39,8 @@ class EntryIndex(UnitFiles):
     def expired_paths(self, first: int) -> list[str]:
         """Forget the files that have only entries before ``first``; returns their paths."""
         paths = []
-        while len(self.files.bases) > 1 and self.files.bases[1] <= first * self.unit_bytes:
+        whole = min(first, self.tail_from) * self.unit_bytes  # what the tail goes to would be made anew
+        while len(self.files.bases) > 1 and self.files.bases[1] <= whole:
             paths.append(self.files.detach_first())
         return paths
 

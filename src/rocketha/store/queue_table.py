@@ -336,13 +336,16 @@ class QueueTable:
                 del self._unsynced[name]
 
     def expired_paths(self, log_begin: int) -> list[str]:
-        """Forget the files whose every entry points before ``log_begin``, never a queue's last; returns their paths."""
+        """Forget the files whose every entry points before ``log_begin``, never a queue's last; returns their paths.
+
+        One that entries of the tail go to stays: writing them would make it anew, with nothing before them.
+        """
         paths = []
         for queue in self.all():
             per_file = queue.files.file_size // UNIT
             while len(queue.files.bases) > 1:
-                last = queue.unit(queue.files.bases[0] // UNIT + per_file - 1)
-                if last.physical_offset >= log_begin:
+                end = queue.files.bases[0] // UNIT + per_file
+                if queue.tail_from < end or queue.unit(end - 1).physical_offset >= log_begin:
                     break
                 paths.append(queue.files.detach_first())
             queue.correct_min(log_begin)
