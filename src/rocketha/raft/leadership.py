@@ -201,6 +201,8 @@ class Leadership:
     def _commit(self) -> None:
         core, log, replication = self._core, self._core.log, self._replication
         index = quorum.agreed(core.members, replication.match)
+        if not core.config.hands_out:  # else a follower's readers would be ahead of its leader's
+            index = min(index, log.persisted)
         # Counting says something about entries of this term only: older ones may still be replaced (A14).
         if index <= log.commit or log.term(index) != core.term:
             return
