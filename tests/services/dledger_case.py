@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rocketha.broker.role import Role
 from rocketha.services.replication.dledger import DLedgerReplication
 from rocketha.simulation.host import Host
@@ -21,12 +23,19 @@ class DLedgerCase(ReplicationCase):
     def setUp(self) -> None:
         super().setUp()
         names = [f"n{number}" for number in range(self.brokers_count)]
-        self.brokers: list[Host] = [self.broker(name, "", start=False) for name in names]
+        self.ended: list[str] = []
+        self.brokers: list[Host] = [
+            self.broker(name, "", start=False, platform={"on_fatal": partial(self._ended, name)}) for name in names
+        ]
         peers = ";".join(f"{host.name}-{host.address}:{RAFT_PORT}" for host in self.brokers)
         for host in self.brokers:
             host.settings = (  # type: ignore[attr-defined]
                 f"enableDLegerCommitLog=true\ndLegerGroup=g\ndLegerPeers={peers}\ndLegerSelfId={host.name}\n{self.keys}"
             )
+
+    def _ended(self, name: str, why: str) -> None:
+        self.ended.append(why)
+        self.world.hosts[name].exited(why)
 
     def start_group(self) -> Host:
         """All brokers; the master."""

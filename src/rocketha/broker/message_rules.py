@@ -19,6 +19,7 @@ class MessageRules:
     trace_on: bool = True  # traceOn
     permission: int = 6  # brokerPermission: 4 read, 2 write
     message_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize
+    nul: bool = True  # whether properties may have it: a log of entries takes it for what a power cut left
     batch_bytes_max: int = 1 << 30  # mappedFileSizeCommitLog: the records of a batch lie in one file
     long_polling: bool = True  # longPollingEnable
     short_polling_ms: int = 1000  # shortPollingTimeMills

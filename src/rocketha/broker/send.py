@@ -532,12 +532,14 @@ class Sends:
         """Sends that wait for :meth:`commit`."""
         return len(self._staged)
 
-    def commit(self, now_ms: int) -> list[PutMessage | PutBatch]:
+    def commit(self, now_ms: int) -> list[PutMessage | PutBatch] | None:
         """Append what was staged as one write and answer it.
 
-        :return: the messages now readable, for whoever waits for them.
+        :return: the messages now readable, for whoever waits for them; None: the disk did not let them in.
         """
         staged, self._staged = self._staged, []
+        if not self._rules.nul:
+            staged = self._without_nul(staged)
         if not staged:
             return []
         try:
@@ -546,7 +548,7 @@ class Sends:
             results = self._store.append([entry.messages for entry in staged], wall_ms)
         except DiskFailure as failure:
             self._fail(staged, failure)
-            return []
+            return None
         arrived: list[PutMessage | PutBatch] = []
         for entry, placed in zip(staged, results, strict=True):
             messages = entry.messages
@@ -568,6 +570,22 @@ class Sends:
                 opaque = command.opaque
                 self._answers.stored(connection, opaque, queue_id, unique_key, wait, offset, offsets, end, now_ms)
         return arrived
+
+    def _without_nul(self, staged: list[_Staged]) -> list[_Staged]:
+        """Refuse those with a NUL in their properties."""
+
+        def has(messages: Sequence[PutMessage] | PutBatch) -> bool:
+            if isinstance(messages, PutBatch):
+                return any(b"\0" in properties for properties in messages.members.properties)
+            return any(b"\0" in message.properties for message in messages)
+
+        wrong = [entry for entry in staged if has(entry.messages)]
+        if not wrong:
+            return staged
+        right = [entry for entry in staged if not has(entry.messages)]
+        text = "the message is illegal: a property has a NUL, which a log of enableDLegerCommitLog does not take"
+        self._refuse(wrong, Answer(ResponseCode.MESSAGE_ILLEGAL, text, self._region_fields))
+        return right
 
     def _count(self, topic: str, messages: int, size: int) -> None:
         stats = self._state.stats

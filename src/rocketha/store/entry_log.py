@@ -24,6 +24,7 @@ one is a wrong one, so there is no backup to fall back to.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
@@ -156,7 +157,10 @@ class EntryLog:
             if unit.position != end or unit.term != first.term or end + unit.size - first.position > bytes_max:
                 break
             end, count = end + unit.size, count + 1
-        data = self._log.store.log.read(first.position, end - first.position)
+        log = self._log.store.log
+        if end > log.sound_end:
+            raise DiskFailure(log.segments.directory, "read", errno.EIO, log.broken or "a sync failed")
+        data = log.read(first.position, end - first.position)
         self._check(data, units[: count * dledger.UNIT_BYTES], first)
         return [Entry(low, first.term + 1, int(EntryKind.NORMAL), data, count)]
 

@@ -92,6 +92,27 @@ class MessageStore:
                 kind = "DLedger's" if other is DLEDGER else "no DLedger's"
                 raise CorruptStore(segments.path(segments.begin), 0, f"the log is {kind}")
 
+    def _refuse_other_log(self) -> None:
+        """See that the store's messages are not in a log of the other kind: the queues would be taken for leftovers.
+
+        :raises CorruptStore: they are.
+        """
+        disk, config = self._disk, self.config
+        if self.ledger is not None:
+            others = [config.other_log_directory] if config.other_log_directory else []
+            text = (
+                "the store has a commit log of an ordinary broker, which does not become DLedger's: use another store"
+            )
+        elif self.log.segments.bases:
+            return
+        else:
+            names = sorted(name for name in disk.list(self.root) if name.startswith("dledger-"))
+            others = [f"{self.root}/{name}/data" for name in names]
+            text = "the store has a log of DLedger's: start it with enableDLegerCommitLog"
+        for directory in others:
+            if disk.exists(directory) and any(map(_is_log_file, disk.list(directory))):
+                raise CorruptStore(directory, 0, text)
+
     def _directories(self) -> list[str]:
         entries = [] if self.ledger is None else [self.ledger.index.files.directory]
         return [self.log.segments.directory, self.queues.directory, f"{self.root}/index", *entries]
@@ -184,6 +205,7 @@ class MessageStore:
         self.log.segments.load(foreign)
         self.queues.load(foreign)
         self._check_layout()
+        self._refuse_other_log()
         if self.ledger is not None:
             first = first_head(self.log)
             self.ledger.index.load(foreign, first.entry_index if first is not None else 0)
@@ -600,6 +622,10 @@ class MessageStore:
     def leads(self) -> bool:
         """Whether messages may be appended."""
         return self._appendable
+
+
+def _is_log_file(name: str) -> bool:
+    return len(name) == 20 and name.isdigit()
 
 
 def _settle(job: Job, error: Exception | None) -> None:

@@ -448,6 +448,8 @@ class ReplicaLog:
             if damage is not None and position < max(store.confirm_offset, self._missing) and self._bounded:
                 path = store.log.segments.path(store.log.segments.base_of(position))
                 raise CorruptStore(path, position % self.file_size, f"a confirmed record is bad: {reason}")
+        if position < end and store.ledger is not None:  # all of it is committed
+            raise CorruptStore(store.log.segments.directory, position, f"queues can not be made of {reason}")
         if position < end or store.unfinished_cut or self._epochs_due is not None:
             self.truncate(position)
         self._forget()

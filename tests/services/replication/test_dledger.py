@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 from rocketha.broker.role import Role
+from rocketha.simulation.host import Host
+from rocketha.store.entry_log import EntryLog
 from rocketha.wire.codes import RequestCode, ResponseCode
 from tests.services.broker_case import pull_fields
 from tests.services.dledger_case import DLedgerCase
@@ -167,3 +171,87 @@ class CutWhileSyncingTests(DLedgerCase):
         master.disk.slow = 1.0
         self.whole()
         self.same_logs(*self.brokers)
+
+
+class OtherLogTests(DLedgerCase):
+    """A store whose messages are in a log of the other kind."""
+
+    brokers_count = 1
+
+    def refused(self, host: Host, settings: str) -> str:
+        """Why a broker does not start with them."""
+        host.settings = settings  # type: ignore[attr-defined]
+        host.start()
+        self.until("it ends", lambda: self.ended)
+        return self.ended.pop()
+
+    def test_neither_takes_the_others(self) -> None:
+        """It does not start, and says why; the queues stay."""
+        host = self.brokers[0]
+        dledger = host.settings  # type: ignore[attr-defined]
+        self.assertEqual(self.acknowledged(self.start_group(), 20), 20)
+        self.stop(host)
+        self.assertIn("the store has a log of DLedger's: start it with enableDLegerCommitLog", self.refused(host, ""))
+        self.restart(host, dledger)
+        self.master()
+        self.assertEqual(sum(high for _, high in self.log(host).store.queue_table()["T"].values()), 20)
+
+    def test_an_ordinary_store(self) -> None:
+        host = self.brokers[0]
+        dledger = host.settings  # type: ignore[attr-defined]
+        self.restart(host, "")
+        self.assertEqual(self.acknowledged(host, 20), 20)
+        self.stop(host)
+        self.assertIn("a commit log of an ordinary broker", self.refused(host, dledger))
+
+
+class NulTests(DLedgerCase):
+    """A NUL in a property, which a start takes for what a power cut left."""
+
+    keys = "flushDiskType=SYNC_FLUSH"
+
+    def test_is_refused(self) -> None:
+        """Else everything behind it would be cut, acknowledged or not; the others of the turn are taken."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        waiting = [self.sending(master, b"x", properties=f"A\1{value}\2") for value in ("b", "\0" * 1400, "c")]
+        self.until("answers", lambda: all(map(self.answered, waiting)))
+        codes = [answer.result.code for answer in waiting]
+        self.assertEqual(codes, [0, ResponseCode.MESSAGE_ILLEGAL, 0])
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        for host in self.brokers:
+            host.kill()
+        for host in self.brokers:
+            self.restart(host)
+        master = self.master()
+        self.whole()
+        self.assertEqual(sum(high for _, high in self.log(master).store.queue_table()["T"].values()), 42)
+
+
+class FailedSyncTests(DLedgerCase):
+    """A disk that can not sync."""
+
+    def test_another_leads(self) -> None:
+        """Also where nobody waits for a sync: the process ends, and the others go on."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        master.disk.fail_at(1, times=100, only=("sync",))
+        self.acknowledged(master, 1)
+        self.until("another master", lambda: any(host is not master for host in self.masters()))
+        self.assertIn("can not be synced", self.ended[0])
+        master.disk.heal()
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+
+
+class StartTests(DLedgerCase):
+    """What a start costs."""
+
+    brokers_count = 1
+
+    def test_does_not_read_the_log(self) -> None:
+        """Raft is told of the members by the configuration, and looks for no changes of them."""
+        host = self.start_group()
+        self.assertEqual(self.acknowledged(host, 600), 600)
+        self.stop(host)
+        with mock.patch.object(EntryLog, "entries", side_effect=AssertionError):
+            self.restart(host)

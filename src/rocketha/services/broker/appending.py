@@ -45,7 +45,7 @@ class Appending(BrokerFeature):
         self._turn.say()  # senders need not wait until readers are woken
         if arrived:
             self._replication.stored(arrived)
-        else:
+        elif arrived is None:
             self._replication.not_stored("a write of messages failed")
         if self._waiting.sync_flush and (len(self._waiting) or self._replication.shows_confirmed):
             self._flusher.kick()  # also what no sender waits for, where consumers do

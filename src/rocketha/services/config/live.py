@@ -68,6 +68,7 @@ def apply_config(
     own.trace_on = config.trace_on
     own.permission = config.broker_permission
     own.message_bytes_max = keys.max_message_size
+    own.nul = not config.replication.enable_dleger_commit_log
     own.batch_bytes_max = keys.mapped_file_size_commit_log - 8  # room for the blank record
     waiting.sync_flush = keys.flush_disk_type == "SYNC_FLUSH"
     waiting.flush_timeout_ms = keys.sync_flush_timeout

@@ -28,6 +28,7 @@ def store_config(config: BrokerConfig, utc_offset_ms: int | None = None) -> Stor
     store = StoreConfig(
         commitlog_directory=log or None,
         layout=DLEDGER if entries else COMMITLOG,
+        other_log_directory=keys.store_path_commit_log if entries else None,
         entry_index_directory=f"{replication.dledger_directory}/index" if entries else None,
         segment_size=keys.mapped_file_size_commit_log,
         queue_file_size=keys.mapped_file_size_consume_queue,

@@ -103,9 +103,10 @@ class Applier:
         self._barriers.applied(batch[-1].index)
         self.last_term = batch[-1].term
 
-    def install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
-        # It holds what they led to; a snapshot of our own could not be made of a state in between either.
+    def give_up(self) -> None:
         self._todo.clear()
+
+    def install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
         return self._snapshots.install(meta, data)
 
     def skipped_to(self, meta: SnapshotMeta) -> None:

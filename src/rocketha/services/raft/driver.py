@@ -115,7 +115,8 @@ class RaftDriver:
         if self._commits and self.tick > self._commits_tick:
             self._say_commits()
         self._peers.flush()  # first: the way to the others and back is longer than the own sync
-        self.journal.kick(self.tick)
+        if not self._busy:
+            self.journal.kick(self.tick)
         if self.applier.pending():
             self.applier.run()
             if not self.leads and node.role is Role.LEADER and self.applier.last_term == node.term:
@@ -225,6 +226,8 @@ class RaftDriver:
     def _install(self, ready: Ready) -> None:
         assert ready.snapshot is not None
         self.held = ready
+        # It holds what they led to; a snapshot of our own could not be made of a state in between either.
+        self.applier.give_up()
         try:
             if ready.hard_state is not None:
                 self.journal.save(ready.hard_state, (), ())

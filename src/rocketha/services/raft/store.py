@@ -69,6 +69,9 @@ class Applying(Protocol):
     def run(self) -> None:
         """Apply for a while, and tell the core."""
 
+    def give_up(self) -> None:
+        """A snapshot came that holds what is committed and not applied yet."""
+
     def install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
         """Put a received snapshot in place of log and state; fires when both stand on it."""
 

@@ -18,14 +18,16 @@ Java: ``DLedgerCommitLog``, ``DLedgerRoleChangeHandler``.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from twisted.internet import defer
+from twisted.python.failure import Failure
 
 from rocketha.broker.acknowledgements import Replicas as Waited
 from rocketha.broker.role import BUSY, NOT_AVAILABLE, Role
-from rocketha.errors import ConfigError
+from rocketha.errors import ConfigError, DiskFailure
 from rocketha.observe.events import LogTruncated
 from rocketha.observe.logging import emit
 from rocketha.protocols.raft import RaftLimits
@@ -88,6 +90,7 @@ class DLedgerReplication(Replication):
         self._problem = ""
         self._looking: Any = None  # for the lease, while requests wait for it
         context.waiting.replicas = Waited.MAJORITY
+        context.flusher.watch(lambda: None, self._sync_failed)
         self.raft = self._make_raft(context)
 
     def _make_raft(self, context: ReplicationContext) -> RaftService:
@@ -192,6 +195,8 @@ class DLedgerReplication(Replication):
 
     def leader_address(self) -> str:
         """Where the leader of this term has its main port, "" while its first entry is not here."""
+        if self._jobs.busy:
+            return ""
         return self._entries.term_leader(self.raft.node.term)
 
     # --- news
@@ -216,6 +221,12 @@ class DLedgerReplication(Replication):
 
     def not_stored(self, why: str) -> None:
         self.raft.unhealthy(why)
+
+    def _sync_failed(self) -> None:
+        """Of the page cache nobody knows what it is worth: another member leads, and a new start looks at the disk."""
+        log = self.log.store.log
+        failure = DiskFailure(log.segments.directory, "sync", errno.EIO, log.broken or "a sync failed")
+        self.raft.broken(Failure(failure))
 
     def _committed(self, index: int) -> None:
         """Of the core: everything up to an entry is committed, and safe here."""

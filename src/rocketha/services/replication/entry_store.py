@@ -15,7 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet import defer
+from twisted.python.failure import Failure
 
+from rocketha.errors import DiskFailure
 from rocketha.observe.events import LogTruncated
 from rocketha.observe.logging import emit, make_logger
 from rocketha.raft.messages import Entry, SnapshotMeta
@@ -85,7 +87,12 @@ class EntryStore:
         if applying is None:
             return self._changes.idle()
         commit = applying.commit
-        return self._changes.run(lambda: self.log.save_committed(commit))
+        return self._changes.run(lambda: self.log.save_committed(commit)).addErrback(self._not_saved)
+
+    def _not_saved(self, failure: Failure) -> None:
+        """Only Java's DLedger would read it."""
+        failure.trap(DiskFailure)
+        self._logger.warn("DLedger's checkpoint is not written: {why}", why=failure.getErrorMessage())
 
 
 class EntryApplier:
@@ -116,7 +123,8 @@ class EntryApplier:
         return self._node.applied
 
     def pending(self) -> bool:
-        return self._node.released > self._node.applied
+        # The log is not to be looked at while it is cut; who had that done goes on afterwards.
+        return self._node.released > self._node.applied and not self._changes.busy
 
     def committed(self, entries: Sequence[Entry]) -> None:
         """None are handed out."""
@@ -124,13 +132,14 @@ class EntryApplier:
     def run(self) -> None:
         node = self._node
         index = node.released
-        if index <= node.applied:
-            return
         self.count += index - node.applied
         self.last_term = self._log.term(index)
         node.applied_to(index)
         self._barriers.applied(index)
         self._told(index)
+
+    def give_up(self) -> None:
+        """Nothing waits to be applied."""
 
     def install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
         return self._changes.run(lambda: self._log.begin_at(meta, data)).addCallback(lambda _: self._flusher.log_cut())

@@ -63,7 +63,7 @@ class Flusher:
         if offset <= self._store.flushed_offset:
             return defer.succeed(None)
         log = self._store.log
-        if log.broken is not None:
+        if log.broken is not None and not self._store.unfinished_cut:
             return defer.succeed(DiskFailure(log.segments.directory, "sync", errno.EIO, log.broken))
         waiter: defer.Deferred[Exception | None] = defer.Deferred()
         self._wanted.append((offset, waiter))
