@@ -96,6 +96,24 @@ class GroupTests(DLedgerCase):
         self.same_logs(*self.brokers)
 
 
+class SameLeaderTests(DLedgerCase):
+    """The leader that a follower knew leads again when that comes back, in a later term."""
+
+    def test_tables_go_on(self) -> None:
+        """The follower knows where it takes requests, and takes its tables."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.whole()
+        frozen, other = self.followers()
+        frozen.freeze(whole=False)
+        for successor, before in ((other, master), (master, other)):
+            self.await_(self.replication(before).raft.transfer(successor.name))
+            self.until("it leads", lambda successor=successor: self.masters() == [successor])  # type: ignore[misc]
+        frozen.thaw()
+        self.whole()
+        self.until("its master", lambda: self.service(frozen).broker.watch.address)
+
+
 class LoneTests(DLedgerCase):
     """A group of one."""
 

@@ -161,8 +161,8 @@ class DLedgerReplication(Replication):
             self._lead_no_more()
             self.leader = leader
             self._become(Role.SLAVE)
-        elif leader != self.leader:
-            self.leader, self.master_address = leader, ""
+        else:
+            self.leader, self.master_address = leader, ""  # in another term, maybe at another address
         self.epoch = self.raft.node.term
         self._dispatching.begin()
 
