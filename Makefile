@@ -20,6 +20,8 @@ CONTROLLER_PORT ?= 9878
 # One broker in one process with the nameserver: make run BROKERS=1 CONTROLLERS=0 (another RUN_DIR, or an unused one)
 BROKERS ?= 3
 CONTROLLERS ?= 3
+# Who elects the master: controller, or dledger (the brokers themselves; another RUN_DIR, or an unused one)
+MODE ?= controller
 # More flags for rocketha-cluster, for example RUN_FLAGS="--http 8088"
 RUN_FLAGS ?=
 
@@ -55,7 +57,7 @@ run: $(VENV)/.stamp-run
 	@mkdir -p $(RUN_DIR)
 	@exec $(BIN)/twistd --nodaemon --pidfile= --logger rocketha.observe.logging.console_observer \
 		rocketha-cluster --data $(RUN_DIR) --host $(HOST) \
-		--brokers $(BROKERS) --controllers $(CONTROLLERS) --namesrv-port $(NAMESRV_PORT) \
+		--brokers $(BROKERS) --mode $(MODE) $(if $(filter dledger,$(MODE)),,--controllers $(CONTROLLERS)) --namesrv-port $(NAMESRV_PORT) \
 		--broker-port $(BROKER_PORT) --controller-port $(CONTROLLER_PORT) $(RUN_FLAGS)
 
 # ---- test

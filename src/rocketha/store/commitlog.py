@@ -302,7 +302,6 @@ class CommitLog:
         whole or no record, never one whose CRC matches and whose properties are zeros.
         """
         ensure(not self._flushing, "no flush is out while the log is cut")
-        self._sync_before(end)
         self.close()
         self.segments.remove_after(end)
         self.segments.sync_names()
@@ -320,20 +319,6 @@ class CommitLog:
         self._spoiled.clear()  # it is behind the end, so it is zeros now, or its file is gone
         self.end = self.flushed = self.written_from = end
         return erased
-
-    def _sync_before(self, end: int) -> None:
-        """Sync the files that end before an offset: what is left of the log is on the disk after a cut.
-
-        :raises DiskFailure: what is on the disk is unknown from now on.
-        """
-        try:
-            for base in sorted(self._writers):
-                if base + self._segment_size <= end:
-                    self._writers[base].sync()
-        except DiskFailure as failure:
-            self.sync_failed = True
-            self.broken = f"a sync failed, what is on the disk is unknown: {failure}"
-            raise
 
     def close(self) -> None:
         """Give the descriptors for writing back; syncs nothing."""

@@ -19,7 +19,7 @@ from rocketha.errors import ConfigError, DiskFailure
 from rocketha.namesrv.route_table import Broker, BrokerKey
 from rocketha.services.cluster import tap as cluster_tap
 from rocketha.services.cluster.group import GroupService
-from rocketha.services.cluster.layout import Layout, Plan, adopt, begin_first, check_directory
+from rocketha.services.cluster.layout import Layout, Plan, adopt, begin_first, check_directory, check_ledgers
 from rocketha.services.cluster.member import Member
 from rocketha.services.cluster.switches import Switches, why
 from rocketha.services.process.platform import Platform
@@ -71,6 +71,32 @@ class OptionTests(SynchronousTestCase):
         self.assertEqual(self.layout("--brokers", "2").controllers, 1)
         self.assertEqual(self.layout("--brokers", "2", "--controllers", "5").controllers, 5)
         self.assertEqual(self.layout("--controllers", "3").brokers, 1)
+
+    def test_brokers_that_elect_their_master(self) -> None:
+        """No controllers; each is told of all, with a port of its own for them."""
+        layout = self.layout("--brokers", "3", "--mode", "dledger")
+        self.assertEqual(layout.controller_plans(), [])
+        told = [flags_of(plan.arguments) for plan in layout.broker_plans()]
+        peers = "n1-127.0.0.1:10912;n2-127.0.0.1:10922;n3-127.0.0.1:10932"
+        self.assertEqual({each["dLegerPeers"] for each in told}, {peers})
+        self.assertEqual([each["dLegerSelfId"] for each in told], ["n1", "n2", "n3"])
+        self.assertEqual({each.get("enableControllerMode") for each in told}, {None})
+        self.refused("with --mode dledger there are none", "--brokers", "3", "--mode", "dledger", "--controllers", "1")
+        self.refused("controller or dledger is wanted", "--mode", "jraft")
+
+    def test_directories_of_the_two_modes(self) -> None:
+        """Neither takes the other's: the messages would not be found."""
+        data = pathlib.Path(self.data)
+        (data / "controller-1").mkdir(parents=True)
+        with self.assertRaisesRegex(ConfigError, "do not become DLedger's"):
+            check_ledgers(self.data, 3)
+        (data / "controller-1").rmdir()
+        (data / "broker-1" / "dledger-n1").mkdir(parents=True)
+        with self.assertRaisesRegex(ConfigError, "start it with --mode dledger"):
+            check_directory(self.data, 3, 1)
+        with self.assertRaisesRegex(ConfigError, r"start as many \(--brokers 1\)"):
+            check_ledgers(self.data, 3)
+        check_ledgers(self.data, 1)
 
     def test_nonsense_is_refused(self) -> None:
         """Numbers that are none, replicas whom nobody elects, ports that clash or do not exist, shared directories."""
@@ -258,6 +284,18 @@ class SwitchTests(SynchronousTestCase):
         self.hear(1, 1, (1, 2))
         self.assertEqual(self.told, ["<broker-1> is master of epoch 1", "in sync: broker-1, broker-2"])
         self.told.clear()
+
+    def test_without_controllers(self) -> None:
+        """What the nameserver says is all there is."""
+        self.switches._controlled = False
+        self.table.addresses(_0=10911, _2=10921)
+        self.advance(0.1)
+        self.switches.ended("broker-1")
+        self.advance(0.1)
+        self.table.addresses(_0=10921)
+        self.advance(0.1)
+        self.assertEqual(self.told[0], "<broker-1> is master")
+        self.assertRegex(self.told[1], r"^<broker-2> is master instead of broker-1; no master for 0\.\d\d s$")
 
     def test_a_killed_master(self) -> None:
         """From the end of its process, whatever the nameserver still says, until the next one is registered."""

@@ -1,8 +1,8 @@
 """A whole RocketMQ with replicas on one machine: a nameserver here, and a process for each broker and controller.
 
-Decides nothing about roles: the controllers do.  It starts the processes, starts again what ends, says what changes,
-and stops them in order: replicas, then their master, which sign off and close their stores while the controllers still
-answer, then the controllers, then the nameserver.
+Decides nothing about roles: the controllers do, or the brokers themselves (DLedger mode).  It starts the processes,
+starts again what ends, says what changes, and stops them in order: replicas, then their master, which sign off and
+close their stores while the controllers still answer, then the controllers, then the nameserver.
 
 Theory of operation.  Processes of their own, because what a group is for is to live on when one of them is killed,
 frozen or starved, and a person is to be able to do that.  The nameserver lives here: it keeps nothing that a restart
@@ -83,7 +83,7 @@ class GroupService(service.MultiService):
         self._take_reactor()
         try:
             private_dirs(self._layout.data)
-            self._adopted = cluster_layout.adopt(self._layout.data)
+            self._adopted = not self._layout.dledger and cluster_layout.adopt(self._layout.data)
             super().privilegedStartService()
         except error.CannotListenError as problem:
             self._give_up(f"port {problem.port} can not be opened: {problem.socketError}")
@@ -116,7 +116,7 @@ class GroupService(service.MultiService):
         self._began_s = self._reactor.seconds()
         layout = self._layout
         controllers, brokers = layout.controller_plans(), layout.broker_plans()
-        first = cluster_layout.begin_first(layout.data, brokers)
+        first = brokers if layout.dledger else cluster_layout.begin_first(layout.data, brokers)
         self._later = [plan for plan in brokers if plan not in first]
         self._switches = Switches(
             self._reactor,
@@ -126,6 +126,7 @@ class GroupService(service.MultiService):
             {plan.port: plan.name for plan in brokers},
             self.tell,
             self._label,
+            controlled=not layout.dledger,
         )
         for plan in [*controllers, *brokers]:
             log = os.path.join(layout.log_directory, plan.name)
@@ -229,7 +230,8 @@ class GroupService(service.MultiService):
             f"  {command} send --namesrv {namesrv} TopicTest hello",
             f"  {command} receive --namesrv {namesrv} TopicTest --from first",
             f"  kill -9 {self.members[master].pid}    # the master: see who takes over",
-            f"  {command} controller --controllers '{controllers}' why {layout.broker.broker_name}",
-            "Ctrl-C stops it",
         ]
+        if controllers:
+            lines.append(f"  {command} controller --controllers '{controllers}' why {layout.broker.broker_name}")
+        lines.append("Ctrl-C stops it")
         return "\n".join(lines) + "\n"

@@ -32,7 +32,11 @@ DECIDED = (
     "brokerClusterName",
     "brokerName",
     "controllerAddr",
+    "dLegerGroup",
+    "dLegerPeers",
+    "dLegerSelfId",
     "enableControllerMode",
+    "enableDLegerCommitLog",
     "haListenPort",
     "listenPort",
     "namesrvAddr",
@@ -40,7 +44,7 @@ DECIDED = (
 )
 """Keys that are the same for all brokers of a group, or that the group sets for each."""
 BROKER_PORTS = 10
-"""From one broker's port to the next: each has a fast port 2 below and an HA port 1 above."""
+"""From one broker's port to the next: each has a fast port 2 below, and an HA or Raft port 1 above."""
 
 
 @attrs.frozen
@@ -70,6 +74,7 @@ class Layout:
     :ivar flags: what every broker is given, key to value.
     :ivar own: the same for one of them, by its number.
     :ivar common: flags of twistd's commands that every process is given.
+    :ivar dledger: brokers elect their master themselves (enableDLegerCommitLog); there are no controllers.
     """
 
     data: str
@@ -83,6 +88,7 @@ class Layout:
     own: Mapping[int, Mapping[str, str]] = attrs.field(factory=dict)
     config_file: str | None = None
     common: tuple[str, ...] = ()
+    dledger: bool = False
 
     def check_ports(self) -> None:
         """See that all ports exist and differ.
@@ -93,7 +99,11 @@ class Layout:
         ports += [(self.controller_port + number, f"controller-{number + 1}") for number in range(self.controllers)]
         for number in range(self.brokers):
             port = self.broker.listen_port + BROKER_PORTS * number
-            offsets = [(0, "")] + [(-2, "'s fast port")] * self.broker.fast_port_enable + [(1, "'s HA port")]
+            offsets = (
+                [(0, "")]
+                + [(-2, "'s fast port")] * self.broker.fast_port_enable
+                + [(1, "'s Raft port" if self.dledger else "'s HA port")]
+            )
             ports += [(port + offset, f"broker-{number + 1}{what}") for offset, what in offsets]
         taken: dict[int, str] = {}
         for port, whose in ports:
@@ -115,7 +125,6 @@ class Layout:
 
     def broker_plans(self) -> list[Plan]:
         """The replicas."""
-        addresses = ";".join(plan.address for plan in self.controller_plans())
         plans = []
         for number in range(self.brokers):
             name, port = f"broker-{number + 1}", self.broker.listen_port + BROKER_PORTS * number
@@ -125,15 +134,26 @@ class Layout:
                 **self.own.get(number + 1, {}),
                 "brokerName": self.broker.broker_name,
                 "listenPort": str(port),
-                "haListenPort": str(port + 1),
                 "storePathRootDir": directory,
-                "enableControllerMode": "true",
-                "controllerAddr": addresses,
+                **self._mode_keys(number),
             }
             file = ("--config", self.config_file) if self.config_file is not None else ()
             arguments = ("rocketha-broker", *self.common, *file, *_set(keys))
             plans.append(Plan(name, port, f"{self.host}:{port}", directory, arguments))
         return plans
+
+    def _mode_keys(self, number: int) -> dict[str, str]:
+        """What the mode needs of broker ``number + 1``."""
+        ports = [self.broker.listen_port + BROKER_PORTS * each + 1 for each in range(self.brokers)]
+        if not self.dledger:
+            addresses = ";".join(plan.address for plan in self.controller_plans())
+            return {"haListenPort": str(ports[number]), "enableControllerMode": "true", "controllerAddr": addresses}
+        return {
+            "enableDLegerCommitLog": "true",
+            "dLegerGroup": self.broker.broker_name,
+            "dLegerPeers": ";".join(f"n{each}-{self.host}:{port}" for each, port in enumerate(ports, 1)),
+            "dLegerSelfId": f"n{number + 1}",
+        }
 
     def controller_plans(self) -> list[Plan]:
         """The controllers; their ids are n1, n2 and so on."""
@@ -166,11 +186,39 @@ def _present(data: str, kind: str) -> int:
     return max((int(name[len(kind) + 1 :]) for name in names if re.fullmatch(f"{kind}-[1-9]", name)), default=0)
 
 
+def check_ledgers(data: str, brokers: int) -> None:
+    """See whether what is under ``data`` may be used by so many brokers that elect their master themselves.
+
+    :raises ConfigError: messages might be lost, or not be found again.
+    """
+    had, shown = _present(data, "broker"), os.path.relpath(data)
+    if os.path.isdir(os.path.join(data, "store")) or _present(data, "controller"):
+        raise ConfigError(
+            f"{shown} holds the messages of ordinary brokers, which do not become DLedger's: choose another --data"
+        )
+    if had and had != brokers:
+        raise ConfigError(
+            f"{shown} holds {had} brokers, who decide together: start as many (--brokers {had}), or choose another "
+            "--data"
+        )
+
+
+def _has_ledgers(data: str) -> bool:
+    """Whether the brokers there elected their master themselves."""
+    first = os.path.join(data, "broker-1")
+    return os.path.isdir(first) and any(name.startswith("dledger-") for name in os.listdir(first))
+
+
 def check_directory(data: str, brokers: int, controllers: int) -> None:
     """See whether what is under ``data`` may be used by so many; 0 controllers is a broker alone.
 
     :raises ConfigError: messages might be lost, or not be found again.
     """
+    if _has_ledgers(data):
+        raise ConfigError(
+            f"{os.path.relpath(data)} holds brokers that elect their master themselves: start it with --mode dledger, "
+            "or choose another --data"
+        )
     had_brokers, had_controllers = _present(data, "broker"), _present(data, "controller")
     alone = os.path.isdir(os.path.join(data, "store"))
     shown = os.path.relpath(data)

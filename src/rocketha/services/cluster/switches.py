@@ -2,7 +2,8 @@
 
 Decides nothing.  When clients can find the new master is seen in the nameserver of this process, which is looked at
 often; its epoch, and why there is a new one, is what the leading controller says, the same as ``rocketha controller
-why`` prints.  A change is told once both agree.
+why`` prints.  A change is told once both agree.  Where there are no controllers, because brokers elect their master
+themselves, the nameserver's word is all there is.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Switches:
     :param controllers: address to name.
     :param brokers: port to name.
     :param tell: takes one line.
+    :param controlled: there are controllers; else brokers elect their master themselves.
     :param label: name to what a person needs to know of that process.
     :ivar master: name of the broker that is known to serve as master; "" before there is one.
     """
@@ -53,8 +55,11 @@ class Switches:
         brokers: Mapping[int, str],
         tell: Callable[[str], None],
         label: Callable[[str], str] = str,
+        *,
+        controlled: bool = True,
     ) -> None:
         self.master = ""
+        self._controlled = controlled
         self._reactor = reactor
         self._namesrv = namesrv
         self._broker_name = broker_name
@@ -128,7 +133,9 @@ class Switches:
             else:
                 self._serving, self._until_s = serving, now_s
             self._ask_at_s = 0.0
-        if now_s >= self._ask_at_s and not self._asking:
+            if serving and not self._controlled:
+                self._told_switch(serving, 0, "")
+        if self._controlled and now_s >= self._ask_at_s and not self._asking:
             self._asking = True
             self._ask_at_s = now_s + ASK_S
             asking = defer.Deferred.fromCoroutine(self._ask())
@@ -170,7 +177,7 @@ class Switches:
             self._tell(f"in sync: {', '.join(in_sync)}")
 
     def _told_switch(self, master: str, epoch: int, reason: str) -> None:
-        text = f"{self._label(master)} is master of epoch {epoch}"
+        text = f"{self._label(master)} is master" + (f" of epoch {epoch}" if epoch else "")
         if self.master:
             text += " again" if master == self.master else f" instead of {self.master}"
             if self._since_s is not None and self._until_s is not None:

@@ -29,6 +29,7 @@ from rocketha.services.cluster.layout import (
     Layout,
     Plan,
     check_directory,
+    check_ledgers,
 )
 from rocketha.services.cluster.service import ClusterService, near_address
 from rocketha.services.config import loading
@@ -43,6 +44,8 @@ from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, i
 from rocketha.store.posix_disk import PosixDisk
 
 BROKER_NAME = "broker-a"
+DLEDGER = "dledger"
+MODES = ("controller", DLEDGER)
 _OF_ONE = re.compile(r"broker-([1-9])\.(.+)")
 
 
@@ -60,6 +63,12 @@ class Options(KeyOptions):
         ["host", None, "127.0.0.1", "Address both listen on."],
         ["namesrv-port", None, "9876", "The nameserver's port."],
         ["brokers", None, "1", "How many replicas of one broker; more than one need controllers."],
+        [
+            "mode",
+            None,
+            "controller",
+            "Who elects the master of several: controller, or dledger, the brokers themselves.",
+        ],
         ["controllers", None, None, "How many controllers; by default none for one broker, one for several."],
         ["broker-port", None, None, "The broker's port (listenPort, default 10911); the next replica's is 10 more."],
         ["controller-port", None, "9878", "The first controller's port; the next one's is 1 more."],
@@ -80,10 +89,15 @@ class Options(KeyOptions):
         if self["log-file"] is None:
             self["log-file"] = os.path.join(data, LOG_DIRECTORY, "cluster")
         brokers = self._number("brokers", 1, BROKERS_MAX)
+        if self["mode"] not in MODES:
+            raise usage.UsageError(f"--mode {self['mode']}: {' or '.join(MODES)} is wanted")
+        ledgers = self["mode"] == DLEDGER
         if self["controllers"] is None:
-            self["controllers"] = "1" if brokers > 1 else "0"
+            self["controllers"] = "1" if brokers > 1 and not ledgers else "0"
         controllers = self._number("controllers", 0, CONTROLLERS_MAX)
-        if brokers > 1 and not controllers:
+        if ledgers and controllers:
+            raise usage.UsageError(f"--controllers {controllers}: with --mode dledger there are none")
+        if brokers > 1 and not controllers and not ledgers:
             raise usage.UsageError(f"--brokers {brokers} needs controllers, which elect one of them: --controllers 1")
         try:
             ipaddress.ip_address(host)
@@ -100,8 +114,11 @@ class Options(KeyOptions):
         self.flags["storePathRootDir"] = os.path.join(data, "store")
         self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
         self.broker, self.plugins = self._load_broker({**self.flags, **own.get(1, {})})
-        check_directory(data, brokers, controllers)
-        if controllers:
+        if ledgers:
+            check_ledgers(data, brokers)
+        else:
+            check_directory(data, brokers, controllers)
+        if controllers or ledgers:
             self.layout = self._group(data, brokers, controllers, own)
 
     def _own_flags(self, brokers: int) -> dict[int, dict[str, str]]:
@@ -128,7 +145,8 @@ class Options(KeyOptions):
         ports = self.namesrv.config.listen_port, self._number("controller-port", 1, 65535)
         file = os.path.abspath(self["config"]) if self["config"] is not None else None
         common = ("--log-level", self["log-level"])
-        layout = Layout(data, near, *ports, brokers, controllers, self.broker.config, self.flags, own, file, common)
+        config, ledgers = self.broker.config, self["mode"] == DLEDGER
+        layout = Layout(data, near, *ports, brokers, controllers, config, self.flags, own, file, common, ledgers)
         layout.check_ports()
         for number, plan in enumerate(layout.broker_plans(), 1):
             loaded = self.broker if number == 1 else self._load_broker({**self.flags, **own.get(number, {})})[0]
