@@ -1,4 +1,4 @@
-# make run    a whole RocketMQ in the foreground, nameserver on 127.0.0.1:9876: BROKERS=3 replicas, CONTROLLERS=3 (or 1 and 0)
+# make run    a whole RocketMQ in the foreground, nameserver on 127.0.0.1:9876: BROKERS=3 replicas, CONTROLLERS=3 (or 1 and 0), or MODE=dledger
 # make test   everything CI runs: ruff, mypy, trial, pytest with the real Java processes
 # Both set up what they need on a fresh machine: a venv in .venv, the package, and for test the Java jars, by Maven.
 
