@@ -148,6 +148,21 @@ class AcknowledgementsTests(SynchronousTestCase):
         self.assertEqual(sorted(self.answers.said), [(10, LATE_SLAVE), (20, LATE_DISK)])
         self.assertEqual(waiting.late, 1)
 
+    def test_of_a_majority_what_is_late_is_no_success(self) -> None:
+        """Not even half a one: a client takes FLUSH_SLAVE_TIMEOUT for stored, and the message may be cut."""
+        for sync_flush in (False, True):
+            for end_it in (lambda w: w.expired(3000), Acknowledgements.abandon, Acknowledgements.disk_failed):
+                self.answers.said.clear()
+                waiting = self.made(sync_flush, Replicas.MAJORITY)
+                self.assertTrue(waiting.asks_all)
+                for end in (10, 20):
+                    self.answers.put(waiting, end)
+                waiting.flushed(20)
+                waiting.replicated(10)
+                end_it(waiting)
+                self.assertEqual(self.answers.said, [(10, 0), (20, ResponseCode.SYSTEM_ERROR)])
+                self.assertEqual(waiting.late, int(end_it is not Acknowledgements.disk_failed))
+
     def test_a_cut_log(self) -> None:
         """What disk and replicas had behind the cut says nothing of the bytes that come there."""
         waiting = self.made(True, Replicas.AWAITED)
