@@ -310,7 +310,7 @@ MUTANTS = [
         "a restarted follower forgets that it sticks to its leader (lease reads)",
         "core.py",
         "reads",
-        "config.election_ticks if config.lease_reads else 0",
+        "config.election_ticks if config.lease_reads or had_leaders else 0",
         "0",
     ),
     Mutant(
