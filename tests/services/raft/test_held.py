@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -131,6 +132,26 @@ class FullDiskTests(HeldCase):
         self.assertEqual({each.term for each in self.said if each.term < 199}, {1} & {each.term for each in self.said})
         self.hear(service, Kind.HEART_BEAT, term=199)
         self.assertEqual(self.said[-1].term, 199)
+
+
+class NotSavedTests(HeldCase):
+    """A snapshot came in a term that the disk does not take yet, while entries before it are still being applied."""
+
+    def test_what_it_holds_is_not_applied(self) -> None:
+        """No snapshot of our own comes due meanwhile, which could not be made; the member goes on with the disk."""
+        service = self.following(options=RaftOptions(snapshot_entries=5, apply_s=-1.0, apply_entries=1))
+        self.append(service, 1, 20, 0)
+        service.received([Message(Kind.HEART_BEAT, "n1", "n0", 1, commit=20)])
+        service._driver.advance()
+        self.assertTrue(0 < service.node.applied < 5)
+        self.disk.fail_at(1, errno.ENOSPC, 1_000_000, ("create", "write"))
+        meta = SnapshotMeta(50, 1, MEMBERS)
+        service.received([Message(Kind.SNAPSHOT, "n1", "n0", 2, snapshot=meta, data=b"a\0b", done=True)])
+        self.advance(2)
+        self.assertIsNotNone(service._driver.held)
+        self.disk.heal()
+        self.advance(2)
+        self.assertEqual((self.fatal, service.node.applied), ([], 50))
 
 
 class StopTests(HeldCase):
