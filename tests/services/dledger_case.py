@@ -104,3 +104,13 @@ class DLedgerCase(ReplicationCase):
     def acknowledged(self, host: Host, count: int, size: int = 500) -> int:
         """How many of as many messages were acknowledged."""
         return self.send_many(host, count, size).count(ResponseCode.SUCCESS)
+
+    def restart_all(self) -> None:
+        """After the end of all; they have the same log again."""
+        for host in self.brokers:
+            self.restart(host)
+        self.whole()
+
+    def stored(self, host: Host) -> int:
+        """Messages in the queues of topic T, as consumers see them there."""
+        return sum(high for _, high in self.log(host).store.queue_table()["T"].values())

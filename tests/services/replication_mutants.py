@@ -166,7 +166,12 @@ MUTANTS = (
         "            self._context.as_turn(self._abandon)",
         "            pass",
     ),
-    Mutant("an order does not end the one before it", ORDERS, "        if order != self._order:", "        if False:"),
+    Mutant(
+        "an order does not end the one before it",
+        "services/replication/service.py",
+        "        if order != self._order:",
+        "        if False:",
+    ),
     Mutant(
         "a log that may lack bytes resumes its epoch (A10)",
         ORDERS,

@@ -77,12 +77,9 @@ class GroupTests(DLedgerCase):
         self.assertEqual(self.acknowledged(master, 60), 60)
         for host in self.brokers:
             host.kill()
-        for host in self.brokers:
-            self.restart(host)
-        master = self.master()
-        self.whole()
+        self.restart_all()
         self.same_logs(*self.brokers)
-        self.assertEqual(sum(high for _, high in self.log(master).store.queue_table()["T"].values()), 60)
+        self.assertEqual(self.stored(self.master()), 60)
 
     def test_a_wiped_follower_is_refilled(self) -> None:
         """Its log and queues are those of the others."""
@@ -139,11 +136,8 @@ class SyncedTests(DLedgerCase):
         self.assertEqual(self.acknowledged(master, 60), 60)
         for host in self.brokers:
             host.power_off()
-        for host in self.brokers:
-            self.restart(host)
-        master = self.master()
-        self.whole()
-        self.assertEqual(sum(high for _, high in self.log(master).store.queue_table()["T"].values()), 60)
+        self.restart_all()
+        self.assertEqual(self.stored(self.master()), 60)
 
 
 class FrozenTests(DLedgerCase):
@@ -212,7 +206,7 @@ class OtherLogTests(DLedgerCase):
         self.assertIn("the store has a log of DLedger's: start it with enableDLegerCommitLog", self.refused(host, ""))
         self.restart(host, dledger)
         self.master()
-        self.assertEqual(sum(high for _, high in self.log(host).store.queue_table()["T"].values()), 20)
+        self.assertEqual(self.stored(host), 20)
 
     def test_an_ordinary_store(self) -> None:
         host = self.brokers[0]
@@ -239,11 +233,8 @@ class NulTests(DLedgerCase):
         self.assertEqual(self.acknowledged(master, 20), 20)
         for host in self.brokers:
             host.kill()
-        for host in self.brokers:
-            self.restart(host)
-        master = self.master()
-        self.whole()
-        self.assertEqual(sum(high for _, high in self.log(master).store.queue_table()["T"].values()), 42)
+        self.restart_all()
+        self.assertEqual(self.stored(self.master()), 42)
 
 
 class FailedSyncTests(DLedgerCase):

@@ -45,7 +45,6 @@ class RaftRole(RoleSource):
         self._learned = ""
         self._leaving = False
         self._successor: defer.Deferred[None] | None = None
-        self._unfit = ""
         self._log = make_logger()
         replication.moved = self._moved
 
@@ -67,7 +66,6 @@ class RaftRole(RoleSource):
         unfit = self._context.unfit() or ""
         if unfit and self._raft.is_leader:
             self._raft.unhealthy(unfit)
-        self._unfit = unfit
 
     def unready(self) -> str | None:
         return "no leader is known" if self._replication.role is Role.FENCED else None

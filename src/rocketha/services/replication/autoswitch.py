@@ -106,9 +106,7 @@ class AutoSwitchReplication(LinkedReplication):
         self._set = SetLinks(context, self.confirm, self)
         self._listener: RoleListener | None = None
         self._replaced = False
-        self._jobs = context.changes
         self._led = NO_EPOCH  # master of it in this process, and the log was never cut since
-        self._order = 0
         self._retired: list[defer.Deferred[None]] = []
         dialect = EpochDialect(log, self.confirm, context.keys, lambda: self.own_id)
         super().__init__(context, self._set, dialect, self._set)
@@ -254,18 +252,7 @@ class AutoSwitchReplication(LinkedReplication):
         self._end_role(why)
         return self._order
 
-    def _still(self, order: int) -> None:
-        if order != self._order:
-            self._lead_no_more()
-            raise defer.CancelledError()
-
-    def _lead_no_more(self) -> None:
-        """A promotion came through that nobody wants any more; if the next change has begun, that sees to it."""
-        if self.role is not Role.MASTER and self.log.store.leads and not self._jobs.busy:
-            self.log.follow()
-
     def _end_role(self, why: str) -> None:
-        self._order += 1
         self.master_id, self.master_address, self.retiring, self._replaced = None, "", "", False
         super()._end_role(why)
 
@@ -375,11 +362,6 @@ class AutoSwitchReplication(LinkedReplication):
         if len(sync.members) < self.keys.min_in_sync_replicas:
             return NOT_ENOUGH
         return self.refusal
-
-    def broker_id(self, before: int) -> int:
-        if self.role is Role.FENCED:
-            return before
-        return 0 if self.role is Role.MASTER else self.own_id
 
     @property
     def epochs(self) -> Sequence[EpochEntry]:

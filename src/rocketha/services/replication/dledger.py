@@ -85,8 +85,6 @@ class DLedgerReplication(Replication):
         self._dispatching = Dispatching(
             context.log, context.changes, platform.reactor, self._grown, self._unreadable, self._damaged
         )
-        self._jobs = context.changes
-        self._order = 0
         self._problem = ""
         self._looking: Any = None  # for the lease, while requests wait for it
         context.waiting.replicas = Waited.MAJORITY
@@ -166,16 +164,6 @@ class DLedgerReplication(Replication):
         self.epoch = self.raft.node.term
         self._dispatching.begin()
 
-    def _still(self, order: int) -> None:
-        if order != self._order:
-            self._lead_no_more()
-            raise defer.CancelledError()
-
-    def _lead_no_more(self) -> None:
-        """A promotion came through that nobody wants any more; if the next change has begun, that sees to it."""
-        if self.role is not Role.MASTER and self.log.store.leads and not self._jobs.busy:
-            self.log.follow()
-
     def stop(self) -> None:
         super().stop()
         if self._looking is not None:
@@ -183,7 +171,6 @@ class DLedgerReplication(Replication):
             self._looking = None
 
     def _end_role(self, why: str) -> None:
-        self._order += 1
         self.leader = self.master_address = self.retiring = ""
         super()._end_role(why)
 
@@ -288,11 +275,6 @@ class DLedgerReplication(Replication):
     @property
     def lease_holds(self) -> bool:
         return self.raft.lease_holds
-
-    def broker_id(self, before: int) -> int:
-        if self.role is Role.FENCED:
-            return before
-        return 0 if self.role is Role.MASTER else self.own_id
 
     @property
     def members(self) -> tuple[int, ...]:

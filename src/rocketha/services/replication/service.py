@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from twisted.internet import defer
+
 from rocketha.broker.role import Role
 from rocketha.observe.events import RoleChanged
 from rocketha.observe.logging import emit, make_logger
@@ -92,6 +94,8 @@ class Replication:
         self.retiring = ""
         self.replicas = replicas
         self._context = context
+        self._jobs = context.changes
+        self._order = 0
         self._logger = make_logger()
 
     # --- the role
@@ -105,12 +109,27 @@ class Replication:
             changed(role)
 
     def _end_role(self, why: str) -> None:
-        """What the present role allowed ends now."""
+        """What the present role allowed ends now, and what an order was about to make of it."""
+        self._order += 1
         if self.role is Role.MASTER:
             self._mastership_ends(why)
             self._context.as_turn(self._abandon)
         self._following_ends(why)
         self._become(Role.FENCED)
+
+    def _still(self, order: int) -> None:
+        """See that no other order has come since.
+
+        :raises CancelledError: one has.
+        """
+        if order != self._order:
+            self._lead_no_more()
+            raise defer.CancelledError()
+
+    def _lead_no_more(self) -> None:
+        """A promotion came through that nobody wants any more; if the next change has begun, that sees to it."""
+        if self.role is not Role.MASTER and self.log.store.leads and not self._jobs.busy:
+            self.log.follow()
 
     def _abandon(self) -> None:
         self._context.waiting.abandon()
@@ -178,7 +197,9 @@ class Replication:
 
     def broker_id(self, before: int) -> int:
         """Under which id this broker is registered in its present role; ``before`` where the role gives none."""
-        return before
+        if self.role is Role.FENCED or not self.own_id:
+            return before
+        return 0 if self.role is Role.MASTER else self.own_id
 
     @property
     def epochs(self) -> Sequence[EpochEntry] | None:
