@@ -1,7 +1,8 @@
-"""Three of our brokers whose commit log is a Raft log, under Java's nameserver and Java's clients: nothing that was
-acknowledged is lost, whoever dies, and all members keep the same bytes; also where the stores were Java's.
+"""Groups of three brokers whose commit log is a Raft log, ours and Java's, under Java's nameserver and Java's clients:
+nothing that was acknowledged is lost, whoever dies, and all members keep the same bytes; also where the stores were
+Java's.
 
-ROCKETHA_INTEROP_FULL=1: thirty failures instead of eight, and the stores of Java.
+ROCKETHA_INTEROP_FULL=1: thirty failures instead of eight or four, and the stores of Java.
 """
 
 from __future__ import annotations
@@ -24,23 +25,24 @@ from .harness.processes import wait_until
 from .harness.switching import FULL
 
 ELECTION_S = 30
-FAILURES = 30 if FULL else 8
+
+Kinds = tuple[type[JavaBroker] | type[OurBroker], ...]
 
 
 class GroupCase(InteropCase):
     """Members n0, n1, n2."""
 
-    kind: type[JavaBroker] | type[OurBroker] = OurBroker
+    kinds: Kinds = (OurBroker,) * 3
 
     @classmethod
     def prepare(cls) -> None:
         cls.namesrv = cls.share(JavaNamesrv("namesrv", cls.folder / "namesrv"))
         cls.peers = ";".join(f"n{number}-127.0.0.1:{port}" for number, port in enumerate(ports.free_ports(3)))
-        cls.start_group(cls.kind)
+        cls.start_group(cls.kinds)
         cls.load = cls.share(Load(cls.namesrv.address, cls.folder / "load"))
 
     @classmethod
-    def start_group(cls, kind: type[JavaBroker] | type[OurBroker]) -> None:
+    def start_group(cls, kinds: Kinds) -> None:
         cls.brokers = [
             kind(
                 cls.folder / f"n{number}",
@@ -53,7 +55,7 @@ class GroupCase(InteropCase):
                     "handoverLinger": 3000,
                 },
             )
-            for number in range(3)
+            for number, kind in enumerate(kinds)
         ]
         for broker in cls.brokers:
             cls._shared.append(broker)
@@ -83,7 +85,7 @@ class GroupCase(InteropCase):
 class Adopted(GroupCase):
     """A group of Java's, whose members all stop; ours start on their stores."""
 
-    kind = JavaBroker
+    kinds = (JavaBroker,) * 3
 
     def test_adopted(self) -> None:
         """Nothing is lost, and more is taken."""
@@ -93,7 +95,7 @@ class Adopted(GroupCase):
         acks = self.load.end(run)
         for broker in self.brokers:
             broker.stop()
-        self.start_group(OurBroker)
+        self.start_group((OurBroker,) * 3)
         self.await_master()
         self.assertEqual(self.lost(acks)[:5], [])
         run = self.load.begin(rate=200)
@@ -104,6 +106,8 @@ class Adopted(GroupCase):
 
 class DLedgerGroup(GroupCase):
     """Three of ours."""
+
+    failures = 30 if FULL else 8
 
     # --- failures
 
@@ -175,7 +179,7 @@ class DLedgerGroup(GroupCase):
         ]
         wait_until("a master", self.master, ELECTION_S)
         run = self.load.begin()
-        for number in range(FAILURES):
+        for number in range(self.failures):
             failure = failures[number] if number < len(failures) else self.chance.choice(failures)
             with self.subTest(number=number, failure=failure.__name__, seed=seed):
                 self.load.await_more(run, 100)
@@ -185,8 +189,9 @@ class DLedgerGroup(GroupCase):
         acks = self.load.end(run)
         lost = self.lost(acks)
         times = ", ".join(f"{each:.2f}" for each in self.times)
+        group = "".join("J" if isinstance(broker, JavaBroker) else "o" for broker in self.brokers)
         sys.stderr.write(
-            f"DLedger: {len(acks)} acknowledged, seed {seed}, successors after {times} s, gap {gap_ms} ms\n"
+            f"DLedger {group}: {len(acks)} acknowledged, seed {seed}, successors after {times} s, gap {gap_ms} ms\n"
         )
         self.assertEqual(lost[:5], [])
         self.same_logs()
@@ -210,6 +215,20 @@ class DLedgerGroup(GroupCase):
         for broker in self.brokers:  # with each a new term begins, which has no entry in any queue
             broker.stop()
         self.assertTrue(equal("consumequeue"))
+
+
+class TwoOfOurs(DLedgerGroup):
+    """And one Java."""
+
+    kinds = (OurBroker, OurBroker, JavaBroker)
+    failures = 30 if FULL else 4
+
+
+class OneOfOurs(DLedgerGroup):
+    """And two Java."""
+
+    kinds = (OurBroker, JavaBroker, JavaBroker)
+    failures = 30 if FULL else 4
 
 
 def _bytes(file: Path) -> bytes:

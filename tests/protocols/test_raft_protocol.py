@@ -455,7 +455,7 @@ class DialTests(PeersCase):
     def test_an_error_frame_is_a_pause(self) -> None:
         """Somebody has to mend a configuration: five seconds, and one line of log."""
         said: list[str] = []
-        self.peers._log = type("Log", (), {"warn": lambda _, form, **values: said.append(form.format(**values))})()
+        self.peers.log = type("Log", (), {"warn": lambda _, form, **values: said.append(form.format(**values))})()
         self.start()
         protocol, transport = self.accept()
         protocol.dataReceived(frames.seal(frames.encode_refusal(Refusal(RefusalCode.GROUP, "this is group 'b'"))))

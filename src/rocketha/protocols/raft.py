@@ -33,7 +33,7 @@ from rocketha.protocols.eager import eager_write, queued_bytes
 from rocketha.protocols.raft_secret import ACCEPT, DIAL, proof, proves
 from rocketha.wire import raft_frames as frames
 from rocketha.wire.framing import FrameBuffer
-from rocketha.wire.raft_frames import Hello, Ping, Proof, Refusal, RefusalCode, UnknownVersion
+from rocketha.wire.raft_frames import Hello, MessageWriter, Ping, Proof, Refusal, RefusalCode, UnknownVersion
 from rocketha.wire.raft_values import MEMBERS_BYTES_MAX, Message
 from rocketha.wire.spec import raft as spec
 
@@ -335,8 +335,9 @@ class RaftProtocol(Protocol):
 
     # --- writing
 
-    def send(self, frame: bytes) -> bool:
-        """Queue a frame for :meth:`flush`; False when it was dropped because too much waits already."""
+    def say(self, message: Message, writer: MessageWriter) -> bool:
+        """Queue a message for :meth:`flush`; False when it was dropped because too much waits already."""
+        frame = writer.frame(message)
         if self._closed or self._out_bytes + len(frame) > self.side.limits.queued_bytes:
             self.dropped += 1
             return False

@@ -24,6 +24,7 @@ from twisted.python.failure import Failure
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Other, Refusals
+from rocketha.protocols.dledger_line import DLedgerLine, JavaSide
 from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.raft import ENDED, Identity, RaftLimits, RaftProtocol
 from rocketha.wire.raft_frames import Hello, MessageWriter, Refusal, RefusalCode
@@ -72,8 +73,24 @@ class PeerView:
     dropped: int
 
 
+class Others(Interface):
+    """Members that speak another protocol."""
+
+    def line(self, side: JavaSide, member: str) -> DLedgerLine:
+        """A connection to one, to be dialed."""
+
+    def answer(self, message: Message) -> bool:
+        """The core's answer to what such a member asked; False where it is none."""
+
+    def is_ours(self, member: str) -> None:
+        """It speaks ours."""
+
+
 class _Peer:
-    """One member and our way to it; is the side of its connection."""
+    """One member and our way to it; is the side of its connection.
+
+    :ivar java: it is dialed in Java's protocol.
+    """
 
     def __init__(self, owner: RaftPeers, member: str, address: str) -> None:
         self.owner = owner
@@ -81,8 +98,10 @@ class _Peer:
         self.address = address
         self.identity = owner.identity
         self.limits = owner.limits
-        self.connection: RaftProtocol | None = None
+        self.connection: RaftProtocol | DLedgerLine | None = None
         self.dropped = 0
+        self.java = False
+        self._heard = False  # who answers has said what it is
         self._attempt: Any = None
         self._retry: Any = None
         self._delay_s = FIRST_RETRY_S
@@ -108,7 +127,10 @@ class _Peer:
             self.owner.complain(self.id, str(problem))
             self._again(RETRY_MAX_S)
             return
-        attempt = connectProtocol(endpoint, RaftProtocol(self, self.id))
+        self._heard = False
+        others = self.owner.others
+        protocol = others.line(self, self.id).protocol if others and self.java else RaftProtocol(self, self.id)
+        attempt: Any = connectProtocol(endpoint, protocol)
         self._attempt = attempt
         attempt.addBoth(self._dialed)
 
@@ -156,7 +178,7 @@ class _Peer:
 
     # --- Side
 
-    def opened(self, connection: RaftProtocol) -> str | None:
+    def opened(self, connection: RaftProtocol | DLedgerLine) -> str | None:
         if self._stopped:
             return "left"
         self.connection = connection
@@ -169,6 +191,8 @@ class _Peer:
             text = f"{hello.sender!r} of {hello.group!r} answers at {self.address}, where {self.id!r} should"
             return Refusal(RefusalCode.RECEIVER, text)
         self._delay_s = FIRST_RETRY_S
+        if self.owner.others is not None:
+            self.owner.others.is_ours(self.id)
         self.owner.group.peer_reached(self.id, hello.last_index)
         self.owner.welcomed(self.id, hello.members, hello.last_index)
         return None
@@ -182,6 +206,7 @@ class _Peer:
 
     def refused(self, connection: RaftProtocol, refusal: Refusal, by_peer: bool) -> None:
         """Somebody has to look at this, unless the other end only lags behind a membership change."""
+        self._heard = True
         if by_peer:
             self.owner.complain(self.id, f"{self.id} refuses us: {refusal.text}")
         else:
@@ -191,7 +216,23 @@ class _Peer:
     def received(self, messages: list[Any]) -> None:
         """Never: a connection that we dialed brings no messages."""
 
-    def ended(self, connection: RaftProtocol, reason: str) -> None:
+    # --- JavaSide
+
+    def is_java(self) -> None:
+        self._heard = True
+        self._delay_s = FIRST_RETRY_S
+        self.owner.log.info("raft member {member} is Java's", member=self.id)
+        self.owner.group.peer_reached(self.id, 0)
+
+    def is_ours(self) -> None:
+        self.java, self._heard = False, True
+
+    def stranger(self, why: str) -> None:
+        self._heard = True
+        self.owner.complain(self.id, why)
+        self._delay_s = REFUSED_BY_RULE_S
+
+    def ended(self, connection: RaftProtocol | DLedgerLine, reason: str) -> None:
         """It broke: ask at once whether its process still lives."""
         self.dropped += connection.dropped
         if self.connection is not connection:
@@ -204,6 +245,8 @@ class _Peer:
             if self._delay_s <= FIRST_RETRY_S and connection.opened_tick < self.tick:
                 self._again(0.0)
                 return
+        elif not self._heard and self.owner.others is not None:
+            self.java = not self.java  # whoever listens there does not know what we speak
         self._again(self._delay_s)
         self._delay_s = min(max(self._delay_s * 2, FIRST_RETRY_S), max(self._delay_s, RETRY_MAX_S))
 
@@ -213,6 +256,7 @@ class RaftPeers:
 
     :param chance: jitters the attempts.
     :param refusals: told of connections that we end for what the other end did or is.
+    :param others: speak for members that do not know our protocol; None where all do.
     """
 
     def __init__(
@@ -223,19 +267,21 @@ class RaftPeers:
         chance: random.Random,
         limits: RaftLimits | None = None,
         refusals: Refusals | None = None,
+        others: Others | None = None,
     ) -> None:
         self.reactor = reactor
         self.identity = identity
         self.group = group
         self.chance = chance
         self.limits = limits or RaftLimits()
+        self.others = others
         self.tick = 0
         self._refusals = refusals or Refusals("raft", lambda: float(self.tick))
         self._writer = MessageWriter()
         self._peers: dict[str, _Peer] = {}
-        self._speakers: list[RaftProtocol] = []
+        self._speakers: list[RaftProtocol | DLedgerLine] = []
         self._complained: dict[str, tuple[str, int]] = {}
-        self._log = make_logger()
+        self.log = make_logger()
 
     def set_addresses(self, addresses: Mapping[str, str]) -> None:
         """These are the members (ourselves may be among them): dial who is new, leave who is gone."""
@@ -250,10 +296,12 @@ class RaftPeers:
 
     def send(self, message: Message) -> bool:
         """Queue a message for :meth:`flush`; False when it is lost."""
+        if self.others is not None and self.others.answer(message):
+            return True
         peer = self._peers.get(message.to)
         if peer is None or peer.connection is None or not peer.connection.ready:
             return False
-        if not peer.connection.send(self._writer.frame(message)):
+        if not peer.connection.say(message, self._writer):
             self.group.peer_lost(message.to)
             return False
         self._speakers.append(peer.connection)
@@ -271,6 +319,14 @@ class RaftPeers:
         """A member spoke to us: dial it now if it is not connected."""
         peer = self._peers.get(member)
         if peer is not None:
+            peer.java = False
+            peer.hurry()
+
+    def java_spoke(self, member: str) -> None:
+        """A member spoke Java's protocol to us: dial it so if it is not connected."""
+        peer = self._peers.get(member)
+        if peer is not None and peer.connection is None and not peer.java:
+            peer.java = True
             peer.hurry()
 
     def welcomed(self, member: str, encoded: bytes, last_index: int) -> None:
@@ -289,9 +345,9 @@ class RaftPeers:
         known = self._complained.get(member)
         if known is None or known[0] != text or self.tick - known[1] >= COMPLAIN_AGAIN_S:
             self._complained[member] = (text, self.tick)
-            self._log.warn("raft peer {peer}: {text}", peer=member, text=text)
+            self.log.warn("raft peer {peer}: {text}", peer=member, text=text)
 
-    def ended(self, connection: RaftProtocol, cause: Ended, why: str) -> None:
+    def ended(self, connection: RaftProtocol | DLedgerLine, cause: Ended, why: str) -> None:
         """A connection that we dialed is ended for what the other end did."""
         self._refusals.ended_by_us(Other(connection.address, connection.host), cause, f"{connection.wanted}: {why}")
 

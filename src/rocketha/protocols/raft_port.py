@@ -182,7 +182,7 @@ class RaftPort(ServerFactory):
         address = self._group.address_of(hello.sender)
         if address is None:
             return Refusal(RefusalCode.UNKNOWN_MEMBER, f"{hello.sender!r} is no member of {me.group!r} known here")
-        if self._check_addresses and not _may_be_from(connection.host, address):
+        if self._check_addresses and not may_be_from(connection.host, address):
             text = f"{hello.sender!r} lives at {address}, this connection comes from {connection.host}"
             return Refusal(RefusalCode.ADDRESS, text)
         return self._judge_incarnation(connection, hello)
@@ -235,7 +235,7 @@ class RaftPort(ServerFactory):
         return sorted(self._peers)
 
 
-def _may_be_from(host: str, address: str) -> bool:
+def may_be_from(host: str, address: str) -> bool:
     """Whether a connection from ``host`` can be of who lives at ``address``; a name tells nothing."""
     expected = literal_host(address)
     if expected is None:

@@ -20,6 +20,7 @@ from rocketha.raft.elections import Elections
 from rocketha.raft.errors import Busy, NotLeader
 from rocketha.raft.following import Following
 from rocketha.raft.leadership import Leadership
+from rocketha.raft.log import Log
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry, HardState, Kind, Members, Message, Ready, SnapshotMeta
 from rocketha.raft.progress import Progress
@@ -146,6 +147,16 @@ class RaftNode:
         """Whether this node leads, and nobody else can have been elected; tell the time before."""
         leadership = self._elections.leadership
         return leadership is not None and leadership.lease_holds
+
+    @property
+    def id(self) -> str:
+        """Of this node."""
+        return self._core.id
+
+    @property
+    def log(self) -> Log:
+        """To read it."""
+        return self._core.log
 
     def status(self) -> Status:
         """A view for people and metrics."""

@@ -178,6 +178,22 @@ class EntryLog:
         path = segments.path(segments.base_of(unit.position))
         return CorruptStore(path, unit.position % self._log.file_size, reason)
 
+    def raw(self, entry: Entry) -> bytes:
+        """An entry of the log, or a run, as it is on the disk.
+
+        :raises Unavailable: it is not there yet.
+        """
+        if entry.kind == EntryKind.NORMAL:
+            return entry.data
+        if entry.index > self.last_index():
+            raise Unavailable(f"entry {entry.index} is not stored yet")
+        return self.entries(entry.index, entry.index + 1, RUN_BYTES)[0].data
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of a file of the log."""
+        return self._log.file_size
+
     def split(self, run: Entry, index: int) -> tuple[Entry, Entry]:
         count = index - run.index
         at = dledger.split(run.data, count)

@@ -346,7 +346,7 @@ class TableTests(unittest.TestCase):
         tables = Path(rocketha.__file__).parent / "services" / "config"
         own = {tables / f"{each}.py" for each in ("keys", "controller", "replication", "unsupported")}
         # all but the first: peers, controllers, dledger_peers
-        elsewhere = {"controllerType", "controllerDLegerPeers", "controllerAddr", "dLegerPeers"}
+        elsewhere = {"controllerType", "controllerDLegerPeers", "controllerAddr", "dLegerPeers", "preferredLeaderId"}
         source = "".join(p.read_text() for p in Path(rocketha.__file__).parent.rglob("*.py") if p not in own)
         for section in SECTIONS:
             for name, (attribute, key) in section.declared().items():

@@ -71,6 +71,22 @@ class GroupTests(DLedgerCase):
         self.whole()
         self.same_logs(*self.brokers)
 
+    def test_a_preferred_member(self) -> None:
+        """Gets the leadership whenever it has what the leader has."""
+        for host in self.brokers:
+            host.settings += "preferredLeaderId=n1\n"  # type: ignore[attr-defined]
+        self.start_group()
+        preferred = self.brokers[1]
+        self.until("the preferred one", lambda: self.masters() == [preferred], 30)
+        preferred.kill()
+        other = self.master()
+        self.assertEqual(self.acknowledged(other, 50), 50)
+        self.restart(preferred)
+        self.until("the preferred one", lambda: self.masters() == [preferred], 30)
+        self.assertEqual(self.acknowledged(preferred, 50), 50)
+        self.whole()
+        self.same_logs(*self.brokers)
+
     def test_all_die_at_once(self) -> None:
         """What was acknowledged is there again."""
         master = self.start_group()

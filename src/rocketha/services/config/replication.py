@@ -268,6 +268,11 @@ class ReplicationConfig(Section):
         name="dLegerSelfId",
         java_default="none",
     )
+    preferred_leader_id: str = text(
+        "",
+        "Ids of dLegerPeers that should lead when they are caught up, with semicolons between them.",
+        java_default="none",
+    )
     store_path_dledger_commit_log: str = text(
         "",
         "Directory of the log's files in DLedger mode; empty is dledger-<dLegerSelfId>/data under storePathRootDir.",
@@ -280,6 +285,11 @@ class ReplicationConfig(Section):
     def dledger_peers(self) -> dict[str, str]:
         """Id to ``host:port`` of the members of the group."""
         return peers_of(self.d_leger_peers)
+
+    @property
+    def preferred_leaders(self) -> tuple[str, ...]:
+        """Of the group, as ``preferredLeaderId`` says."""
+        return tuple(filter(None, (each.strip() for each in self.preferred_leader_id.split(";"))))
 
     @staticmethod
     def dledger_id(member: str) -> int:

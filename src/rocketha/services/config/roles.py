@@ -148,6 +148,11 @@ def _complete_dledger(config: BrokerConfig, keys: ReplicationConfig, name: str, 
             f"{name}: maxMessageSize={config.store.max_message_size} is refused, allowed is up to {MESSAGE_BYTES_MAX} "
             "with enableDLegerCommitLog"
         )
+    warnings.extend(
+        f"preferredLeaderId names {each}, which is not in dLegerPeers"
+        for each in keys.preferred_leaders
+        if each not in peers
+    )
     directory = posixpath.join(config.store.store_path_root_dir, f"dledger-{own}")
     keys.dledger_directory = directory
     keys.store_path_dledger_commit_log = keys.store_path_dledger_commit_log or posixpath.join(directory, "data")

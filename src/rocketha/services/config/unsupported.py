@@ -124,10 +124,6 @@ IGNORED: dict[str, str] = {
         "enableBatchPush",
     ),
     **_because(
-        "no member is preferred as leader in this version",
-        "preferredLeaderId",
-    ),
-    **_because(
         "a replica syncs its own log, and reports what it has synced",
         "syncMasterFlushOffsetWhenStartup",
     ),

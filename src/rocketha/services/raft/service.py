@@ -45,6 +45,7 @@ from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.addresses import AddressBook
 from rocketha.services.raft.driver import RaftDriver
 from rocketha.services.raft.group_admin import GroupAdmin
+from rocketha.services.raft.java_members import Dialect, JavaMembers
 from rocketha.services.raft.newcomer import Newcomer
 from rocketha.services.raft.options import RaftMember, RaftOptions, RaftView
 from rocketha.services.raft.requests import Changes
@@ -62,6 +63,8 @@ class RaftService(service.Service):
     :param platform: its chance is that of election timeouts and jitter.
     :param turn: of the remoting ports whose requests are answered by outcomes: those of one commit leave together.
     :param refusals: of the server that this is a part of: told of connections that are given up.
+    :param dialect: makes who speaks for members that are Java's; None where there can be none.
+    :ivar others: those; None where there can be none, and before the log is recovered.
     :ivar port: makes the protocols of incoming connections: for ``SharedPort``, or a port of its own.
     :ivar started: fires when the log is recovered and the member takes part.
     """
@@ -76,6 +79,7 @@ class RaftService(service.Service):
         limits: RaftLimits | None = None,
         turn: Turn | None = None,
         refusals: Refusals | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         if member.id not in member.peers:
             raise ConfigError(f"{member.id!r} is not among the peers {', '.join(member.peers)}")
@@ -84,6 +88,8 @@ class RaftService(service.Service):
         self.config, self.options = config or RaftConfig(id=member.id), options or RaftOptions()
         self.log = make_logger()
         self.started: defer.Deferred[None] = defer.Deferred()
+        self.others: JavaMembers | None = None
+        self._dialect = dialect
         self._member = member
         self._store = store
         self._platform = platform
@@ -144,7 +150,11 @@ class RaftService(service.Service):
         applier = store.applying(
             Member(node, self._waiters, self._turn_of_answers, lambda: self._driver.compacted(), self.broken)
         )
-        self._peers = RaftPeers(self._reactor, self.identity, self, self._chance, self.port.limits, self.port.refusals)
+        if self._dialect is not None:
+            self.others = self._dialect(node, self)
+        self._peers = RaftPeers(
+            self._reactor, self.identity, self, self._chance, self.port.limits, self.port.refusals, self.others
+        )
         newcomer = Newcomer(self._disk, self._member.directory, log, self.config.cautious)
         self._driver = RaftDriver(
             self,
@@ -330,9 +340,15 @@ class RaftService(service.Service):
     def peer_up(self, member: str, last_index: int) -> None:
         """A member connected to us: it lives, so reach it now."""
         self.peer_history(last_index)
+        if self.others is not None:
+            self.others.is_ours(member)
         if self._addresses.spoke(member, last_index, self._driver.tick):
             self._dial()
         self._peers.hurry(member)
+
+    def java_spoke(self, member: str) -> None:
+        """A member spoke to us in Java's words: it lives, so reach it now."""
+        self._peers.java_spoke(member)
 
     def peer_history(self, last_index: int) -> None:
         """A member has a log up to there: if we have none, ours was lost."""

@@ -31,10 +31,15 @@ from rocketha.errors import ConfigError, DiskFailure
 from rocketha.observe.events import LogTruncated
 from rocketha.observe.logging import emit
 from rocketha.protocols.raft import RaftLimits
+from rocketha.protocols.remoting import ServerParts
+from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.config import RaftConfig
 from rocketha.raft.errors import Busy, RaftRefused
 from rocketha.raft.messages import Entry, EntryKind, Members
+from rocketha.raft.node import RaftNode
 from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.raft.java_members import Group, JavaMembers
+from rocketha.services.raft.java_port import JavaPort
 from rocketha.services.raft.options import RaftMember, RaftOptions
 from rocketha.services.raft.service import RaftService
 from rocketha.services.replication.context import ReplicationContext
@@ -107,13 +112,24 @@ class DLedgerReplication(Replication):
             name,
             max_uncommitted_bytes=UNCOMMITTED_BYTES_MAX,
             sticky_lease=True,
+            preferred=keys.preferred_leaders,
             hands_out=False,
             cached_bytes=CACHED_BYTES,
             first_entry=lambda: build_term_start(TermStart(platform.wall_ms(), context.address)),
         )
         return RaftService(
-            member, store, platform, RaftOptions(), config, RaftLimits(runs=True), refusals=context.refusals
+            member,
+            store,
+            platform,
+            RaftOptions(),
+            config,
+            RaftLimits(runs=True),
+            refusals=context.refusals,
+            dialect=self._java_members,
         )
+
+    def _java_members(self, node: RaftNode, group: Group) -> JavaMembers:
+        return JavaMembers(self.raft.identity, node, self._entries, self._context.platform.reactor, group)
 
     # --- orders
 
@@ -249,7 +265,10 @@ class DLedgerReplication(Replication):
 
     def ports(self) -> Sequence[Port]:
         address = self.keys.dledger_peers[self.keys.d_leger_self_id]
-        return (Port("raft", int(address.rpartition(":")[2]), self.raft.port),)
+        context = self._context
+        requests, parts = JavaPort(self.raft, context.refusals), ServerParts(refusals=context.refusals)
+        port = SharedPort(requests, context.platform.reactor, self.raft.port, parts=parts)
+        return (Port("raft", int(address.rpartition(":")[2]), port),)
 
     @property
     def refusal(self) -> Answer | None:

@@ -1,0 +1,1 @@
+"""Conversations with Java members, without connections."""
