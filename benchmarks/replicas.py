@@ -7,6 +7,7 @@ alone        an ASYNC_MASTER whose slave is never started
 async, sync  with one slave; a SYNC_MASTER's sends wait for two copies
 set2, set3   so many replicas under three controllers of the same side, allAckInSyncStateSet: a send waits for all of
              them, as a smaller SyncStateSet takes none (minInSyncReplicas)
+ledger3      three in DLedger mode: a send waits for a majority; with ledger3b Java's leader pushes batches
 
 Each round begins new brokers on empty disks and drives each row with the Java load client: ``sync64`` are 64 threads of
 it with one send under way each.  Java's brokers are compiled in full, which takes half a minute under load, and have
@@ -33,9 +34,10 @@ from typing import Any, NamedTuple
 
 from tests.interop.harness import jars
 from tests.interop.harness.controllers import ReplicaGroup
+from tests.interop.harness.ledgers import LedgerGroup
 from tests.interop.harness.pairs import ClassicPair
 from tests.interop.harness.processes import NotReady, end_all
-from tests.interop.harness.roles import JavaBroker, Role
+from tests.interop.harness.roles import JavaBroker, OurNamesrv, Role
 
 from benchmarks import rows
 from benchmarks.ha_catch_up_brokers import SETTINGS
@@ -82,12 +84,24 @@ def under_controllers(side: str, folder: Path, *, count: int) -> Brokers:
     return Brokers(group.master(), group.slaves(), group.controllers.nodes, group.namesrv_addresses)
 
 
+def in_ledger_mode(side: str, folder: Path, *, batched: bool = False) -> Brokers:
+    """A group that elects its master."""
+    namesrv = OurNamesrv("namesrv", folder / "namesrv")
+    namesrv.start()
+    group = LedgerGroup((side,) * 3, folder, namesrv, {**SETTINGS, "enableBatchPush": batched})
+    as_measured(group.brokers)
+    group.start()
+    return Brokers(group.await_master(), group.followers(), [], namesrv.address)
+
+
 KINDS: dict[str, Callable[[str, Path], Brokers]] = {
     "alone": partial(classic, slave=False),
     "async": classic,
     "sync": partial(classic, sync=True),
     "set2": partial(under_controllers, count=2),
     "set3": partial(under_controllers, count=3),
+    "ledger3": in_ledger_mode,
+    "ledger3b": partial(in_ledger_mode, batched=True),
 }
 RATIOS = (("sync", "async"), ("async", "alone"), ("set3", "set2"))
 

@@ -16,64 +16,34 @@ import unittest
 from collections.abc import Callable
 from pathlib import Path
 
-from rocketha.wire.codes import RequestCode
-
-from .harness import JavaBroker, JavaNamesrv, OurBroker, ports, remoting
+from .harness import JavaNamesrv
 from .harness.case import InteropCase
 from .harness.ledger import Ack, Load
+from .harness.ledgers import ELECTION_S, LedgerGroup
 from .harness.processes import wait_until
+from .harness.roles import _Broker
 from .harness.switching import FULL
 
-ELECTION_S = 30
-
-Kinds = tuple[type[JavaBroker] | type[OurBroker], ...]
+LINGER_MS = 3000
 
 
 class GroupCase(InteropCase):
-    """Members n0, n1, n2."""
+    """A group of three."""
 
-    kinds: Kinds = (OurBroker,) * 3
+    kinds = ("ours",) * 3
 
     @classmethod
     def prepare(cls) -> None:
         cls.namesrv = cls.share(JavaNamesrv("namesrv", cls.folder / "namesrv"))
-        cls.peers = ";".join(f"n{number}-127.0.0.1:{port}" for number, port in enumerate(ports.free_ports(3)))
-        cls.start_group(cls.kinds)
+        cls.group = cls.start_group(cls.kinds)
         cls.load = cls.share(Load(cls.namesrv.address, cls.folder / "load"))
 
     @classmethod
-    def start_group(cls, kinds: Kinds) -> None:
-        cls.brokers = [
-            kind(
-                cls.folder / f"n{number}",
-                cls.namesrv,
-                {
-                    "enableDLegerCommitLog": True,
-                    "dLegerGroup": "broker-a",
-                    "dLegerPeers": cls.peers,
-                    "dLegerSelfId": f"n{number}",
-                    "handoverLinger": 3000,
-                },
-            )
-            for number, kind in enumerate(kinds)
-        ]
-        for broker in cls.brokers:
-            cls._shared.append(broker)
-            broker.spawn()  # one alone answers nobody
-        for broker in cls.brokers:
-            broker.await_ready()
-
-    def master(self) -> JavaBroker | OurBroker | None:
-        """Whom the nameserver calls master, if that one runs."""
-        reply = remoting.call(self.namesrv.address, RequestCode.GET_BROKER_CLUSTER_INFO)
-        group = remoting.loads(reply.body)["brokerAddrTable"].get("broker-a", {"brokerAddrs": {}})
-        address = {str(number): each for number, each in group["brokerAddrs"].items()}.get("0")
-        return next((each for each in self.brokers if each.running() and each.address == address), None)
-
-    def await_master(self) -> JavaBroker | OurBroker:
-        found = wait_until("a master", self.master, ELECTION_S)
-        assert isinstance(found, JavaBroker | OurBroker)
-        return found
+    def start_group(cls, kinds: tuple[str, ...], peers: str | None = None) -> LedgerGroup:
+        group = LedgerGroup(kinds, cls.folder, cls.namesrv, {"handoverLinger": LINGER_MS}, peers)
+        cls._shared += group.brokers
+        group.start()
+        return group
 
     def lost(self, acks: list[Ack]) -> list[Ack]:
         """What was acknowledged and is not where that was said, or not at all."""
@@ -85,18 +55,16 @@ class GroupCase(InteropCase):
 class Adopted(GroupCase):
     """A group of Java's, whose members all stop; ours start on their stores."""
 
-    kinds = (JavaBroker,) * 3
+    kinds = ("java",) * 3
 
     def test_adopted(self) -> None:
         """Nothing is lost, and more is taken."""
-        self.await_master()
         run = self.load.begin(rate=200)
         self.load.await_more(run, 500)
         acks = self.load.end(run)
-        for broker in self.brokers:
+        for broker in self.group.brokers:
             broker.stop()
-        self.start_group((OurBroker,) * 3)
-        self.await_master()
+        self.start_group(("ours",) * 3, self.group.peers)
         self.assertEqual(self.lost(acks)[:5], [])
         run = self.load.begin(rate=200)
         self.load.await_more(run, 200)
@@ -112,19 +80,19 @@ class DLedgerGroup(GroupCase):
     # --- failures
 
     def kill_master(self) -> None:
-        master = self.await_master()
+        master = self.group.await_master()
         master.kill()
         self.successor(master)
         master.start()
 
     def freeze_master(self) -> None:
-        master = self.await_master()
+        master = self.group.await_master()
         master.signal(signal.SIGSTOP)
         self.successor(master)
         master.signal(signal.SIGCONT)
 
     def stop_master(self) -> None:
-        master = self.await_master()
+        master = self.group.await_master()
         began = time.monotonic()
         master.signal(signal.SIGTERM)
         self.successor(master, began)
@@ -143,32 +111,22 @@ class DLedgerGroup(GroupCase):
         follower.start()
 
     def kill_all(self) -> None:
-        for broker in self.brokers:
+        for broker in self.group.brokers:
             broker.kill()
-        for broker in self.brokers:
-            broker.spawn()
-        for broker in self.brokers:
-            broker.await_ready()
+        self.group.start()
 
-    def follower(self) -> JavaBroker | OurBroker:
-        master = self.await_master()
-        return self.chance.choice([broker for broker in self.brokers if broker is not master])
+    def follower(self) -> _Broker:
+        return self.chance.choice(self.group.followers())
 
-    def successor(self, before: JavaBroker | OurBroker, began: float | None = None) -> None:
+    def successor(self, before: _Broker, began: float | None = None) -> None:
         """Wait for another master; how long that took is told."""
-        began = began or time.monotonic()
-
-        def other() -> bool:
-            master = self.master()
-            return master is not None and master is not before
-
-        wait_until("another master", other, ELECTION_S)
-        self.times.append(time.monotonic() - began)
+        took_s = self.group.await_successor(before, began)
+        self.times.append(f"{before.name} {took_s:.2f}")
 
     def test_failures(self) -> None:
         seed = random.randrange(1 << 32)
         self.chance = random.Random(seed)
-        self.times: list[float] = []
+        self.times: list[str] = []
         failures: list[Callable[[], None]] = [
             self.kill_master,
             self.freeze_master,
@@ -177,7 +135,6 @@ class DLedgerGroup(GroupCase):
             self.wipe_follower,
             self.kill_all,
         ]
-        wait_until("a master", self.master, ELECTION_S)
         run = self.load.begin()
         for number in range(self.failures):
             failure = failures[number] if number < len(failures) else self.chance.choice(failures)
@@ -188,10 +145,9 @@ class DLedgerGroup(GroupCase):
         gap_ms = self.load.state(run)["longest_gap_ms"]
         acks = self.load.end(run)
         lost = self.lost(acks)
-        times = ", ".join(f"{each:.2f}" for each in self.times)
-        group = "".join("J" if isinstance(broker, JavaBroker) else "o" for broker in self.brokers)
         sys.stderr.write(
-            f"DLedger {group}: {len(acks)} acknowledged, seed {seed}, successors after {times} s, gap {gap_ms} ms\n"
+            f"DLedger {self.group.kinds}: {len(acks)} acknowledged, seed {seed}, gap {gap_ms} ms, "
+            f"successors of {', '.join(self.times)} s\n"
         )
         self.assertEqual(lost[:5], [])
         self.same_logs()
@@ -207,12 +163,12 @@ class DLedgerGroup(GroupCase):
                     for file in (broker.root / place).rglob("*")
                     if file.is_file()
                 }
-                for number, broker in enumerate(self.brokers)
+                for number, broker in enumerate(self.group.brokers)
             ]
             return bool(found[0]) and all(each == found[0] for each in found)
 
         wait_until("equal logs", lambda: equal("dledger-n{}/data", "dledger-n{}/index"), ELECTION_S)
-        for broker in self.brokers:  # with each a new term begins, which has no entry in any queue
+        for broker in self.group.brokers:  # with each a new term begins, which has no entry in any queue
             broker.stop()
         self.assertTrue(equal("consumequeue"))
 
@@ -220,14 +176,14 @@ class DLedgerGroup(GroupCase):
 class TwoOfOurs(DLedgerGroup):
     """And one Java."""
 
-    kinds = (OurBroker, OurBroker, JavaBroker)
+    kinds = ("ours", "ours", "java")
     failures = 30 if FULL else 4
 
 
 class OneOfOurs(DLedgerGroup):
     """And two Java."""
 
-    kinds = (OurBroker, JavaBroker, JavaBroker)
+    kinds = ("ours", "java", "java")
     failures = 30 if FULL else 4
 
 

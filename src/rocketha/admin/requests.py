@@ -18,6 +18,7 @@ from rocketha.controller import routes as of_controllers
 from rocketha.controller.routes import ControllerRoute
 from rocketha.errors import RockethaError
 from rocketha.namesrv import routes as of_nameservers
+from rocketha.wire.dledger_values import EXCHANGES, DLedgerRequestCode
 from rocketha.wire.routes import Asker, Route
 
 R = TypeVar("R", bound=Route)
@@ -45,6 +46,11 @@ other three those under controllers. While the log is being cut to match a new m
 the kind ITSELF. *Passed on*: a broker under controllers that is not master may ask the master on the client's behalf
 (``forwardSends``). *Disk*: the thread that fetches messages which are not in memory. *Changes*: the answer is given
 when that table is on the disk, and at the replicas. The second port (``listenPort`` - 2) serves everything but pulls.
+"""
+
+MEMBERS = """\
+In DLedger mode the port of ``dLegerPeers`` answers what Java's members and clients of DLedger ask there
+(``services/raft/java_port.py``). Frame and body are those of dledger 0.3.2; the answer's code is in its body.
 """
 
 CONTROLLERS = """\
@@ -132,8 +138,14 @@ def page() -> str:
     parts += [_codes(of_brokers.ROUTES, of_broker, _of_broker), ""]
     parts += ["Controllers", "-----------", "", CONTROLLERS]
     parts += [_codes(of_controllers.ROUTES, of_controller, _of_controller), ""]
+    parts += ["Members of a DLedger group", "--------------------------", "", MEMBERS, _members(), ""]
     parts += ["Nameservers", "-----------", "", _codes(of_nameservers.ROUTES, [], lambda route: []), ""]
     return "\n".join(parts)
+
+
+def _members() -> str:
+    rows = [[str(int(code)), f"DLEDGER_{DLedgerRequestCode(code).name}"] for code in sorted(EXCHANGES)]
+    return _table(["code", "request"], rows)
 
 
 def _codes(routes: Mapping[int, R], head: list[str], columns: Callable[[R], list[str]]) -> str:

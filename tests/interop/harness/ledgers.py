@@ -1,0 +1,87 @@
+"""A group of brokers in DLedger mode, each Java's or ours: n0, n1, n2."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rocketha.wire.codes import RequestCode
+
+from . import ports, remoting
+from .pairs import PAIR_BROKERS, kind_of
+from .processes import wait_until
+from .roles import _Broker, _Namesrv
+
+GROUP = "broker-a"
+ELECTION_S = 30
+
+
+class LedgerGroup:
+    """`kinds` are "ours" and "java"."""
+
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        folder: Path,
+        namesrv: _Namesrv,
+        extra: Mapping[str, object] | None = None,
+        peers: str | None = None,
+    ) -> None:
+        self.namesrv = namesrv
+        self.peers = peers or ";".join(
+            f"n{number}-127.0.0.1:{port}" for number, port in enumerate(ports.free_ports(len(kinds)))
+        )
+        self.brokers: list[_Broker] = [
+            PAIR_BROKERS[kind](
+                folder / f"n{number}",
+                namesrv,
+                {
+                    "enableDLegerCommitLog": True,
+                    "dLegerGroup": GROUP,
+                    "dLegerPeers": self.peers,
+                    "dLegerSelfId": f"n{number}",
+                    **(extra or {}),
+                },
+            )
+            for number, kind in enumerate(kinds)
+        ]
+
+    @property
+    def kinds(self) -> str:
+        """For a report: J and o, in the order of the members."""
+        return "".join("J" if kind_of(broker) == "java" else "o" for broker in self.brokers)
+
+    def start(self) -> None:
+        for broker in self.brokers:
+            broker.spawn()  # one alone answers nobody
+        for broker in self.brokers:
+            broker.await_ready()
+        self.await_master()
+
+    def master(self) -> _Broker | None:
+        """Whom the nameserver calls master, if that one runs."""
+        reply = remoting.call(self.namesrv.address, RequestCode.GET_BROKER_CLUSTER_INFO)
+        group = remoting.loads(reply.body)["brokerAddrTable"].get(GROUP, {"brokerAddrs": {}})
+        address = {str(number): each for number, each in group["brokerAddrs"].items()}.get("0")
+        return next((each for each in self.brokers if each.running() and each.address == address), None)
+
+    def await_master(self) -> _Broker:
+        found = wait_until("a master", self.master, ELECTION_S)
+        assert isinstance(found, _Broker)
+        return found
+
+    def followers(self) -> list[_Broker]:
+        master = self.await_master()
+        return [broker for broker in self.brokers if broker is not master]
+
+    def await_successor(self, before: _Broker, began: float | None = None) -> float:
+        """Until another one is the master; the seconds that took."""
+        began = began or time.monotonic()
+
+        def other() -> bool:
+            master = self.master()
+            return master is not None and master is not before
+
+        wait_until("another master", other, ELECTION_S)
+        return time.monotonic() - began
