@@ -89,7 +89,8 @@ class JavaPort:
         elif request.group != here.group:
             refuse(Code.UNKNOWN_GROUP)
         elif isinstance(request, values.MetadataRequest):
-            reply(values.MetadataAnswer(group=here.group, leader_id=here.node.leader_id, peers=here.peers))
+            leader, term = here.node.leader_id, here.java_term  # Java's answer does not say the term
+            reply(values.MetadataAnswer(group=here.group, leader_id=leader, term=term, peers=here.peers))
         elif isinstance(request, values.GetRequest):
             self._get(here, request, reply, refuse)
         elif isinstance(request, values.AppendRequest):
