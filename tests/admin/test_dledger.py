@@ -45,7 +45,7 @@ class LedgerTests(DLedgerCase):
     def test_status(self) -> None:
         """A line a member."""
         name = self.leader.name
-        self.assertEqual(self.status(self.ledger()), (0, ["IS LEADER", *[f"ours {name}"] * 3]))
+        self.assertEqual(self.status(self.ledger()), (0, ["SPEAKS LEADER", *[f"ours {name}"] * 3]))
 
     def test_status_without_a_majority(self) -> None:
         """What is wrong with each; the code says that nobody leads."""

@@ -10,7 +10,8 @@ from rocketha.simulation.cluster_setup import DLEDGER, expand_cluster
 from rocketha.simulation.run import run
 
 SECONDS = 40.0
-SEEDS = (3, 11)
+SEEDS = (3, 11, 12)
+"""With members that speak DLedger's protocol: none, all, one."""
 
 
 class DLedgerTests(unittest.TestCase):

@@ -22,10 +22,10 @@ from rocketha.wire import dledger_json
 from rocketha.wire import dledger_values as values
 from rocketha.wire.dledger_values import CODES, EXCHANGES
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
-from rocketha.wire.remoting import Command
 
 ANSWER_S, TRANSFER_S = 3.0, 5.0
-UNKNOWN_TERM = -1
+NOBODY = "-"
+"""No member has this id."""
 
 REASONS: Mapping[int, str] = {
     Code.UNKNOWN_GROUP: "the group has another name there",
@@ -43,7 +43,7 @@ REASONS: Mapping[int, str] = {
 class Found:
     """What a member says.
 
-    :ivar java: whether it is Java's.
+    :ivar java: whether it speaks with the others as Java's do.
     :ivar leader: who leads, "" for nobody.
     :ivar term: Java's members do not say it: -1.
     """
@@ -65,22 +65,22 @@ class Ledger:
         """End all connections."""
         self._client.close()
 
-    async def _ask(self, member: str, request: values.Message, timeout_s: float) -> tuple[Command, values.Message]:
+    async def _ask(self, member: str, request: values.Message, timeout_s: float) -> values.Message:
         address, code = self.peers[member], CODES[type(request)]
         answer = await self._client.request(address, code, None, dledger_json.encode(request), timeout_s)
         if not answer.body:
             raise RequestFailed(answer.code, answer.remark, address)
-        return answer, dledger_json.decode(EXCHANGES[code].answer, answer.body)
+        return dledger_json.decode(EXCHANGES[code].answer, answer.body)
 
     async def look(self, member: str) -> Found:
         """What a member says.
 
         :raises RequestFailed: it is not that member, or of another group.
         """
-        answer, found = await self._ask(member, values.MetadataRequest(group=self._group, remote_id=member), ANSWER_S)
+        found = await self._ask(member, values.MetadataRequest(group=self._group, remote_id=member), ANSWER_S)
         if found.code != Code.SUCCESS:
             raise RequestFailed(found.code, reason(found.code), self.peers[member])
-        return Found(answer.language == "JAVA", found.leader_id, found.term)
+        return Found(found.term < 0, found.leader_id, found.term)
 
     async def transfer(self, to: str) -> None:
         """Hand the leadership to a member; returns when it leads.
@@ -92,7 +92,7 @@ class Ledger:
         request = values.TransferRequest(
             group=self._group, remote_id=leader, term=term, transfer_id=leader, transferee_id=to
         )
-        _, answer = await self._ask(leader, request, TRANSFER_S)
+        answer = await self._ask(leader, request, TRANSFER_S)
         if answer.code != Code.SUCCESS:
             raise RequestFailed(answer.code, reason(answer.code), self.peers[leader])
 
@@ -112,12 +112,9 @@ class Ledger:
         raise NoRoute("nobody leads: " + "; ".join(problems))
 
     async def _term(self, leader: str) -> int:
-        """The term of a Java leader, which it names only to who beats in an older one."""
-        other = next(member for member in self.peers if member != leader)
-        beat = values.HeartBeatRequest(
-            group=self._group, remote_id=leader, local_id=other, leader_id=other, term=UNKNOWN_TERM
-        )
-        _, answer = await self._ask(leader, beat, ANSWER_S)
+        """The term of a Java leader, which it tells whoever beats and is no member."""
+        beat = values.HeartBeatRequest(group=self._group, remote_id=leader, local_id=NOBODY, leader_id=NOBODY)
+        answer = await self._ask(leader, beat, ANSWER_S)
         return answer.term
 
 
@@ -156,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _status(ledger: Ledger) -> int:
     """One line a member; 0 where a majority names the same leader."""
-    rows, named = [("ID", "ADDRESS", "IS", "LEADER")], []
+    rows, named = [("ID", "ADDRESS", "SPEAKS", "LEADER")], []
     for member, address in ledger.peers.items():
         try:
             found = await ledger.look(member)

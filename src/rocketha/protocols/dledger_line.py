@@ -2,8 +2,8 @@
 
 Theory of operation.  In a group that may have Java members each member is dialed in one of two protocols, ours or
 Java's; one that closes the connection before it has said anything is dialed in the other the next time
-(:mod:`rocketha.protocols.raft_peers`).  METADATA asks who answers: a member of ours answers it as well, but says what
-it is, and is dialed in our protocol then.
+(:mod:`rocketha.protocols.raft_peers`).  METADATA asks who answers: a member that knows our protocol answers it as well,
+but with its term, which Java's answer does not have, and is dialed in our protocol then.
 
 METADATA also shows whether the member lives.  A Java leader beats each two seconds, and members of ours wait for a word
 of their leader for one; while it leads it is asked more often, and what it answers counts as such a word.
@@ -37,9 +37,6 @@ ANSWER_S = 3.0
 LIFE_S = 0.4
 """Between two looks whether a leader lives."""
 
-JAVA = "JAVA"
-"""The language that a Java member's frames name."""
-
 
 class JavaSide(Interface):
     """Who dialed."""
@@ -62,8 +59,8 @@ class JavaSide(Interface):
     def is_java(self) -> None:
         """It is Java's, and of our group: it takes messages from now on."""
 
-    def is_ours(self) -> None:
-        """It is none of Java's."""
+    def knows_ours(self) -> bool:
+        """It knows our protocol; whether it is to be dialed in that."""
 
     def stranger(self, why: str) -> None:
         """Whoever answers there is not the member that we want."""
@@ -115,13 +112,13 @@ class DLedgerLine:
         self.protocol = self._factory.buildProtocol(None)
         self._queue: list[Message] = []
         self._life: Any = None
-        self._closed = False
+        self._open = self._closed = False
 
     # --- RequestService
 
     def connected(self, connection: RemotingProtocol) -> None:
         """The transport is there: who answers?"""
-        self.host, self.address = connection.peer_host, connection.peer
+        self.host, self.address, self._open = connection.peer_host, connection.peer, True
         if self.side.opened(self) is not None:
             self.abort()
             return
@@ -149,14 +146,7 @@ class DLedgerLine:
     def ping(self) -> None:
         """Ask who it is."""
         me = self.side.identity
-        self.ask(MetadataRequest(group=me.group, remote_id=self.wanted, local_id=me.id), self._is, self._speaks)
-
-    def _speaks(self, command: Command) -> bool:
-        if command.language != JAVA:
-            self.side.is_ours()
-            self.abort()
-            return False
-        return True
+        self.ask(MetadataRequest(group=me.group, remote_id=self.wanted, local_id=me.id), self._is)
 
     def _is(self, answer: dledger_values.Message | None) -> None:
         if self._closed or not isinstance(answer, MetadataAnswer):
@@ -164,6 +154,9 @@ class DLedgerLine:
         self._heard_tick = self.side.tick
         if answer.code != DLedgerResponseCode.SUCCESS or answer.group != self.side.identity.group:
             self.side.stranger(f"{self.wanted} of {self.side.identity.group} does not answer there, code {answer.code}")
+            self.abort()
+            return
+        if answer.term >= 0 and self.side.knows_ours():
             self.abort()
             return
         self._correspondent.alive(answer.leader_id == self.wanted)
@@ -189,23 +182,16 @@ class DLedgerLine:
 
     # --- asking
 
-    def ask(
-        self,
-        request: dledger_values.Message,
-        answered: Answered,
-        accepts: Callable[[Command], bool] | None = None,
-    ) -> None:
+    def ask(self, request: dledger_values.Message, answered: Answered) -> None:
         """A request; ``answered`` is told None where the connection breaks, too much waits, or no answer comes."""
         protocol = self.protocol
-        if self._closed or protocol.unsent > self.side.limits.queued_bytes:
-            self.dropped += not self._closed
+        if self._closed or not self._open or protocol.unsent > self.side.limits.queued_bytes:
+            self.dropped += self._open and not self._closed
             answered(None)
             return
         code = CODES[type(request)]
 
         def came(command: Command) -> None:
-            if accepts is not None and not accepts(command):
-                return
             try:
                 answer = dledger_json.decode(EXCHANGES[code].answer, command.body)
             except RemoteProtocolError as problem:

@@ -74,7 +74,12 @@ class PeerView:
 
 
 class Others(Interface):
-    """Members that speak another protocol."""
+    """Members that speak another protocol.
+
+    :ivar all: nobody is spoken to in ours.
+    """
+
+    all: bool
 
     def line(self, side: JavaSide, member: str) -> DLedgerLine:
         """A connection to one, to be dialed."""
@@ -100,7 +105,7 @@ class _Peer:
         self.limits = owner.limits
         self.connection: RaftProtocol | DLedgerLine | None = None
         self.dropped = 0
-        self.java = False
+        self.java = owner.others is not None and owner.others.all
         self._heard = False  # who answers has said what it is
         self._attempt: Any = None
         self._retry: Any = None
@@ -224,8 +229,12 @@ class _Peer:
         self.owner.log.info("raft member {member} is Java's", member=self.id)
         self.owner.group.peer_reached(self.id, 0)
 
-    def is_ours(self) -> None:
+    def knows_ours(self) -> bool:
+        others = self.owner.others
+        if others is not None and others.all:
+            return False
         self.java, self._heard = False, True
+        return True
 
     def stranger(self, why: str) -> None:
         self._heard = True
@@ -246,7 +255,7 @@ class _Peer:
                 self._again(0.0)
                 return
         elif not self._heard and self.owner.others is not None:
-            self.java = not self.java  # whoever listens there does not know what we speak
+            self.java = not self.java or self.owner.others.all  # whoever listens there does not know what we speak
         self._again(self._delay_s)
         self._delay_s = min(max(self._delay_s * 2, FIRST_RETRY_S), max(self._delay_s, RETRY_MAX_S))
 

@@ -59,6 +59,7 @@ enableDLegerCommitLog=true
 dLegerGroup={group}
 dLegerPeers={peers}
 dLegerSelfId={host}
+dLegerWire={wire}
 """
 _MODES = {CONTROLLER: _CONTROLLED, DLEDGER: _LEDGER}
 
@@ -69,6 +70,7 @@ def broker_text(setup: ClusterSetup, place: BrokerPlace) -> str:
     return text.format(
         group=place.group,
         host=place.host,
+        wire="java" if place.host in setup.java_words else "auto",
         peers=";".join(f"{each.host}-{setup.address(each.host, RAFT_PORT)}" for each in setup.brokers),
         number=place.number,
         role=place.role,

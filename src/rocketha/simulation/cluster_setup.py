@@ -68,6 +68,7 @@ class ClusterSetup(Setup):
     :ivar sends_per_s: of both producers together.
     :ivar body_bytes_max: longest body.
     :ivar stops: whether brokers are stopped in order now and then.
+    :ivar java_words: brokers in DLedger mode that speak DLedger's protocol with the others.
     """
 
     mode: str
@@ -81,6 +82,7 @@ class ClusterSetup(Setup):
     sends_per_s: float
     body_bytes_max: int
     stops: bool
+    java_words: tuple[str, ...] = ()
 
     @property
     def elects(self) -> bool:
@@ -134,6 +136,7 @@ def expand_cluster(
         sends_per_s=chance.choice((2.0, 8.0, 20.0)),
         body_bytes_max=chance.choice((100, 1000, 8000)),
         stops=chance.random() < 0.4,
+        java_words=_java_words(seed, brokers) if mode == DLEDGER else (),
     )
     if only is not None:
         return attrs.evolve(made, faults=tuple(only))
@@ -162,6 +165,12 @@ def _places(chance: random.Random, mode: str) -> tuple[tuple[BrokerPlace, ...], 
         tuple(BrokerPlace(f"b{number}", "g0", 0) for number in range(brokers)),
         tuple(f"c{number}" for number in range(controllers)),
     )
+
+
+def _java_words(seed: int, brokers: Sequence[BrokerPlace]) -> tuple[str, ...]:
+    """Nobody, one or all.  By a chance of its own, so that all else of a seed stays what it was."""
+    hosts = tuple(place.host for place in brokers)
+    return random.Random(f"{seed}/words").choice(((), (), hosts[:1], hosts))
 
 
 def _fitting(chance: random.Random, fault: Fault, setup: ClusterSetup) -> Fault:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import attrs
+
 from rocketha.services.raft.java_port import TOLD
 from rocketha.simulation.host import Host
 from rocketha.wire import dledger, dledger_json
@@ -10,28 +14,38 @@ from rocketha.wire.codes import ResponseCode
 from rocketha.wire.dledger_values import CODES, EXCHANGES
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
 from tests.services.dledger_case import RAFT_PORT, DLedgerCase
-from tests.services.java_words import java_words
 from tests.services.replication import test_dledger
 
 
 class GroupTests(test_dledger.GroupTests):
-    """All of a group of ours once more: each takes the others for Java's."""
+    """All of a group of ours once more: each speaks as a Java member does."""
 
-    def setUp(self) -> None:
-        words = java_words()
-        words.__enter__()
-        self.addCleanup(words.__exit__, None, None, None)
-        super().setUp()
+    keys = "dLegerWire=java\n"
 
 
 class MixedTests(test_dledger.GroupTests):
-    """Likewise, but two of them know each other."""
+    """Likewise, but two of them find out that they know each other."""
 
     def setUp(self) -> None:
-        words = java_words(lambda one, other: "n0" in (one, other))
-        words.__enter__()
-        self.addCleanup(words.__exit__, None, None, None)
         super().setUp()
+        self.brokers[0].settings += "dLegerWire=java\n"  # type: ignore[attr-defined]
+
+    def test_who_speaks_what(self) -> None:
+        """Each pair has found its protocol, and keeps it."""
+        self.acknowledged(self.start_group(), 10)
+        self.run_for(5)
+        spoken = {
+            host.name: {name: type(peer.connection).__name__ for name, peer in self.peers(host).items()}
+            for host in self.brokers
+        }
+        java, ours = "DLedgerLine", "RaftProtocol"
+        self.assertEqual(
+            spoken, {"n0": {"n1": java, "n2": java}, "n1": {"n0": java, "n2": ours}, "n2": {"n0": java, "n1": ours}}
+        )
+
+    def peers(self, host: Host) -> dict[str, Any]:
+        """A broker's ways to the others."""
+        return self.replication(host).raft._peers._peers  # type: ignore[return-value]
 
 
 class PortTests(DLedgerCase):
@@ -122,6 +136,23 @@ class PortTests(DLedgerCase):
             assert isinstance(vote, values.VoteAnswer)
             self.assertEqual(vote.vote_result, result)
         self.assertEqual((self.term(), self.master()), (term - 7, self.leader))
+
+    def test_numbers_that_no_log_reaches(self) -> None:
+        """Of a member, by the address: the core could not count on."""
+        self.cut_off(self.leader)
+        highest = (1 << 63) - 1
+        for host in self.brokers:
+            name = next(other.name for other in self.brokers if other is not host)
+            ids = {"leader_id": name, "local_id": name}
+            for request in (
+                values.HeartBeatRequest(term=highest, **ids),
+                values.VoteRequest(term=1, ledger_end_index=highest, **ids),
+                values.VoteRequest(term=1, ledger_end_term=highest, **ids),
+                values.PushRequest(term=1, commit_index=highest, kind=values.PushType.COMMIT, **ids),
+            ):
+                made = attrs.evolve(request, group="g", remote_id=host.name)
+                self.assertEqual(self.call(host, made).code, Code.UNEXPECTED_ARGUMENT)
+        self.assertEqual(self.ended, [])
 
     # -- S4.24, S4.25: an operator moves the leadership
 

@@ -18,6 +18,7 @@ from rocketha.services.config.checks import check_endpoints, check_name, check_p
 from rocketha.services.config.peers import check_member, check_peers, member_number, peers_of
 from rocketha.services.config.settings import INT_MAX, Section, choice, flag, number, text
 
+WIRE_AUTO, WIRE_JAVA = "auto", "java"
 ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
 CONTROLLERS_MAX = 32
 NETWORKS_MAX = 256
@@ -267,6 +268,14 @@ class ReplicationConfig(Section):
         check=check_member,
         name="dLegerSelfId",
         java_default="none",
+    )
+    d_leger_wire: str = choice(
+        WIRE_AUTO,
+        (WIRE_AUTO, WIRE_JAVA),
+        "What this member speaks with the others: auto is DLedger's protocol with members of Java and rocketha's with "
+        "others; java is DLedger's with all, as if this were Java's.",
+        name="dLegerWire",
+        ours=True,
     )
     preferred_leader_id: str = text(
         "",

@@ -30,9 +30,19 @@ class JavaMembers:
     """See the module; :class:`~rocketha.protocols.raft_peers.Others` of the dialing side.
 
     :ivar here: this member, in Java's eyes.
+    :ivar all: all members are spoken to as Java's.
     """
 
-    def __init__(self, identity: Identity, node: RaftNode, storage: Storage, reactor: Any, group: Group) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        node: RaftNode,
+        storage: Storage,
+        reactor: Any,
+        group: Group,
+        everyone: bool = False,
+    ) -> None:
+        self.all = everyone
         self._reactor = reactor
         self._group = group
         self._members: dict[str, JavaMember] = {}

@@ -28,12 +28,16 @@ from rocketha.services.raft.service import RaftService
 from rocketha.wire import dledger_json
 from rocketha.wire import dledger_values as values
 from rocketha.wire.codes import ResponseCode
-from rocketha.wire.dledger_values import EXCHANGES, VoteResult
+from rocketha.wire.dledger_values import CODES, EXCHANGES, VoteResult
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
+from rocketha.wire.raft_entries import INDEX_MAX
 from rocketha.wire.remoting import Answer, Command, encode_answer
 
 FRAME_CODE = 200
 """Of every answer's frame."""
+
+HIGHEST = INDEX_MAX - 2
+"""Of terms and of numbers of entries: the core counts from 1."""
 
 TOLD: frozenset[int] = frozenset(
     (
@@ -86,10 +90,13 @@ class JavaPort:
         refuse = partial(self._refuse, here, request, exchange.answer, reply)
         if request.remote_id != here.id:
             refuse(Code.UNKNOWN_MEMBER)
+        elif _highest(request) > HIGHEST:
+            refuse(Code.UNEXPECTED_ARGUMENT)
         elif request.group != here.group:
             refuse(Code.UNKNOWN_GROUP)
         elif isinstance(request, values.MetadataRequest):
-            leader, term = here.node.leader_id, here.java_term  # Java's answer does not say the term
+            # Java's answer does not say the term: so others know whom they can speak to in our protocol.
+            leader, term = here.node.leader_id, -1 if self._raft.others.all else here.java_term
             reply(values.MetadataAnswer(group=here.group, leader_id=leader, term=term, peers=here.peers))
         elif isinstance(request, values.GetRequest):
             self._get(here, request, reply, refuse)
@@ -101,7 +108,7 @@ class JavaPort:
         elif isinstance(request, values.TransferRequest) and request.transferee_id != here.id:
             refuse(Code.UNEXPECTED_ARGUMENT)
         else:
-            self._of_member(connection, request, reply, refuse)
+            self._of_member(connection, request, reply)
         return None
 
     def _reply(self, connection: RemotingProtocol, command: Command, answer: values.Message) -> None:
@@ -118,13 +125,15 @@ class JavaPort:
 
     # --- members
 
-    def _of_member(
-        self, connection: RemotingProtocol, request: values.Message, reply: Reply, refuse: Callable[[Code], None]
-    ) -> None:
+    def _of_member(self, connection: RemotingProtocol, request: values.Message, reply: Reply) -> None:
         others, raft = self._raft.others, self._raft
         assert others is not None
         here, sender = others.here, request.leader_id
         vote = isinstance(request, values.VoteRequest)
+
+        def refuse(code: Code) -> None:
+            reply(here.answer(EXCHANGES[CODES[type(request)]].answer, request, code))
+
         address = here.peers.get(sender)
         if sender == here.id:
             if vote:
@@ -200,3 +209,13 @@ class JavaPort:
                     failure.raiseException()
 
             transferring.addCallbacks(done, failed).addErrback(lambda _: refuse(Code.TAKE_LEADERSHIP_FAILED))
+
+
+def _highest(request: values.Message) -> int:
+    """The highest of the numbers that the core would be told."""
+    numbers = [request.term]
+    if isinstance(request, values.VoteRequest):
+        numbers += (request.ledger_end_index, request.ledger_end_term)
+    elif isinstance(request, values.PushRequest):
+        numbers += (request.commit_index, request.last_index, *(entry.term for entry in request.entries[-1:]))
+    return max(numbers)

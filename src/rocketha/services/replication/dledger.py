@@ -31,13 +31,13 @@ from rocketha.errors import ConfigError, DiskFailure
 from rocketha.observe.events import LogTruncated
 from rocketha.observe.logging import emit
 from rocketha.protocols.raft import RaftLimits
-from rocketha.protocols.remoting import ServerParts
+from rocketha.protocols.remoting import RemotingFactory, ServerParts
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.config import RaftConfig
 from rocketha.raft.errors import Busy, RaftRefused
 from rocketha.raft.messages import Entry, EntryKind, Members
 from rocketha.raft.node import RaftNode
-from rocketha.services.config.replication import ReplicationConfig
+from rocketha.services.config.replication import WIRE_JAVA, ReplicationConfig
 from rocketha.services.raft.java_members import Group, JavaMembers
 from rocketha.services.raft.java_port import JavaPort
 from rocketha.services.raft.options import RaftMember, RaftOptions
@@ -129,7 +129,8 @@ class DLedgerReplication(Replication):
         )
 
     def _java_members(self, node: RaftNode, group: Group) -> JavaMembers:
-        return JavaMembers(self.raft.identity, node, self._entries, self._context.platform.reactor, group)
+        reactor, wire = self._context.platform.reactor, self.keys.d_leger_wire
+        return JavaMembers(self.raft.identity, node, self._entries, reactor, group, wire == WIRE_JAVA)
 
     # --- orders
 
@@ -267,7 +268,12 @@ class DLedgerReplication(Replication):
         address = self.keys.dledger_peers[self.keys.d_leger_self_id]
         context = self._context
         requests, parts = JavaPort(self.raft, context.refusals), ServerParts(refusals=context.refusals)
-        port = SharedPort(requests, context.platform.reactor, self.raft.port, parts=parts)
+        reactor = context.platform.reactor
+        port = (
+            RemotingFactory(requests, reactor, parts=parts)
+            if self.keys.d_leger_wire == WIRE_JAVA
+            else SharedPort(requests, reactor, self.raft.port, parts=parts)
+        )
         return (Port("raft", int(address.rpartition(":")[2]), port),)
 
     @property
