@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 MAGIC_V1, MAGIC_V2, MAGIC_BLANK = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
+MAGIC_ENTRY, MAGIC_FILLER, ENTRY_HEAD = 1, -1, 48
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 QUEUE_UNIT = 20
 
@@ -99,6 +100,24 @@ def log(root: Path) -> Iterator[Record]:
             except Bad as bad:
                 raise Torn(str(bad), base + place + size) from None
             yield record
+            place += size
+
+
+def ledger(data_folder: Path) -> Iterator[Record]:
+    """The same of a log of DLedger's: each record behind the head of its entry."""
+    for file in segments(data_folder):
+        base, data, place = int(file.name), file.read_bytes(), 0
+        while place + ENTRY_HEAD <= len(data):
+            magic, size = struct.unpack_from(">iI", data, place)
+            if magic == MAGIC_FILLER:
+                break
+            if magic != MAGIC_ENTRY:
+                return
+            (position,) = struct.unpack_from(">q", data, place + 24)
+            if position != base + place or place + size > len(data):
+                raise Bad(f"{file.name}: the entry at {place} says that it is at {position}, with {size} bytes")
+            if size > ENTRY_HEAD:
+                yield _parse(data[place + ENTRY_HEAD : place + size], position + ENTRY_HEAD)
             place += size
 
 
