@@ -54,6 +54,24 @@ class Waiting(NamedTuple):
     frame: Callable[[int], bytes]
 
 
+class Lack(Enum):
+    """What a send still waits for."""
+
+    DISK = "disk"
+    REPLICAS = "replicas"
+
+
+class Oldest(NamedTuple):
+    """The send that waits for longest.
+
+    :ivar end: of its last message in the log.
+    """
+
+    since_ms: int
+    end: int
+    lack: Lack
+
+
 class Acknowledgements:
     """The sends that wait, in the order of their ends.
 
@@ -93,6 +111,19 @@ class Acknowledgements:
             self._local.append(Waiting(end, now_ms, connection, frame))
         else:
             connection.write(frame(ResponseCode.SUCCESS))
+
+    @property
+    def oldest(self) -> Oldest | None:
+        """None where nobody waits."""
+        found = []
+        if self._replicated:
+            head = self._replicated[0]
+            lack = Lack.REPLICAS if head.end > self._at_replicas else Lack.DISK
+            found.append(Oldest(head.since_ms, head.end, lack))
+        if self._local:
+            head = self._local[0]
+            found.append(Oldest(head.since_ms, head.end, Lack.DISK))
+        return min(found, default=None, key=lambda each: each.since_ms)
 
     @property
     def asks_all(self) -> bool:

@@ -169,6 +169,35 @@ class LogTruncated(Event):
 
 
 @attrs.frozen
+class PutsSlow(Event):
+    """Sends waited for long until their messages were safe.
+
+    :ivar waited_ms: the one that waited longest, about.
+    :ivar lacked: ``disk`` or ``replicas``.
+    :ivar cause: for a person.
+    """
+
+    name: ClassVar[str] = "puts.slow"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "sends waited up to {waited_ms} ms for {lacked}: {cause}"
+
+    waited_ms: int
+    lacked: str
+    cause: str
+
+
+@attrs.frozen
+class ReactorStalled(Event):
+    """Nothing was done for a while in which sends waited: this process had no time, or something in it took long."""
+
+    name: ClassVar[str] = "reactor.stalled"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "this process did nothing for {stalled_ms} ms; whoever asked meanwhile waited"
+
+    stalled_ms: int
+
+
+@attrs.frozen
 class DiskFailed(Event):
     """An operation on the disk failed; what was being written is not acknowledged."""
 

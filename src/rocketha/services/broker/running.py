@@ -45,6 +45,7 @@ from rocketha.services.replication.dledger import DLedgerMode
 from rocketha.services.replication.metadata_context import TablesContext
 from rocketha.services.replication.metadata_sync import MetadataSync
 from rocketha.services.replication.mode import ReplicationMode
+from rocketha.services.replication.slow_puts import SlowPuts
 from rocketha.services.replication.status import ReplicationStatus
 from rocketha.services.waiting.fetches import Fetches
 from rocketha.services.waiting.log_reads import LogReads
@@ -119,6 +120,7 @@ class RunningBroker:
         self.features: tuple[BrokerFeature, ...] = (
             self.role_source,
             ReplicationStatus(self.replication, self.state, parts.waiting, platform.reactor, platform.wall),
+            SlowPuts(parts.waiting, core.flusher, self.replication, core.turns.turn, platform.reactor),
             Statistics(core),
             self._sessions,
             self.appending,

@@ -94,7 +94,7 @@ def make_core(
 ) -> BrokerCore:
     """Put it together; nothing is opened."""
     turns, factories = BrokerTurns(), list[RemotingFactory]()
-    flusher = Flusher(parts.store, parts.waiting, works.log, turns.run)
+    flusher = Flusher(parts.store, parts.waiting, works.log, turns.run, platform.seconds)
     effects = BrokerEffects(parts.state, factories, parts.files, flusher.on_disk)
     upkeep = BrokerUpkeep(config, parts, effects, works.upkeep)
     changes = LogChanges((flusher, upkeep.store), works.log)

@@ -119,7 +119,9 @@ class Learner(service.Service):
             each.start()
         store_host = host_bytes(config.broker_ip1) + config.listen_port.to_bytes(4)
         self._store = MessageStore(self._disk, config.store.store_path_root_dir, views.store_config(config), store_host)
-        self._flusher = Flusher(self._store, Acknowledgements(), self._works[0], lambda turn: turn())
+        self._flusher = Flusher(
+            self._store, Acknowledgements(), self._works[0], lambda turn: turn(), self._platform.seconds
+        )
         self._upkeep = StoreUpkeep(self._store, self._works[1])
         self._changes = LogChanges((self._flusher, self._upkeep), self._works[0])
         addresses = [] if self._settings.master else config.namesrv_addr.replace(" ", "").split(";")

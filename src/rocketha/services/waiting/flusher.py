@@ -27,6 +27,8 @@ class Flusher:
     """Keeps a store's log on the disk.
 
     :param as_turn: does work as one turn, so that the answers of one flush leave together.
+    :param seconds: a clock that never goes back.
+    :ivar syncing_since_s: when the present sync began, by that clock; None while there is none.
     :ivar paused: nothing is begun: the log is about to be cut.
     """
 
@@ -36,6 +38,7 @@ class Flusher:
         waiting: Acknowledgements,
         work: BlockingWork,
         as_turn: Callable[[Callable[[], None]], None],
+        seconds: Callable[[], float],
     ) -> None:
         self._store = store
         self._waiting = waiting
@@ -48,6 +51,8 @@ class Flusher:
         self.paused = False
         self._watchers: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.count = 0
+        self.syncing_since_s: float | None = None
+        self._seconds = seconds
         self._starved = False  # and said so
 
     def watch(self, synced: Callable[[], None], failed: Callable[[], None]) -> None:
@@ -92,11 +97,12 @@ class Flusher:
             self._answer_waiting()
             return
         self.count += 1
+        self.syncing_since_s = self._seconds()
         running = self._running = self._work.run(job.run)
         running.addBoth(self._done, job).addErrback(self._crashed)
 
     def _done(self, result: Any, job: Any) -> None:
-        self._running = None
+        self._running = self.syncing_since_s = None
         failure = exception_of(result)
         self._store.finished(job, failure)
         if isinstance(failure, NotOpened):

@@ -1,0 +1,122 @@
+"""Which sends waited for long, and for what: a disk, a replica, or this process itself.
+
+Theory of operation.  While sends wait, the one that waits for longest is looked at twenty times a second.  What it
+lacks is looked into while it lacks it, for afterwards nobody knows; told is one line when the wait is over, or has gone
+on for a second.  A look that comes late says how long nothing was done at all, sends included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from rocketha.broker.acknowledgements import Acknowledgements, Lack, Oldest
+from rocketha.observe import events
+from rocketha.observe.logging import emit, lasting, make_logger
+from rocketha.observe.metrics import Counter, Registry
+from rocketha.protocols.turn import Turn
+from rocketha.services.core.feature import BrokerFeature
+from rocketha.services.process.ticker import Ticker
+from rocketha.services.replication.service import Replication
+from rocketha.services.waiting.flusher import Flusher
+
+LOOK_S = 0.05
+SLOW_MS = 200
+"""What is waited for longer than this is told; clients see 250 ms as "broker busy"."""
+AGAIN_MS = 1000
+
+
+@attrs.frozen
+class _Wait:
+    waited_ms: int
+    lack: Lack
+    cause: str
+    told_ms: int
+
+
+class SlowPuts(BrokerFeature):
+    """Of one broker.
+
+    :ivar stalls: how often this process stood still.
+    """
+
+    def __init__(
+        self, waiting: Acknowledgements, flusher: Flusher, replication: Replication, turn: Turn, reactor: Any
+    ) -> None:
+        self._told: dict[Lack, Counter] = {lack: Counter() for lack in Lack}
+        self.stalls = 0
+        self._waiting = waiting
+        self._flusher = flusher
+        self._replication = replication
+        self._turn = turn
+        self._reactor = reactor
+        self._wait: _Wait | None = None
+        self._looked_s = 0.0
+        self._ticker = Ticker(reactor, lasting(self._look, "the look for slow sends"), LOOK_S)
+        self._log = make_logger()
+
+    def start(self) -> None:
+        self._turn.afterwards.append(self._turn_ended)
+
+    def stop(self) -> None:
+        self._turn.afterwards.remove(self._turn_ended)
+        self._ticker.stop()
+        self._tell()
+
+    def _turn_ended(self) -> None:
+        if not self._ticker.running and len(self._waiting):
+            self._looked_s = self._reactor.seconds()
+            self._ticker.start()
+
+    def install(self, metrics: Registry) -> None:
+        slow = metrics.counters(
+            "rocketha_slow_puts_total", f"Times that sends waited for more than {SLOW_MS} ms.", ("lacked",)
+        )
+        self._told = {lack: slow.labelled(lack.value) for lack in Lack}
+        metrics.ask(
+            "rocketha_reactor_stalls_total",
+            f"Times that this process did nothing for {SLOW_MS} ms while sends waited.",
+            lambda: self.stalls,
+            "counter",
+        )
+
+    def _look(self) -> None:
+        now_s = self._reactor.seconds()
+        stalled_ms = int((now_s - self._looked_s - LOOK_S) * 1000)
+        self._looked_s = now_s
+        if stalled_ms > SLOW_MS:
+            self.stalls += 1
+            emit(self._log, events.ReactorStalled(stalled_ms))
+        oldest, now_ms = self._waiting.oldest, int(now_s * 1000)
+        if oldest is None:
+            self._ticker.stop()
+        if oldest is None or now_ms - oldest.since_ms < SLOW_MS:
+            self._tell()
+            return
+        before, waited_ms = self._wait, now_ms - oldest.since_ms
+        told_ms = now_ms if before is None else before.told_ms
+        if before is None or waited_ms >= before.waited_ms:
+            self._wait = _Wait(waited_ms, oldest.lack, self._cause(oldest, now_s), told_ms)
+        if now_ms - told_ms >= AGAIN_MS:
+            self._tell()
+
+    def _tell(self) -> None:
+        wait, self._wait = self._wait, None
+        if wait is not None:
+            self._told[wait.lack].value += 1
+            emit(self._log, events.PutsSlow(wait.waited_ms, wait.lack.value, wait.cause))
+
+    def _cause(self, oldest: Oldest, now_s: float) -> str:
+        since_s = self._flusher.syncing_since_s
+        sync = "" if since_s is None else f"a sync of the log has been under way for {int((now_s - since_s) * 1000)} ms"
+        if oldest.lack is Lack.DISK:
+            return sync or "the log waits to be synced"
+        behind = [
+            f"{view.peer} lacks {oldest.end - view.acknowledged} bytes"
+            if view.acknowledged >= 0
+            else f"{view.peer} has said nothing yet"
+            for view in self._replication.replica_views().values()
+            if view.acknowledged < oldest.end
+        ]
+        return "; ".join([*behind, *filter(None, [sync])]) or "too few replicas answer"
