@@ -16,12 +16,13 @@ import unittest
 from collections.abc import Callable
 from pathlib import Path
 
-from .harness import JavaNamesrv
+from .harness import JavaNamesrv, disk
 from .harness.case import InteropCase
 from .harness.ledger import Ack, Load
 from .harness.ledgers import ELECTION_S, LedgerGroup
+from .harness.network import Network, why_not
 from .harness.processes import wait_until
-from .harness.roles import _Broker
+from .harness.roles import LOOPBACK, Host, _Broker
 from .harness.switching import FULL
 
 LINGER_MS = 3000
@@ -33,17 +34,55 @@ class GroupCase(InteropCase):
     kinds = ("ours",) * 3
 
     @classmethod
+    def hosts(cls, name: str) -> Host:
+        return LOOPBACK
+
+    @classmethod
     def prepare(cls) -> None:
-        cls.namesrv = cls.share(JavaNamesrv("namesrv", cls.folder / "namesrv"))
+        cls.namesrv = cls.share(JavaNamesrv("namesrv", cls.folder / "namesrv", host=cls.hosts("namesrv")))
         cls.group = cls.start_group(cls.kinds)
-        cls.load = cls.share(Load(cls.namesrv.address, cls.folder / "load"))
+        cls.load = cls.share(Load(cls.namesrv.address, cls.folder / "load", host=cls.hosts("client")))
 
     @classmethod
     def start_group(cls, kinds: tuple[str, ...], peers: str | None = None) -> LedgerGroup:
-        group = LedgerGroup(kinds, cls.folder, cls.namesrv, {"handoverLinger": LINGER_MS}, peers)
+        group = LedgerGroup(kinds, cls.folder, cls.namesrv, {"handoverLinger": LINGER_MS}, peers, cls.hosts)
         cls._shared += group.brokers
         group.start()
         return group
+
+    def same_logs(self) -> None:
+        """All members have the same files: data and index while they run and nobody sends, queues when they ended."""
+        brokers = self.group.brokers
+
+        def equal(*places: str) -> bool:
+            found = [
+                {
+                    str(file.relative_to(broker.root / place)): _bytes(file)
+                    for place in (each.format(number) for each in places)
+                    for file in (broker.root / place).rglob("*")
+                    if file.is_file() and _bytes(file)  # ours makes the next file before it is needed
+                }
+                for number, broker in enumerate(brokers)
+            ]
+            return bool(found[0]) and all(each == found[0] for each in found)
+
+        wait_until("equal logs", lambda: equal("dledger-n{}/data", "dledger-n{}/index"), ELECTION_S)
+        for broker in brokers:  # with each a new term begins, which has no entry in any queue
+            broker.stop()
+        self.assertTrue(equal("consumequeue"))
+
+    def not_stored(self, acks: list[Ack]) -> list[Ack]:
+        """What was acknowledged and is not in the log of each member, there where it was said to be; of members that
+        have stopped.
+        """
+        missing: list[Ack] = []
+        for number, broker in enumerate(self.group.brokers):
+            records = disk.ledger(broker.root / f"dledger-n{number}" / "data")
+            stored = {
+                record.at: (record.properties.get("KEYS"), record.queue, record.queue_offset) for record in records
+            }
+            missing += [ack for ack in acks if stored.get(ack.physical) != (ack.key, ack.queue, ack.offset)]
+        return missing
 
     def lost(self, acks: list[Ack]) -> list[Ack]:
         """What was acknowledged and is not where that was said, or not at all."""
@@ -76,6 +115,7 @@ class DLedgerGroup(GroupCase):
     """Three of ours."""
 
     failures = 30 if FULL else 8
+    reads_all = True
 
     # --- failures
 
@@ -146,45 +186,96 @@ class DLedgerGroup(GroupCase):
         acks = self.load.end(run)
         lost = self.lost(acks)
         sys.stderr.write(
-            f"DLedger {self.group.kinds}: {len(acks)} acknowledged, seed {seed}, gap {gap_ms} ms, "
-            f"successors of {', '.join(self.times)} s\n"
+            f"DLedger {self.group.kinds}: {len(acks)} acknowledged, {len(lost)} not to be read, seed {seed}, "
+            f"gap {gap_ms} ms, successors of {', '.join(self.times)} s\n"
         )
-        self.assertEqual(lost[:5], [])
         self.same_logs()
-
-    def same_logs(self) -> None:
-        """All members have the same files: data and index while they run and nobody sends, queues when they ended."""
-
-        def equal(*places: str) -> bool:
-            found = [
-                {
-                    str(file.relative_to(broker.root / place)): _bytes(file)
-                    for place in (each.format(number) for each in places)
-                    for file in (broker.root / place).rglob("*")
-                    if file.is_file()
-                }
-                for number, broker in enumerate(self.group.brokers)
-            ]
-            return bool(found[0]) and all(each == found[0] for each in found)
-
-        wait_until("equal logs", lambda: equal("dledger-n{}/data", "dledger-n{}/index"), ELECTION_S)
-        for broker in self.group.brokers:  # with each a new term begins, which has no entry in any queue
-            broker.stop()
-        self.assertTrue(equal("consumequeue"))
+        self.assertEqual(self.not_stored(acks)[:5], [])
+        if self.reads_all:
+            self.assertEqual(lost[:5], [])
 
 
 class TwoOfOurs(DLedgerGroup):
-    """And one Java."""
+    """And one Java.
+
+    Consumers may miss messages: a Java member that was killed may have queues that lack some, and when it leads it
+    gives their numbers to others.  In a group of Java's only 77 of 8,067 were lost to them in eight kills.
+    """
+
+    reads_all = False
 
     kinds = ("ours", "ours", "java")
     failures = 30 if FULL else 4
 
 
-class OneOfOurs(DLedgerGroup):
+class OneOfOurs(TwoOfOurs):
     """And two Java."""
 
     kinds = ("ours", "java", "java")
     failures = 30 if FULL else 4
+
+
+class Partitions(GroupCase):
+    """Three of ours, each in a network namespace of its own."""
+
+    hold_s = 8.0
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if why_not():
+            raise unittest.SkipTest(why_not())
+        cls.network = Network()
+        cls.addClassCleanup(cls.network.close)
+        super().setUpClass()
+
+    @classmethod
+    def hosts(cls, name: str) -> Host:
+        return cls.network.host(name)
+
+    def names(self, *but: _Broker) -> list[str]:
+        return [broker.host.name for broker in self.group.brokers if broker not in but]
+
+    def cut_master(self) -> None:
+        """From the others, not from its clients."""
+        master = self.group.await_master()
+        self.network.cut(master.host.name, self.names(master))
+
+    def cut_one_from_the_master(self) -> None:
+        """It hears the other one."""
+        self.network.cut(self.group.await_master().host.name, self.group.followers()[0].host.name)
+
+    def deafen_master(self) -> None:
+        """It hears nobody, and they hear it."""
+        master = self.group.await_master()
+        self.network.deafen(self.names(master), master.host.name)
+
+    def weather(self) -> None:
+        """Packets are lost, and late."""
+        self.network.weather(loss=0.03, delay_ms=30)
+
+    def test_partitions(self) -> None:
+        """Nothing that was acknowledged is lost, and all have the same log in the end."""
+        run = self.load.begin(rate=200)
+        for begin in (self.cut_master, self.cut_one_from_the_master, self.deafen_master, self.weather):
+            with self.subTest(begin.__name__):
+                self.load.await_more(run, 100)
+                self.load.state(run, reset_gap=True)
+                begin()
+                time.sleep(self.hold_s)
+                self.network.heal()
+                self.load.await_more(run, 100)
+                gap_ms = self.load.state(run)["longest_gap_ms"]
+                sys.stderr.write(f"DLedger {self.group.kinds}: {begin.__name__}, gap {gap_ms} ms\n")
+        acks = self.load.end(run)
+        self.assertEqual(self.lost(acks)[:5], [])
+        self.same_logs()
+
+
+@unittest.skipUnless(FULL, "with ROCKETHA_INTEROP_FULL=1: a minute and a half")
+class MixedPartitions(Partitions):
+    """Likewise, with a Java member."""
+
+    kinds = ("ours", "ours", "java")
 
 
 def _bytes(file: Path) -> bytes:

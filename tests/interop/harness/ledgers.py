@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rocketha.wire.codes import RequestCode
@@ -11,14 +11,14 @@ from rocketha.wire.codes import RequestCode
 from . import ports, remoting
 from .pairs import PAIR_BROKERS, kind_of
 from .processes import wait_until
-from .roles import _Broker, _Namesrv
+from .roles import LOOPBACK, Host, _Broker, _Namesrv
 
 GROUP = "broker-a"
 ELECTION_S = 30
 
 
 class LedgerGroup:
-    """`kinds` are "ours" and "java"."""
+    """`kinds` are "ours" and "java"; `hosts` has the host of each member."""
 
     def __init__(
         self,
@@ -27,10 +27,11 @@ class LedgerGroup:
         namesrv: _Namesrv,
         extra: Mapping[str, object] | None = None,
         peers: str | None = None,
+        hosts: Callable[[str], Host] = lambda name: LOOPBACK,
     ) -> None:
         self.namesrv = namesrv
         self.peers = peers or ";".join(
-            f"n{number}-127.0.0.1:{port}" for number, port in enumerate(ports.free_ports(len(kinds)))
+            f"n{number}-{hosts(f'n{number}').ip}:{port}" for number, port in enumerate(ports.free_ports(len(kinds)))
         )
         self.brokers: list[_Broker] = [
             PAIR_BROKERS[kind](
@@ -43,6 +44,7 @@ class LedgerGroup:
                     "dLegerSelfId": f"n{number}",
                     **(extra or {}),
                 },
+                host=hosts(f"n{number}"),
             )
             for number, kind in enumerate(kinds)
         ]

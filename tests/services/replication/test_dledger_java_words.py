@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import attrs
@@ -42,6 +43,19 @@ class MixedTests(test_dledger.GroupTests):
         self.assertEqual(
             spoken, {"n0": {"n1": java, "n2": java}, "n1": {"n0": java, "n2": ours}, "n2": {"n0": java, "n1": ours}}
         )
+
+    def test_a_java_member_is_the_last_to_lead(self) -> None:
+        """Its queues may lack what its log has; one of ours succeeds where there is one."""
+        java, *ours = self.brokers
+        leader = self.start_group()
+        if leader is java:
+            self.await_(self.replication(java).raft.transfer("n1"), 10)
+            self.until("one of ours", lambda: self.masters() == [ours[0]])
+        for _ in range(4):
+            leader = self.master()
+            self.await_(self.replication(leader).raft.admin.hand_over(), 10)
+            other = [each for each in ours if each is not leader]
+            self.until("the other one", functools.partial(lambda other: self.masters() == other, other))
 
     def peers(self, host: Host) -> dict[str, Any]:
         """A broker's ways to the others."""

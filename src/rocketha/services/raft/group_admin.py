@@ -26,6 +26,7 @@ class GroupAdmin:
     """Of one member.
 
     :ivar wake: a turn is wanted soon.
+    :ivar last: whether a member is to lead only where no other can.
     """
 
     id: str
@@ -34,6 +35,7 @@ class GroupAdmin:
     changes: Changes
     options: RaftOptions
     wake: Callable[[], None]
+    last: Callable[[str], bool]
 
     def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
         """Hand leadership to a voter; fires when it leads.
@@ -48,12 +50,13 @@ class GroupAdmin:
         return waiter
 
     def hand_over(self, leaving: frozenset[str] = frozenset()) -> defer.Deferred[Any]:
-        """To whoever has most of the log, so that nobody waits for an election timeout; fires when that is over."""
+        """To whoever may lead and has most of the log, so that nobody waits for a timeout; fires when that is over."""
         node = self.node
         if node.role is not Role.LEADER or self.driver.held is not None:
             return defer.succeed(None)
-        able = [(peer.match, name) for name, peer in node.status().peers.items() if peer.active and peer.healthy]
-        for _, name in sorted((each for each in able if each[1] in node.members.voters - leaving), reverse=True):
+        peers = node.status().peers.items()
+        able = [(not self.last(name), peer.match, name) for name, peer in peers if peer.active and peer.healthy]
+        for *_, name in sorted((each for each in able if each[2] in node.members.voters - leaving), reverse=True):
             try:
                 waiting = self.transfer(name, self.options.hand_over_ticks)
             except RaftRefused:

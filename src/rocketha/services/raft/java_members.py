@@ -74,6 +74,11 @@ class JavaMembers:
         member = self._members.get(message.to)
         return member is not None and member.answer(message)
 
+    def speaks(self, name: str) -> bool:
+        """Whether a member is reached in Java's words."""
+        line = self._lines.get(name)
+        return line is not None and line.ready
+
     def is_ours(self, name: str) -> None:
         """A member speaks our protocol."""
         if self._members.pop(name, None) is not None:

@@ -288,7 +288,11 @@ class RaftService(service.Service):
     @property
     def admin(self) -> GroupAdmin:
         """Who leads and who belongs to the group, and changes of both; there once ``started`` fired."""
-        return GroupAdmin(self.id, self.node, self._driver, self._waiters.changes, self.options, self.wake)
+        changes, last = self._waiters.changes, self._is_java
+        return GroupAdmin(self.id, self.node, self._driver, changes, self.options, self.wake, last)
+
+    def _is_java(self, member: str) -> bool:
+        return self.others is not None and self.others.speaks(member)
 
     def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
         return self.admin.transfer(to, ticks)
