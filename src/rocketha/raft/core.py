@@ -23,6 +23,8 @@ class Core:
     :ivar leader_id: who leads in ``term``, "" if unknown; changes at most once from "" in a term.
     :ivar leader_gone: the leader's port refused a connection since it was last heard.
     :ivar unhealthy: why this node may not lead ("" if it may).
+    :ivar reluctant: why another node should lead where one can ("" if it may as well be this one): it still stands for
+        election.
     :ivar unsure: began with an empty disk, and was not filled yet: it cannot know what it promised before.
     :ivar promised_ticks: for so long this node gives no vote, nor its own to itself (but where a leader orders to, or
         nobody else can lead), whatever becomes known: it promised so, and a leader's lease counts on it.
@@ -51,6 +53,7 @@ class Core:
         "promised_ticks",
         "random",
         "reads",
+        "reluctant",
         "role",
         "term",
         "unhealthy",
@@ -67,7 +70,7 @@ class Core:
         self.vote = hard_state.vote
         self.leader_id = ""
         self.leader_gone = False
-        self.unhealthy = ""
+        self.unhealthy = self.reluctant = ""
         self.clock = 0
         # A node that restarts does not know what it promised, nor whom it stuck to.
         had_leaders = config.sticky_lease and self.term > 0

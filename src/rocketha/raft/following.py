@@ -125,7 +125,7 @@ class Following:
                 core.term,
                 index=core.matched,
                 log_term=core.promised_ticks,
-                reject=core.unhealthy != "",
+                reject=core.unhealthy != "" or core.reluctant != "",
                 hint_index=core.log.last_index,
                 context=message.context,
             )

@@ -409,6 +409,10 @@ class RaftNode:
             self._elections.become_follower(core.term, "")
         return ()
 
+    def reluctant(self, reason: str) -> None:
+        """Another node should lead where one can; "": it may as well be this one."""
+        self._core.reluctant = reason
+
     def healthy(self) -> None:
         """The disk works again."""
         self._core.unhealthy = ""

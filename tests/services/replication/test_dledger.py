@@ -71,6 +71,25 @@ class GroupTests(DLedgerCase):
         self.whole()
         self.same_logs(*self.brokers)
 
+    def test_a_full_disk(self) -> None:
+        """Its master hands over and follows; where all disks are full somebody still leads, for those who read."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        master.disk.ratio = 0.97
+        self.until("another master", lambda: self.masters() and self.masters() != [master], 3.0)
+        other = self.master()
+        self.assertEqual(self.acknowledged(other, 20), 20)
+        self.run_for(5)
+        self.assertEqual(self.masters(), [other])
+        for host in self.brokers:
+            host.disk.ratio = 0.97
+        self.run_for(5)
+        self.assertEqual(self.pull(self.master()).code, 0)
+        self.assertEqual(self.acknowledged(self.master(), 1), 0)
+        master.disk.ratio = 0.1
+        self.until("the first one", lambda: self.masters() == [master])
+        self.assertEqual(self.acknowledged(master, 20), 20)
+
     def test_a_preferred_member(self) -> None:
         """Gets the leadership whenever it has what the leader has."""
         for host in self.brokers:

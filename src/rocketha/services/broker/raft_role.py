@@ -42,7 +42,7 @@ class RaftRole(RoleSource):
         self._raft = replication.raft
         self._watch = context.watch
         self._ordered: tuple[bool, str, int] | None = None  # leads, leader, term
-        self._learned = ""
+        self._learned = self._unwritable = ""
         self._leaving = False
         self._successor: defer.Deferred[None] | None = None
         self._log = make_logger()
@@ -66,6 +66,13 @@ class RaftRole(RoleSource):
         unfit = self._context.unfit() or ""
         if unfit and self._raft.is_leader:
             self._raft.unhealthy(unfit)
+        self._reluctant(self._replication.unwritable())
+
+    def _reluctant(self, why: str) -> None:
+        if why and not self._unwritable:
+            self._log.warn("no message is taken here, {why}: another member is to lead, where one can", why=why)
+        self._unwritable = why
+        self._raft.reluctant(why)
 
     def unready(self) -> str | None:
         return "no leader is known" if self._replication.role is Role.FENCED else None

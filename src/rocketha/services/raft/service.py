@@ -274,6 +274,13 @@ class RaftService(service.Service):
         if self.ready:
             self.guarded(lambda: self._driver.unhealthy(reason))
 
+    def reluctant(self, reason: str) -> None:
+        """Have another member lead where one can that has no reason not to; "": that is over."""
+        if self.ready:
+            self.node.reluctant(reason)
+            if reason and self.is_leader:
+                self.admin.hand_over()
+
     def barrier(self) -> defer.Deferred[None]:
         """Fires when the state machine holds everything that was acknowledged before this call.
 

@@ -251,6 +251,10 @@ class DLedgerReplication(Replication):
         if self.role is Role.SLAVE and not self._problem:
             self._dispatching.begin()
 
+    def unwritable(self) -> str:
+        """Why this member's store would take no message; "" while it would."""
+        return self.log.store.unwritable_reason(self._context.platform.now_ms()) or ""
+
     def _unreadable(self, why: str) -> None:
         self._logger.warn("{why}", why=why)
 
