@@ -81,6 +81,29 @@ class MemberTests(JavaCase):
         self.pass_time()
         self.assertEqual(self.asked, [])
 
+    def pre_vote(self, index: int = 2, log_term: int = 1) -> bool:
+        """Whether it is taken to say yes."""
+        self.take_told()
+        self.say(Kind.PRE_VOTE, term=self.node.term + 1, index=index, log_term=log_term)
+        (answer,) = self.take_told()
+        self.assertEqual(answer.term, self.node.term + (not answer.reject))
+        return not answer.reject
+
+    def test_its_log_is_longer(self) -> None:
+        """Who has less does not raise the term: that member would find this node's vote gone in each of its own."""
+        for result in (VoteResult.REJECT_SMALL_LEDGER_END_INDEX, VoteResult.REJECT_EXPIRED_LEDGER_TERM):
+            self.candidate()
+            self.assertTrue(self.pre_vote())
+            self.asked.pop()[1](VoteAnswer(vote_result=result, term=3))
+            self.assertFalse(self.pre_vote())
+            self.assertTrue(self.pre_vote(index=3))
+            self.member.lost()
+            self.assertTrue(self.pre_vote())
+        self.vote(5, end_index=2, end_term=0)
+        self.assertFalse(self.pre_vote())
+        self.vote(5, end_index=-1, end_term=-1)
+        self.assertTrue(self.pre_vote())
+
     def test_its_no(self) -> None:
         """With a term that is newer, where it says one; what it does not say at all is none."""
         for result, term, told in (

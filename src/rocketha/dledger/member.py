@@ -83,6 +83,7 @@ class JavaMember:
     def lost(self) -> None:
         """It can not be reached any more."""
         self._follower.lost()
+        self._votes.lost()
 
     def _order(self, message: Message) -> None:
         """It is to succeed this node; the core says so again and again until it does."""

@@ -2,8 +2,9 @@
 
 Pure.  What Java's dialect lacks:
 
-* *Pre-votes.*  A Java member that can be reached is taken to say yes: an election is tried when a majority can be
-  reached, not when it could be won.
+* *Pre-votes.*  A Java member that can be reached is taken to say yes, unless its log is known to be longer: it said so
+  with a vote that it gave or wanted.  To raise the term then would only take this node's own vote from that member,
+  again and again.
 * *A vote in a term that is new to it.*  Java answers that it has to raise its own first, and is asked again until it
   has.
 * *No answer.*  The core is silent where it sticks to its leader; a Java candidate is told that there is one, which has
@@ -38,15 +39,21 @@ class Votes:
         self._here = here
         self._member = member
         self._ask = ask
+        self._its_end = (0, 0)  # term and index of the last entry of its log, at least
         self._asked: tuple[VoteRequest, Reply] | None = None  # by that member, and not answered
         self.ordered = 0  # this node's term, where it has ordered that member to succeed it
+
+    def lost(self) -> None:
+        """It can not be reached: it may come back with another log."""
+        self._its_end = (0, 0)
 
     # --- this node is the candidate
 
     def say(self, message: Message) -> None:
         """VOTE or PRE_VOTE."""
         if message.kind == Kind.PRE_VOTE:
-            self._tell(Kind.PRE_VOTE_ANSWER, message.term, granted=True)
+            granted = (message.log_term, message.index) >= self._its_end
+            self._tell(Kind.PRE_VOTE_ANSWER, message.term if granted else self._here.node.term, granted)
         else:
             self._request(message, 1)
 
@@ -73,6 +80,8 @@ class Votes:
         elif result is VoteResult.ACCEPT:
             self._tell(Kind.VOTE_ANSWER, term, granted=True)
         elif result is not VoteResult.UNKNOWN:
+            if result in (VoteResult.REJECT_EXPIRED_LEDGER_TERM, VoteResult.REJECT_SMALL_LEDGER_END_INDEX):
+                self._its_end = max(self._its_end, (message.log_term, message.index + 1))
             expired = result in (VoteResult.REJECT_EXPIRED_VOTE_TERM, VoteResult.REJECT_TERM_SMALL_THAN_LEDGER)
             self._tell(Kind.VOTE_ANSWER, max(term, answer.term + 1) if expired else term, granted=False)
 
@@ -90,6 +99,7 @@ class Votes:
         """It wants this node's vote."""
         here, node = self._here, self._here.node
         term = request.term + 1
+        self._its_end = (request.ledger_end_term + 1, request.ledger_end_index + 1)
         if term < node.term:
             reply(here.answer(VoteAnswer, request, vote_result=self._why_not(request)))
             return
