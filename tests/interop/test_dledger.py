@@ -161,7 +161,7 @@ class DLedgerGroup(GroupCase):
     def successor(self, before: _Broker, began: float | None = None) -> None:
         """Wait for another master; how long that took is told."""
         took_s = self.group.await_successor(before, began)
-        self.times.append(f"{before.name} {took_s:.2f}")
+        self.times.append(f"{self.group.member(before)} {took_s:.2f}")
 
     def test_failures(self) -> None:
         seed = random.randrange(1 << 32)

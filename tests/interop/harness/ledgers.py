@@ -54,6 +54,11 @@ class LedgerGroup:
         """For a report: J and o, in the order of the members."""
         return "".join("J" if kind_of(broker) == "java" else "o" for broker in self.brokers)
 
+    def member(self, broker: _Broker) -> str:
+        """For a report: J0 or o0."""
+        number = self.brokers.index(broker)
+        return f"{self.kinds[number]}{number}"
+
     def start(self) -> None:
         for broker in self.brokers:
             broker.spawn()  # one alone answers nobody
