@@ -108,8 +108,9 @@ class FollowingTests(JavaCase):
         found = [(each.index, each.log_term, each.commit, [run[:2] + run[4:] for run in each.entries]) for each in told]
         self.assertEqual(found, [(2, 1, 2, [(3, 1, 1)]), (3, 1, 3, [(4, 1, 2)])])
         self.assertEqual(told[1].entries[0].data, values.raw_entries([java_entry(3, 0), java_entry(4, 0)]))
-        self.core(3)
-        self.assertEqual([(each.entry_index, each.count) for each in self.answers], [(2, 1)])
+        for index in (3, 4):
+            self.core(index)
+            self.assertEqual([(each.entry_index, each.count) for each in self.answers], [(2, 1)])
         self.core(5)
         self.assertEqual([(each.entry_index, each.count) for each in self.answers], [(2, 1), (3, 2)])
 
@@ -255,7 +256,7 @@ class FollowingTests(JavaCase):
         """Whatever a leader says; nor does a log begin in the middle of a file."""
         self.follow(0, 0, 0, commit=2)
         self.term = 3
-        for entry in (java_entry(1, 2), java_entry(13, 2)):
+        for entry in (java_entry(0, 2), java_entry(1, 2), java_entry(13, 2)):
             self.assertEqual(self.push(PushType.TRUNCATE, entry), [])
             self.assertEqual(self.codes(), [Code.DISK_ERROR])
 

@@ -251,6 +251,33 @@ class LeadingTests(JavaCase):
         answered(PushAnswer(code=Code.SUCCESS, entry_index=2, count=1))
         self.assertEqual(self.told, [])
 
+    def test_an_answer_to_the_same_push_before(self) -> None:
+        """It was given before the follower lost the entry; only the answer to the new push counts."""
+        self.lead(java_log(0, 0), java_log(0, 0))
+        self.push(0)
+        (old,) = self.asked
+        self.asked.clear()
+        self.speaker.lost()
+        self.beat()
+        self.say(Kind.APPEND, 2, 1)
+        self.serve()
+        entries = (core_entry(java_entry(2, 0)),)
+        self.say(Kind.APPEND, 2, 1, entries=entries)
+        self.take_told()
+        old[1](PushAnswer(code=Code.SUCCESS, entry_index=2, count=1))
+        self.assertEqual(self.acked(), -1)
+        self.serve()
+        self.assertEqual(self.acked(), 3)
+
+    def test_another_term(self) -> None:
+        """What was acknowledged in the one before says nothing: the follower's log may have been another leader's."""
+        self.lead(java_log(0, 0), java_log(0, 0))
+        self.take_told()
+        term = self.node.term + 1
+        self.speaker.say(Message(Kind.HEART_BEAT, "n", "j", term, context=7))
+        self.asked.pop()[1](HeartBeatAnswer())
+        self.assertEqual([(each.term, each.index, each.hint_index) for each in self.told], [(term, 0, 0)])
+
     def test_a_follower_behind_the_log(self) -> None:
         """Where the core would send a snapshot its log begins anew, with the first entry of ours."""
         self.lead(java_log(0, 0, 0, 1, 1, 1), java_log(0), first=3)

@@ -96,7 +96,7 @@ class OfflineTests(unittest.TestCase):
             (("all", "--case", "1"), "want one format"),
             (("remoting", "--cases", "0"), "positive"),
             (("remoting", "--case", "-1"), "positive"),
-            (("index-slot", "--connect", "127.0.0.1:1"), "speaks remoting only"),
+            (("index-slot", "--connect", "127.0.0.1:1"), "speaks remoting and"),
             (("remoting", "--connect", "10.0.0.1:9876"), "not on loopback"),
             (("remoting", "--connect", "example.org:9876"), "wants an address and a port"),
             (("remoting", "--connect", "127.0.0.1:0"), "no such port"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import attrs
 from twisted.internet import error
+from twisted.internet.protocol import Protocol
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -466,6 +468,37 @@ class DialTests(PeersCase):
         self.assertEqual(self.attempts(), 1)
         self.reactor.advance(2.2)
         self.assertEqual(self.attempts(), 2)
+
+    def test_who_does_not_know_our_protocol(self) -> None:
+        """Is dialed in Java's the next time, and in ours again where that says nothing either."""
+        lines: list[str] = []
+
+        class Line:
+            def __init__(self, member: str) -> None:
+                lines.append(member)
+                self.protocol = Protocol()
+                self.peer, self.dropped = "", 0
+
+        class Others:
+            all = False
+
+            def line(self, side: Any, member: str) -> Line:
+                return Line(member)
+
+            def answer(self, message: Message) -> bool:
+                return False
+
+        self.peers.others = Others()  # type: ignore[assignment]
+        self.start()
+        protocol, _ = self.accept()
+        protocol.connectionLost(Failure(error.ConnectionDone()))
+        self.reactor.advance(0.2)
+        self.assertEqual((self.attempts(), lines), (2, ["n1"]))
+        peer = self.peers._peers["n1"]
+        line = Line("n1")
+        peer.connection = line  # type: ignore[assignment]
+        peer.ended(line, "closed")  # type: ignore[arg-type]
+        self.assertFalse(peer.java)
 
     def test_a_wrong_answerer(self) -> None:
         """Who answers must be the one called."""

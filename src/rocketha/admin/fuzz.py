@@ -1,11 +1,10 @@
 """``rocketha fuzz FORMAT``: every reader of ours, or a live port, against cases made from a format's specification.
 
-Without ``--connect`` and ``--file``, each case goes through the format's own reader in this process and is judged
-by
-:mod:`rocketha.wire.fuzz.contract`. With ``--connect HOST:PORT`` (remoting only, loopback only) cases go to a live
-    port, ours or Java's. ``--file PATH`` is for file formats: with ``--case N`` it writes that case to PATH, so
-    that it can be put in the place of a store's file; without, PATH is read as one case, and the report says how
-    the format's reader takes it.
+Without ``--connect`` and ``--file``, each case goes through the format's own reader in this process and is judged by
+:mod:`rocketha.wire.fuzz.contract`.  With ``--connect HOST:PORT`` (loopback only) cases go to a live port, ours or
+Java's: frames of remoting, or bodies of what DLedger's members and clients ask, in frames.  ``--file PATH`` is for file
+formats: with ``--case N`` it writes that case to PATH, so that it can be put in the place of a store's file; without,
+PATH is read as one case, and the report says how the format's reader takes it.
 
 Exit status: 0 clean, 1 something was found, 2 wrong usage.
 """
@@ -20,13 +19,18 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import attrs
 
 from rocketha.admin.fuzz_meter import Meter
 from rocketha.admin.fuzz_port import CLOSE_SECONDS, LANES, PortRun
 from rocketha.admin.fuzz_probe import alone
 from rocketha.admin.fuzz_report import GROWTH_MIB, PortReport
+from rocketha.errors import RemoteProtocolError
 from rocketha.services.features.finding import formats_with
+from rocketha.wire import remoting
+from rocketha.wire.dledger_values import DLedgerRequestCode as Ledger
 from rocketha.wire.fuzz.case import KINDS, Case
 from rocketha.wire.fuzz.contract import Judgment
 from rocketha.wire.fuzz.generator import REMOTING, Generator
@@ -39,6 +43,16 @@ PROGRESS_SECONDS = 5.0
 ATTRIBUTED = 100
 """Unexpected closes whose suspects are sent again."""
 ALL = "all"
+
+BODIES: Mapping[str, tuple[int, ...]] = {
+    "dledger-append": (Ledger.APPEND,),
+    "dledger-get": (Ledger.GET,),
+    "dledger-message": (Ledger.METADATA, Ledger.HEART_BEAT),
+    "dledger-push": (Ledger.PUSH,),
+    "dledger-transfer": (Ledger.LEADERSHIP_TRANSFER,),
+    "dledger-vote": (Ledger.VOTE,),
+}
+"""Formats that are bodies of requests, and the codes of those."""
 
 CLEAN, FOUND, USAGE = 0, 1, 2
 
@@ -236,15 +250,17 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _connect(args: argparse.Namespace, seed: int, kinds: tuple[str, ...]) -> int:
-    if args.format != REMOTING:
-        raise _Usage(f"--connect speaks {REMOTING} only; {args.format} has no port of its own")
+    if args.format != REMOTING and args.format not in BODIES:
+        raise _Usage(f"--connect speaks {REMOTING} and {', '.join(BODIES)}; {args.format} has no port of its own")
     address = _address(args.connect)
-    generator = Generator(FORMATS[REMOTING], seed, kinds)
+    generator = Generator(FORMATS[args.format], seed, kinds)
     indexes = range(args.cases) if args.case is None else range(args.case, args.case + 1)
-    print(f"{REMOTING} against {args.connect}: seed {seed}, {len(indexes)} cases", flush=True)
+    print(f"{args.format} against {args.connect}: seed {seed}, {len(indexes)} cases", flush=True)
     cases: Iterator[Case] = (generator.case(index) for index in indexes)
     if args.case is not None:
         cases = _shown(cases)
+    if args.format in BODIES:
+        cases = _framed(cases, BODIES[args.format])
     progress = _progress() if args.progress else None
     report = PortReport()
     with contextlib.suppress(KeyboardInterrupt):
@@ -255,8 +271,20 @@ def _connect(args: argparse.Namespace, seed: int, kinds: tuple[str, ...]) -> int
     for line in report.lines():
         print(line)
     if args.json:
-        print(json.dumps({"format": REMOTING, "connect": args.connect, "seed": seed, **report.summary()}))
+        print(json.dumps({"format": args.format, "connect": args.connect, "seed": seed, **report.summary()}))
     return FOUND if report.found else CLEAN
+
+
+def _framed(cases: Iterator[Case], codes: Sequence[int]) -> Iterator[Case]:
+    """Bodies, each in a frame of a request that has such a body."""
+    for case in cases:
+        command = remoting.request(codes[case.index % len(codes)], None, case.data)
+        command.opaque = case.index & 0x7FFFFFFF
+        try:
+            frame = remoting.encode(command)
+        except RemoteProtocolError:  # longer than any frame
+            continue
+        yield attrs.evolve(case, data=frame)
 
 
 def _attribute(address: tuple[str, int], generator: Generator, report: PortReport) -> None:

@@ -34,6 +34,7 @@ from rocketha.admin.fuzz_report import READABLE_CLOSED, PortReport, resident_byt
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import remoting
 from rocketha.wire.codes import RequestCode
+from rocketha.wire.dledger_values import DLedgerRequestCode
 from rocketha.wire.framing import FrameBuffer
 from rocketha.wire.fuzz.case import Case
 from rocketha.wire.fuzz.request_table import HELD
@@ -52,7 +53,12 @@ LATE_SECONDS = 2.0
 PROBE_SECONDS = 1.0
 SUSPECTS = 64
 
-MAY_STAY_SILENT = HELD | {int(RequestCode.END_TRANSACTION)}
+MAY_STAY_SILENT = HELD | {
+    int(RequestCode.END_TRANSACTION),
+    int(DLedgerRequestCode.HEART_BEAT),
+    int(DLedgerRequestCode.PUSH),
+    int(DLedgerRequestCode.LEADERSHIP_TRANSFER),
+}
 """Two-way requests that a server may leave without an answer, or answer much later."""
 
 _IP_BIND_ADDRESS_NO_PORT = 24

@@ -180,6 +180,17 @@ class SyncedTests(DLedgerCase):
         self.restart_all()
         self.assertEqual(self.stored(self.master()), 60)
 
+    def test_power_cut_of_all_and_the_end_of_one(self) -> None:
+        """The other disk of that majority has it."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 60), 60)
+        others = self.followers()
+        for host in self.brokers:
+            host.power_off()
+        for host in others:
+            self.restart(host)
+        self.assertEqual(self.stored(self.master()), 60)
+
 
 class FrozenTests(DLedgerCase):
     """A master whose process stood still."""

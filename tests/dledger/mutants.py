@@ -1,0 +1,277 @@
+"""The rules of DLedger mode, each taken out once.
+
+``test_mutants.py`` runs tests against each of them; every one has to fail.
+"""
+
+from __future__ import annotations
+
+from tests.mutation import Mutant
+
+VOTING, LEADING, FOLLOWING = "dledger/voting.py", "dledger/leading.py", "dledger/following.py"
+MEMBER, PORT, PEERS = "dledger/member.py", "services/raft/java_port.py", "protocols/raft_peers.py"
+MODE, STORE, ROLE = (
+    "services/replication/dledger.py",
+    "services/replication/entry_store.py",
+    "services/broker/raft_role.py",
+)
+LOG = "store/entry_log.py"
+
+PURE = ("tests/dledger",)
+WORDS = ("tests/services/replication/test_dledger_java_words.py",)
+GROUP = ("tests/services/replication/test_dledger.py",)
+STORED = ("tests/store/test_entry_log.py",)
+
+MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
+    (
+        Mutant(
+            "an answer to what was asked before a loss counts as an acknowledgement",
+            LEADING,
+            "            if life == self._life:\n                answered(",
+            "            if True:\n                answered(",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a follower's log is cut where it was compared, not where it differs",
+            LEADING,
+            "        low, high = (index, search.high) if equal else (search.low, index - 1)",
+            "        low, high = (index, index) if equal else (search.low, index - 1)",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "what is behind the end of the leader's log stays",
+            LEADING,
+            "        elif end > search.low:\n            self._truncate(search.low)",
+            "        elif False:\n            self._truncate(search.low)",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a commit is told of what the follower is not known to have",
+            LEADING,
+            "        commit = min(commit, self.acked)\n",
+            "",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a candidate of Java's is asked to compare",
+            LEADING,
+            "self._phase is Phase.LOST and self._follows and",
+            "self._phase is Phase.LOST and",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "the acknowledgements of the term before count",
+            LEADING,
+            "self._term, self._follows, self.acked = message.term, False, 0",
+            "self._term, self._follows = message.term, False",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a push is taken though nothing was compared",
+            FOLLOWING,
+            "        self._equal = None\n        owed",
+            "        owed",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a COMPARE is acknowledged before the entry is safe",
+            FOLLOWING,
+            "        self._owed.append(_Owed(index, request, reply))\n        self._tell(Kind.APPEND, index, term)",
+            "        reply(self._answer(request))\n        self._tell(Kind.APPEND, index, term)",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a push is acknowledged before its last entry is safe",
+            FOLLOWING,
+            "                if each.last <= message.index:",
+            "                if each.request.first_index < message.index:",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "an entry may stand anywhere",
+            FOLLOWING,
+            "not fits or not (entry.position == end or jumps) or not",
+            "not fits or not",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "an entry is taken for equal by its term alone",
+            FOLLOWING,
+            "return bool(found) and here.storage.raw(found[0]) == values.raw_entries([entry])",
+            "return bool(found)",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a leader's TRUNCATE begins a log anew that has committed entries there",
+            FOLLOWING,
+            "        if index <= commit or entry.position",
+            "        if entry.position",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a gap waits for as long as it takes",
+            FOLLOWING,
+            "                self._lose()  # what is missing does not come",
+            "                self._look_later()",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "the vote of an empty disk counts for a Java candidate",
+            VOTING,
+            " and not message.reject and message.context != UNSURE",
+            " and not message.reject",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a candidate whose term Java has yet to reach is not asked again",
+            VOTING,
+            "            if times < ASKED_MAX:",
+            "            if False:",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "the term is raised against a longer log",
+            VOTING,
+            "            granted = (message.log_term, message.index) >= self._its_end",
+            "            granted = True",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a Java candidate waits for ever for who sticks to its leader",
+            VOTING,
+            "        here.later(SILENCE_S, lambda: self._silent(request))\n",
+            "",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "who was ordered to lead is refused for loyalty",
+            VOTING,
+            "            context=FORCED if ordered else 0,",
+            "            context=0,",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a second leader of a term is obeyed",
+            MEMBER,
+            'elif term == node.term and node.leader_id not in ("", self.name):',
+            "elif False:",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a successor campaigns before it has the leader's log",
+            MEMBER,
+            "                if not told and here.java_end >= request.take_leadership_ledger_index:",
+            "                if not told:",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "who lives elsewhere speaks for a member",
+            PORT,
+            "elif address is None or (self._check_addresses and not may_be_from(connection.peer_host, address)):",
+            "elif address is None:",
+        ),
+        WORDS,
+    ),
+    (
+        Mutant(
+            "numbers that no log reaches are taken",
+            PORT,
+            "        elif _highest(request) > HIGHEST:",
+            "        elif False:",
+        ),
+        WORDS,
+    ),
+    (
+        Mutant(
+            "who does not know our protocol is never dialed in Java's",
+            PEERS,
+            "            self.java = not self.java or self.owner.others.all  # whoever",
+            "            self.java = self.owner.others.all  # whoever",
+        ),
+        ("tests/protocols/test_raft_protocol.py",),
+    ),
+    (
+        Mutant(
+            "a master acknowledges what only it has",
+            MODE,
+            "context.waiting.replicas = Waited.MAJORITY",
+            "context.waiting.replicas = Waited.NOT_ASKED",
+        ),
+        GROUP,
+    ),
+    (
+        Mutant(
+            "a master shows what is committed though another one may lead",
+            MODE,
+            "        return None if self.raft.lease_holds else NOT_AVAILABLE",
+            "        return None",
+        ),
+        GROUP,
+    ),
+    (
+        Mutant(
+            "a follower acknowledges what its disk has yet to take",
+            STORE,
+            "        if not self._is_synced:\n            return defer.succeed(None)\n",
+            "        return defer.succeed(None)\n",
+        ),
+        GROUP,
+    ),
+    (
+        Mutant(
+            "a master with a full disk stays the master",
+            ROLE,
+            "        self._raft.reluctant(why)",
+            "        pass",
+        ),
+        GROUP,
+    ),
+    (
+        Mutant(
+            "a member forgets whom it voted for",
+            LOG,
+            "            self.voted = (vote.term + 1, vote.leader)",
+            '            self.voted = (vote.term + 1, "")',
+        ),
+        STORED,
+    ),
+)
