@@ -54,6 +54,8 @@ class RaftConfig:
     :ivar hands_out: a Ready has the committed entries, to be applied; else the log is its own state machine, goes on
         from what it knew committed when it was closed, and looks at ``RaftNode.released``.
     :ivar first_entry: data of the first entry of a term that this node leads; the state machine does not get it.
+    :ivar push_quota: bytes of entries a tick for each follower that is far behind; 0: no limit.
+    :ivar far_behind: whether one that lacks entries from an index on is; asked where it lacks over 1,000.
     :ivar cached_entries: entries kept in memory after they are stored and applied.
     :ivar cached_bytes: their bytes.
     """
@@ -78,6 +80,8 @@ class RaftConfig:
     transfer_lag_max: int = 1000
     hands_out: bool = True
     first_entry: Callable[[], bytes] = bytes
+    push_quota: int = 0
+    far_behind: Callable[[int], bool] = lambda index: True
     cached_entries: int = 4096
     cached_bytes: int = 2 << 20
 

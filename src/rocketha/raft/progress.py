@@ -42,6 +42,7 @@ class Progress:
     :ivar nudge: send an APPEND, an empty one if the window is full: something may have been lost.
     :ivar inflight: (last index, bytes) of each APPEND not answered.
     :ivar inflight_bytes: their sum.
+    :ivar quota: bytes that may be sent while it is far behind.
     :ivar told: the highest commit index told.
     :ivar active: heard of since the last look.
     :ivar was_active: heard of between the last two looks.
@@ -70,6 +71,7 @@ class Progress:
         "nudge",
         "offset",
         "promised_round",
+        "quota",
         "round",
         "sent",
         "snapshot",
@@ -87,6 +89,7 @@ class Progress:
         self.nudge = True
         self.inflight: deque[tuple[int, int]] = deque()
         self.inflight_bytes = 0
+        self.quota = 0
         self.told = 0
         self.active = True
         self.was_active = True

@@ -17,6 +17,12 @@ COMPARE_BYTES = 4096
 DEPARTURE_ELECTION_TIMES = 5
 """For how long a removed member is still sent the entry that removes it."""
 
+QUOTA_TICKS = 20
+"""What was not sent may be sent later, for a second's worth."""
+
+QUOTA_ENTRIES = 1000
+"""Who lacks no more is served without a limit."""
+
 STALLED_BEATS = 5
 """A part of a snapshot is sent again after so many answered heartbeats without progress."""
 
@@ -80,7 +86,11 @@ class Replication:
             del self.peers[member]
 
     def tick(self, election_ticks: int) -> None:
-        """One tick passed: members removed long ago are dropped."""
+        """One tick passed: there is more to send, and members removed long ago are dropped."""
+        quota = self._core.config.push_quota
+        if quota:
+            for progress in self.peers.values():
+                progress.quota = min(progress.quota + quota, quota * QUOTA_TICKS)
         for each in [each for each, progress in self.peers.items() if progress.departing]:
             self.peers[each].departing_ticks += 1
             if self.peers[each].departing_ticks > DEPARTURE_ELECTION_TIMES * election_ticks:
@@ -117,19 +127,31 @@ class Replication:
     def _send_entries(self, to: str, progress: Progress) -> None:
         """APPENDs until the window is full.  One that may show a loss leaves even then, without entries."""
         config, log = self._core.config, self._core.log
+        limited = self._is_limited(progress)
         while progress.state is not ProgressState.SNAPSHOT:
             piped = progress.state is ProgressState.APPEND
             room = piped and (
                 len(progress.inflight) < config.max_inflight_messages
                 and progress.inflight_bytes < config.max_inflight_bytes
+                and not (limited and progress.quota <= 0)
             )
             if progress.asked or not (progress.nudge or (progress.next <= log.last_index and (room or not piped))):
                 return
             progress.nudge = False
             size = config.max_entries_bytes_per_message if room else 0 if piped else COMPARE_BYTES
+            before = progress.next
             if not self._send_append(to, progress, size):
                 self._begin_snapshot(to, progress)
                 return
+            if limited and progress.next > before:
+                progress.quota -= progress.inflight[-1][1]
+
+    def _is_limited(self, progress: Progress) -> bool:
+        """Whether it is so far behind that others should not have to wait while it is filled."""
+        config = self._core.config
+        if not config.push_quota or self._core.log.last_index - progress.next <= QUOTA_ENTRIES:
+            return False
+        return config.far_behind(progress.next)
 
     def _send_append(self, to: str, progress: Progress, max_bytes: int) -> bool:
         """One APPEND; False if what it needs is compacted."""

@@ -192,6 +192,31 @@ class SyncedTests(DLedgerCase):
         self.assertEqual(self.stored(self.master()), 60)
 
 
+class QuotaTests(DLedgerCase):
+    """A follower that was away for long is filled with 400 KB a second, to within 300 KB or 1,000 messages."""
+
+    keys = "peerPushQuota=400000\npeerPushThrottlePoint=300000"
+
+    def test_a_follower_that_was_away(self) -> None:
+        """It is filled slowly; senders feel nothing of it."""
+        master = self.start_group()
+        follower = self.followers()[0]
+        follower.kill()
+        self.assertEqual(self.acknowledged(master, 5000), 5000)
+        self.whole()
+        missing = self.log(master).end
+        began = self.world.now
+        self.restart(follower)
+        self.assertEqual(self.acknowledged(master, 50), 50)
+        self.assertLess(self.world.now - began, 1.0)
+        self.whole()
+        took_s = self.world.now - began
+        # Not limited: the last 1,000 of 5,000, or 300 KB; two runs, and what a second allows, come at once.
+        self.assertGreater(took_s, (missing * 0.8 - 400_000 - 2 * 256_000) / 400_000 - 1)
+        self.assertLess(took_s, missing / 400_000 + 2)
+        self.same_logs(*self.brokers)
+
+
 class FrozenTests(DLedgerCase):
     """A master whose process stood still."""
 

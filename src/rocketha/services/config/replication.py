@@ -277,6 +277,24 @@ class ReplicationConfig(Section):
         name="dLegerWire",
         ours=True,
     )
+    peer_push_quota: int = number(
+        0,
+        "In DLedger mode, what a master sends in a second to each follower that is far behind; 0: no limit.",
+        low=0,
+        high=1 << 40,
+        unit="bytes",
+        ours=True,
+        java_default="20971520, in dledger",
+    )
+    peer_push_throttle_point: int = number(
+        300 << 20,
+        "How far behind, by over 1,000 messages, a follower has to be for peerPushQuota.",
+        low=0,
+        high=1 << 50,
+        unit="bytes",
+        ours=True,
+        java_default="the same, in dledger",
+    )
     preferred_leader_id: str = text(
         "",
         "Ids of dLegerPeers that should lead when they are caught up, with semicolons between them.",

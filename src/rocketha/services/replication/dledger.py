@@ -41,7 +41,7 @@ from rocketha.services.config.replication import WIRE_JAVA, ReplicationConfig
 from rocketha.services.raft.java_members import Group, JavaMembers
 from rocketha.services.raft.java_port import JavaPort
 from rocketha.services.raft.options import RaftMember, RaftOptions
-from rocketha.services.raft.service import RaftService
+from rocketha.services.raft.service import SECOND_TICKS, RaftService
 from rocketha.services.replication.context import ReplicationContext
 from rocketha.services.replication.dispatching import Dispatching
 from rocketha.services.replication.entry_store import EntryStore
@@ -113,6 +113,8 @@ class DLedgerReplication(Replication):
             max_uncommitted_bytes=UNCOMMITTED_BYTES_MAX,
             sticky_lease=True,
             preferred=keys.preferred_leaders,
+            push_quota=-(-keys.peer_push_quota // SECOND_TICKS),
+            far_behind=lambda index: self.log.end - self._entries.end_of(index - 1) >= keys.peer_push_throttle_point,
             hands_out=False,
             cached_bytes=CACHED_BYTES,
             first_entry=lambda: build_term_start(TermStart(platform.wall_ms(), context.address)),
