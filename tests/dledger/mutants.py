@@ -35,8 +35,8 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "a follower's log is cut where it was compared, not where it differs",
             LEADING,
-            "        low, high = (index, search.high) if equal else (search.low, index - 1)",
-            "        low, high = (index, index) if equal else (search.low, index - 1)",
+            "            low, high, equal = index, search.high, True",
+            "            low, high, equal = index, index, True",
         ),
         PURE,
     ),
@@ -44,8 +44,8 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "what is behind the end of the leader's log stays",
             LEADING,
-            "        elif end > search.low:\n            self._truncate(search.low)",
-            "        elif False:\n            self._truncate(search.low)",
+            "        elif end > low:\n            self._truncate(low)",
+            "        elif False:\n            self._truncate(low)",
         ),
         PURE,
     ),
@@ -53,7 +53,7 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "a commit is told of what the follower is not known to have",
             LEADING,
-            "        commit = min(commit, self.acked)\n",
+            "        commit = min(commit, self._acked)\n",
             "",
         ),
         PURE,
@@ -71,7 +71,7 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "the acknowledgements of the term before count",
             LEADING,
-            "self._term, self._follows, self.acked = message.term, False, 0",
+            "self._term, self._follows, self._acked = message.term, False, 0",
             "self._term, self._follows = message.term, False",
         ),
         PURE,
@@ -89,8 +89,8 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "a COMPARE is acknowledged before the entry is safe",
             FOLLOWING,
-            "        self._owed.append(_Owed(index, request, reply))\n        self._tell(Kind.APPEND, index, term)",
-            "        reply(self._answer(request))\n        self._tell(Kind.APPEND, index, term)",
+            "        self._owe(request, reply, index)\n        self._tell(Kind.APPEND, index, term, commit",
+            "        reply(self._answer(request))\n        self._tell(Kind.APPEND, index, term, commit",
         ),
         PURE,
     ),
@@ -99,7 +99,7 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
             "a push is acknowledged before its last entry is safe",
             FOLLOWING,
             "                if each.last <= message.index:",
-            "                if each.request.first_index < message.index:",
+            "                if (each.answer.entry_index or 0) < message.index:",
         ),
         PURE,
     ),
@@ -127,6 +127,33 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
             FOLLOWING,
             "        if index <= commit or entry.position",
             "        if entry.position",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "entries are acknowledged in whose place others are committed",
+            FOLLOWING,
+            "        elif self._contradicts(request.entries):",
+            "        elif False:",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "what a Java log has deleted is taken for different",
+            LEADING,
+            "            low = low if equal else max(low, answer.begin_index)\n",
+            "",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
+            "a follower that is ready does not hear that the log begins later",
+            LEADING,
+            "            if self._phase is Phase.READY:  # what comes next is not in this log any more",
+            "            if False:",
         ),
         PURE,
     ),
@@ -161,8 +188,8 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "the term is raised against a longer log",
             VOTING,
-            "            granted = (message.log_term, message.index) >= self._its_end",
-            "            granted = True",
+            "            granted = lives and (message.log_term, message.index) >= self._its_end",
+            "            granted = lives",
         ),
         PURE,
     ),
@@ -215,7 +242,7 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "numbers that no log reaches are taken",
             PORT,
-            "        elif _highest(request) > HIGHEST:",
+            "        elif _highest(request) > NUMBER_MAX:",
             "        elif False:",
         ),
         WORDS,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
+from rocketha.dledger import following
 from rocketha.dledger.following import EARLY_PUSHES_MAX, JavaLeader
 from rocketha.raft.messages import COMMIT_ONLY, Kind, Message
 from rocketha.wire import dledger_values as values
@@ -161,6 +164,33 @@ class FollowingTests(JavaCase):
         self.assertEqual(self.codes(), [Code.SUCCESS])
         self.assertEqual(self.push(PushType.APPEND, java_entry(1, 0, b"other")._replace(term=9)), [])
         self.assertEqual(self.codes(), [Code.INCONSISTENT_STATE])
+
+    def test_entries_in_whose_place_others_are_committed(self) -> None:
+        """Java's leader lost what a majority had acknowledged: nobody here acknowledges what it has instead."""
+        self.follow(0, 0, 0, 0, commit=4)
+        self.term = 1
+        self.push(PushType.COMPARE, java_entry(1, 0))
+        self.core(2)
+        self.answers.clear()
+        for entries in ((java_entry(2, 1),), (java_entry(2, 0), java_entry(3, 1), java_entry(4, 1))):
+            self.assertEqual(self.push(PushType.APPEND, *entries, batch=True), [])
+            self.assertEqual(self.codes(), [Code.DISK_ERROR])
+            self.push(PushType.COMPARE, java_entry(1, 0))
+            self.core(2)
+            self.answers.clear()
+        told = self.push(PushType.APPEND, java_entry(2, 0), java_entry(3, 0), java_entry(4, 1), batch=True)
+        self.assertEqual(len(told), 1)
+
+    def test_a_disk_that_stands_still(self) -> None:
+        """Takes so much and no more."""
+        self.follow(0, 0)
+        self.compared()
+        with mock.patch.object(following, "OWED_BYTES_MAX", 250):
+            for number in range(2, 6):
+                self.push(PushType.APPEND, java_entry(number, 0))
+        self.assertEqual(self.codes(), [Code.INCONSISTENT_STATE])
+        self.core(5)
+        self.assertEqual(self.codes(), [Code.SUCCESS] * 3)
 
     # -- order
 

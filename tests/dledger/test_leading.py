@@ -149,6 +149,15 @@ class LeadingTests(JavaCase):
                 self.assertEqual(self.java.log[-1], log[equal - 1])
                 self.assertLess(self.java.compared, 9)
 
+    def test_a_follower_that_has_deleted_more(self) -> None:
+        """What is not there any more is answered as what is different; it says nothing about the rest."""
+        ours = [0] * 90 + [2] * 10
+        its = java_log(*[0] * 90, 1, 1, 1)[60:]
+        self.lead(java_log(*ours), its)
+        self.assertEqual(self.acked(), 90)
+        self.assertEqual([entry.entry_index for entry in self.java.cut], [90, 91, 92])
+        self.assertEqual(len(self.java.log), 30)
+
     def test_it_is_asked_when_it_follows(self) -> None:
         """A candidate of Java's would let the question wait for its role, and the connection with it."""
         self.make(java_log(0, 0))
@@ -281,7 +290,6 @@ class LeadingTests(JavaCase):
     def test_a_follower_behind_the_log(self) -> None:
         """Where the core would send a snapshot its log begins anew, with the first entry of ours."""
         self.lead(java_log(0, 0, 0, 1, 1, 1), java_log(0), first=3)
-        self.speaker.lost()
         self.take_told()
         self.java = Follower(java_log(0))
         meta = SnapshotMeta(3, 1, self.node.members)

@@ -49,6 +49,7 @@ class MemberTests(JavaCase):
 
     def candidate(self) -> VoteRequest:
         self.meet(0, 0, term=4)
+        self.member.alive(leads=False)
         self.node.campaign()
         self.assertEqual(self.node.term, 4)
         self.say(Kind.PRE_VOTE, term=5)
@@ -98,7 +99,11 @@ class MemberTests(JavaCase):
             self.assertFalse(self.pre_vote())
             self.assertTrue(self.pre_vote(index=3))
             self.member.lost()
+            self.assertFalse(self.pre_vote())
+            self.member.alive(leads=False)
             self.assertTrue(self.pre_vote())
+            self.now_s += 1.7
+            self.assertFalse(self.pre_vote())  # it stands still, for all we know
         self.vote(5, end_index=2, end_term=0)
         self.assertFalse(self.pre_vote())
         self.vote(5, end_index=-1, end_term=-1)
@@ -242,6 +247,13 @@ class MemberTests(JavaCase):
         self.order(index=2)
         while self.later:
             self.pass_time()
+        self.assertEqual(([each.code for each in self.answers], self.told), ([Code.TAKE_LEADERSHIP_FAILED], []))
+
+    def test_an_order_to_a_full_disk(self) -> None:
+        """Somebody else should lead: it would be handed on again and again."""
+        self.led_by_it()
+        self.node.reluctant("the disk is full")
+        self.order()
         self.assertEqual(([each.code for each in self.answers], self.told), ([Code.TAKE_LEADERSHIP_FAILED], []))
 
     def test_an_order_that_is_refused(self) -> None:

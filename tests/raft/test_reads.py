@@ -196,6 +196,18 @@ class LeaseTests(unittest.SynchronousTestCase):
         cluster.collect()
         self.assertEqual(cluster["1"].reads, [])
 
+    def test_who_needs_a_lease_begins_another_term(self) -> None:
+        """After a transfer that was given up there is none in this one."""
+        cluster = Cluster(3, sticky_lease=True, election_ticks=20)
+        cluster.elect("1")
+        term = cluster.node("1").term
+        cluster.lose = lambda message: message.kind == Kind.TAKE_LEADERSHIP
+        cluster.node("1").transfer("2")
+        cluster.tick(80)
+        leader = cluster.leader()
+        self.assertGreater(cluster.node(leader).term, term)
+        self.assertTrue(cluster.node(leader).lease_holds)
+
     def test_no_lease_without_promises(self) -> None:
         """Followers that are set otherwise elect whenever they like to: reads ask for a round then."""
         cluster = Cluster(3, lease_reads=True, election_ticks=20)

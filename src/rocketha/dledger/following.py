@@ -39,14 +39,22 @@ EARLY_S = 0.1
 EARLY_PUSHES_MAX = 1000
 """As many as Java's leader sends without an answer."""
 EARLY_BYTES_MAX = 16 << 20
+OWED_BYTES_MAX = 64 << 20
+"""Of entries that were taken and are not safe: a disk that stands still takes no more."""
 
 _NORMAL = int(EntryKind.NORMAL)
 
 
 @attrs.frozen
 class _Owed:
+    """What a push is answered with when its last entry is safe.
+
+    :ivar size: bytes of its entries.
+    """
+
     last: int
-    request: PushRequest
+    size: int
+    answer: PushAnswer
     reply: Reply
 
 
@@ -72,7 +80,8 @@ class JavaLeader:
         self._term = 0
         self._equal: _Equal | None = None
         self._owed: deque[_Owed] = deque()
-        self._early: dict[int, _Owed] = {}  # by first entry
+        self._owed_bytes = 0
+        self._early: dict[int, tuple[PushRequest, Reply]] = {}  # by first entry
         self._early_bytes = 0
 
     # --- what the leader says
@@ -91,13 +100,24 @@ class JavaLeader:
         elif not request.entries:
             reply(self._answer(request, DLedgerResponseCode.UNEXPECTED_ARGUMENT))
         elif request.kind is PushType.APPEND:
-            self._append(_Owed(request.last_index + 1, request, reply))
+            self._append(request, reply)
         elif request.kind is PushType.COMPARE:
             self._forget_early()
             self._compare(request, reply)
         else:
             self._forget_early()
             self._truncate(request, reply)
+
+    def _owe(self, request: PushRequest, reply: Reply, last: int) -> None:
+        size = sum(entry.size for entry in request.entries)
+        self._owed.append(_Owed(last, size, self._answer(request), reply))
+        self._owed_bytes += size
+
+    def _pay(self, owed: _Owed, code: DLedgerResponseCode = DLedgerResponseCode.SUCCESS) -> None:
+        here, answer = self._here, owed.answer
+        term = here.java_term if code is DLedgerResponseCode.EXPIRED_TERM else answer.term
+        ends = {"begin_index": here.java_begin, "end_index": here.java_end}
+        owed.reply(attrs.evolve(answer, code=int(code), term=term, **ends))
 
     def _answer(self, request: PushRequest, code: DLedgerResponseCode = DLedgerResponseCode.SUCCESS) -> PushAnswer:
         here, commit = self._here, request.kind is PushType.COMMIT
@@ -119,11 +139,13 @@ class JavaLeader:
     def _lose(self, code: DLedgerResponseCode = DLedgerResponseCode.INCONSISTENT_STATE) -> None:
         """Nothing is known of the leader's log; what it waits for is answered."""
         self._equal = None
-        owed = [*self._owed, *self._early.values()]
-        self._owed.clear()
+        owed, self._owed, self._owed_bytes = self._owed, deque(), 0
+        early = list(self._early.values())
         self._forget_early()
         for each in owed:
-            each.reply(self._answer(each.request, code))
+            self._pay(each, code)
+        for request, reply in early:
+            reply(self._answer(request, code))
 
     def _forget_early(self) -> None:
         self._early.clear()
@@ -157,8 +179,8 @@ class JavaLeader:
     def _is_equal(self, entry: values.Entry, request: PushRequest, reply: Reply) -> None:
         index, term = entry.entry_index + 1, entry.term + 1
         self._equal = _Equal(index, term, entry.position + entry.size)
-        self._owed.append(_Owed(index, request, reply))
-        self._tell(Kind.APPEND, index, term)
+        self._owe(request, reply, index)
+        self._tell(Kind.APPEND, index, term, commit=request.commit_index + 1)
 
     def _truncate(self, request: PushRequest, reply: Reply) -> None:
         entry = request.entries[0]
@@ -179,42 +201,54 @@ class JavaLeader:
             meta = SnapshotMeta(before, term, here.members)
             self._tell(Kind.SNAPSHOT, snapshot=meta, data=build_log_begin(entry.position), done=True)
             self._equal = _Equal(before, term, entry.position)
-        self._append(_Owed(index, request, reply))
+        self._append(request, reply)
 
     # --- appending
 
-    def _append(self, push: _Owed) -> None:
-        equal, first = self._equal, push.request.first_index + 1
-        if equal is None:
-            push.reply(self._answer(push.request, DLedgerResponseCode.INCONSISTENT_STATE))
+    def _append(self, request: PushRequest, reply: Reply) -> None:
+        equal, first, last = self._equal, request.first_index + 1, request.last_index + 1
+        if equal is None or self._owed_bytes > OWED_BYTES_MAX:
+            reply(self._answer(request, DLedgerResponseCode.INCONSISTENT_STATE))
         elif first > equal.index + 1:
-            self._wait(first, push)
-        elif push.last <= equal.index:
-            self._again(push)
-        elif first <= equal.index or not self._take(equal, push):
-            push.reply(self._answer(push.request, DLedgerResponseCode.INCONSISTENT_STATE))
+            self._wait(first, request, reply)
+        elif last <= equal.index:
+            self._again(request, reply)
+        elif self._contradicts(request.entries):
+            reply(self._answer(request, DLedgerResponseCode.DISK_ERROR))
+            self._lose()
+        elif first <= equal.index or not self._take(equal, request, reply):
+            reply(self._answer(request, DLedgerResponseCode.INCONSISTENT_STATE))
             self._lose()
         elif self._early:
             self._append_early()
 
-    def _again(self, push: _Owed) -> None:
-        """Entries that came before: the answer was lost, or is not due yet."""
-        if not all(self._here.log.matches(each.entry_index + 1, each.term + 1) for each in push.request.entries):
-            push.reply(self._answer(push.request, DLedgerResponseCode.INCONSISTENT_STATE))
-            return
-        self._owed.append(push)
-        self._tell(Kind.APPEND, push.last, push.request.entries[-1].term + 1)
+    def _contradicts(self, entries: Sequence[values.Entry]) -> bool:
+        """Whether something else is committed here: a Java leader may lack what a majority had in its page caches."""
+        log = self._here.log
+        return any(
+            entry.entry_index < log.commit and not log.matches(entry.entry_index + 1, entry.term + 1)
+            for entry in entries
+        )
 
-    def _take(self, equal: _Equal, push: _Owed) -> bool:
+    def _again(self, request: PushRequest, reply: Reply) -> None:
+        """Entries that came before: the answer was lost, or is not due yet."""
+        last = request.entries[-1]
+        if not all(self._here.log.matches(each.entry_index + 1, each.term + 1) for each in request.entries):
+            reply(self._answer(request, DLedgerResponseCode.INCONSISTENT_STATE))
+            return
+        self._owe(request, reply, last.entry_index + 1)
+        self._tell(Kind.APPEND, last.entry_index + 1, last.term + 1)
+
+    def _take(self, equal: _Equal, request: PushRequest, reply: Reply) -> bool:
         """Have the core append; False where the entries can not stand there."""
-        entries = push.request.entries
+        entries = request.entries
         runs = self._runs(equal, entries)
         if not runs:
             return False
         last = entries[-1]
-        self._equal = _Equal(push.last, last.term + 1, last.position + last.size)
-        self._owed.append(push)
-        self._tell(Kind.APPEND, equal.index, equal.term, commit=push.request.commit_index + 1, entries=tuple(runs))
+        self._equal = _Equal(last.entry_index + 1, last.term + 1, last.position + last.size)
+        self._owe(request, reply, last.entry_index + 1)
+        self._tell(Kind.APPEND, equal.index, equal.term, commit=request.commit_index + 1, entries=tuple(runs))
         return True
 
     def _runs(self, equal: _Equal, entries: Sequence[values.Entry]) -> list[Entry]:
@@ -239,15 +273,15 @@ class JavaLeader:
         runs.append(_run(index, term, parts))
         return runs
 
-    def _wait(self, first: int, push: _Owed) -> None:
+    def _wait(self, first: int, request: PushRequest, reply: Reply) -> None:
         """A push that came before those before it."""
-        size = sum(entry.size for entry in push.request.entries)
+        size = sum(entry.size for entry in request.entries)
         if first in self._early:
-            push.reply(self._answer(push.request, DLedgerResponseCode.REPEATED_PUSH))
+            reply(self._answer(request, DLedgerResponseCode.REPEATED_PUSH))
         elif len(self._early) >= EARLY_PUSHES_MAX or self._early_bytes + size > EARLY_BYTES_MAX:
-            push.reply(self._answer(push.request, DLedgerResponseCode.INCONSISTENT_STATE))
+            reply(self._answer(request, DLedgerResponseCode.INCONSISTENT_STATE))
         else:
-            self._early[first] = push
+            self._early[first] = (request, reply)
             self._early_bytes += size
             if len(self._early) == 1:
                 self._look_later()
@@ -264,11 +298,11 @@ class JavaLeader:
         self._here.later(EARLY_S, look)
 
     def _append_early(self) -> None:
-        while self._early and self._equal is not None and (push := self._early.pop(self._equal.index + 1, None)):
-            self._early_bytes -= sum(entry.size for entry in push.request.entries)
-            if not self._take(self._equal, push):
-                push.reply(self._answer(push.request, DLedgerResponseCode.INCONSISTENT_STATE))
-                self._lose()
+        """What waited for those before it, and what waited for that."""
+        if self._equal is not None and (found := self._early.pop(self._equal.index + 1, None)):
+            request, reply = found
+            self._early_bytes -= sum(entry.size for entry in request.entries)
+            self._append(request, reply)
 
     # --- what the core answers
 
@@ -279,14 +313,13 @@ class JavaLeader:
         elif message.reject:
             self._lose()
         else:
-            owed, kept = self._owed, []
-            self._owed = deque()
+            owed, self._owed = self._owed, deque()
             for each in owed:
                 if each.last <= message.index:
-                    each.reply(self._answer(each.request))
+                    self._owed_bytes -= each.size
+                    self._pay(each)
                 else:
-                    kept.append(each)
-            self._owed.extend(kept)
+                    self._owed.append(each)
 
 
 def _run(index: int, term: int, parts: list[bytes]) -> Entry:

@@ -59,7 +59,7 @@ class _Push:
 class _Search:
     """For the last equal entry.
 
-    :ivar low: equal, or the one before the first of this log.
+    :ivar low: equal, if ``equal`` says so; else the one before the first that both logs have.
     :ivar high: what is behind it is not equal, or not there.
     :ivar end: where the follower's log ends.
     """
@@ -67,13 +67,13 @@ class _Search:
     low: int
     high: int
     end: int
+    equal: bool = False
 
 
 class JavaFollower:
     """See the module.
 
     :param ask: sends it a request; the answer is None where the connection breaks, or none comes in time.
-    :ivar acked: the last entry that it is known to have, as this node's term knows it.
     """
 
     def __init__(self, here: Here, member: str, ask: Callable[[values.Message, Answered], None]) -> None:
@@ -88,20 +88,22 @@ class JavaFollower:
         self._sent = 0
         self._told = 0  # committed, as it was told
         self._pushes: dict[int, _Push] = {}  # by first entry, in order
-        self.acked = 0
+        self._acked = 0
 
     # --- what the core says
 
     def say(self, message: Message) -> None:
         """HEART_BEAT, APPEND or SNAPSHOT."""
         if message.term != self._term:
-            self._term, self._follows, self.acked = message.term, False, 0
+            self._term, self._follows, self._acked = message.term, False, 0
             self._lose()
         if message.kind == Kind.HEART_BEAT:
             self._heart_beat(message)
         elif message.context == COMMIT_ONLY and message.kind == Kind.APPEND:
             self._commit(message.commit)
         elif self._phase is not Phase.READY or message.kind == Kind.SNAPSHOT:
+            if self._phase is Phase.READY:  # what comes next is not in this log any more
+                self._lose()
             self._wanted = message
             self._compare()
         else:
@@ -121,10 +123,10 @@ class JavaFollower:
 
     def _commit(self, commit: int) -> None:
         """Tell how far is committed, of what it is known to have, if that is news: else it would take more for it."""
-        commit = min(commit, self.acked)
+        commit = min(commit, self._acked)
         if self._phase is Phase.READY and commit > self._told:
             self._told = commit
-            self._request(PushType.COMMIT, lambda _: None, commit_index=commit - 1)
+            self._send(self._made(PushType.COMMIT, commit_index=commit - 1), lambda _: None)
 
     def _heart_beat(self, message: Message) -> None:
         here, term = self._here, message.term
@@ -141,7 +143,7 @@ class JavaFollower:
                 self._follows = True
                 self._compare()
                 self._say(
-                    Kind.HEART_BEAT_ANSWER, term, index=self.acked, hint_index=self.acked, context=message.context
+                    Kind.HEART_BEAT_ANSWER, term, index=self._acked, hint_index=self._acked, context=message.context
                 )
 
         self._ask(request, answered)
@@ -150,7 +152,11 @@ class JavaFollower:
     def _append(self, message: Message) -> None:
         if message.index > self._sent:
             sent, term = self._sent, self._term
-            hint_term = self._here.log.term(sent)
+            try:
+                hint_term = self._here.log.term(sent)
+            except Compacted:
+                self._lose()
+                return
             self._say(Kind.APPEND_ANSWER, term, index=message.index, reject=True, hint_index=sent, hint_term=hint_term)
             return
         entries = self._here.log.behind(message.entries, self._sent) if message.entries else []
@@ -162,14 +168,14 @@ class JavaFollower:
             self._accept()
 
     def _accept(self) -> None:
-        self._say(Kind.APPEND_ANSWER, self._term, index=self.acked, hint_index=self.acked)
+        self._say(Kind.APPEND_ANSWER, self._term, index=self._acked, hint_index=self._acked)
 
     def _say(self, kind: Kind, term: int, index: int = 0, reject: bool = False, **more: Any) -> None:
         self._here.tell([Message(kind, self._member, self._here.id, term, index, reject=reject, **more)])
 
-    def _request(self, kind: PushType, answered: Callable[[PushAnswer | None], None], **more: Any) -> PushRequest:
-        here, life = self._here, self._life
-        request = PushRequest(
+    def _made(self, kind: PushType, **more: Any) -> PushRequest:
+        here = self._here
+        return PushRequest(
             group=here.group,
             remote_id=self._member,
             local_id=here.id,
@@ -179,25 +185,30 @@ class JavaFollower:
             **more,
         )
 
+    def _send(self, request: PushRequest, answered: Callable[[PushAnswer | None], None]) -> None:
+        life = self._life
+
         def came(answer: values.Message | None) -> None:
             if life == self._life:
                 answered(answer if isinstance(answer, PushAnswer) else None)
 
         self._ask(request, came)
-        return request
 
     # --- pushing
 
     def _push(self, entries: Sequence[Entry], commit: int) -> None:
+        life = self._life
         for run in entries:
             try:
                 batch = values.entries_of(self._here.storage.raw(run))
-            except Unavailable:  # the disk has yet to take it: the core says it again
+            except (Compacted, Unavailable):  # gone, or the disk has yet to take it: the core says it again
                 return
-            pushed = partial(self._pushed, run.index)
-            request = self._request(PushType.APPEND, pushed, commit_index=commit - 1, batch=batch)
+            request = self._made(PushType.APPEND, commit_index=commit - 1, batch=batch)
             self._pushes[run.index] = _Push(run.last, request, self._here.seconds())
             self._sent = run.last
+            self._send(request, partial(self._pushed, run.index))
+            if life != self._life:  # it can not be said
+                return
         self._told = max(self._told, min(commit, self._sent))
 
     def _pushed(self, first: int, answer: PushAnswer | None) -> None:
@@ -212,8 +223,8 @@ class JavaFollower:
             # It appends in order: whatever was pushed before is there.
             for each in [each for each, other in self._pushes.items() if other.last <= push.last]:
                 del self._pushes[each]
-            if push.last > self.acked:
-                self.acked = push.last
+            if push.last > self._acked:
+                self._acked = push.last
             self._accept()
 
     def _push_again(self) -> None:
@@ -221,13 +232,8 @@ class JavaFollower:
         first, push = next(iter(self._pushes.items()))
         now_s = self._here.seconds()
         if now_s - push.sent_s >= PUSH_AGAIN_S:
-            push.sent_s, life = now_s, self._life
-
-            def came(answer: values.Message | None) -> None:
-                if life == self._life:
-                    self._pushed(first, answer if isinstance(answer, PushAnswer) else None)
-
-            self._ask(push.request, came)
+            push.sent_s = now_s
+            self._send(push.request, partial(self._pushed, first))
 
     # --- comparing
 
@@ -241,43 +247,47 @@ class JavaFollower:
     def _look(self, search: _Search, index: int) -> None:
         entry = self._entry(index)
         if entry is None:
-            self._begin_again()
-            return
-        self._request(PushType.COMPARE, lambda answer: self._looked(search, index, answer), entry=entry)
+            self._lose()
+        else:
+            self._send(self._made(PushType.COMPARE, entry=entry), partial(self._looked, search, index))
 
     def _looked(self, search: _Search, index: int, answer: PushAnswer | None) -> None:
         if answer is None or answer.code not in (DLedgerResponseCode.SUCCESS, DLedgerResponseCode.INCONSISTENT_STATE):
-            self._begin_again()
+            self._lose()  # the next heartbeat that it answers, and word of the core's, has it asked again
             return
-        end = answer.end_index + 1
-        equal = answer.code == DLedgerResponseCode.SUCCESS
-        low, high = (index, search.high) if equal else (search.low, index - 1)
-        search = _Search(low, max(low, min(high, end, self._here.log.last_index)), end)
-        if search.low < search.high:
-            # Most often all that both have is equal.
-            all_it_has = not equal and index > end
-            self._look(search, search.high if all_it_has else (search.low + search.high + 1) // 2)
-        elif search.low < self._here.log.first_index:
-            self._truncate(self._here.log.first_index)
-        elif end > search.low:
-            self._truncate(search.low)
+        log, end = self._here.log, answer.end_index + 1
+        if answer.code == DLedgerResponseCode.SUCCESS:
+            low, high, equal = index, search.high, True
         else:
-            self._is_ready(search.low)
+            # An entry before its first one is answered likewise: nothing there can be compared.
+            low, high, equal = search.low, index - 1, search.equal
+            low = low if equal else max(low, answer.begin_index)
+        high = max(low, min(high, end, log.last_index))
+        if low < high:
+            # Most often all that both have is equal.
+            all_it_has = answer.code != DLedgerResponseCode.SUCCESS and index > end
+            self._look(_Search(low, high, end, equal), high if all_it_has else (low + high + 1) // 2)
+        elif not equal:
+            self._truncate(log.first_index)
+        elif end > low:
+            self._truncate(low)
+        else:
+            self._is_ready(low)
 
     def _truncate(self, index: int) -> None:
         """Have its log end with this entry of ours."""
         entry = self._entry(index)
         if entry is None:
-            self._begin_again()
+            self._lose()
             return
 
         def done(answer: PushAnswer | None) -> None:
             if answer is None or answer.code != DLedgerResponseCode.SUCCESS:
-                self._begin_again()
+                self._lose()
             else:
                 self._is_ready(index)
 
-        self._request(PushType.TRUNCATE, done, entry=entry)
+        self._send(self._made(PushType.TRUNCATE, entry=entry), done)
 
     def _entry(self, index: int) -> values.Entry | None:
         """An entry of ours; None where it is not there any more, or not yet."""
@@ -287,14 +297,10 @@ class JavaFollower:
         except (Compacted, Unavailable, RemoteProtocolError):
             return None
 
-    def _begin_again(self) -> None:
-        """With the next heartbeat that it answers, if the core still wants something: it says so with each."""
-        self._lose()
-
     def _is_ready(self, index: int) -> None:
         """Its log ends with this entry, and is equal up to there."""
         wanted, self._wanted = self._wanted, None
-        self._phase, self._sent, self.acked = Phase.READY, index, index
+        self._phase, self._sent, self._acked = Phase.READY, index, index
         if wanted is not None and wanted.kind == Kind.SNAPSHOT and wanted.snapshot is not None:
             meta = wanted.snapshot
             self._say(

@@ -113,11 +113,13 @@ class JavaMember:
     def alive(self, leads: bool) -> None:
         """It answered, and says that it leads: a sign of life between its heartbeats, which come each two seconds."""
         here = self._here
+        self._votes.heard()
         if leads and here.node.leader_id == self.name:
             here.tell([Message(Kind.HEART_BEAT, self.name, here.id, here.node.term)])
 
     def request(self, request: values.Message, reply: Reply) -> None:
         """A request of this member's, which is for this node and its group."""
+        self._votes.heard()
         if isinstance(request, values.PushRequest):
             self._leader.push(request, reply)
         elif isinstance(request, HeartBeatRequest):
@@ -168,5 +170,7 @@ class JavaMember:
             answer(Code.INCONSISTENT_LEADER)
         elif term != node.term:
             answer(Code.INCONSISTENT_TERM)
+        elif not node.wants_to_lead:
+            answer(Code.TAKE_LEADERSHIP_FAILED)
         else:
             look()

@@ -2,9 +2,9 @@
 
 Pure.  What Java's dialect lacks:
 
-* *Pre-votes.*  A Java member that can be reached is taken to say yes, unless its log is known to be longer: it said so
-  with a vote that it gave or wanted.  To raise the term then would only take this node's own vote from that member,
-  again and again.
+* *Pre-votes.*  A Java member that was heard a moment ago is taken to say yes, unless its log is known to be longer: it
+  said so with a vote that it gave or wanted.  To raise the term then would only take this node's own vote from that
+  member, again and again.
 * *A vote in a term that is new to it.*  Java answers that it has to raise its own first, and is asked again until it
   has.
 * *No answer.*  The core is silent where it sticks to its leader; a Java candidate is told that there is one, which has
@@ -25,6 +25,8 @@ from rocketha.wire.dledger_values import VoteAnswer, VoteRequest, VoteResult
 ASK_AGAIN_S = 0.02
 """While it raises its term: Java looks each 10 ms."""
 ASKED_MAX = 100
+ALIVE_S = 1.6
+"""How long a word of it counts: it is asked each second whether it lives."""
 SILENCE_S = 0.1
 """After which a candidate is told that the core does not answer."""
 
@@ -40,19 +42,25 @@ class Votes:
         self._member = member
         self._ask = ask
         self._its_end = (0, 0)  # term and index of the last entry of its log, at least
+        self._heard_s: float | None = None
         self._asked: tuple[VoteRequest, Reply] | None = None  # by that member, and not answered
         self.ordered = 0  # this node's term, where it has ordered that member to succeed it
 
+    def heard(self) -> None:
+        """It said something."""
+        self._heard_s = self._here.seconds()
+
     def lost(self) -> None:
         """It can not be reached: it may come back with another log."""
-        self._its_end = (0, 0)
+        self._its_end, self._heard_s = (0, 0), None
 
     # --- this node is the candidate
 
     def say(self, message: Message) -> None:
         """VOTE or PRE_VOTE."""
         if message.kind == Kind.PRE_VOTE:
-            granted = (message.log_term, message.index) >= self._its_end
+            lives = self._heard_s is not None and self._here.seconds() - self._heard_s < ALIVE_S
+            granted = lives and (message.log_term, message.index) >= self._its_end
             self._tell(Kind.PRE_VOTE_ANSWER, message.term if granted else self._here.node.term, granted)
         else:
             self._request(message, 1)
@@ -128,7 +136,12 @@ class Votes:
         reply(self._here.answer(VoteAnswer, request, vote_result=result))
 
     def _silent(self, request: VoteRequest) -> None:
-        if self._asked is not None and self._asked[0] is request:
+        if self._asked is None or self._asked[0] is not request:
+            return
+        node = self._here.node
+        if node.term == request.term + 1 and node.vote == self._member:  # given, and not safe yet
+            self._here.later(SILENCE_S, lambda: self._silent(request))
+        else:
             reply, self._asked = self._asked[1], None
             reply(self._here.answer(VoteAnswer, request, vote_result=self._why_not(request)))
 

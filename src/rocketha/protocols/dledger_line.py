@@ -28,7 +28,14 @@ from rocketha.protocols.remoting_client import CLIENT_LIMITS
 from rocketha.raft.messages import Message
 from rocketha.wire import dledger_json, dledger_values
 from rocketha.wire.codes import ResponseCode
-from rocketha.wire.dledger_values import CODES, EXCHANGES, DLedgerResponseCode, MetadataAnswer, MetadataRequest
+from rocketha.wire.dledger_values import (
+    CODES,
+    EXCHANGES,
+    NUMBER_MAX,
+    DLedgerResponseCode,
+    MetadataAnswer,
+    MetadataRequest,
+)
 from rocketha.wire.raft_frames import MessageWriter
 from rocketha.wire.remoting import Answer, Command
 
@@ -61,6 +68,9 @@ class JavaSide(Interface):
 
     def knows_ours(self) -> bool:
         """It knows our protocol; whether it is to be dialed in that."""
+
+    def broken(self, failure: Failure) -> None:
+        """What an answer led to failed."""
 
     def stranger(self, why: str) -> None:
         """Whoever answers there is not the member that we want."""
@@ -194,6 +204,8 @@ class DLedgerLine:
         def came(command: Command) -> None:
             try:
                 answer = dledger_json.decode(EXCHANGES[code].answer, command.body)
+                if answer.term > NUMBER_MAX:
+                    raise RemoteProtocolError(f"term {answer.term}")
             except RemoteProtocolError as problem:
                 self.side.stranger(f"its answer to {code.name}: {problem}")
                 answered(None)
@@ -203,7 +215,9 @@ class DLedgerLine:
         def failed(failure: Failure) -> None:
             answered(None)
 
-        protocol.request(code, None, dledger_json.encode(request), ANSWER_S).addCallbacks(came, failed)
+        protocol.request(code, None, dledger_json.encode(request), ANSWER_S).addCallbacks(came, failed).addErrback(
+            self.side.broken
+        )
 
     # --- what the peers ask of any connection
 
@@ -244,5 +258,5 @@ class DLedgerLine:
 
     def abort(self) -> None:
         """End it now."""
-        if not self._closed:
+        if self._open and not self._closed:
             self.protocol.abort()

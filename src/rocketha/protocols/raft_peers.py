@@ -58,6 +58,9 @@ class Group(Interface):
     def last_index(self) -> int:
         """The newest entry of our log."""
 
+    def broken(self, failure: Failure) -> None:
+        """This node can not go on."""
+
 
 @attrs.frozen
 class PeerView:
@@ -235,6 +238,9 @@ class _Peer:
             return False
         self.java, self._heard = False, True
         return True
+
+    def broken(self, failure: Failure) -> None:
+        self.owner.group.broken(failure)
 
     def stranger(self, why: str) -> None:
         self._heard = True

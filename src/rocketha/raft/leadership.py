@@ -104,6 +104,8 @@ class Leadership:
             self._transfer_ticks += 1
             if self._transfer_ticks >= config.election_ticks:
                 self.transfer_to = ""
+                if config.sticky_lease:  # there is no lease in this term any more, and nothing to do without one
+                    return False
         if self._elapsed >= config.election_ticks:
             self._elapsed = 0
             if config.check_quorum and not self._hears_majority():

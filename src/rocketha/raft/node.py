@@ -413,6 +413,11 @@ class RaftNode:
         """Another node should lead where one can; "": it may as well be this one."""
         self._core.reluctant = reason
 
+    @property
+    def wants_to_lead(self) -> bool:
+        """Whether there is no reason that another node should."""
+        return not (self._core.unhealthy or self._core.reluctant)
+
     def healthy(self) -> None:
         """The disk works again."""
         self._core.unhealthy = ""

@@ -19,6 +19,10 @@ import attrs
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import dledger
 from rocketha.wire.dledger import HEAD_BYTES, EntryHead
+from rocketha.wire.raft_entries import INDEX_MAX
+
+NUMBER_MAX = INDEX_MAX - 2
+"""Of terms and of numbers of entries that are taken: the core counts from 1."""
 
 
 class DLedgerRequestCode(IntEnum):

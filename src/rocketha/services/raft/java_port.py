@@ -18,6 +18,7 @@ from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.dledger.here import Here, Reply
+from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.raft_port import may_be_from
 from rocketha.protocols.remoting import RemotingProtocol
@@ -28,16 +29,12 @@ from rocketha.services.raft.service import RaftService
 from rocketha.wire import dledger_json
 from rocketha.wire import dledger_values as values
 from rocketha.wire.codes import ResponseCode
-from rocketha.wire.dledger_values import CODES, EXCHANGES, VoteResult
+from rocketha.wire.dledger_values import CODES, EXCHANGES, NUMBER_MAX, VoteResult
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
-from rocketha.wire.raft_entries import INDEX_MAX
 from rocketha.wire.remoting import Answer, Command, encode_answer
 
 FRAME_CODE = 200
 """Of every answer's frame."""
-
-HIGHEST = INDEX_MAX - 2
-"""Of terms and of numbers of entries: the core counts from 1."""
 
 TOLD: frozenset[int] = frozenset(
     (
@@ -64,6 +61,7 @@ class JavaPort:
         self._raft = raft
         self._refusals = refusals
         self._check_addresses = check_addresses
+        self._log = make_logger()
         for code in EXCHANGES:
             refusals.name_request(code, f"DLEDGER_{values.DLedgerRequestCode(code).name}")
 
@@ -90,7 +88,7 @@ class JavaPort:
         refuse = partial(self._refuse, here, request, exchange.answer, reply)
         if request.remote_id != here.id:
             refuse(Code.UNKNOWN_MEMBER)
-        elif _highest(request) > HIGHEST:
+        elif _highest(request) > NUMBER_MAX:
             refuse(Code.UNEXPECTED_ARGUMENT)
         elif request.group != here.group:
             refuse(Code.UNKNOWN_GROUP)
@@ -206,9 +204,10 @@ class JavaPort:
                 elif failure.check(RaftRefused, defer.TimeoutError):
                     refuse(Code.TAKE_LEADERSHIP_FAILED)
                 else:
-                    failure.raiseException()
+                    self._log.error("a transfer of the leadership failed: {trace}", trace=failure.getTraceback())
+                    refuse(Code.INTERNAL_ERROR)
 
-            transferring.addCallbacks(done, failed).addErrback(lambda _: refuse(Code.TAKE_LEADERSHIP_FAILED))
+            transferring.addCallbacks(done, failed)
 
 
 def _highest(request: values.Message) -> int:
