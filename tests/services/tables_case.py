@@ -143,6 +143,7 @@ class Node:
 
     needed: frozenset[int] = frozenset()
     compares_logs = True
+    stamps_tables = True
     linked = True  # this one's log follows whoever is master
 
     def follows(self, address: str) -> bool:

@@ -116,8 +116,8 @@ class JavaLeader:
     def _pay(self, owed: _Owed, code: DLedgerResponseCode = DLedgerResponseCode.SUCCESS) -> None:
         here, answer = self._here, owed.answer
         term = here.java_term if code is DLedgerResponseCode.EXPIRED_TERM else answer.term
-        ends = {"begin_index": here.java_begin, "end_index": here.java_end}
-        owed.reply(attrs.evolve(answer, code=int(code), term=term, **ends))
+        begin, end = here.java_begin, here.java_end
+        owed.reply(attrs.evolve(answer, code=int(code), term=term, begin_index=begin, end_index=end))
 
     def _answer(self, request: PushRequest, code: DLedgerResponseCode = DLedgerResponseCode.SUCCESS) -> PushAnswer:
         here, commit = self._here, request.kind is PushType.COMMIT

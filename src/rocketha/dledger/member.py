@@ -34,10 +34,12 @@ class JavaMember:
     """See the module.
 
     :param ask: sends it a request; the answer is None where the connection breaks, or none comes in time.
+    :ivar spoke: it has said something.
     """
 
     def __init__(self, here: Here, name: str, ask: Callable[[values.Message, Answered], None]) -> None:
         self.name = name
+        self.spoke = False
         self._here = here
         self._ask = ask
         self._follower = JavaFollower(here, name, ask)
@@ -113,13 +115,17 @@ class JavaMember:
     def alive(self, leads: bool) -> None:
         """It answered, and says that it leads: a sign of life between its heartbeats, which come each two seconds."""
         here = self._here
-        self._votes.heard()
+        self._hear()
         if leads and here.node.leader_id == self.name:
             here.tell([Message(Kind.HEART_BEAT, self.name, here.id, here.node.term)])
 
+    def _hear(self) -> None:
+        self.spoke = True
+        self._votes.heard()
+
     def request(self, request: values.Message, reply: Reply) -> None:
         """A request of this member's, which is for this node and its group."""
-        self._votes.heard()
+        self._hear()
         if isinstance(request, values.PushRequest):
             self._leader.push(request, reply)
         elif isinstance(request, HeartBeatRequest):

@@ -38,6 +38,17 @@ class GroupTests(DLedgerCase):
         self.same_logs(*self.brokers)
         self.assertEqual(self.role(master), Role.SLAVE)
 
+    def stamps(self) -> tuple[int, int]:
+        """The epoch in the version of a master's topics, and its term."""
+        master = self.master()
+        return self.service(master).broker.state.topics.data_version.state_version, self.replication(master).epoch
+
+    def test_whose_tables_they_are(self) -> None:
+        """Their versions say the term: a nameserver believes the newest master."""
+        self.start_group()
+        stamp, term = self.stamps()
+        self.assertEqual(stamp, term)
+
     def test_what_nobody_else_has_is_cut(self) -> None:
         """A master that is alone acknowledges nothing; what it wrote is cut when it comes back."""
         master = self.start_group()

@@ -24,11 +24,20 @@ class GroupTests(test_dledger.GroupTests):
     keys = "dLegerWire=java\n"
     test_all_disks_are_full = None  # type: ignore[assignment]  # Java has no word for that
 
+    def test_whose_tables_they_are(self) -> None:
+        """Java's masters do not say it: beside one of ours that stands still a nameserver would take none of them."""
+        self.start_group().kill()
+        self.until("another master", self.masters)
+        stamp, term = self.stamps()
+        self.assertEqual(stamp, 0)
+        self.assertGreater(term, 1)
+
 
 class MixedTests(test_dledger.GroupTests):
     """Likewise, but two of them find out that they know each other."""
 
     test_all_disks_are_full = None  # type: ignore[assignment]
+    test_whose_tables_they_are = None  # type: ignore[assignment]
 
     def setUp(self) -> None:
         super().setUp()

@@ -79,6 +79,11 @@ class JavaMembers:
         line = self._lines.get(name)
         return line is not None and line.ready
 
+    @property
+    def any_spoke(self) -> bool:
+        """Whether one has ever said something."""
+        return any(member.spoke for member in self._members.values())
+
     def is_ours(self, name: str) -> None:
         """A member speaks our protocol."""
         if self._members.pop(name, None) is not None:

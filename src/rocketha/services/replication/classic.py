@@ -29,6 +29,7 @@ class NoReplicas:
     """Nobody is elected, so nobody is waited for."""
 
     needed: frozenset[int] = frozenset()
+    stamps_tables = True
 
     def knows(self, replica: int) -> bool:
         """There is none."""

@@ -346,6 +346,10 @@ class DLedgerReplication(Replication):
     # --- what a master's tables ask (metadata_context.Replicas)
 
     @property
+    def stamps_tables(self) -> bool:
+        return self.raft.others is None or not self.raft.others.any_spoke
+
+    @property
     def needed(self) -> frozenset[int]:
         """Those that answer: a majority of all is among them, or this member leads no longer."""
         if not self.raft.is_leader:

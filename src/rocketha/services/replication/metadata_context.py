@@ -19,6 +19,11 @@ class Replicas(Protocol):
     it)."""
 
     @property
+    def stamps_tables(self) -> bool:
+        """Whether the versions of tables say the master's epoch.  A nameserver takes no master whose version is older
+        than that of one that stands still, and Java's masters in DLedger mode have none."""
+
+    @property
     def needed(self) -> frozenset[int]:
         """Members of the SyncStateSet, and who joins it; without this broker."""
 

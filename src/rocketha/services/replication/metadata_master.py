@@ -153,8 +153,9 @@ class MasterTables:
         for config in found:
             state.topics.put(config, wall_ms)
         if epoch:
+            stamps = self._context.replicas.stamps_tables
             for table in (state.topics, state.groups, state.offsets):
-                table.begin_term(epoch, wall_ms)
+                table.begin_term(epoch if stamps else table.data_version.state_version, wall_ms)
         for which in ("topics", "groups", "offsets"):
             self._context.save(which)  # a failure is logged there, and tried again every second
         if found:

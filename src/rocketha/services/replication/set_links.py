@@ -52,6 +52,8 @@ class SetLinks(SlaveLinks):
     :ivar epochs: of the log, while this broker is master.
     """
 
+    stamps_tables = True
+
     def __init__(self, context: ReplicationContext, confirm: ConfirmOffset, owner: SetOwner) -> None:
         super().__init__(context)
         self._confirm = confirm
