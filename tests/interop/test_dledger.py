@@ -261,7 +261,7 @@ class Partitions(GroupCase):
                 self.load.await_more(run, 100)
                 self.load.state(run, reset_gap=True)
                 begin()
-                time.sleep(self.hold_s)
+                time.sleep(self.hold_s)  # the partition lasts
                 self.network.heal()
                 self.load.await_more(run, 100)
                 gap_ms = self.load.state(run)["longest_gap_ms"]
