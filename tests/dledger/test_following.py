@@ -234,6 +234,7 @@ class FollowingTests(JavaCase):
         for number in range(EARLY_PUSHES_MAX + 1):
             self.push(PushType.APPEND, java_entry(number + 3, 0))
         self.assertEqual(self.codes(), [Code.INCONSISTENT_STATE])
+        self.assertEqual(len(self.push(PushType.APPEND, java_entry(2, 0))), EARLY_PUSHES_MAX + 1)
 
     # -- commits
 

@@ -206,6 +206,14 @@ class JavaLeader:
     # --- appending
 
     def _append(self, request: PushRequest, reply: Reply) -> None:
+        """A push, and those that waited for it."""
+        self._append_one(request, reply)
+        while self._equal is not None and (found := self._early.pop(self._equal.index + 1, None)):
+            request, reply = found
+            self._early_bytes -= sum(entry.size for entry in request.entries)
+            self._append_one(request, reply)
+
+    def _append_one(self, request: PushRequest, reply: Reply) -> None:
         equal, first, last = self._equal, request.first_index + 1, request.last_index + 1
         if equal is None or self._owed_bytes > OWED_BYTES_MAX:
             reply(self._answer(request, DLedgerResponseCode.INCONSISTENT_STATE))
@@ -219,8 +227,6 @@ class JavaLeader:
         elif first <= equal.index or not self._take(equal, request, reply):
             reply(self._answer(request, DLedgerResponseCode.INCONSISTENT_STATE))
             self._lose()
-        elif self._early:
-            self._append_early()
 
     def _contradicts(self, entries: Sequence[values.Entry]) -> bool:
         """Whether something else is committed here: a Java leader may lack what a majority had in its page caches."""
@@ -296,13 +302,6 @@ class JavaLeader:
                 self._look_later()
 
         self._here.later(EARLY_S, look)
-
-    def _append_early(self) -> None:
-        """What waited for those before it, and what waited for that."""
-        if self._equal is not None and (found := self._early.pop(self._equal.index + 1, None)):
-            request, reply = found
-            self._early_bytes -= sum(entry.size for entry in request.entries)
-            self._append(request, reply)
 
     # --- what the core answers
 
