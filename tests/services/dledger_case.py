@@ -101,6 +101,11 @@ class DLedgerCase(ReplicationCase):
                 for link in self.ways(host, other):
                     link.blocks.add("cut off")
 
+    def stamps(self) -> tuple[int, int]:
+        """The epoch in the version of a master's topics, and its term."""
+        master = self.master()
+        return self.service(master).broker.state.topics.data_version.state_version, self.replication(master).epoch
+
     def acknowledged(self, host: Host, count: int, size: int = 500) -> int:
         """How many of as many messages were acknowledged."""
         return self.send_many(host, count, size).count(ResponseCode.SUCCESS)

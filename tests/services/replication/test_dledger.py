@@ -38,17 +38,6 @@ class GroupTests(DLedgerCase):
         self.same_logs(*self.brokers)
         self.assertEqual(self.role(master), Role.SLAVE)
 
-    def stamps(self) -> tuple[int, int]:
-        """The epoch in the version of a master's topics, and its term."""
-        master = self.master()
-        return self.service(master).broker.state.topics.data_version.state_version, self.replication(master).epoch
-
-    def test_whose_tables_they_are(self) -> None:
-        """Their versions say the term: a nameserver believes the newest master."""
-        self.start_group()
-        stamp, term = self.stamps()
-        self.assertEqual(stamp, term)
-
     def test_what_nobody_else_has_is_cut(self) -> None:
         """A master that is alone acknowledges nothing; what it wrote is cut when it comes back."""
         master = self.start_group()
@@ -93,20 +82,6 @@ class GroupTests(DLedgerCase):
         self.run_for(5)
         self.assertEqual(self.masters(), [other])
 
-    def test_all_disks_are_full(self) -> None:
-        """Somebody still leads, for those who read; whoever has room first takes over."""
-        master = self.start_group()
-        self.assertEqual(self.acknowledged(master, 20), 20)
-        for host in self.brokers:
-            host.disk.ratio = 0.97
-        self.run_for(5)
-        self.assertEqual(self.pull(self.master()).code, 0)
-        self.assertEqual(self.acknowledged(self.master(), 1), 0)
-        follower = self.followers()[0]
-        follower.disk.ratio = 0.1
-        self.until("who has room", lambda: self.masters() == [follower])
-        self.assertEqual(self.acknowledged(follower, 20), 20)
-
     def test_a_preferred_member(self) -> None:
         """Gets the leadership whenever it has what the leader has."""
         for host in self.brokers:
@@ -143,6 +118,30 @@ class GroupTests(DLedgerCase):
         self.restart(follower)
         self.whole()
         self.same_logs(*self.brokers)
+
+
+class OursTests(DLedgerCase):
+    """What Java's protocol has no word for."""
+
+    def test_whose_tables_they_are(self) -> None:
+        """Their versions say the term: a nameserver believes the newest master."""
+        self.start_group()
+        stamp, term = self.stamps()
+        self.assertEqual(stamp, term)
+
+    def test_all_disks_are_full(self) -> None:
+        """Somebody still leads, for those who read; whoever has room first takes over."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        for host in self.brokers:
+            host.disk.ratio = 0.97
+        self.run_for(5)
+        self.assertEqual(self.pull(self.master()).code, 0)
+        self.assertEqual(self.acknowledged(self.master(), 1), 0)
+        follower = self.followers()[0]
+        follower.disk.ratio = 0.1
+        self.until("who has room", lambda: self.masters() == [follower])
+        self.assertEqual(self.acknowledged(follower, 20), 20)
 
 
 class SameLeaderTests(DLedgerCase):

@@ -22,7 +22,6 @@ class GroupTests(test_dledger.GroupTests):
     """All of a group of ours once more: each speaks as a Java member does."""
 
     keys = "dLegerWire=java\n"
-    test_all_disks_are_full = None  # type: ignore[assignment]  # Java has no word for that
 
     def test_whose_tables_they_are(self) -> None:
         """Java's masters do not say it: beside one of ours that stands still a nameserver would take none of them."""
@@ -35,9 +34,6 @@ class GroupTests(test_dledger.GroupTests):
 
 class MixedTests(test_dledger.GroupTests):
     """Likewise, but two of them find out that they know each other."""
-
-    test_all_disks_are_full = None  # type: ignore[assignment]
-    test_whose_tables_they_are = None  # type: ignore[assignment]
 
     def setUp(self) -> None:
         super().setUp()
