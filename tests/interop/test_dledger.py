@@ -20,7 +20,7 @@ from .harness import JavaNamesrv, disk
 from .harness.case import InteropCase
 from .harness.ledger import Ack, Load
 from .harness.ledgers import ELECTION_S, LedgerGroup
-from .harness.network import Network, why_not
+from .harness.network import OnNetwork
 from .harness.processes import wait_until
 from .harness.roles import LOOPBACK, Host, _Broker
 from .harness.switching import FULL
@@ -216,22 +216,10 @@ class OneOfOurs(TwoOfOurs):
 
 
 @unittest.skipUnless(FULL, "with ROCKETHA_INTEROP_FULL=1: a minute")
-class Partitions(GroupCase):
+class Partitions(OnNetwork, GroupCase):
     """Three of ours, each in a network namespace of its own."""
 
     hold_s = 8.0
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        if why_not():
-            raise unittest.SkipTest(why_not())
-        cls.network = Network()
-        cls.addClassCleanup(cls.network.close)
-        super().setUpClass()
-
-    @classmethod
-    def hosts(cls, name: str) -> Host:
-        return cls.network.host(name)
 
     def names(self, *but: _Broker) -> list[str]:
         return [broker.host.name for broker in self.group.brokers if broker not in but]

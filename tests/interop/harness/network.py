@@ -89,3 +89,19 @@ class Network:
 
     def close(self) -> None:
         self.cable.kill()
+
+
+class OnNetwork(unittest.TestCase):
+    """A base for cases that ask `hosts` where a process runs: each gets a host of its own. Skips without namespaces."""
+
+    network: Network
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.network = Network()
+        cls.addClassCleanup(cls.network.close)
+        super().setUpClass()
+
+    @classmethod
+    def hosts(cls, name: str) -> Host:
+        return cls.network.host(name)

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import unittest
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from .faults import Faults
-from .network import Network, why_not
-from .roles import Host
+from .network import OnNetwork
 from .switching import Storm, SwitchingCase
 
 
-class PartitionedCase(SwitchingCase):
+class PartitionedCase(OnNetwork, SwitchingCase):
     """Controllers c0..c2, brokers b1..b3, namesrv and client, each on a host of its own."""
-
-    network: Network
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        if why_not():
-            raise unittest.SkipTest(why_not())
-        cls.network = Network()
-        cls.addClassCleanup(cls.network.close)
-        super().setUpClass()
-
-    @classmethod
-    def hosts(cls, name: str) -> Host:
-        return cls.network.host(name)
 
     def during(
         self,
