@@ -22,12 +22,11 @@ from twisted.python.failure import Failure
 from rocketha.dledger.here import Answered
 from rocketha.errors import RemoteProtocolError
 from rocketha.observe.refusals import Ended
-from rocketha.protocols.raft import Identity, RaftLimits
+from rocketha.protocols.raft import End
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
-from rocketha.protocols.remoting_client import CLIENT_LIMITS
+from rocketha.protocols.remoting_client import CLIENT_LIMITS, NoService
 from rocketha.raft.messages import Message
 from rocketha.wire import dledger_json, dledger_values
-from rocketha.wire.codes import ResponseCode
 from rocketha.wire.dledger_values import (
     CODES,
     EXCHANGES,
@@ -37,7 +36,7 @@ from rocketha.wire.dledger_values import (
     MetadataRequest,
 )
 from rocketha.wire.raft_frames import MessageWriter
-from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.remoting import Command
 
 ANSWER_S = 3.0
 """As long as Java's members wait for each other."""
@@ -45,23 +44,8 @@ LIFE_S = 0.4
 """Between two looks whether a leader lives."""
 
 
-class JavaSide(Interface):
+class JavaSide(End, Interface):
     """Who dialed."""
-
-    @property
-    def identity(self) -> Identity:
-        """Who we are."""
-
-    @property
-    def limits(self) -> RaftLimits:
-        """What a connection may cost."""
-
-    @property
-    def tick(self) -> int:
-        """Sweeps since the start."""
-
-    def opened(self, connection: Any) -> str | None:
-        """The transport is there; why not to use it, if so."""
 
     def is_java(self) -> None:
         """It is Java's, and of our group: it takes messages from now on."""
@@ -74,9 +58,6 @@ class JavaSide(Interface):
 
     def stranger(self, why: str) -> None:
         """Whoever answers there is not the member that we want."""
-
-    def ended(self, connection: Any, reason: str) -> None:
-        """The connection is down."""
 
 
 class Correspondent(Interface):
@@ -92,8 +73,8 @@ class Correspondent(Interface):
         """It can not be reached any more."""
 
 
-class DLedgerLine:
-    """One connection.
+class DLedgerLine(NoService):
+    """One connection. Members ask on connections that they dialed: here none is answered.
 
     :param wanted: id of the member we dialed.
     :param correspondent: speaks on it.
@@ -124,7 +105,7 @@ class DLedgerLine:
         self._life: Any = None
         self._open = self._closed = False
 
-    # --- RequestService
+    # --- the connection
 
     def connected(self, connection: RemotingProtocol) -> None:
         """The transport is there: who answers?"""
@@ -143,13 +124,6 @@ class DLedgerLine:
             self._life = None
         self._correspondent.lost()
         self.side.ended(self, reason)
-
-    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
-        """Members ask on connections that they dialed."""
-        return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
-
-    def turn_ended(self) -> None:
-        """Nothing is staged here."""
 
     # --- who answers, and does it live?
 

@@ -89,8 +89,8 @@ class RaftLimits:
     runs: bool = False
 
 
-class Side(Interface):
-    """The end of a connection that is ours: the port that accepted it, or who dialed it."""
+class End(Interface):
+    """The end of a connection that is ours, in either protocol."""
 
     @property
     def identity(self) -> Identity:
@@ -104,8 +104,15 @@ class Side(Interface):
     def tick(self) -> int:
         """Sweeps since the start."""
 
-    def opened(self, connection: RaftProtocol) -> str | None:
+    def opened(self, connection: Any) -> str | None:
         """The transport is there; why not to use it, if so."""
+
+    def ended(self, connection: Any, reason: str) -> None:
+        """The connection is down."""
+
+
+class Side(End, Interface):
+    """The port that accepted a connection, or who dialed it."""
 
     def greeted(self, connection: RaftProtocol, hello: Hello) -> Refusal | None:
         """HELLO or WELCOME came; why it is refused, if so."""
@@ -121,9 +128,6 @@ class Side(Interface):
 
     def received(self, messages: list[Message]) -> None:
         """The messages of one read."""
-
-    def ended(self, connection: RaftProtocol, reason: str) -> None:
-        """The connection is down."""
 
 
 @implementer(IPushProducer)

@@ -31,8 +31,8 @@ CLIENT_LIMITS = Limits(header_bytes=ANSWER_HEADER_BYTES_MAX)
 """A server's answer may have a long header: the ids of a batch of thousands of messages stand in one field."""
 
 
-class _NoService:
-    """A client that answers no requests of the server's."""
+class NoService:
+    """A client that answers no requests of the server's (``RequestService``)."""
 
     def connected(self, connection: RemotingProtocol) -> None:
         """Nothing to do."""
@@ -57,7 +57,7 @@ class RemotingClient:
 
     def __init__(self, reactor: Any, service: Any | None = None, limits: Limits | None = None) -> None:
         self._reactor = reactor
-        self._factory = RemotingFactory(service or _NoService(), reactor, limits or CLIENT_LIMITS, server=False)
+        self._factory = RemotingFactory(service or NoService(), reactor, limits or CLIENT_LIMITS, server=False)
         self._connections: dict[str, RemotingProtocol] = {}
         self._connecting: dict[str, list[defer.Deferred[RemotingProtocol]]] = {}
         self._attempts: dict[str, defer.Deferred[Any]] = {}
