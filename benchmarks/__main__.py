@@ -263,6 +263,7 @@ def profile(given: argparse.Namespace, folder: Path) -> int:
     side.broker.stop()
     side.namesrv.kill()
     say(f"{given.profile}, {given.sizes[0]} bytes, under cProfile: {result.messages_per_s:,.0f} messages/s")
+    assert isinstance(side.broker, Profiled)
     pstats.Stats(str(side.broker.stats)).sort_stats("tottime").print_stats(40)
     return 0
 

@@ -194,7 +194,7 @@ def main() -> None:
         factory = broker.broker.core.factories[0]
         protocol = factory.buildProtocol(None)
         sink = Sink()
-        protocol.makeConnection(sink)  # type: ignore[arg-type]
+        protocol.makeConnection(sink)
         keyed = options.message == "keyed"
         singles = send_frames(4096, options.size, keyed, options.client == "5")
         cases: dict[str, tuple[list[bytes], int]] = {

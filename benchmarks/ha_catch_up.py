@@ -65,6 +65,9 @@ class Master:
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
         """Nobody is, on a classic link."""
 
+    def is_replica(self, connection: MasterHaProtocol) -> bool:
+        return True
+
     def acked(self, connection: MasterHaProtocol, offset: int) -> None:
         """Nobody waits."""
 
@@ -125,7 +128,7 @@ class Replica:
             self.reactor.callLater(0, self.dispatch)
         if log.store.queues.pending_bytes >= 1 << 17:
             self.now_ms += 1000
-            for job in log.store.maintenance(self.now_ms):
+            for job in log.store.maintenance(self.now_ms, self.now_ms):
                 job.run()
                 log.store.finished(job, None)
 

@@ -144,7 +144,7 @@ def round_of(side: str, loads: list[tuple[int, int]], given: argparse.Namespace)
 
 def _line(side: str, runs: list[Run]) -> str:
     def middle(name: str) -> float:
-        return statistics.median(getattr(run, name) for run in runs)
+        return float(statistics.median(getattr(run, name) for run in runs))
 
     speeds = [run.per_s for run in runs]
     return (

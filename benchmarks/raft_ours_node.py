@@ -27,7 +27,9 @@ from rocketha.raft.messages import Entry
 from rocketha.services.process.lean_rounds import LeanRounds
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import FrozenHeap, SteadyClock
-from rocketha.services.raft.service import RaftMember, RaftService
+from rocketha.services.raft.machine_store import MachineStore
+from rocketha.services.raft.options import RaftMember, RaftOptions
+from rocketha.services.raft.service import RaftService
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.remoting import Answer, Command
 
@@ -104,7 +106,8 @@ def run(given: dict[str, Any]) -> None:
     LeanRounds(reactor).privilegedStartService()
     folder, turn = Path(given["folder"]), Turn()
     member = RaftMember(given["id"], "bench", given["members"], str(folder / "raft"))
-    raft = RaftService(member, Registers(), Platform(disk=PosixDisk(), reactor=reactor), turn=turn)
+    platform, options = Platform(disk=PosixDisk(), reactor=reactor), RaftOptions()
+    raft = RaftService(member, MachineStore(member, Registers(), platform, options), platform, options, turn=turn)
 
     def changed() -> None:
         (folder / "role").write_text("leader" if raft.is_leader else "follower")

@@ -25,7 +25,7 @@ def missing() -> str | None:
     there = subprocess.run([python, "-c", "import pysyncobj"], capture_output=True)
     if there.returncode:
         print(f"installing {REQUIREMENT} from PyPI into {VENV.relative_to(ROOT)}", flush=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", REQUIREMENT]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", REQUIREMENT]
         done = subprocess.run(pip, capture_output=True, text=True)
         if done.returncode:
             return f"PySyncObj cannot be installed: {done.stderr.strip()[-200:]}"

@@ -61,7 +61,7 @@ def copy(log: ReplicaLog, made: list[tuple[int, bytes]], count: int) -> tuple[fl
     while log.dispatch():
         if log.store.queues.pending_bytes >= 1 << 17:
             now_ms += 1000
-            for job in log.store.maintenance(now_ms):
+            for job in log.store.maintenance(now_ms, now_ms):
                 job.run()
                 log.store.finished(job, None)
     dispatch_us = (time.process_time() - begin) / count * 1e6

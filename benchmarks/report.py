@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
@@ -65,7 +66,7 @@ def summary(results: list[Result]) -> list[dict[str, Any]]:
                     "others_cpu_share",
                     "client_cpu_share",
                 )
-                sides[side] = {name: _median(mine, lambda r, name=name: getattr(r, name)) for name in names}
+                sides[side] = {name: _median(mine, attrgetter(name)) for name in names}
                 sides[side]["runs"] = len(mine)
                 sides[side]["errors"] = sum(r.errors for r in mine)
                 sides[side]["spread"] = [min(r.messages_per_s for r in mine), max(r.messages_per_s for r in mine)]

@@ -57,7 +57,7 @@ def append_us(store: MessageStore, groups: list[list[list[PutMessage]]], count: 
         store.append(turn, now_ms)
         if store.queues.pending_bytes >= 1 << 17:  # about once a second at 6,000 messages a second
             now_ms += 1000
-            for job in store.maintenance(now_ms):
+            for job in store.maintenance(now_ms, now_ms):
                 job.run()
                 store.finished(job, None)
     return (time.process_time() - begin) / count * 1e6

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from . import jars, ports, remoting
 from .processes import Process, wait_until
@@ -104,7 +104,7 @@ class Role(Process):
             self.kill()
             raise type(why)(f"{why}\n{tail}") from None
 
-    def start(self, timeout_s: float = READY_S) -> Role:
+    def start(self, timeout_s: float = READY_S) -> Self:
         """Start and wait until it serves; `ready_s` is how long that took."""
         import time
 
