@@ -22,6 +22,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from tests.interop.harness import remoting
@@ -63,6 +64,7 @@ def write_once(node: _Controller) -> bool:
 class Side(failover.Side):
     """Java brokers under controllers of one kind."""
 
+    group: ReplicaGroup
     switching = {"kill": 1, "freeze": 1}
 
     def __init__(self, kind: str, folder: Path) -> None:
@@ -108,7 +110,7 @@ class Side(failover.Side):
     def _accepted(began: float, nodes: list[_Controller]) -> float:
         race = Race(began)
         for node in nodes:
-            race.enter(lambda node=node: write_once(node), node)
+            race.enter(partial(write_once, node), node)
         return race.run()[0]
 
     def start(self) -> float:

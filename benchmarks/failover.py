@@ -1,6 +1,6 @@
 """What a failover benchmark is made of: sides measured in turn on a quiet machine, polls every 10 ms, and the report.
 
-It knows groups of replicas under controllers, and rows by their names. What is done in a row is said by the benchmark:
+It knows groups of replicas, and rows by their names. What is done in a row is said by the benchmark:
 a `Side` of its own with a method for each, which returns what it measured by name.
 """
 
@@ -19,10 +19,12 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+from typing import Protocol as Interface
 
 from tests.interop.harness import remoting
-from tests.interop.harness.controllers import GROUP, TOPIC, GroupState, Replica, ReplicaGroup
+from tests.interop.harness.controllers import GROUP, TOPIC
 from tests.interop.harness.processes import NotReady, wait_until
+from tests.interop.harness.roles import Role, _Broker, _Namesrv
 
 from .machine import busy_seconds
 
@@ -158,18 +160,51 @@ class Switches:
 class Switched(NamedTuple):
     """Another broker is master; seconds since the old one was taken away."""
 
-    master: Replica
+    master: _Broker
     accepted_s: float
     routed_s: float  # accepts messages, and the nameserver sends producers to it
 
 
+class Whole(Interface):
+    """A group with all its replicas."""
+
+    @property
+    def master_epoch(self) -> int:
+        """Grows by one with each election; 0 where nobody counts them."""
+
+
+class Group(Interface):
+    """The processes of a side."""
+
+    @property
+    def processes(self) -> Sequence[Role]: ...
+
+    @property
+    def brokers(self) -> Sequence[_Broker]: ...
+
+    @property
+    def namesrv(self) -> _Namesrv | None: ...
+
+    def start(self, timeout_s: float) -> object: ...
+
+    def kill(self) -> None: ...
+
+    def master(self) -> _Broker | None: ...
+
+    def await_whole(self, timeout_s: float) -> Whole:
+        """Until all replicas have all messages and may become master."""
+
+    def outsiders(self) -> Sequence[_Broker]:
+        """Who keeps it from being whole."""
+
+
 class Side:
-    """One side's controllers, nameserver and brokers, and what was measured of them."""
+    """One side's group, and what was measured of it."""
 
     switching: Mapping[str, int] = {}
     """How many switches a round of a row makes, where it makes any."""
 
-    def __init__(self, kind: str, group: ReplicaGroup) -> None:
+    def __init__(self, kind: str, group: Group) -> None:
         self.kind = kind
         self.group = group
         self.samples: dict[str, list[float]] = {}
@@ -181,7 +216,11 @@ class Side:
 
     def begin(self) -> None:
         self.group.start(ANEW_S)
-        wait_until("the first message", lambda: send_once(self.group.master().address), 60)
+        wait_until("the first message", self._first, 60)
+
+    def _first(self) -> bool:
+        master = self.group.master()
+        return master is not None and send_once(master.address)
 
     def measure(self, row: str) -> Mapping[str, float]:
         """One round of a row: what it measured, by name."""
@@ -228,7 +267,7 @@ class Side:
         """A message straight to a broker; whether it was acknowledged."""
         return send_once(address)
 
-    def switched(self, began: float, old: Replica) -> Switched:
+    def switched(self, began: float, old: _Broker) -> Switched:
         """Wait for the new master: the others are asked to take a message, each by a thread of its own."""
         race = Race(began)
         namesrv = self.group.namesrv
@@ -246,17 +285,15 @@ class Side:
         routed_s, master = race.run()
         return Switched(master, accepted[master.address], routed_s)
 
-    def whole(self) -> GroupState:
+    def whole(self) -> Whole:
         """The group with all its replicas; one that does not come back within a minute is started anew."""
         try:
             return self.group.await_whole(WHOLE_S)
         except NotReady:
             self.stuck += 1
-            in_sync = self.group.await_master().in_sync
-            for broker in self.group.brokers:
-                if broker.broker_id() not in in_sync or not broker.running():
-                    broker.kill()
-                    broker.restart()
+            for broker in self.group.outsiders():
+                broker.kill()
+                broker.restart()
             return self.group.await_whole(ANEW_S)
 
 
@@ -329,10 +366,8 @@ def table(sides: Iterable[Side], figures: Iterable[Figure]) -> str:
                 f"{max(values):8.3f} {len(values):6}  {ratio}"
             )
     for side in sides:
-        lines.append(
-            f"{side.kind}: {side.switches.needless.total()} needless switches; "
-            f"{side.stuck} times a replica had to be started anew"
-        )
+        needless = f"{side.switches.needless.total()} needless switches; " if side.switching else ""
+        lines.append(f"{side.kind}: {needless}{side.stuck} times a replica had to be started anew")
         lines += [f"{side.kind} failed {what}" for what in side.failures]
     return "\n".join(lines)
 

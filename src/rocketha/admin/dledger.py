@@ -8,8 +8,9 @@ Java: ``LeadershipTransferCommand`` of dledger's command line; RocketMQ's ``mqad
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
+from typing import Protocol as Interface
 
 import attrs
 
@@ -53,17 +54,35 @@ class Found:
     term: int
 
 
+class Answer(Interface):
+    """What was answered."""
+
+    @property
+    def code(self) -> int: ...
+
+    @property
+    def remark(self) -> str | None: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class Client(Interface):
+    """Who carries requests: a :class:`~rocketha.protocols.remoting_client.RemotingClient`."""
+
+    def request(
+        self, address: str, code: int, fields: Mapping[str, str] | None, body: bytes, timeout_s: float
+    ) -> Awaitable[Answer]:
+        """Ask ``host:port``."""
+
+
 class Ledger:
     """A group."""
 
-    def __init__(self, reactor: Any, group: str, peers: Mapping[str, str]) -> None:
+    def __init__(self, client: Client, group: str, peers: Mapping[str, str]) -> None:
         self.peers = peers
         self._group = group
-        self._client = RemotingClient(reactor)
-
-    def close(self) -> None:
-        """End all connections."""
-        self._client.close()
+        self._client = client
 
     async def _ask(self, member: str, request: values.Message, timeout_s: float) -> values.Message:
         address, code = self.peers[member], CODES[type(request)]
@@ -138,7 +157,8 @@ def run(args: argparse.Namespace) -> int:
     peers = parse_peers(args.peers.replace(",", ";"))
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        ledger = Ledger(reactor, args.group, peers)
+        client = RemotingClient(reactor)
+        ledger = Ledger(client, args.group, peers)
         try:
             if args.action == "transfer":
                 await ledger.transfer(args.to)
@@ -146,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
                 return 0
             return await _status(ledger)
         finally:
-            ledger.close()
+            client.close()
 
     return run_coroutine(main)
 

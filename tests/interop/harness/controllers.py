@@ -382,6 +382,11 @@ class ReplicaGroup:
         assert isinstance(found, GroupState)
         return found
 
+    def outsiders(self) -> list[Replica]:
+        """Who does not run, or is not in the SyncStateSet."""
+        in_sync = self.await_master().in_sync
+        return [broker for broker in self.brokers if broker.broker_id() not in in_sync or not broker.running()]
+
     def stop_brokers(self) -> None:
         """The master last, and not before the controllers know that nobody else is there to be elected."""
         slaves, master = self.slaves(), self.master()
