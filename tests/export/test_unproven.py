@@ -26,7 +26,7 @@ import pytest
 from rocketha.errors import ConfigError, CorruptStore, RockethaError
 from rocketha.export.exporter import Exporter
 from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Manifest, decode
-from rocketha.export.source import Identity, found
+from rocketha.export.source import Identity, Source, found
 from rocketha.store.posix_disk import PosixDisk, PosixFile, ReadingDisk
 from rocketha.wire import properties
 from rocketha.wire.record import decode as record_at
@@ -141,8 +141,8 @@ class WriterTests(Case):
         self.addCleanup(writer.terminate)
         assert writer.stdin is not None
         self.addCleanup(writer.stdin.close)
-        logs = root / "commitlog"
-        wait_until("a record", lambda: logs.is_dir() and list(logs.iterdir()), 30, lambda: writer.poll() is None)
+        source = Source(ReadingDisk(), str(root), (f"{root}/commitlog",))
+        wait_until("a record", source.has_log, 30, lambda: writer.poll() is None)
         seen = grew = exports = number = 0
         late_s = time.monotonic() + 60 + EXPORTS
         while grew < EXPORTS:  # a busy machine may not let the writer write for a while
