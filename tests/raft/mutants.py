@@ -128,8 +128,15 @@ MUTANTS = [
         "a voter with an empty disk elects whom it may have contradicted",
         "elections.py",
         "elections",
-        "unsure = UNSURE if granted and core.unsure and message.index > 0 else 0",
+        "unsure = UNSURE if granted and core.is_unsure(message.index) else 0",
         "unsure = 0",
+    ),
+    Mutant(
+        "empty disks elect an empty one though another has entries",
+        "core.py",
+        "elections",
+        "return self.unsure and (index > 0 or self.late)",
+        "return self.unsure and index > 0",
     ),
     Mutant(
         "the entry before is not compared",

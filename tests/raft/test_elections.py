@@ -129,6 +129,26 @@ class VoteTests(unittest.SynchronousTestCase):
                 cluster.tick(60, "2", "3")
                 self.assertIn(cluster.leader(), ("2", "3"))
 
+    def test_two_empty_disks_elect_nobody(self) -> None:
+        """They know that the third has entries: all three elect that one, and it alone."""
+        for known in (True, False):
+            cluster = Cluster(3)
+            cluster.elect("3")
+            cluster.node("3").propose([b"a"])
+            cluster.settle()
+            for name in "12":
+                cluster.servers[name] = cluster.make(name, group(3))
+                if known:
+                    cluster.node(name).unsure = True  # their driver was told so by the third
+            cluster.isolate("3")
+            cluster.tick(100, "1", "2")
+            self.assertEqual(cluster.leader() in ("1", "2"), not known)
+            if known:
+                cluster.heal()
+                cluster.tick(100)
+                self.assertEqual(cluster.leader(), "3")
+                self.assertEqual([each.applied for each in cluster.servers.values()], [[b"a"]] * 3)
+
     def test_the_first_election_of_a_group(self) -> None:
         """Empty disks elect an empty disk.  If all crash when only one has an entry, all votes together elect it."""
         cluster = Cluster(3)

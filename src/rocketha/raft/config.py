@@ -49,6 +49,7 @@ class RaftConfig:
     :ivar cautious: a configured voter with an empty disk (it may have been replaced) says so with its votes, until a
         leader has filled it; they are not enough where what it lost may matter.  Off, to get a group going again that
         has lost its majority.
+    :ivar first_term: in which a node is that was in none: it is elected in a later one.
     :ivar preferred: ids that should lead, if they are caught up.
     :ivar transfer_lag_max: entries that a new leader may lack when a transfer begins.
     :ivar hands_out: a Ready has the committed entries, to be applied; else the log is its own state machine, goes on
@@ -76,6 +77,7 @@ class RaftConfig:
     lease_reads: bool = False
     sticky_lease: bool = False
     cautious: bool = True
+    first_term: int = 0
     preferred: tuple[str, ...] = ()
     transfer_lag_max: int = 1000
     hands_out: bool = True

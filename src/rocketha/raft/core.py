@@ -26,6 +26,7 @@ class Core:
     :ivar reluctant: why another node should lead where one can ("" if it may as well be this one): it still stands for
         election.
     :ivar unsure: began with an empty disk, and was not filled yet: it cannot know what it promised before.
+    :ivar late: and others of the group have entries: this is not its first start.
     :ivar promised_ticks: for so long this node gives no vote, nor its own to itself (but where a leader orders to, or
         nobody else can lead), whatever becomes known: it promised so, and a leader's lease counts on it.
     :ivar matched: follower: entries up to here are the leader's of ``term``.
@@ -43,6 +44,7 @@ class Core:
         "config",
         "forwarded",
         "id",
+        "late",
         "leader_gone",
         "leader_id",
         "log",
@@ -66,14 +68,14 @@ class Core:
         self.config = config
         self.id = config.id
         self.random = chance
-        self.term = hard_state.term
+        self.term = max(hard_state.term, config.first_term)
         self.vote = hard_state.vote
         self.leader_id = ""
         self.leader_gone = False
         self.unhealthy = self.reluctant = ""
         self.clock = 0
         # A node that restarts does not know what it promised, nor whom it stuck to.
-        had_leaders = config.sticky_lease and self.term > 0
+        had_leaders = config.sticky_lease and hard_state.term > 0
         self.promised_ticks = config.election_ticks if config.lease_reads or had_leaders else 0
         self.matched = 0
         self.log = Log(storage, hard_state.commit, config.cached_entries, config.cached_bytes)
@@ -87,12 +89,18 @@ class Core:
         self.unsure = (
             config.cautious and self.log.last_index == 0 and self.id in members.voters and len(members.voters) > 1
         )
+        self.late = False
         self.role = self.passive_role()
         self.now: list[Message] = []
         self.after_sync: list[Message] = []
         self.reads: list[ReadState] = []
         self.lost_reads: list[int] = []
         self.forwarded: dict[int, None] = {}
+
+    def is_unsure(self, index: int) -> bool:
+        """Whether this node's vote for a candidate whose log ends there counts for less: empty disks elect an empty one
+        when a group begins, and no other time."""
+        return self.unsure and (index > 0 or self.late)
 
     @property
     def members(self) -> Members:

@@ -162,7 +162,7 @@ class Elections:
         role = core.role
         self.reset_timer()
         self._votes, self._unsure = {}, set()
-        self._count(core.id, True, core.unsure and core.log.last_index > 0)
+        self._count(core.id, True, core.is_unsure(core.log.last_index))
         if core.role is not role:
             return
         for peer in core.voting_peers():
@@ -223,7 +223,7 @@ class Elections:
         # Electable is who has the last entry of the log itself, never of a counter beside it (A17).
         granted = free and (message.log_term, message.index) >= (log.last_term, log.last_index)
         # An empty disk among others that are not: it may have held what the candidate lacks.
-        unsure = UNSURE if granted and core.unsure and message.index > 0 else 0
+        unsure = UNSURE if granted and core.is_unsure(message.index) else 0
         if pre_vote:
             self._answer(message, Kind.PRE_VOTE_ANSWER, message.term if granted else core.term, granted, unsure)
             return

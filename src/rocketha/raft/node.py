@@ -105,12 +105,15 @@ class RaftNode:
 
     @property
     def unsure(self) -> bool:
-        """Whether this node may have forgotten what it once acknowledged: its votes say so (see ``cautious``)."""
+        """Whether this node may have forgotten what it once acknowledged: its votes say so (see ``cautious``).
+
+        To be set where the group has entries and this node has none.
+        """
         return self._core.unsure
 
     @unsure.setter
     def unsure(self, unsure: bool) -> None:
-        self._core.unsure = unsure and self._core.config.cautious
+        self._core.unsure = self._core.late = unsure and self._core.config.cautious
 
     @property
     def leader_id(self) -> str:
