@@ -37,7 +37,7 @@ class Export:
 
     def log_path(self, segment: Segment) -> str:
         """Of a segment's bytes."""
-        return f"{self.directory}/{self.manifest.layout}/{segment.base:020d}"
+        return f"{self.directory}/{self.manifest.layout_of(segment.base)}/{segment.base:020d}"
 
     def offsets_path(self, segment: Segment) -> str:
         """Of the index of its records."""

@@ -115,7 +115,9 @@ def _may_have(segment: Segment, options: Options, bounds: Bounds) -> bool:
 def _split(export: Export, number: int, segment: Segment, low: int, high: int, size: int) -> Iterator[Piece]:
     """Records that begin within ``low`` and ``high``, in pieces of about ``size`` bytes."""
     starts = export.starts(segment, 0, segment.messages)
-    sound = starts[0] == segment.begin or (export.manifest.layout == DLEDGER and starts[0] > segment.begin)
+    sound = starts[0] == segment.begin or (
+        export.manifest.layout_of(segment.base) == DLEDGER and starts[0] > segment.begin
+    )
     if (np.diff(starts) <= 0).any() or not sound or starts[-1] >= segment.records_end:
         raise CorruptStore(export.offsets_path(segment), 0, "not the begins of its records")
     if low >= high:

@@ -224,3 +224,22 @@ class LedgerStore(Store):
         index = max((index for at, (index, _) in self.entries.items() if at < offset), default=-1)
         text = f"#Tue Nov 24 12:00:00 UTC 2026\nendIndex={self.next - 1}\ncommittedIndex={index}\n"
         (self.root / "dledger-n0/checkpoint").write_text(text)
+
+
+class AdoptedStore(LedgerStore):
+    """One that goes on with an ordinary broker's log.
+
+    :ivar older: that.
+    """
+
+    OLDER_RECORDS = 250
+
+    def __init__(self, root: Path, file_size: int = FILE_BYTES, begin: int = 0) -> None:
+        self.older = older = Store(root, file_size, begin)
+        chance = random.Random(1)
+        older.append([made(chance) for _ in range(self.OLDER_RECORDS)])
+        room = -older.end % file_size
+        if room:
+            older._write(older.end, encode_blank(room))
+        super().__init__(root, file_size, older.end + room)
+        self.records, self.queues, self.now_ms = dict(older.records), dict(older.queues), older.now_ms

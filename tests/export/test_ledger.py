@@ -14,7 +14,7 @@ from rocketha.export.manifest import Manifest
 from rocketha.export.source import Identity, LedgerSource, found
 from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 from rocketha.wire.record import Record, decode
-from tests.export.stores import LedgerStore, Store, made
+from tests.export.stores import AdoptedStore, LedgerStore, Store, made
 
 
 class LedgerTests(unittest.TestCase):
@@ -175,8 +175,9 @@ class LedgerTests(unittest.TestCase):
         self.assertEqual(found(disk, root, (f"{root}/commitlog",)).layout, "commitlog")
         with self.assertRaisesRegex(ConfigError, "no data of DLedger in .*dledger-n1"):
             found(disk, root, self_id="n1")
-        with self.assertRaisesRegex(ConfigError, "either"):
-            found(disk, root, (root,), "n0")
+        named = found(disk, root, (f"{root}/older",), "n0")
+        assert isinstance(named, LedgerSource)
+        self.assertEqual((named.ledger, named.older), (f"{root}/dledger-n0", (f"{root}/older",)))
         (self.store.root / "dledger-n1/data").mkdir(parents=True)
         with self.assertRaisesRegex(ConfigError, "several members of DLedger: dledger-n0, dledger-n1"):
             found(disk, root)
@@ -187,6 +188,87 @@ class LedgerTests(unittest.TestCase):
         other.append([made(self.chance)])
         with self.assertRaisesRegex(ConfigError, "holds an export of layout dledger; this is commitlog"):
             other.export(self.out)
+
+
+class AdoptedTests(unittest.TestCase):
+    """A member whose log an ordinary broker began."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="rocketha-export-")
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.out = self.root / "out"
+        self.chance = random.Random(random.randrange(1 << 32))
+        self.store = AdoptedStore(self.root / "store")
+
+    def send(self, count: int) -> None:
+        self.store.append([made(self.chance) for _ in range(count)])
+
+    def export(self) -> Manifest:
+        """All of it, each file as it is there; every record is found by its index."""
+        manifest = self.store.export(self.out)
+        found: dict[int, Record] = {}
+        for segment in manifest.segments:
+            old = segment.base < self.store.begin
+            data = (self.out / ("commitlog" if old else "dledger") / f"{segment.base:020d}").read_bytes()
+            folder = self.store.older.FOLDER if old else self.store.FOLDER
+            used = segment.records_end - segment.base + (8 if segment.full else 0)
+            theirs = self.store.root / folder / f"{segment.base:020d}"
+            if theirs.exists():
+                self.assertEqual(data[:used], theirs.read_bytes()[:used])
+            index = (self.out / "offsets" / f"{segment.base:020d}").read_bytes()
+            for at in range(0, len(index), 4):
+                place = int.from_bytes(index[at : at + 4], "big") + (0 if old else 48)
+                found[segment.base + place] = decode(data, place)
+        self.assertEqual(found, self.store.records)
+        self.assertEqual(manifest.end, self.store.end)
+        return manifest
+
+    def test_growing(self) -> None:
+        """Both parts, a run at a time."""
+        for term in (1, 2):
+            self.store.new_master(term)
+            for count in (1, 60, 200):
+                self.send(count)
+                manifest = self.export()
+        self.assertEqual((manifest.layout, manifest.divided), ("dledger", self.store.begin))
+        self.assertEqual([each.epoch for each in manifest.epochs], [1, 2])
+        self.assertEqual(manifest.epochs[0].start, self.store.begin)
+
+    def test_an_export_of_the_ordinary_broker(self) -> None:
+        """It goes on."""
+        other = Store(self.root / "other")
+        other.append([made(self.chance) for _ in range(40)])
+        first = other.export(self.out)
+        self.assertEqual((first.layout, first.divided), ("commitlog", 0))
+        other._write(other.end, other.blank(-other.end % other.file_size))
+        begin = other.end + -other.end % other.file_size
+        goes_on = LedgerStore(other.root, other.file_size, begin)
+        goes_on.new_master(1)
+        goes_on.append([made(self.chance) for _ in range(40)])
+        manifest = goes_on.export(self.out)
+        self.assertEqual((manifest.layout, manifest.divided, manifest.messages), ("dledger", begin, 80))
+
+    def test_old_files_expire(self) -> None:
+        """The export keeps them."""
+        self.send(100)
+        before = self.export()
+        for path in (self.store.root / "commitlog").iterdir():
+            path.unlink()
+        self.send(100)
+        manifest = self.export()
+        self.assertEqual((manifest.divided, manifest.begin), (before.divided, before.begin))
+
+    def test_damage(self) -> None:
+        """In the older part."""
+        at, record = min((at, each) for at, each in self.store.records.items() if len(each.body) > 40)
+        path = self.store.root / "commitlog" / f"{0:020d}"
+        data = bytearray(path.read_bytes())
+        data[data.index(record.body, at) + 5] ^= 1
+        path.write_bytes(data)
+        self.send(10)
+        with self.assertRaises(CorruptStore):
+            self.store.export(self.out)
 
 
 def len_of(store: LedgerStore, at: int) -> int:

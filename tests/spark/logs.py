@@ -140,10 +140,12 @@ def rows(
     :param good: their bodies match their CRCs.
     :param entries: DLedger's, in which they are: index and term.
     """
-    head = 48 if entries else 0
     chain: tuple[object, bytes] = (None, b"")
     for at, record in sorted(records.items()):
+        base = at - at % manifest.file_size
         data = encode(record)
+        entry = entries.get(at) if entries else None
+        head = 48 if entry else 0
         epoch = max((each.epoch for each in manifest.epochs if each.start <= at), default=None)
         digest = hashlib.sha256(data).digest()
         link = ((at - head) // manifest.file_size, (at - head) // BLOCK_BYTES, epoch)
@@ -160,8 +162,8 @@ def rows(
             "phys_offset": at,
             "size": len(data),
             "epoch": epoch,
-            "term": entries[at][1] if entries else None,
-            "ledger_index": entries[at][0] if entries else None,
+            "term": entry[1] if entry else None,
+            "ledger_index": entry[0] if entry else None,
             "topic": record.topic,
             "queue_id": record.queue_id,
             "queue_offset": record.queue_offset,
@@ -187,7 +189,9 @@ def rows(
             "record_digest": digest,
             "chain_digest": chain[1],
             "confirmed": at + len(data) <= manifest.confirmed,
-            "source_file": str(directory / manifest.layout / f"{at - at % manifest.file_size:020d}"),
+            "source_file": str(
+                directory / manifest.layout_of(at - at % manifest.file_size) / f"{at - at % manifest.file_size:020d}"
+            ),
             "dt": stored.date(),
             "hour": stored.hour,
         }

@@ -26,7 +26,7 @@ from rocketha_spark.filters import EVERYTHING, Bounds
 from rocketha_spark.options import parse
 from rocketha_spark.plan import bounds_of, chosen, limit, pieces
 from rocketha_spark.schema import ARROW_TYPES
-from tests.export.stores import FILE_BYTES, LedgerStore, Store
+from tests.export.stores import FILE_BYTES, AdoptedStore, LedgerStore, Store
 from tests.spark import logs
 
 
@@ -194,6 +194,12 @@ class LedgerColumnTests(ColumnTests):
     """The same in DLedger's entries."""
 
     KIND = LedgerStore
+
+
+class AdoptedColumnTests(ColumnTests):
+    """The same where DLedger went on with an ordinary broker's log."""
+
+    KIND = AdoptedStore
 
 
 class DamageTests(Case):

@@ -2,71 +2,18 @@
 
 from __future__ import annotations
 
-import random
-import unittest
-
-import attrs
-
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.store.commitlog import Run
-from rocketha.store.config import StoreConfig
 from rocketha.store.entry_log import EntryLog, load_committed
-from rocketha.store.layout import DLEDGER
-from rocketha.store.memory_disk import MemoryDisk
-from rocketha.store.message_store import MessageStore
-from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire import dledger
-from rocketha.wire.dledger_terms import Committed, TermStart, build_term_start
-from rocketha.wire.raft_entries import Compacted, Entry, EntryKind, HardState, Members, SnapshotMeta, Unavailable
-from tests.store.support import HOST, NOW_MS, ROOT, SMALL, message
-
-CONFIG: StoreConfig = attrs.evolve(SMALL, layout=DLEDGER)
-DIRECTORY = f"{ROOT}/dledger-n0"
-MEMBERS = Members(frozenset({"n0", "n1", "n2"}))
+from rocketha.wire.dledger_terms import Committed
+from rocketha.wire.raft_entries import Compacted, HardState, SnapshotMeta, Unavailable
+from tests.store.entry_log_case import CONFIG, DIRECTORY, MEMBERS, EntryLogCase
+from tests.store.support import NOW_MS
 
 
-class EntryLogTests(unittest.TestCase):
+class EntryLogTests(EntryLogCase):
     """Of one member."""
-
-    def setUp(self) -> None:
-        self.disk = MemoryDisk(random.Random(1))
-        self.open()
-
-    def open(self) -> None:
-        self.store = MessageStore(self.disk, ROOT, CONFIG, HOST)
-        committed = load_committed(self.disk, DIRECTORY).committed
-        self.store.load(NOW_MS, 1, f"{ROOT}/epochs", committed=committed)
-        self.replica = ReplicaLog(self.store, self.disk, f"{ROOT}/epochs")
-        self.replica.load()
-        self.log = EntryLog(self.replica, self.disk, DIRECTORY, MEMBERS)
-        self.disk.make_dirs(DIRECTORY)
-        self.log.load()
-
-    def begin_term(self, term: int) -> None:
-        self.log.save(HardState(term, "n0", 0), ())
-        data = build_term_start(TermStart(NOW_MS, f"leader-of-{term}:1"))
-        self.log.save(None, [Entry(self.log.last_index() + 1, term, EntryKind.NO_OP, data)])
-
-    def lead(self, count: int, last: int = 300) -> None:
-        """Append as a master does.
-
-        :param last: bytes of the last body.
-        """
-        self.replica.confirm(self.replica.end)
-        self.replica.promote()
-        for number in range(count):
-            body = bytes(last if number == count - 1 else 300)
-            self.store.append([[message(number, body=body)]], NOW_MS + number)
-        assert self.store.ledger is not None
-        self.runs = self.store.ledger.take_fresh(1 << 20)
-        self.replica.follow()
-
-    def read(self, low: int) -> list[Entry]:
-        found = []
-        while low <= self.log.last_index():
-            found += self.log.entries(low, self.log.last_index() + 1, 4096)
-            low = found[-1].last + 1
-        return found
 
     def test_what_a_master_appended(self) -> None:
         """It is read as it was told, over the borders of files; the terms are those of their leaders."""
@@ -75,9 +22,8 @@ class EntryLogTests(unittest.TestCase):
         self.begin_term(3)
         self.assertEqual((self.log.first_index(), self.log.last_index()), (1, 22))
         self.assertEqual([self.log.term(index) for index in (0, 1, 21, 22)], [0, 1, 1, 3])
-        self.assertEqual(self.log.term_leader(1), "leader-of-1:1")
-        self.assertEqual(self.log.term_leader(2), "")
-        self.assertEqual(self.log.term_leader(3), "leader-of-3:1")
+        starts = [self.log.term_start(term) for term in (1, 2, 3)]
+        self.assertEqual([start and start.address for start in starts], ["leader-of-1:1", None, "leader-of-3:1"])
         read = self.read(1)
         self.assertGreater(len(self.store.log.segments.bases), 1)
         self.assertEqual(sum(entry.count for entry in read), 22)

@@ -398,7 +398,7 @@ class WalkTests(unittest.TestCase):
                     continue
             store.append([[message(number)]], NOW_MS)
             sent += 1
-        walk = LogWalk(store.log.segments, 0, layout=DLEDGER)
+        walk = LogWalk(store.log.segments, 0, layouts=DLEDGER)
         self.assertEqual(len(list(walk)), sent)
         self.assertEqual(walk.position, store.log.end)
         assert walk.last is not None and walk.last.entry is not None

@@ -32,9 +32,10 @@ import attrs
 
 from rocketha.errors import ConfigError, CorruptStore, RemoteProtocolError, RockethaError
 from rocketha.export.blocks import Digests, spans, within
-from rocketha.export.layouts import LAYOUTS
+from rocketha.export.layouts import LAYOUTS, Layout
 from rocketha.export.manifest import (
     BLOCK_BYTES,
+    COMMITLOG,
     DLEDGER,
     FILE_BYTES_MAX,
     NAME,
@@ -95,7 +96,6 @@ class Exporter:
         """
         self.manifest: Manifest | None = None
         self._source = source
-        self._layout = LAYOUTS[source.layout]
         self._target = target
         self._directory = directory
         self._now_ms = now_ms
@@ -125,7 +125,7 @@ class Exporter:
             self._look_at_files(manifest)
             for _ in range(ROUNDS_MAX):
                 self._rejoin()
-                for name in (self._source.layout, "offsets", "config"):
+                for name in (*self._layout_names, "offsets", "config"):
                     atomic_file.make_dirs(self._target, f"{self._directory}/{name}")
                 yield from self._copy()
                 if self._parted() is None:
@@ -155,6 +155,7 @@ class Exporter:
                 0,
                 0,
                 layout=self._source.layout,
+                divided=self._source.divided(),
             )
         self._refuse_links((NAME,))
         manifest = decode(self._target.read_all(path, FILE_BYTES_MAX), path)
@@ -165,7 +166,11 @@ class Exporter:
                 f" {manifest.replica!r}, with files of {manifest.file_size} bytes; this is"
                 f" {'#'.join(map(str, attrs.astuple(known)))} with {size}"
             )
-        if manifest.layout != self._source.layout:
+        divided = self._source.divided()
+        if manifest.layout == COMMITLOG and divided:
+            return attrs.evolve(manifest, layout=DLEDGER, divided=divided)
+        another = manifest.divided and divided not in (0, manifest.divided)
+        if manifest.layout != self._source.layout or another:
             raise ConfigError(
                 f"{self._directory} holds an export of layout {manifest.layout}; this is {self._source.layout}"
             )
@@ -179,9 +184,8 @@ class Exporter:
 
     def _look_at_files(self, manifest: Manifest) -> None:
         """What the manifest names is there, and itself."""
-        layout = self._source.layout
         small = [f"{name}{end}" for name in SMALL_FILES for end in ("", ".tmp")]
-        self._refuse_links((layout, "offsets", "cuts", "config", f"{NAME}.tmp", *small))
+        self._refuse_links((*self._layout_names, "offsets", "cuts", "config", f"{NAME}.tmp", *small))
         for segment in manifest.segments:
             for path, size in (
                 (self._log_path(segment.base), segment.end - segment.base),
@@ -195,7 +199,18 @@ class Exporter:
     # --- names
 
     def _log_path(self, base: int) -> str:
-        return f"{self._directory}/{self._source.layout}/{base:020d}"
+        assert self.manifest is not None
+        return f"{self._directory}/{self.manifest.layout_of(base)}/{base:020d}"
+
+    @property
+    def _layout_names(self) -> tuple[str, ...]:
+        assert self.manifest is not None
+        return (COMMITLOG, DLEDGER) if self.manifest.divided else (self.manifest.layout,)
+
+    def _layout(self, base: int) -> Layout:
+        """Of a file."""
+        assert self.manifest is not None
+        return LAYOUTS[self.manifest.layout_of(base)]
 
     def _offsets_path(self, base: int) -> str:
         return f"{self._directory}/offsets/{base:020d}"
@@ -336,8 +351,8 @@ class Exporter:
             for look in range(LOOKS):
                 tally = self._tally(manifest, kept)
                 try:
-                    piece = self._piece(theirs, kept.end - kept.base, room, True)
-                    any(True for _ in self._layout.units(piece, tally, room, False))
+                    piece = self._piece(theirs, kept.base, kept.end - kept.base, room, True)
+                    any(True for _ in self._layout(kept.base).units(piece, tally, room, False))
                     return
                 except RemoteProtocolError as error:
                     if self._ends(theirs, kept.base, tally):
@@ -357,7 +372,7 @@ class Exporter:
         size = self.manifest.file_size
         tally = self._tally(self.manifest, Segment(segment.base, segment.begin, segment.begin, segment.begin, False))
         data = self._exported(segment.begin, segment.end)
-        for unit in self._layout.units(data, tally, segment.base + size - segment.begin, True):
+        for unit in self._layout(segment.base).units(data, tally, segment.base + size - segment.begin, True):
             if tally.end + unit.size > parted:
                 break
             tally.add(unit)
@@ -441,7 +456,7 @@ class Exporter:
             log, offsets = (opened.enter_context(contextlib.closing(each)) for each in self._files(segment))
             while not tally.blank and tally.end < limit:
                 begin = tally.end
-                data = self._piece(theirs, begin - segment.base, limit - begin, growing)
+                data = self._piece(theirs, segment.base, begin - segment.base, limit - begin, growing)
                 problem = self._take(tally, data)
                 whole = data[: tally.end - begin]
                 log.write(begin - segment.base, [whole])
@@ -451,7 +466,7 @@ class Exporter:
                     break
                 yield Progress(tally.end, last_end, len(data), PAUSE_MS if looks else 0)
             if tally.blank:
-                head = self._layout.files.blank(limit - tally.end)
+                head = self._layout(segment.base).files.blank(limit - tally.end)
                 log.write(tally.end - segment.base, [head])
                 log.truncate(size)
                 digests.add(head)
@@ -463,7 +478,7 @@ class Exporter:
         made = tally.segment(size)
         before = [each for each in manifest.segments if each.base != segment.base]
         if made.records_end > made.begin or made.full:
-            self._target.sync_dir(f"{self._directory}/{self._source.layout}")
+            self._target.sync_dir(f"{self._directory}/{manifest.layout_of(segment.base)}")
             self._target.sync_dir(f"{self._directory}/offsets")
             grown = attrs.evolve(manifest, segments=(*before, made), blocks=digests.blocks(), writing=-1)
             self._save(attrs.evolve(grown, epochs=self._epochs(said, made.end, tally.terms)))
@@ -508,14 +523,14 @@ class Exporter:
                 file.truncate(size)
             yield file
 
-    def _piece(self, file: File, at: int, room: int, growing: bool) -> bytes:
+    def _piece(self, file: File, base: int, at: int, room: int, growing: bool) -> bytes:
         """Up to a block, or a whole unit where that is longer, and what tells that it is.
 
         :param growing: the broker may be writing it: bytes that two looks have in common.
         """
-        data = file.read(at, min(BLOCK_BYTES, room))
-        total = self._layout.size(data)
-        if len(data) <= total <= min(room, self._layout.unit_bytes_max):
+        data, layout = file.read(at, min(BLOCK_BYTES, room)), self._layout(base)
+        total = layout.size(data)
+        if len(data) <= total <= min(room, layout.unit_bytes_max):
             data = file.read(at, min(room, total + END_OF_FILE_BYTES))
         return _in_common(data, file.read(at, len(data))) if growing else data
 
@@ -523,8 +538,9 @@ class Exporter:
         """Count the records at the begin of a piece; what is wrong with what comes next, if it is no good record."""
         assert self.manifest is not None
         size = self.manifest.file_size
+        layout = self._layout(tally.end - tally.end % size)
         try:
-            for unit in self._layout.units(data, tally, size - tally.end % size, self._corrupt_too):
+            for unit in layout.units(data, tally, size - tally.end % size, self._corrupt_too):
                 tally.add(unit)
         except RemoteProtocolError as error:
             return str(error)
@@ -533,8 +549,9 @@ class Exporter:
     def _ends(self, theirs: File, base: int, tally: Tally) -> bool:
         """Whether the log ends here: no record stands behind what is none, which is being written, or was when the
         broker died.  What that says of its length does not count: it may be what is damaged."""
-        for at in range(tally.end + 1, tally.end + self._layout.unit_bytes_max, BLOCK_BYTES):
-            if self._layout.follows(theirs.read(at - base, BLOCK_BYTES + self._layout.look_bytes), at, tally):
+        layout = self._layout(base)
+        for at in range(tally.end + 1, tally.end + layout.unit_bytes_max, BLOCK_BYTES):
+            if layout.follows(theirs.read(at - base, BLOCK_BYTES + layout.look_bytes), at, tally):
                 return False
         return self._is_newest(base)
 

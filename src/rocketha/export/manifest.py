@@ -7,6 +7,8 @@ Numbers are offsets in bytes from the begin of the log, times ms since 1970.
 
 - ``layout``: what a file of the log is made of: ``commitlog``, records one behind the other, or ``dledger``, DLedger's
   entries with a record in each.
+- ``divided``: of a log that an ordinary broker began and DLedger went on with: files before it are ``commitlog``; 0 of
+  others.
 - ``segments``: the copied files, ascending, each adjacent to the one before: ``<layout>/<20 digits>``.  A segment
   holds bytes ``begin`` to ``end`` of the log at their own places; what stands before and behind is zeros, or no bytes.
   Each says how many messages it has, between which times they were stored, and what of which queue.
@@ -169,6 +171,11 @@ class Manifest:
     cuts: tuple[Cut, ...] = ()
     layout: str = COMMITLOG
     writing: int = -1
+    divided: int = 0
+
+    def layout_of(self, base: int) -> str:
+        """Of a file."""
+        return self.layout if base >= self.divided else COMMITLOG
 
     @property
     def begin(self) -> int:
@@ -269,6 +276,8 @@ def contradiction(manifest: Manifest) -> str | None:
         return "no file size"
     if manifest.layout not in (COMMITLOG, DLEDGER):
         return f"no layout {manifest.layout!r}"
+    if manifest.divided and (manifest.divided % manifest.file_size or manifest.layout != DLEDGER):
+        return f"a log of layout {manifest.layout} that is divided at {manifest.divided}"
     paths = {each.path for each in manifest.cuts}
     if len(paths) < len(manifest.cuts) or not all(map(_CUT_PATH.fullmatch, paths)):
         return "cuts whose paths are none of an export"

@@ -8,6 +8,7 @@ exporter looks again.  Java's stores and ours are the same.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import attrs
 
@@ -66,6 +67,10 @@ class Source:
             for name in ForeignNames().ours(self.disk, directory, is_number):
                 found[first_offset(directory, name)] = f"{directory}/{name}"
         return dict(sorted(found.items()))
+
+    def divided(self) -> int:
+        """Where DLedger went on with an ordinary broker's log; 0 where the store has nothing from before."""
+        return 0
 
     def has_log(self) -> bool:
         """Whether there is a file of a log that has a byte."""
@@ -139,9 +144,29 @@ class LedgerSource(Source):
     """One store, of a broker on DLedger: its log's entries are in ``dledger-<selfId>``.
 
     :ivar ledger: that directory.
+    :ivar older: directories in which an ordinary broker had its log, whether it had one or not.
     """
 
     ledger: str = attrs.field(kw_only=True)
+    older: tuple[str, ...] = attrs.field(kw_only=True)
+
+    def segments(self) -> dict[int, str]:
+        own, before = super().segments(), self._before()
+        return {**before, **own} if self._joined(before, own) else own
+
+    def divided(self) -> int:
+        own = super().segments()
+        return next(iter(own)) if self._joined(self._before(), own) else 0
+
+    def _before(self) -> dict[int, str]:
+        return Source(self.disk, self.root, self.older).segments()
+
+    def _joined(self, before: Mapping[int, str], own: Mapping[int, str]) -> bool:
+        """Whether one goes on where the other ends."""
+        if not before or not own:
+            return False
+        last = max(before)
+        return last + self._size(before[last]) == min(own)
 
     def epochs(self, manifest: Manifest) -> tuple[EpochRange, ...]:
         """The terms of the entries, which the export has found itself."""
@@ -176,23 +201,22 @@ class LedgerSource(Source):
 def found(disk: Disk, root: str, logs: tuple[str, ...] = (), self_id: str = "") -> Source:
     """The store in a directory: DLedger's if that is there, or a message log.
 
-    :param logs: directories of the message log, where they are not in ``root``; then it is a message log.
+    :param logs: directories of the message log, where they are not in ``root``; with ``self_id`` of the one that
+        DLedger went on with, else it is a message log.
     :param self_id: dLegerSelfId, where several members keep their data in one directory.
     :raises ConfigError: it is neither, or of several members.
     """
-    if logs and self_id:
-        raise ConfigError("either a member of DLedger or a message log")
     ledgers = [name for name in disk.list(root) if name.startswith(LEDGER) and disk.is_dir(f"{root}/{name}/data")]
     if self_id:
         ledgers = [name for name in ledgers if name == LEDGER + self_id]
         if not ledgers:
             raise ConfigError(f"no data of DLedger in {root}/{LEDGER}{self_id}")
-    if logs or not ledgers:
+    if not self_id and (logs or not ledgers):
         return Source(disk, root, logs or (f"{root}/commitlog",))
     if len(ledgers) > 1:
         raise ConfigError(f"{root} has data of several members of DLedger: {', '.join(sorted(ledgers))}; say which")
     ledger = f"{root}/{ledgers[0]}"
-    return LedgerSource(disk, root, (f"{ledger}/data",), DLEDGER, ledger=ledger)
+    return LedgerSource(disk, root, (f"{ledger}/data",), DLEDGER, ledger=ledger, older=logs or (f"{root}/commitlog",))
 
 
 def _is_json(data: bytes) -> bool:

@@ -255,7 +255,7 @@ class ClusterChecks:
     def _log(self, host: Host, broker: RunningBroker) -> None:
         """Every record of the log has its place in its queue, once, and nobody else's."""
         store, places = broker.store, dict[tuple[str, int, int], int]()
-        walk = LogWalk(store.log.segments, store.log.begin, store.confirm_offset, store.config.layout)
+        walk = LogWalk(store.log.segments, store.log.begin, store.confirm_offset, store.log.layouts)
         for record in walk:
             if record.topic == TERM_TOPIC:
                 continue

@@ -28,6 +28,7 @@ from typing import NamedTuple
 from rocketha.errors import DiskFailure, NotOpened, WriteInDoubt, ensure
 from rocketha.store.disk import Buffer, Disk, File
 from rocketha.store.jobs import Job
+from rocketha.store.layout import COMMITLOG, Divided, Layout, Layouts
 from rocketha.store.segment import OpenFiles, SegmentedFile, zero_tail
 
 RECENT_BYTES = 8 << 20
@@ -57,8 +58,21 @@ class CommitLog:
     :ivar broken: why the log takes no more writes, for good; None while it does.
     """
 
-    def __init__(self, disk: Disk, files: OpenFiles, directory: str, segment_size: int) -> None:
-        self.segments = SegmentedFile(disk, files, directory, segment_size)
+    def __init__(
+        self,
+        disk: Disk,
+        files: OpenFiles,
+        directory: str,
+        segment_size: int,
+        layout: Layout = COMMITLOG,
+        older: str | None = None,
+    ) -> None:
+        """Opens nothing.
+
+        :param older: where an ordinary broker has begun the log that is DLedger's now.
+        """
+        self.segments = SegmentedFile(disk, files, directory, segment_size, older)
+        self._layout = layout
         self.end = 0
         self.flushed = 0
         self.sync_failed = False
@@ -81,6 +95,11 @@ class CommitLog:
     def begin(self) -> int:
         """Offset of the first byte that is kept."""
         return self.segments.begin
+
+    @property
+    def layouts(self) -> Layouts:
+        """How its files lie."""
+        return Divided(self.segments.divide) if self.segments.divide else self._layout
 
     @property
     def spoiled(self) -> bool:

@@ -43,7 +43,7 @@ class StoreConfig:
 
     commitlog_directory: str | None = None  # storePathCommitLog; None: commitlog under the root
     layout: Layout = COMMITLOG  # DLEDGER: enableDLegerCommitLog
-    other_log_directory: str | None = None  # of a store with entries: where an ordinary broker had its log
+    older_log_directory: str | None = None  # of a store with entries: where an ordinary broker began the log
     entry_index_directory: str | None = None  # of a layout with entries; None: entries under the root
     entry_index_file_size: int = 5 * 1024 * 1024 * 32  # DLedger's
     segment_size: int = 1 << 30  # mappedFileSizeCommitLog

@@ -88,7 +88,7 @@ class Entries:
 
     def knows(self, head: EntryHead, log: CommitLog) -> bool:
         """Whether the index has the first entry of a log, and what stands before another one."""
-        if head.position == log.begin:
+        if head.position == log.segments.own_begin:
             return True
         first, before = first_head(log), self.index.unit(head.entry_index - 1)
         if before is None or (first is not None and self.index.unit(first.entry_index) != dledger.unit_of(first)):
@@ -162,6 +162,6 @@ class Entries:
 def first_head(log: CommitLog) -> EntryHead | None:
     """Of a log's first entry; None where there is none, or it can not be read."""
     try:
-        return dledger.parse_head(log.segments.read(log.begin, dledger.HEAD_BYTES))
+        return dledger.parse_head(log.segments.read(log.segments.own_begin, dledger.HEAD_BYTES))
     except RemoteProtocolError:
         return None

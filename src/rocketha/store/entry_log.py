@@ -25,6 +25,7 @@ one is a wrong one, so there is no backup to fall back to.
 from __future__ import annotations
 
 import errno
+import hashlib
 from collections.abc import Sequence
 
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensure
@@ -36,9 +37,11 @@ from rocketha.wire import dledger
 from rocketha.wire.dledger import IndexUnit
 from rocketha.wire.dledger_terms import (
     Committed,
+    TermStart,
     Vote,
     build_committed,
     build_log_begin,
+    build_term_start,
     build_vote,
     parse_committed,
     parse_log_begin,
@@ -49,6 +52,8 @@ from rocketha.wire.dledger_terms import (
 from rocketha.wire.raft_entries import Compacted, Entry, EntryKind, HardState, Members, SnapshotMeta, Unavailable
 from rocketha.wire.record import decode
 
+FIRST_TERM = 1
+"""In which a new member is (``RaftConfig.first_term``): it is elected in a later one."""
 RUN_BYTES = 256 << 10
 """Of a run, unless it is a single entry: as many as the core puts into a message."""
 FILE_BYTES_MAX = 4096
@@ -91,6 +96,7 @@ class EntryLog:
         self._members = members
         self._base_term = 0  # of the entry before the first one; while the log is empty and begins behind another
         self._first = (-1, 0)  # where the log begins, and the number of the first entry
+        self._origin: int | None = None
         self.voted = (0, "")
         self.failed: DiskFailure | None = None
         self.notes: list[str] = []
@@ -112,6 +118,33 @@ class EntryLog:
         if last >= self.first_index() and self.end_of(last) < self._log.end:
             self._log.truncate(self.end_of(last))
         self._entries.term = max(self.voted[0] - 1, 0)
+        if self._adopted and not self.last_index() and self.voted == (0, ""):
+            self._write_origin()
+        self._origin = self._find_origin()
+
+    @property
+    def _adopted(self) -> bool:
+        """Whether an ordinary broker began the log."""
+        return self._log.store.log.segments.divide > 0
+
+    def _write_origin(self) -> None:
+        """The first entry, by which members whose logs an ordinary broker began are ahead of those that begin with
+        nothing: they are elected.  All whose logs are equal write the same one, in a term in which none of ours leads:
+        no leader's first entry is taken for it."""
+        offset, time_ms = self._log.store.upkeep.last_record
+        record = self._log.store.message_at(offset)
+        digest = int.from_bytes(hashlib.sha256(record or b"").digest()[:8], "big")
+        self.save(None, [Entry(1, FIRST_TERM, EntryKind.NO_OP, build_term_start(TermStart(time_ms, "", digest)))])
+
+    def _find_origin(self) -> int | None:
+        first = self.first_index()
+        start = self._start_in(first) if self._adopted and first == 1 <= self.last_index() else None
+        return None if start is None or start.address else start.origin
+
+    @property
+    def origin(self) -> int | None:
+        """Tells apart what ordinary brokers had before; None where nothing was, or nobody knows any more."""
+        return self._origin
 
     @property
     def _vote_path(self) -> str:
@@ -212,13 +245,18 @@ class EntryLog:
         meta = self.snapshot()
         if index is not None and index != meta.index:
             raise Compacted(f"the log begins behind entry {meta.index} now")
-        return build_log_begin(self._log.begin)[offset : offset + size]
+        return build_log_begin(self._begin)[offset : offset + size]
 
     # What is where
 
+    @property
+    def _begin(self) -> int:
+        """Where the first entry is."""
+        return self._log.store.log.segments.own_begin
+
     def _first_number(self) -> int:
-        begin = self._log.begin if self._log.begin < self._log.end else -1
-        if begin < 0:
+        begin = self._begin
+        if begin >= self._log.end:
             return self._entries.next_index
         if self._first[0] != begin:
             self._first = (begin, self._entries.first_at(begin))
@@ -234,7 +272,7 @@ class EntryLog:
     def end_of(self, index: int) -> int:
         """Log offset behind an entry."""
         if index < self.first_index():
-            return self._log.begin
+            return self._begin
         unit = self._unit(index - 1)
         return unit.position + unit.size
 
@@ -245,9 +283,8 @@ class EntryLog:
             number -= 1
         return number
 
-    def term_leader(self, term: int) -> str:
-        """Where the leader of a term has its main port, as it says in the term's first entry; "" where that is not
-        here."""
+    def term_start(self, term: int) -> TermStart | None:
+        """What the leader of a term says of itself, in the term's first entry; None where that is not here."""
         low, high = self.first_index(), self.last_index()
         while low < high:
             middle = (low + high) // 2
@@ -256,13 +293,16 @@ class EntryLog:
             else:
                 low = middle + 1
         if low > self.last_index() or self.term(low) != term:
-            return ""
-        unit = self._unit(low - 1)
+            return None
+        return self._start_in(low)
+
+    def _start_in(self, index: int) -> TermStart | None:
+        unit = self._unit(index - 1)
         data = self._log.store.log.read(unit.position + dledger.HEAD_BYTES, unit.size - dledger.HEAD_BYTES)
         try:
-            return parse_term_start(decode(data).body).address
+            return parse_term_start(decode(data).body)
         except RemoteProtocolError:
-            return ""
+            return None
 
     # What the driver writes
 
@@ -298,13 +338,43 @@ class EntryLog:
         return dledger.build_head(entry.index - 1, entry.term - 1, position, len(record)) + record, position
 
     def _append(self, position: int, data: bytes) -> None:
+        if position != self._log.end and not self.last_index():
+            self._begin_elsewhere(position)
         end = self._log.end
         room = -end % self._log.file_size
         runs = [Run(position, [data])]
         if position != end:
+            if position != end + room:
+                self._refuse_to_begin(position)
             ensure(position == end + room and room >= dledger.FILLER_BYTES, f"an entry for {position} behind {end}")
             runs.insert(0, Run(end, [dledger.build_filler(room)]))
         self._log.append_entries(runs)
+
+    def _begin_elsewhere(self, position: int) -> None:
+        """The leader's log was begun by an ordinary broker, and is DLedger's from there on."""
+        store = self._log.store
+        self._refuse_to_begin(position)
+        ensure(position % self._log.file_size == 0, f"a log begins with a file, not at {position}")
+        if store.log.segments.bases:
+            if store.busy:
+                raise DiskFailure(store.log.segments.directory, "write", errno.EAGAIN, "a job is out")
+            store.truncate(store.log.begin)
+        self._log.begin_at(position)
+
+    def _refuse_to_begin(self, position: int) -> None:
+        """Keep what an ordinary broker had.
+
+        :raises CorruptStore: there is something.
+        """
+        if self._adopted:
+            segments = self._log.store.log.segments
+            raise CorruptStore(
+                segments.path(segments.begin),
+                0,
+                f"this broker has messages of the time before DLedger mode, up to {segments.divide}, and the leader's"
+                f" log, in which entries stand at {position}, has other ones or none.  To copy the leader's, empty this"
+                " broker's store",
+            )
 
     def save_committed(self, commit: int) -> None:
         """Write the file ``checkpoint``, for Java: it is not needed here.
@@ -340,6 +410,7 @@ class EntryLog:
         position = parse_log_begin(data)
         if position % self._log.file_size:
             raise RemoteProtocolError(f"a log that begins at {position}, files have {self._log.file_size} bytes")
+        self._refuse_to_begin(position)
         self._log.start_over()
         self._entries.begin(meta.index)
         self._entries.next_index = meta.index

@@ -46,7 +46,14 @@ class Extent(NamedTuple):
     ends_file: bool
 
 
-class Layout(Protocol):
+class Layouts(Protocol):
+    """How the files of a log lie: they may be of two kinds."""
+
+    def at(self, offset: int) -> Layout:
+        """That of the file which holds a log offset."""
+
+
+class Layout(Layouts, Protocol):
     """One of them.
 
     :ivar head_bytes: of a unit, before its record.
@@ -82,6 +89,9 @@ class CommitLogLayout:
     head_bytes = 0
     size_at = 0
 
+    def at(self, offset: int) -> Layout:
+        return self
+
     def blank(self, left: int) -> bytes:
         return encode_blank(left)
 
@@ -115,6 +125,9 @@ class DLedgerLayout:
 
     head_bytes = dledger.HEAD_BYTES
     size_at = 4
+
+    def at(self, offset: int) -> Layout:
+        return self
 
     def blank(self, left: int) -> bytes:
         return dledger.build_filler(left)
@@ -170,6 +183,15 @@ def _standing_at(record: Record, offset: int) -> Record:
 
 COMMITLOG: Layout = CommitLogLayout()
 DLEDGER: Layout = DLedgerLayout()
+
+
+class Divided(NamedTuple):
+    """A log that an ordinary broker began and DLedger goes on with, from ``offset`` on (``dividedCommitlogOffset``)."""
+
+    offset: int
+
+    def at(self, offset: int) -> Layout:
+        return COMMITLOG if offset < self.offset else DLEDGER
 
 
 def begins_so(layout: Layout, data: bytes, position: int, room: int) -> bool:

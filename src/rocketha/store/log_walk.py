@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator
 
 from rocketha.errors import RemoteProtocolError
-from rocketha.store.layout import COMMITLOG, DLEDGER, Layout, Unit
+from rocketha.store.layout import COMMITLOG, DLEDGER, Layouts, Unit
 from rocketha.store.segment import SegmentedFile
 from rocketha.wire.dledger import HEAD_BYTES, EntryHead, parse_head
 from rocketha.wire.record import PHYSICAL_OFFSET_AT, RECORD_BYTES_MAX, RECORD_BYTES_MIN, Record, decode
@@ -34,12 +34,12 @@ class LogWalk:
     """
 
     def __init__(
-        self, segments: SegmentedFile, start: int, stop: int | None = None, layout: Layout = COMMITLOG
+        self, segments: SegmentedFile, start: int, stop: int | None = None, layouts: Layouts = COMMITLOG
     ) -> None:
         self.position = start
         self.reason = "the last file ends"
         self.last: Unit | None = None
-        self._layout = layout
+        self._layouts = layouts
         self._segments = segments
         self._stop = segments.end if stop is None else stop
         self._data = b""
@@ -68,7 +68,7 @@ class LogWalk:
             self.last = found
 
     def _next(self, segment_end: int) -> Unit | None:
-        position, layout = self.position, self._layout
+        position, layout = self.position, self._layouts.at(self.position)
         at = position - self._data_from
         if at + layout.head_bytes + 8 > len(self._data):
             at = self._fill(CHUNK, segment_end)
@@ -151,12 +151,13 @@ def torn(record: Record, segments: SegmentedFile, power_cut: bool) -> str | None
     return None
 
 
-def ended_by(segments: SegmentedFile, offset: int, limit: int, layout: Layout = COMMITLOG) -> bool:
+def ended_by(segments: SegmentedFile, offset: int, limit: int, layouts: Layouts = COMMITLOG) -> bool:
     """Whether what begins at ``offset``, where a walk ended, was a whole unit at or before ``limit``, a log offset up
     to which the log was there; True too where its size can not be read any more.
 
     False: the bytes before ``limit`` were a part of a record.
     """
+    layout = layouts.at(offset)
     if limit - offset < layout.head_bytes + RECORD_BYTES_MIN:
         return False
     total = int.from_bytes(segments.read(offset + layout.size_at, 4), "big")

@@ -29,12 +29,12 @@ from rocketha.store.messages import GetResult, PlacedBatch, PutResult, RecoveryR
 from rocketha.store.queue_table import QUEUE_BYTES_LIMIT, QueueTable, queue_directories
 from rocketha.store.reading import Reader
 from rocketha.store.recovery import Recovery
-from rocketha.store.segment import OpenFiles
+from rocketha.store.segment import NAME_DIGITS, OpenFiles
 from rocketha.store.upkeep import Upkeep
 from rocketha.wire.store_files import CheckpointFields, QueueUnit
 
 ABORT_BYTES_MAX = 4096
-_REPLICA = b" replica"
+REPLICA = b" replica"
 """In the abort file, behind the process's number: a classic slave's."""
 _CUT_UNFINISHED = "a cut of the log is not finished"
 
@@ -63,7 +63,12 @@ class MessageStore:
         self._disk = disk
         self._files = OpenFiles(disk, config.open_files_max)
         self.log = CommitLog(
-            disk, self._files, config.commitlog_directory or f"{self.root}/commitlog", config.segment_size
+            disk,
+            self._files,
+            config.commitlog_directory or f"{self.root}/commitlog",
+            config.segment_size,
+            config.layout,
+            config.older_log_directory,
         )
         self.queues = QueueTable(disk, self._files, f"{self.root}/consumequeue", config)
         self.index = KeyIndex(disk, self._files, f"{self.root}/index", config) if config.index_enable else None
@@ -86,36 +91,33 @@ class MessageStore:
         :raises CorruptStore: they are.
         """
         segments = self.log.segments
-        data = segments.read(segments.begin, FIRST_READ)
-        for other in (COMMITLOG, DLEDGER):
-            if other is not self.config.layout and begins_so(other, data, segments.begin, segments.file_size):
-                kind = "DLedger's" if other is DLEDGER else "no DLedger's"
-                raise CorruptStore(segments.path(segments.begin), 0, f"the log is {kind}")
+        for begin in sorted({segments.begin, segments.own_begin}):
+            data = segments.read(begin, FIRST_READ)
+            for other in (COMMITLOG, DLEDGER):
+                if other is not self.log.layouts.at(begin) and begins_so(other, data, begin, segments.file_size):
+                    kind = "DLedger's" if other is DLEDGER else "no DLedger's"
+                    raise CorruptStore(segments.path(begin), 0, f"the log is {kind}")
 
     def _refuse_other_log(self) -> None:
-        """See that the store's messages are not in a log of the other kind: the queues would be taken for leftovers.
+        """See that an ordinary broker is not started on DLedger's log: the queues would be taken for leftovers.
 
-        :raises CorruptStore: they are.
+        :raises CorruptStore: it is.
         """
-        disk, config = self._disk, self.config
         if self.ledger is not None:
-            others = [config.other_log_directory] if config.other_log_directory else []
-            text = (
-                "the store has a commit log of an ordinary broker, which does not become DLedger's: use another store"
-            )
-        elif self.log.segments.bases:
             return
-        else:
-            names = sorted(name for name in disk.list(self.root) if name.startswith("dledger-"))
-            others = [f"{self.root}/{name}/data" for name in names]
-            text = "the store has a log of DLedger's: start it with enableDLegerCommitLog"
-        for directory in others:
-            if disk.exists(directory) and any(map(_is_log_file, disk.list(directory))):
+        for name in sorted(name for name in self._disk.list(self.root) if name.startswith("dledger-")):
+            directory = f"{self.root}/{name}/data"
+            if has_log_files(self._disk, directory):
+                text = "the store has a log of DLedger's: start it with enableDLegerCommitLog"
                 raise CorruptStore(directory, 0, text)
 
     def _directories(self) -> list[str]:
         entries = [] if self.ledger is None else [self.ledger.index.files.directory]
         return [self.log.segments.directory, self.queues.directory, f"{self.root}/index", *entries]
+
+    def _log_directories(self) -> list[str]:
+        older = self.config.older_log_directory
+        return [self.log.segments.directory, *([older] if older and self._disk.is_dir(older) else [])]
 
     def _make_entries(self) -> Entries | None:
         config = self.config
@@ -151,10 +153,11 @@ class MessageStore:
         self._locks.append(disk.lock(f"{self.root}/lock"))
         try:
             clean = not disk.exists(self._abort_path)
-            was_replica = not clean and _REPLICA in disk.read_all(self._abort_path, ABORT_BYTES_MAX)
+            was_replica = not clean and REPLICA in disk.read_all(self._abort_path, ABORT_BYTES_MAX)
             for directory in self._directories():
                 atomic_file.make_dirs(disk, directory)
-            self._locks.append(disk.lock(self.log.segments.directory))  # another root may name the same one
+            for directory in self._log_directories():
+                self._locks.append(disk.lock(directory))  # another root may name the same one
             foreign = ForeignNames()
             fields = self._find_files(foreign)
             ensure(self.ledger is None or not replica, "a log of entries is no replica of raw bytes")
@@ -162,7 +165,7 @@ class MessageStore:
             notes = self._load_deleted(may_grow or was_replica)
             if self.index is not None:
                 notes += self.index.load(clean, fields.index_timestamp_ms, self._time_at, foreign)
-            notes += foreign.notes
+            notes += [*foreign.notes, *self.log.segments.notes]
             stopped = census.take(disk, self.root)
             if clean:
                 self._write_abort(pid, replica)
@@ -215,7 +218,8 @@ class MessageStore:
         """The confirm offset that the log had; None where all of it counts: a broker that stood alone until now had
         no epochs, and showed its consumers everything."""
         if committed is not None and self.ledger is not None:
-            return fields.confirm_offset or self.ledger.end_of(committed)
+            known = fields.confirm_offset or self.ledger.end_of(committed)
+            return max(known, self.log.segments.divide)  # what an ordinary broker had, its consumers saw
         if epoch_path is None or (fields.confirm_offset == 0 and not self._disk.exists(epoch_path)):
             return None
         return fields.confirm_offset
@@ -244,7 +248,7 @@ class MessageStore:
     def _write_abort(self, pid: int, replica: bool) -> None:
         text = str(pid).encode("ascii")
         if replica or self._disk.exists(self._abort_path):  # no crash may leave it without what it says
-            atomic_file.save(self._disk, self._abort_path, text + (_REPLICA if replica else b""), backup=False)
+            atomic_file.save(self._disk, self._abort_path, text + (REPLICA if replica else b""), backup=False)
             return
         file = self._disk.create(self._abort_path, 0)
         try:
@@ -540,7 +544,8 @@ class MessageStore:
 
     def earliest_message_time(self, wait: Wait = Wait.ANYTHING) -> int:
         """Store time in ms of the first message of the log; -1 if there is none."""
-        return self._reader.store_time(self.log.begin + self.config.layout.head_bytes, wait)
+        begin = self.log.begin
+        return self._reader.store_time(begin + self.log.layouts.at(begin).head_bytes, wait)
 
     def queue_table(self) -> dict[str, dict[int, tuple[int, int]]]:
         """topic -> queue id -> (min offset, max offset)."""
@@ -624,8 +629,9 @@ class MessageStore:
         return self._appendable
 
 
-def _is_log_file(name: str) -> bool:
-    return len(name) == 20 and name.isdigit()
+def has_log_files(disk: Disk, directory: str) -> bool:
+    """Whether a directory has files of a log."""
+    return disk.is_dir(directory) and any(len(name) == NAME_DIGITS and name.isdigit() for name in disk.list(directory))
 
 
 def _settle(job: Job, error: Exception | None) -> None:

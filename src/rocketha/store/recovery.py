@@ -29,7 +29,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from rocketha.errors import RemoteProtocolError, ensure
+from rocketha.errors import CorruptStore, RemoteProtocolError, ensure
 from rocketha.store.census import UNKNOWN, Census
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
@@ -73,8 +73,7 @@ class Recovery:
     ) -> None:
         self._disk = disk
         self._config = config
-        self._layout = config.layout
-        self._lead = config.layout.head_bytes
+        self._layouts = log.layouts
         self._log = log
         self._queues = queues
         self._index = index
@@ -101,6 +100,7 @@ class Recovery:
 
         :param census: what the queues were at the clean stop, see :mod:`rocketha.store.census`.
         :param confirm: dispatch records that end at or below it; None for all.
+        :raises CorruptStore: what an ordinary broker wrote before the first entry is damaged.
         :raises DiskFailure: the disk would not; starting again begins anew.
         """
         log, queues, index = self._log, self._queues, self._index
@@ -111,7 +111,7 @@ class Recovery:
         queues.drop_void(self._deleted)  # removed names may be back after a power cut, or a Java broker made them
         start = self._start_clean() if clean else self._start_crashed()
         self._confirm, self._entered = confirm, queues.max_physical_offset()
-        walk = LogWalk(log.segments, start, layout=self._layout)
+        walk = LogWalk(log.segments, start, layouts=self._layouts)
         records, stopped_at = 0, None
         for unit in walk.units():
             record = unit.record
@@ -129,8 +129,12 @@ class Recovery:
                 self.last_record = record
                 self._dispatch(record)
             elif stopped_at is None:
-                stopped_at = record.physical_offset - self._lead
-        self.lost_confirmed = confirm is not None and ended_by(log.segments, walk.position, confirm, self._layout)
+                stopped_at = self._unit_of(record.physical_offset)
+        self.lost_confirmed = confirm is not None and ended_by(log.segments, walk.position, confirm, self._layouts)
+        if walk.position < log.segments.divide:
+            path = log.segments.path(log.segments.base_of(walk.position))
+            why = f"the log ends here, where an ordinary broker wrote it: {walk.reason}"
+            raise CorruptStore(path, walk.position % log.segments.file_size, why)
         truncated = self._cut(walk)
         if self._entries is not None:
             if not self._found_entries:
@@ -162,7 +166,7 @@ class Recovery:
                 self._note("no queue entry points into the log, all queues are rebuilt")
             return segments.begin
         if self._good(newest) is not None:
-            return newest - self._lead
+            return self._unit_of(newest)
         self._note(f"the newest queue entry points at {newest}, where there is no good record")
         return self._newest_file(lambda record: record.physical_offset <= newest)
 
@@ -170,7 +174,7 @@ class Recovery:
         segments, fields = self._log.segments, self._checkpoint
         proven = self._good(fields.logics_offset) if fields.logics_offset > 0 else None
         if proven is not None:
-            start = proven.physical_offset - self._lead
+            start = self._unit_of(proven.physical_offset)
         elif fields.logics_offset > 0:
             start = self._newest_file(lambda record: record.physical_offset <= fields.logics_offset)
         else:
@@ -187,7 +191,7 @@ class Recovery:
         if index.end_offset >= start:
             return start
         if index.end_offset >= segments.begin and self._good(index.end_offset) is not None:
-            return index.end_offset - self._lead
+            return self._unit_of(index.end_offset)
         if index.had_files or fields.index_timestamp_ms == 0:
             return self._newest_file(lambda record: record.physical_offset <= index.end_offset)
         self._note("the index was there before the crash and is not now; it begins anew")
@@ -237,7 +241,7 @@ class Recovery:
         """The beginning of the newest file whose first record is good and ``covered``; else of the oldest file."""
         segments = self._log.segments
         for base in reversed(segments.bases):
-            record = self._good(base + self._lead)
+            record = self._good(base + self._layouts.at(base).head_bytes)
             if record is not None and record.store_timestamp_ms and covered(record):
                 return base
         return segments.begin
@@ -245,15 +249,20 @@ class Recovery:
     def _good(self, offset: int) -> Record | None:
         """The record at a log offset, if a walk may begin with it."""
         record = record_at(self._log.segments, offset)
-        if record is None or not self._lead:
+        layout = self._layouts.at(offset)
+        if record is None or not layout.head_bytes:
             return record
-        position = offset - self._lead
-        data = self._log.segments.read(position, self._lead + record.total)
+        position = offset - layout.head_bytes
+        data = self._log.segments.read(position, layout.head_bytes + record.total)
         try:
-            unit = self._layout.unit(data, 0, position, len(data), None)
+            unit = layout.unit(data, 0, position, len(data), None)
         except RemoteProtocolError:
             return None
         return None if unit is None else unit.record
+
+    def _unit_of(self, record_offset: int) -> int:
+        """Where the unit begins that has a record."""
+        return record_offset - self._layouts.at(record_offset).head_bytes
 
     # Walking
 
@@ -280,9 +289,10 @@ class Recovery:
 
     def _begin_entries(self, entries: Entries, upto: EntryHead) -> bool:
         """Make the index anew, from the begin of the log to before that entry; by heads, whatever bodies are like."""
-        if upto.position > self._log.begin:
+        begin = self._log.segments.own_begin
+        if upto.position > begin:
             self._note(f"the index of entries lacks what is before {upto.entry_index}: it is made anew")
-        heads = HeadWalk(self._log.segments, self._log.begin, upto.position)
+        heads = HeadWalk(self._log.segments, begin, upto.position)
         for number, head in enumerate(heads):
             if not number:
                 entries.begin(head.entry_index)
@@ -290,7 +300,7 @@ class Recovery:
             if len(entries.index.tail) >= QUEUE_BYTES_MAX:
                 self._queues.mark(entries.index)
                 self._run(self._queues.write_job(thorough=False))
-        whole = heads.position == upto.position > self._log.begin
+        whole = heads.position == upto.position > begin
         if whole and entries.next_index != upto.entry_index:
             return False
         if not whole:
@@ -381,7 +391,7 @@ class Recovery:
         wanted = {(queue.topic, queue.queue_id): queue for queue in self._holed}
         for queue in self._holed:
             queue.reset()
-        for record in LogWalk(self._log.segments, self._log.begin, self.dispatched_to, self._layout):
+        for record in LogWalk(self._log.segments, self._log.begin, self.dispatched_to, self._layouts):
             found = wanted.get((record.topic, record.queue_id))
             if found is None:
                 continue

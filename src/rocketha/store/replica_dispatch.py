@@ -99,8 +99,6 @@ class Dispatcher:
         self._index = index
         self._deleted = deleted
         self._config = config
-        self._layout = config.layout
-        self._lead = config.layout.head_bytes
         self._topics: dict[bytes, str] = {}
         self._rests: dict[bytes, _Rest] = {}
         self._pending: list[Keyed] = []  # records of one store time, to be indexed
@@ -135,12 +133,13 @@ class Dispatcher:
                 self._flush_keys()
             want = chunk
             if self.position == position and self.damage is None:
+                layout = self._log.layouts.at(position)
                 try:
-                    extent = self._layout.extent(data, 0, segment_end - position)
+                    extent = layout.extent(data, 0, segment_end - position)
                 except RemoteProtocolError as error:
                     self.damage = Damage(position, str(error))
                     return
-                want = self._lead + 8 if extent is None else extent.size
+                want = layout.head_bytes + 8 if extent is None else extent.size
                 if want <= len(data) or position + want > limit:
                     return
 
@@ -154,7 +153,7 @@ class Dispatcher:
         end, look, topics = len(data), DISPATCH_LAYOUT.unpack_from, self._topics
         queues, pack, meaning, pending = self._queues.queues, pack_unit, self._meaning, self._pending
         indexed = -1 if self._index is None else self._index.end_offset
-        lead, look_at_head = self._lead, ENTRY_LOOK.unpack_from
+        lead, look_at_head = self._log.layouts.at(base).head_bytes, ENTRY_LOOK.unpack_from
         try:
             while at + 8 <= end:
                 total, begin = 0, at + lead
@@ -257,14 +256,15 @@ class Dispatcher:
         :raises RemoteProtocolError: no record.
         """
         position, room = base + at, segment_end - base - at
-        extent = self._layout.extent(data, at, room)
+        layout = self._log.layouts.at(position)
+        extent = layout.extent(data, at, room)
         if extent is None:
             return 0
         if extent.ends_file:
             return extent.size if position + extent.size <= limit else 0
         if at + extent.size > len(data):
             return 0
-        unit = self._layout.unit(data, at, position, room, None)
+        unit = layout.unit(data, at, position, room, None)
         if unit is not None and unit.record is not None:
             self._dispatch(unit.record)
         return extent.size

@@ -401,7 +401,7 @@ class ReplicaLog:
 
     def _record_begin(self, offset: int) -> int:
         """The beginning of the unit that holds the byte before ``offset``, or ``offset`` if one ends there."""
-        log, size, layout = self.store.log, self.file_size, self.store.config.layout
+        log, size, layout = self.store.log, self.file_size, self.store.log.layouts.at(offset)
         if offset == self.end or record_at(log.segments, offset + layout.head_bytes) is not None:
             return offset
         position = max(self.begin, offset - offset % size)

@@ -79,25 +79,34 @@ def file_name(base: int) -> str:
 
 
 class SegmentedFile:
-    """The files of one directory.
+    """The files of one directory, and perhaps of another one before them.
 
     :ivar bases: first offsets of the files, ascending.
+    :ivar divide: those that begin before are in the older directory, where no file is made; 0 without one.
     :ivar names_changed: files were made or removed since the directory was last synced.
+    :ivar notes: what an operator should know of the files that were found.
     """
 
-    __slots__ = ("_disk", "_files", "bases", "directory", "file_size", "names_changed")
+    __slots__ = ("_disk", "_files", "_older", "bases", "directory", "divide", "file_size", "names_changed", "notes")
 
-    def __init__(self, disk: Disk, files: OpenFiles, directory: str, file_size: int) -> None:
+    def __init__(self, disk: Disk, files: OpenFiles, directory: str, file_size: int, older: str | None = None) -> None:
+        """Looks at nothing.
+
+        :param older: where the run of bytes began: whoever wrote there is not to write any more.
+        """
         self._disk = disk
         self._files = files
+        self._older = older or directory
         self.directory = directory
         self.file_size = file_size
         self.bases: list[int] = []
+        self.divide = 0
         self.names_changed = False
+        self.notes: list[str] = []
 
     def path(self, base: int) -> str:
         """Path of the file that begins at ``base``."""
-        return f"{self.directory}/{base:020d}"
+        return f"{self.directory if base >= self.divide else self._older}/{base:020d}"
 
     def load(self, foreign: ForeignNames) -> None:
         """Find the files.
@@ -106,11 +115,23 @@ class SegmentedFile:
         :raises CorruptStore: a name, a size or a gap that cannot be; the newest file is removed instead if it is
             empty, as a crash leaves it.
         """
-        self.bases = []
-        names = foreign.ours(self._disk, self.directory, is_number)
+        self.divide, self.notes = 0, []
+        self.bases = self._load(self.directory, foreign)
+        if self._older == self.directory or not self._disk.exists(self._older):
+            return
+        older = self._load(self._older, foreign)
+        if older and self.bases and older[-1] + self.file_size != self.bases[0]:
+            self.notes.append(f"{self._older} does not end where {self.directory} begins, and is not read")
+        elif older:
+            self.divide = older[-1] + self.file_size
+            self.bases = older + self.bases
+
+    def _load(self, directory: str, foreign: ForeignNames) -> list[int]:
+        bases: list[int] = []
+        names = foreign.ours(self._disk, directory, is_number)
         for name in names:
-            path = f"{self.directory}/{name}"
-            base = first_offset(self.directory, name)
+            path = f"{directory}/{name}"
+            base = first_offset(directory, name)
             size = self._disk.size(path)
             if size == 0 and name == names[-1]:
                 self._disk.remove(path)
@@ -118,9 +139,10 @@ class SegmentedFile:
                 continue
             if size != self.file_size:
                 raise CorruptStore(path, size, f"the file has {size} bytes, configured are {self.file_size}")
-            if base % self.file_size or (self.bases and base != self.bases[-1] + self.file_size):
-                raise CorruptStore(path, 0, f"the file does not follow {self.bases[-1] if self.bases else 0}")
-            self.bases.append(base)
+            if base % self.file_size or (bases and base != bases[-1] + self.file_size):
+                raise CorruptStore(path, 0, f"the file does not follow {bases[-1] if bases else 0}")
+            bases.append(base)
+        return bases
 
     @property
     def begin(self) -> int:
@@ -132,6 +154,11 @@ class SegmentedFile:
         """Offset behind the last file; 0 without files."""
         return self.bases[-1] + self.file_size if self.bases else 0
 
+    @property
+    def own_begin(self) -> int:
+        """First offset that is in :attr:`directory`, or would be."""
+        return max(self.begin, self.divide)
+
     def has(self, offset: int) -> bool:
         """Whether a byte lies in a file."""
         return bool(self.bases) and self.bases[0] <= offset < self.bases[-1] + self.file_size
@@ -142,7 +169,7 @@ class SegmentedFile:
 
     def file(self, base: int) -> File:
         """The file that begins at ``base``, open."""
-        return self._files.get(f"{self.directory}/{base:020d}")
+        return self._files.get(self.path(base))
 
     def create(self, base: int, preallocate: bool = False) -> File:
         """Make the next file; the caller owns the descriptor."""
@@ -158,7 +185,7 @@ class SegmentedFile:
         start = offset % self.file_size
         base = offset - start
         if start + size <= self.file_size:
-            return self._files.get(f"{self.directory}/{base:020d}").read(start, size)
+            return self._files.get(self.path(base)).read(start, size)
         parts = []
         while size > 0 and base < self.end:
             step = min(size, self.file_size - start)
@@ -174,7 +201,7 @@ class SegmentedFile:
         while self.has(offset):
             start = offset % self.file_size
             room = self.file_size - start
-            path = f"{self.directory}/{offset - start:020d}"
+            path = self.path(offset - start)
             if wait is Wait.NOTHING and not self._files.has(path):
                 return False
             file = self._files.get(path)

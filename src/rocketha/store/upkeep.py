@@ -328,7 +328,7 @@ class Upkeep:
 
     def _last_times(self, wall_ms: int) -> list[int]:
         """For each file that may go, oldest first, when its last message was stored, or a later time."""
-        segments, lead = self._log.segments, self._config.layout.head_bytes
+        segments, layouts = self._log.segments, self._log.layouts
         found: list[int | None] = []
         with contextlib.suppress(DiskFailure):  # a file that cannot be read is not deleted for that
             for base in segments.bases[1 : self._config.delete_files_max + 1]:
@@ -336,7 +336,9 @@ class Upkeep:
                     break
                 if self.keep_from is not None and base > self.keep_from:
                     break
-                record = record_at(segments, base + lead)  # the next file's first one is younger than all of this
+                record = record_at(
+                    segments, base + layouts.at(base).head_bytes
+                )  # the next file's first one is younger than all of this
                 found.append(record.store_timestamp_ms if record is not None else None)
         times, later_ms = [], wall_ms
         for time_ms in reversed(found):  # one that begins with damage says nothing: what comes later does

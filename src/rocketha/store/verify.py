@@ -31,7 +31,7 @@ def verify(store: MessageStore) -> list[str]:
 def _problems(store: MessageStore) -> Iterator[str]:
     expected: dict[tuple[str, int], dict[int, QueueUnit]] = {}
     keys: list[tuple[int, int]] = []
-    walk = LogWalk(store.log.segments, store.log.begin, store.log.end, store.config.layout)
+    walk = LogWalk(store.log.segments, store.log.begin, store.log.end, store.log.layouts)
     ledger = store.ledger
     for record, entry in ((unit.record, unit.entry) for unit in walk.units()):
         if ledger is not None and entry is not None and ledger.index.unit(entry.entry_index) != dledger.unit_of(entry):

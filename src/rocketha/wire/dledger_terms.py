@@ -18,16 +18,20 @@ TERM_TOPIC = "rmq_sys_ROCKETHA_TERM"
 """Of the record in the first entry of a term."""
 
 ADDRESS_BYTES_MAX = 300
-TERM_START_BYTES_MAX = 1 + 8 + 2 + ADDRESS_BYTES_MAX
+TERM_START_BYTES_MAX = 1 + 8 + 2 + ADDRESS_BYTES_MAX + 8
 LONG_MAX = (1 << 63) - 1
 _NO_HOST = bytes(8)
 
 
 class TermStart(NamedTuple):
-    """See ``spec.dledger.TERM_START``."""
+    """See ``spec.dledger.TERM_START``.
+
+    :ivar origin: None in a log that was DLedger's from its begin.
+    """
 
     time_ms: int
     address: str
+    origin: int | None = None
 
 
 class Committed(NamedTuple):
@@ -57,7 +61,7 @@ def build_term_start(start: TermStart) -> bytes:
     """
     if len(start.address.encode()) > ADDRESS_BYTES_MAX:
         raise RemoteProtocolError(f"an address of more than {ADDRESS_BYTES_MAX} bytes")
-    return codec.build(spec.TERM_START, start._asdict())
+    return codec.build(spec.TERM_START, {"version": 1 if start.origin is None else spec.WITH_ORIGIN, **start._asdict()})
 
 
 def parse_term_start(data: bytes) -> TermStart:
@@ -68,7 +72,7 @@ def parse_term_start(data: bytes) -> TermStart:
     if len(data) > TERM_START_BYTES_MAX:
         raise RemoteProtocolError(f"term start: {len(data)} bytes, at most {TERM_START_BYTES_MAX}")
     parsed = codec.parse(spec.TERM_START, data, RemoteProtocolError)
-    return TermStart(parsed.time_ms, parsed.address)
+    return TermStart(parsed.time_ms, parsed.address, parsed.origin)
 
 
 def build_log_begin(position: int) -> bytes:

@@ -272,6 +272,27 @@ class CutWhileSyncingTests(DLedgerCase):
         self.same_logs(*self.brokers)
 
 
+class LostDisksTests(DLedgerCase):
+    """Two members of three lose their disks."""
+
+    def test_the_third_leads(self) -> None:
+        """It was started first: the others wait for its vote, and are filled."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 50), 50)
+        self.whole()
+        for host in self.brokers:
+            host.kill()
+        others = [host for host in self.brokers if host is not master]
+        self.restart(master)
+        for host in others:
+            host.disk.remove_tree("/store")
+            host.start()
+        self.assertIs(self.master(), master)
+        self.whole()
+        self.same_logs(*self.brokers)
+        self.assertEqual([self.stored(host) for host in self.brokers], [50] * 3)
+
+
 class OtherLogTests(DLedgerCase):
     """A store whose messages are in a log of the other kind."""
 
@@ -294,14 +315,6 @@ class OtherLogTests(DLedgerCase):
         self.restart(host, dledger)
         self.master()
         self.assertEqual(self.stored(host), 20)
-
-    def test_an_ordinary_store(self) -> None:
-        host = self.brokers[0]
-        dledger = host.settings  # type: ignore[attr-defined]
-        self.restart(host, "")
-        self.assertEqual(self.acknowledged(host, 20), 20)
-        self.stop(host)
-        self.assertIn("a commit log of an ordinary broker", self.refused(host, dledger))
 
 
 class NulTests(DLedgerCase):

@@ -47,8 +47,9 @@ from rocketha.services.replication.dispatching import Dispatching
 from rocketha.services.replication.entry_store import EntryStore
 from rocketha.services.replication.service import Arrived, Port, Replication, ReplicaView, SourceView
 from rocketha.services.replication.slave import Dialect
+from rocketha.store import adoption
 from rocketha.store.disk import Disk
-from rocketha.store.entry_log import RUN_BYTES, EntryLog, load_committed
+from rocketha.store.entry_log import FIRST_TERM, RUN_BYTES, EntryLog, load_committed
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.replica_dispatch import Damage
@@ -112,12 +113,13 @@ class DLedgerReplication(Replication):
             name,
             max_uncommitted_bytes=UNCOMMITTED_BYTES_MAX,
             sticky_lease=True,
+            first_term=FIRST_TERM,
             preferred=keys.preferred_leaders,
             push_quota=-(-keys.peer_push_quota // SECOND_TICKS),
             far_behind=lambda index: self.log.end - self._entries.end_of(index - 1) >= keys.peer_push_throttle_point,
             hands_out=False,
             cached_bytes=CACHED_BYTES,
-            first_entry=lambda: build_term_start(TermStart(platform.wall_ms(), context.address)),
+            first_entry=lambda: build_term_start(TermStart(platform.wall_ms(), context.address, self._entries.origin)),
         )
         return RaftService(
             member,
@@ -203,7 +205,16 @@ class DLedgerReplication(Replication):
         """Where the leader of this term has its main port, "" while its first entry is not here."""
         if self._jobs.busy:
             return ""
-        return self._entries.term_leader(self.raft.node.term)
+        start = self._entries.term_start(self.raft.node.term)
+        if start is None:
+            return ""
+        own = self._entries.origin
+        if None not in (own, start.origin) and own != start.origin:
+            self._unfit(
+                f"the messages of the time before DLedger mode are not those of the leader {start.address}:"
+                " one of the two logs lacks some.  Empty this broker's store, or that one's"
+            )
+        return start.address
 
     # --- news
 
@@ -262,7 +273,10 @@ class DLedgerReplication(Replication):
 
     def _damaged(self, damage: Damage) -> None:
         """Committed bytes are bad here.  The others have them, but Raft can not take back that this member had them."""
-        problem = f"the log is bad at {damage.offset}: {damage.reason}. Empty this broker's store, it is copied anew"
+        self._unfit(f"the log is bad at {damage.offset}: {damage.reason}. Empty this broker's store, it is copied anew")
+
+    def _unfit(self, problem: str) -> None:
+        """This member must not lead, until somebody has mended it."""
         if problem != self._problem:
             self._problem = problem
             self._logger.error("{problem}", problem=problem)
@@ -376,6 +390,7 @@ class DLedgerMode:
         self, store: MessageStore, disk: Disk, keys: ReplicationConfig, sync_flush: bool, now_ms: int, pid: int
     ) -> tuple[RecoveryReport, ReplicaLog]:
         """It follows, whatever its role will be."""
+        adoption.adopt(disk, store, now_ms, pid, keys.store_path_epoch_file)
         committed = load_committed(disk, keys.dledger_directory).committed
         report = store.load(now_ms, pid, keys.store_path_epoch_file, committed=committed)
         log = ReplicaLog(store, disk, keys.store_path_epoch_file, synced_acks=sync_flush)

@@ -6,13 +6,16 @@ here has a checksum: the two fields that are called so are never set.
 
 from __future__ import annotations
 
-from construct import Const, Int8ub, Int16ub, Int32sb, Int64sb, PascalString, Struct
+from construct import Const, If, Int8ub, Int16ub, Int32sb, Int64sb, Int64ub, OneOf, PascalString, Struct, this
 
 MAGIC = 1
 """DLedgerEntryType.NORMAL.  The 0.4.0 line adds 2, an entry without a meaning, and 3, a change of the members."""
 
 MAGIC_FILLER = -1
 """The rest of this file is unused.  MmapFileList.BLANK_MAGIC_CODE"""
+
+WITH_ORIGIN = 2
+"""Version of a term's start whose leader has a log that an ordinary broker began."""
 
 ENTRY_HEAD = "dledger-entry-head" / Struct(
     "magic" / Int32sb,  # MAGIC
@@ -40,11 +43,13 @@ INDEX_UNIT = "dledger-index-unit" / Struct(
 )
 
 TERM_START = "dledger-term-start" / Struct(
-    "version" / Const(1, Int8ub),
+    "version" / OneOf(Int8ub, (1, WITH_ORIGIN)),
     "time_ms" / Int64sb,  # when the leader took its office
     "address" / PascalString(Int16ub, "utf8"),  # host:port of its main port, where clients send
+    "origin" / If(this.version == WITH_ORIGIN, Int64ub),  # tells apart what ordinary brokers had before
 )
-"""Body of the record in the first entry of a term that a leader of ours wrote."""
+"""Body of the record in the first entry of a term that a leader of ours wrote; in a log that an ordinary broker began
+also in its first entry, which each member writes by itself."""
 
 LOG_BEGIN = "dledger-log-begin" / Struct(
     "version" / Const(1, Int8ub),

@@ -1,0 +1,139 @@
+"""Brokers that were ordinary ones, with messages, and are members of a group now."""
+
+from __future__ import annotations
+
+from rocketha.broker.role import Role
+from rocketha.simulation.host import Host
+from tests.services.dledger_case import DLedgerCase
+
+STORE = "/store"
+
+
+class AdoptedCase(DLedgerCase):
+    """Three brokers; what they had is made by one, and copied."""
+
+    def ordinary(self, host: Host, count: int = 60) -> None:
+        """A broker that takes as many messages, and stops."""
+        settings = host.settings  # type: ignore[attr-defined]
+        self.restart(host, "")
+        self.assertEqual(self.acknowledged(host, count), count)
+        self.stop(host)
+        host.settings = settings  # type: ignore[attr-defined]
+
+    def copy(self, one: Host, other: Host) -> None:
+        """One's store to another's disk."""
+        other.disk.remove_tree(STORE)
+        self._copy(one, other, STORE)
+
+    def _copy(self, one: Host, other: Host, path: str) -> None:
+        if one.disk.is_dir(path):
+            other.disk.make_dirs(path)
+            for name in one.disk.list(path):
+                self._copy(one, other, f"{path}/{name}")
+        else:
+            data = one.disk.read_all(path, 1 << 30)
+            file = other.disk.create(path, len(data))
+            file.write(0, [data])
+            file.sync()
+            file.close()
+
+
+class AdoptedTests(AdoptedCase):
+    """Members with equal logs."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        first, *others = self.brokers
+        self.ordinary(first)
+        for other in others:
+            self.copy(first, other)
+
+    def test_they_go_on(self) -> None:
+        """What was there is there at any master, and what comes follows; all have the same log."""
+        master = self.start_group()
+        self.assertEqual(self.stored(master), 60)
+        self.assertEqual(self.acknowledged(master, 100), 100)
+        self.whole()
+        self.same_logs(*self.brokers)
+        self.assertEqual([self.stored(host) for host in self.brokers], [160] * 3)
+        divide = self.log(master).store.log.segments.divide
+        self.assertGreater(divide, 0)
+        master.kill()
+        other = self.master()
+        self.assertEqual(self.acknowledged(other, 10), 10)
+        self.assertEqual(self.stored(other), 170)
+        self.restart(master)
+        self.whole()
+        for host in self.brokers:
+            host.kill()
+        self.restart_all()
+        self.assertEqual(self.stored(self.master()), 170)
+        self.same_logs(*self.brokers)
+
+    def test_an_empty_member(self) -> None:
+        """It does not lead before the others have sent it something, and gets what comes."""
+        last = self.brokers[2]
+        last.disk.remove_tree(STORE)
+        master = self.start_group()
+        self.assertIsNot(master, last)
+        self.assertEqual(self.acknowledged(master, 100), 100)
+        self.whole()
+        self.assertEqual(self.log(last).begin, self.log(master).store.log.segments.divide)
+        self.assertEqual(self.ended, [])
+
+    def test_two_empty_members(self) -> None:
+        """The one that has messages, and starts first, leads."""
+        for host in self.brokers[:2]:
+            host.disk.remove_tree(STORE)
+        self.brokers[2].start()
+        self.started(self.brokers[2])
+        for host in self.brokers[:2]:
+            host.start()
+        self.assertIs(self.master(), self.brokers[2])
+        self.assertEqual(self.acknowledged(self.brokers[2], 10), 10)
+        self.whole()
+
+    def test_one_that_comes_late(self) -> None:
+        """Two with nothing have begun another log: it keeps what it has, and says so."""
+        for host in self.brokers[:2]:
+            host.disk.remove_tree(STORE)
+            host.start()
+        for host in self.brokers[:2]:
+            self.started(host)
+        self.assertEqual(self.acknowledged(self.master(), 10), 10)
+        disk = self.brokers[2].disk
+        self.brokers[2].start()
+        self.until("it ends", lambda: self.ended)
+        self.assertIn("messages of the time before DLedger mode", self.ended[0])
+        disk.remove_tree(f"{STORE}/dledger-n2")
+        self.restart(self.brokers[2], "")
+        self.assertEqual(self.stored(self.brokers[2]), 60)
+
+
+class OtherTailTests(AdoptedCase):
+    """Members whose logs differ in their last messages."""
+
+    def test_the_last_ones(self) -> None:
+        """The follower says so, and does not lead."""
+        first, second, third = self.brokers
+        self.ordinary(first, 20)
+        self.copy(first, second)
+        self.copy(first, third)
+        settings = third.settings  # type: ignore[attr-defined]
+        self.restart(third, "")
+        self.assertEqual(self.acknowledged(third, 1), 1)
+        self.stop(third)
+        third.settings = settings  # type: ignore[attr-defined]
+        for host in (first, second):
+            host.start()
+        for host in (first, second):
+            self.started(host)
+        master = self.master()
+        self.assertEqual(self.acknowledged(master, 10), 10)
+        third.start()
+        self.started(third)
+        self.until("it says so", lambda: "not those of the leader" in (self.replication(third).ready() or ""))
+        self.run_for(5.0)
+        master.kill()
+        self.assertIsNot(self.master(), third)
+        self.assertIs(self.role(third), Role.SLAVE)
