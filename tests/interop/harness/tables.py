@@ -71,9 +71,13 @@ class TableCase(InteropCase):
             pass
         return directory
 
-    def compare(self, directory: Path, least: int, layout: str = "commitlog") -> int:
-        """Each row with Java's line, in the order of the log; how many."""
-        java = iter(sorted(records(directory / layout, layout), key=lambda each: int(each["at"])))
+    def compare(self, directory: Path, least: int, *layouts: str) -> int:
+        """Each row with Java's line, in the order of the log; how many.
+
+        :param layouts: of its files; "commitlog" where none is given.
+        """
+        lines = [each for layout in layouts or ("commitlog",) for each in records(directory / layout, layout)]
+        java = iter(sorted(lines, key=lambda each: int(each["at"])))
         rows = 0
         self.kinds, self.topics, self.unpacked = Counter(), Counter(), {}
         for row in table(directory).withColumn("body", sql.sha2("body", 256)).toLocalIterator():
