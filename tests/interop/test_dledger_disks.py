@@ -78,7 +78,7 @@ class FullDisk(DiskCase):
         filler, began = disk.fill(), time.monotonic()
         self.succeeded(master, began)
         self.load.await_more(run, 200)
-        self.says(master, ["no message is taken here", "another member is to lead"])
+        self.says(master, ["another member is to lead, where one can: the disk is"])
         filler.unlink()
         self.load.await_more(run, 200)
         acks = self.load.end(run)

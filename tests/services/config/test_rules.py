@@ -62,6 +62,24 @@ def numbered(*sections: type[Section]) -> Iterator[tuple[str, str]]:
                 yield name, value
 
 
+class DLedgerTests(unittest.TestCase):
+    """The keys of a member of a DLedger group."""
+
+    def refused(self, text: str) -> str:
+        with self.assertRaises(ConfigError) as caught:
+            load(text)
+        return str(caught.exception)
+
+    def test_members(self) -> None:
+        """One that is not in its own list, an id that Java cannot read, a missing list, and both modes at once."""
+        self.assertIn("dLegerSelfId=n1 is refused", self.refused(MODES[4] + "dLegerSelfId=n1"))
+        self.assertIn("dLegerSelfId='a' is refused", self.refused(MODES[4] + "dLegerSelfId=a"))
+        self.assertIn("dLegerPeers: b is refused", self.refused(MODES[4] + "dLegerPeers=n0-a:1;b-10.0.0.1:40911"))
+        self.assertIn("without dLegerGroup, dLegerPeers", self.refused("enableDLegerCommitLog=true\ndLegerSelfId=n0"))
+        self.assertIn("one or the other", self.refused(MODES[4] + MODES[3]))
+        self.assertEqual(load(MODES[4]).config.replication.dledger_peers, {"n0": "10.0.0.1:40911"})
+
+
 class OneKeyTests(unittest.TestCase):
     """Each key alone, over its whole range."""
 

@@ -42,7 +42,7 @@ class RaftRole(RoleSource):
         self._raft = replication.raft
         self._watch = context.watch
         self._ordered: tuple[bool, str, int] | None = None  # leads, leader, term
-        self._learned = self._unwritable = ""
+        self._learned = self._reluctant = ""
         self._leaving = False
         self._successor: defer.Deferred[None] | None = None
         self._log = make_logger()
@@ -63,15 +63,13 @@ class RaftRole(RoleSource):
     def second(self) -> None:
         if self._watch.leads:
             self._watch.members_are(frozenset(self._replication.members))
-        unfit = self._context.unfit() or ""
-        if unfit and self._raft.is_leader:
-            self._raft.unhealthy(unfit)
-        self._reluctant(self._replication.unwritable())
+        self._be_reluctant(self._context.unfit() or self._replication.unwritable())
 
-    def _reluctant(self, why: str) -> None:
-        if why and not self._unwritable:
-            self._log.warn("no message is taken here, {why}: another member is to lead, where one can", why=why)
-        self._unwritable = why
+    def _be_reluctant(self, why: str) -> None:
+        """Have another member lead, where one is well and has room; where none is, this one goes on."""
+        if why and not self._reluctant:
+            self._log.warn("another member is to lead, where one can: {why}", why=why)
+        self._reluctant = why
         self._raft.reluctant(why)
 
     def unready(self) -> str | None:

@@ -1,0 +1,189 @@
+"""What clients and operators of a group in DLedger mode see: who answers, batches, upgrades, checks, expired files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet import defer
+from zope.interface import implementer
+
+from rocketha.interfaces import FeatureParts, IHealthCheck
+from rocketha.services.features.finding import Enabled
+from rocketha.simulation.host import Host
+from rocketha.wire import batch, properties
+from rocketha.wire.codes import RequestCode, ResponseCode
+from tests.services.broker_case import pull_fields, records, send_fields
+from tests.services.dledger_case import DLedgerCase
+from tests.services.features.cases import Feature
+
+
+class WhoAnswersTests(DLedgerCase):
+    """Requests to a master and to a follower."""
+
+    def test_what_no_majority_has_is_not_shown(self) -> None:
+        """Nobody is told of a message before its sender may be."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 8), 8)
+        self.whole()
+        for follower in self.followers():
+            self.world.network.link(follower.address, master.address).blocks.add("their answers")
+        sending = self.sending(master, b"not yet", queue_id="0")
+        self.run_for(0.1)
+        self.assertFalse(self.answered(sending))
+        self.assertGreater(self.log(master).end, self.log(master).store.confirm_offset)
+        pulled = self.pull(master, 2)
+        self.assertEqual((pulled.code, pulled.fields["maxOffset"]), (ResponseCode.PULL_NOT_FOUND, "2"))
+        self.world.network.heal_all()
+        self.until("it is acknowledged", lambda: self.answered(sending))
+        self.assertEqual(records(self.pull(master, 2))[0].body, b"not yet")
+
+    def test_a_follower(self) -> None:
+        """It passes on what a client with an old route sends it: messages, and pulls, which show what is committed."""
+        master = self.start_group()
+        self.whole()
+        for number, follower in enumerate(self.followers()):
+            sent = self.await_(self.sending(follower, b"passed on", queue_id="0"))
+            self.assertEqual((sent.code, sent.fields["queueOffset"]), (ResponseCode.SUCCESS, str(number)))
+            for host in (master, follower):
+                self.assertEqual(records(self.pull(host, number))[0].body, b"passed on")
+
+
+class BatchTests(DLedgerCase):
+    """SEND_BATCH_MESSAGE."""
+
+    def test_a_batch(self) -> None:
+        """One acknowledgement, an entry a message; a successor has them all, in order."""
+        master = self.start_group()
+        body = batch.join(
+            batch.BatchMessage(number, bytes([number]) * 20, properties.build({"TAGS": "a"})) for number in range(50)
+        )
+        before = self.replication(master).raft.node.last_index
+        answer = self.ask(master, RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), body)
+        self.assertEqual((answer.code, answer.fields["queueOffset"]), (ResponseCode.SUCCESS, "0"))
+        self.assertEqual(len(answer.fields["msgId"].split(",")), 50)
+        self.assertEqual(self.replication(master).raft.node.last_index, before + 50)
+        self.whole()
+        master.kill()
+        other = self.master()
+        found = [
+            (record.queue_offset, record.body)
+            for offset in (0, 32)
+            for record in records(self.ask(other, RequestCode.PULL_MESSAGE, pull_fields(offset=offset, maxMsgNums=32)))
+        ]
+        self.assertEqual(found, [(number, bytes([number]) * 20) for number in range(50)])
+
+
+class RollingTests(DLedgerCase):
+    """All members of a group, one after the other."""
+
+    def test_each_is_stopped_and_started(self) -> None:
+        """Followers first, the master last, with a load: no send fails, and all have the same log (rolling upgrade)."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.whole()
+        sent, total = [master], 20
+        for host in (*self.followers(), master):
+            waiting: list[defer.Deferred[Any]] = []
+            stopped = defer.maybeDeferred(self.service(host).stopService)
+            while not stopped.called:  # its clients go on with who was the master
+                waiting.append(self.sending(sent[-1], b"under way" * 20))
+                self.run_for(0.05)
+                sent += [each for each in self.masters() if each is not sent[-1] and each is not host]
+            host.exited("stopped")
+            self.until("answers", lambda sent=waiting: all(map(self.answered, sent)))  # type: ignore[misc]
+            self.assertEqual({answer.result.code for answer in waiting}, {ResponseCode.SUCCESS}, host.name)
+            total += len(waiting)
+            self.restart(host)
+            self.whole()
+        self.assertEqual(self.stored(self.master()), total)
+        self.same_logs(*self.brokers)
+
+
+@implementer(IHealthCheck)
+class Flag:
+    """Fails while it is told to."""
+
+    name, every_s, timeout_s, hands_over = "flag", 0.5, 2.0, True
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+
+    def check(self) -> str | None:
+        return self.reason
+
+
+class CheckTests(DLedgerCase):
+    """A plug-in's health check."""
+
+    def broker(self, name: str, settings: str, **more: Any) -> Host:  # type: ignore[override]
+        self.flags: dict[str, Flag] = getattr(self, "flags", {})
+        flag = self.flags[name] = Flag()
+        plugin = Feature(lambda context: FeatureParts(health=[flag]))
+        return super().broker(name, settings, plugins=[Enabled(plugin, {})], **more)
+
+    def test_a_master_that_is_not_well(self) -> None:
+        """Another one leads, the sick one says why; where all are sick, one leads all the same."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.flags[master.name].reason = "the rack is on fire"
+        took_s = self.until("another master", lambda: self.masters() and self.masters() != [master])
+        self.assertLess(took_s, 3.0)
+        self.assertIn("the rack is on fire", self.service(master).ready() or "")
+        other = self.master()
+        self.assertEqual(self.acknowledged(other, 20), 20)
+        third = next(host for host in self.brokers if host not in (master, other))
+        self.flags[other.name].reason = "water"
+        self.until("the third one", lambda: self.masters() == [third])
+        self.flags[third.name].reason = "and here"
+        self.run_for(10.0)
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+        self.flags[other.name].reason = None
+        self.until("the one that is well", lambda: self.masters() == [other])
+        other.kill()
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+
+
+class WarmTests(DLedgerCase):
+    """warmMapedFileEnable."""
+
+    keys = "warmMapedFileEnable=true"
+
+    def test_files_are_written_ahead(self) -> None:
+        """With zeros, before there is anything for them, at masters and followers; logs are as without."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 130), 130)
+        self.run_for(3.0)
+        for host in self.brokers:
+            segments = self.log(host).store.log.segments
+            self.assertEqual(len(segments.bases), 2, host.name)
+            ahead = segments.file(segments.bases[1])
+            self.assertEqual(ahead.next_data(0), 0, "zeros that were written, no hole")
+            self.assertFalse(any(ahead.read(0, segments.file_size)))
+        self.assertEqual(self.acknowledged(master, 500), 500)
+        self.whole()
+        self.same_logs(*self.brokers)
+
+
+class ExpiryTests(DLedgerCase):
+    """Files that expire."""
+
+    keys = f"fileReservedTime=1\ndeleteWhen={';'.join(f'{hour:02}' for hour in range(24))}\npeerPushQuota=200000"
+
+    def test_while_a_wiped_member_is_filled(self) -> None:
+        """It begins where the leader's log begins then, and gets all of that."""
+        master = self.start_group()
+        follower = self.followers()[0]
+        self.assertEqual(self.acknowledged(master, 1500), 1500)
+        self.whole()
+        follower.kill()
+        follower.disk.remove_tree("/store")
+        for _ in range(32):
+            self.run_for(100.0)
+        self.assertEqual(self.log(master).begin, 0)
+        self.restart(follower)
+        for _ in range(40):
+            self.run_for(20.0)
+            self.assertEqual(self.acknowledged(self.master(), 20), 20)
+        self.assertGreater(self.log(self.master()).begin, 0)
+        self.whole()
+        self.same_logs(*self.brokers)
