@@ -189,9 +189,7 @@ def rows(
             "record_digest": digest,
             "chain_digest": chain[1],
             "confirmed": at + len(data) <= manifest.confirmed,
-            "source_file": str(
-                directory / manifest.layout_of(at - at % manifest.file_size) / f"{at - at % manifest.file_size:020d}"
-            ),
+            "source_file": str(directory / manifest.layout_of(base) / f"{base:020d}"),
             "dt": stored.date(),
             "hour": stored.hour,
         }

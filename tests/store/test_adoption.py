@@ -167,7 +167,9 @@ class AdoptionTests(EntryLogCase):
 
     def test_the_old_files_expire_first(self) -> None:
         """All of them, and then entries."""
-        self.config = attrs.evolve(self.config, delete_hours=frozenset(range(24)), expire_interval_ms=1, delete_files_max=1)
+        self.config = attrs.evolve(
+            self.config, delete_hours=frozenset(range(24)), expire_interval_ms=1, delete_files_max=1
+        )
         self.began()
         self.begin_term(2)
         self.lead(60)
