@@ -25,6 +25,7 @@ SUBCOMMANDS = {
     "clients": "list who is connected to the brokers, what for, and what was refused",
     "controller": "see and manage the controllers: status, why, transfer, members, add, remove",
     "dledger": "see who leads a group in DLedger mode, and hand its leadership over",
+    "plan": "reckon what a group in DLedger mode may take in, by its network",
     "keys": "print the configuration keys, or those with a word in them",
     "check": "tell whether a broker's configuration would start, and which plug-ins there are",
     "requests": "print which requests a broker serves in which role",
