@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from rocketha.broker.data_version import DataVersion
+from rocketha.broker.permissions import READ_WRITE
 from rocketha.broker.topics import TopicConfig, TopicTable
 from rocketha.wire import json_dialect
 from rocketha.wire.limits import WHOLE_TOPICS_MAX
@@ -42,25 +43,28 @@ class RegistrationRules:
         return min(self.part_topics, WHOLE_TOPICS_MAX) if self.split else WHOLE_TOPICS_MAX
 
 
-def whole(topics: TopicTable) -> bytes:
-    """One registration of all topics."""
-    return _body(topics.table, topics.data_version)
+def whole(topics: TopicTable, permission: int = READ_WRITE) -> bytes:
+    """One registration of all topics.
+
+    :param permission: brokerPermission: no topic may do more here.
+    """
+    return _body(topics.table, topics.data_version, permission)
 
 
-def parts(topics: TopicTable, size: int) -> Iterator[bytes]:
+def parts(topics: TopicTable, size: int, permission: int = READ_WRITE) -> Iterator[bytes]:
     """Registrations of at most ``size`` topics, which together name all that are there now."""
-    return _parts(topics, list(topics.table), size, True)
+    return _parts(topics, list(topics.table), size, True, permission)
 
 
-def updates(topics: TopicTable, names: Sequence[str], whole: bool) -> Iterator[bytes]:
+def updates(topics: TopicTable, names: Sequence[str], whole: bool, permission: int = READ_WRITE) -> Iterator[bytes]:
     """A registration for each of these topics, as far as they are there.
 
     :param whole: the nameserver has the whole table with the last one.
     """
-    return _parts(topics, names, 1, whole)
+    return _parts(topics, names, 1, whole, permission)
 
 
-def _parts(topics: TopicTable, names: Sequence[str], size: int, whole: bool) -> Iterator[bytes]:
+def _parts(topics: TopicTable, names: Sequence[str], size: int, whole: bool, permission: int) -> Iterator[bytes]:
     version = DataVersion()
     version.assign(topics.data_version)
     first = -1 - version.counter * _PARTS_MAX
@@ -68,10 +72,12 @@ def _parts(topics: TopicTable, names: Sequence[str], size: int, whole: bool) -> 
         last = whole and begin + size >= len(names)
         own = version if last else DataVersion(first - number, version.state_version, version.timestamp_ms)
         present = ((name, topics.get(name)) for name in names[begin : begin + size])
-        yield _body({name: config for name, config in present if config is not None}, own)
+        yield _body({name: config for name, config in present if config is not None}, own, permission)
 
 
-def _body(table: Mapping[str, TopicConfig], version: DataVersion) -> bytes:
+def _body(table: Mapping[str, TopicConfig], version: DataVersion, permission: int) -> bytes:
+    if permission & READ_WRITE != READ_WRITE:
+        table = {name: attrs.evolve(config, perm=config.perm & permission) for name, config in table.items()}
     wrapper = {
         "dataVersion": version.as_json(),
         "mappingDataVersion": DataVersion().as_json(),

@@ -107,6 +107,29 @@ class RegistrationCase(SynchronousTestCase):
         return version.as_json() if version is not None else None
 
 
+class PermissionTests(RegistrationCase):
+    """brokerPermission, in one registration and in parts."""
+
+    def perms(self) -> set[int]:
+        return {queues.perm for topic in self.server.table.topics.values() for queues in topic.values()}
+
+    def test_what_the_broker_may_not_its_topics_may_not(self) -> None:
+        """The route says so, whatever a topic's own permission is; nothing of that stays in the table."""
+        for rules in (self.rules, RegistrationRules(PERIOD_S)):
+            self.registration._rules = rules
+            self.registration._permission = lambda: 4
+            self.topics.data_version.next(2, 0)
+            self.registration.register()
+            self.clock.advance(PERIOD_S)
+            self.assertEqual(self.perms(), {4})
+            self.registration._permission = lambda: 6
+            self.topics.data_version.next(3, 0)
+            self.registration.register()
+            self.clock.advance(PERIOD_S)
+            self.assertEqual(self.perms(), {6})
+        self.assertEqual({config.perm for config in self.topics.table.values()}, {6})
+
+
 class LargeTableTests(RegistrationCase):
     """More topics than go into one request."""
 

@@ -29,6 +29,7 @@ from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
 from rocketha.broker import register_parts
+from rocketha.broker.permissions import READ_WRITE
 from rocketha.broker.register_parts import RegistrationRules
 from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.topics import TopicTable
@@ -78,6 +79,7 @@ class Registration:
 
     :param addresses: ``host:port`` of each nameserver.
     :param identity: what the broker is now; None while it does not know: then nothing is said.
+    :param permission: brokerPermission, as it is now.
     :param learned: of a slave: what a nameserver says of its master, the address of its main port and of its HA port.
     """
 
@@ -89,11 +91,13 @@ class Registration:
         topics: TopicTable,
         rules: RegistrationRules,
         learned: Callable[[str, str], None] = lambda address, ha_address: None,
+        permission: Callable[[], int] = lambda: READ_WRITE,
     ) -> None:
         self._reactor = reactor
         self._identity = identity
         self._topics = topics
         self._rules = rules
+        self._permission = permission
         self._period_s = rules.period_s
         self._learned = learned
         self._nameservers = {address: _Nameserver(address) for address in addresses}
@@ -169,9 +173,9 @@ class Registration:
         due = not nameserver.registered or nameserver.told != identity or nameserver.untold >= ROUND_PERIODS
         due |= len(nameserver.changed) > self._rules.part_topics  # more requests than a whole round has
         if not self._large:
-            bodies: Iterable[bytes] = [register_parts.whole(self._topics)]
+            bodies: Iterable[bytes] = [register_parts.whole(self._topics, self._permission())]
         elif due or (not nameserver.changed and (yield from self._is_due(nameserver, identity))):
-            bodies = register_parts.parts(self._topics, self._rules.part_topics)
+            bodies = register_parts.parts(self._topics, self._rules.part_topics, self._permission())
         else:
             changed, nameserver.changed = [*nameserver.changed], {}
             nameserver.behind |= any(name not in self._topics for name in changed)
@@ -181,7 +185,7 @@ class Registration:
 
     def _updates(self, nameserver: _Nameserver, changed: Sequence[str]) -> Iterable[bytes]:
         names = [name for name in changed if name in self._topics]
-        return register_parts.updates(self._topics, names, not nameserver.behind)
+        return register_parts.updates(self._topics, names, not nameserver.behind, self._permission())
 
     def _say(self, nameserver: _Nameserver, identity: BrokerIdentity, bodies: Iterable[bytes]) -> Steps:
         nameserver.told = identity

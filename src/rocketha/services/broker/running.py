@@ -203,6 +203,7 @@ class RunningBroker:
             self.state.topics,
             views.registration(config),
             self.role_source.learned,
+            lambda: self.core.parts.rules.permission,
         )
 
     # --- its life
