@@ -12,9 +12,11 @@ from rocketha.services.features.finding import Enabled
 from rocketha.simulation.host import Host
 from rocketha.wire import batch, properties
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.json_dialect import loads
 from tests.services.broker_case import pull_fields, records, send_fields
-from tests.services.dledger_case import DLedgerCase
+from tests.services.dledger_case import RAFT_PORT, DLedgerCase
 from tests.services.features.cases import Feature
+from tests.services.replication_case import NAMESERVER_PORT
 
 
 class WhoAnswersTests(DLedgerCase):
@@ -187,3 +189,63 @@ class ExpiryTests(DLedgerCase):
         self.assertGreater(self.log(self.master()).begin, 0)
         self.whole()
         self.same_logs(*self.brokers)
+
+
+class ScaleTests(DLedgerCase):
+    """Another group beside one, and one that is taken away: what docs/operations.rst says."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = self.nameserver()
+        for host in self.brokers:
+            host.settings += f"\n{self.namesrv}"  # type: ignore[attr-defined]
+
+    @property
+    def namesrv(self) -> str:
+        return f"namesrvAddr={self.directory.address}:{NAMESERVER_PORT}\n"
+
+    def route(self) -> dict[str, int]:
+        """The permission of topic T at each group."""
+        answer = self.await_(
+            self.asking(self.directory, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}, port=NAMESERVER_PORT)
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            return {}
+        return {each["brokerName"]: each["perm"] for each in loads(answer.body, len(answer.body))["queueDatas"]}
+
+    def another(self) -> Host:
+        """A group of one, with the topics of the other."""
+        host = self.broker("other", "", start=False)
+        host.settings = (  # type: ignore[attr-defined]
+            f"brokerName=h\nenableDLegerCommitLog=true\ndLegerGroup=h\ndLegerSelfId=n0\n"
+            f"dLegerPeers=n0-{host.address}:{RAFT_PORT}\n{self.namesrv}"
+        )
+        host.disk.make_dirs("/store/config")
+        for name in ("topics.json", "subscriptionGroup.json"):
+            data = self.master().disk.read_all(f"/store/config/{name}", 1 << 20)
+            file = host.disk.create(f"/store/config/{name}", 0)
+            file.write(0, [data])
+            file.close()
+        host.start()
+        self.started(host)
+        return host
+
+    def test_out_and_in(self) -> None:
+        """The new group has the topics' queues at once; the old one takes no messages, is read, and goes."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 40), 40)
+        self.until("a route", lambda: self.route() == {"g": 6})
+        self.run_for(10.0)  # tables are written each five seconds
+        other = self.another()
+        self.until("both", lambda: self.route() == {"g": 6, "h": 6})
+        self.assertEqual(self.acknowledged(other, 40), 40)
+
+        for host in (*self.followers(), master):
+            self.stop(host)
+            self.restart(host, f"{host.settings}brokerPermission=4\n")  # type: ignore[attr-defined]
+            self.whole()
+        self.until("no writes", lambda: self.route() == {"g": 4, "h": 6}, 5.0)
+        self.assertEqual(self.stored(self.master()), 40)
+        for host in (*self.followers(), self.master()):
+            self.stop(host)
+        self.until("it is gone", lambda: self.route() == {"h": 6}, 130.0)
