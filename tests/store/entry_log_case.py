@@ -61,8 +61,13 @@ class EntryLogCase(unittest.TestCase):
         self.replica.follow()
 
     def read(self, low: int) -> list[Entry]:
-        found = []
-        while low <= self.log.last_index():
-            found += self.log.entries(low, self.log.last_index() + 1, 4096)
+        return self.entries_of(self.log, low)
+
+    @staticmethod
+    def entries_of(log: EntryLog, low: int) -> list[Entry]:
+        """All from there on."""
+        found: list[Entry] = []
+        while low <= log.last_index():
+            found += log.entries(low, log.last_index() + 1, 4096)
             low = found[-1].last + 1
         return found

@@ -109,6 +109,33 @@ class EntryLogTests(EntryLogCase):
         with self.assertRaisesRegex(CorruptStore, "currterm"):
             EntryLog(self.replica, self.disk, DIRECTORY, MEMBERS).load()
 
+    def test_it_begins_anew_at_any_file(self) -> None:
+        """Whichever of the leader's files is its first one by then, the copy has the same bytes, also after a start."""
+        self.begin_term(1)
+        self.lead(20)
+        self.begin_term(3)
+        self.lead(20)
+        leader, disk = self.log, self.disk
+        segments, numbers = self.store.log.segments, {}
+        for base in segments.bases[1:]:
+            head = dledger.parse_head(self.store.log.read(base, dledger.HEAD_BYTES))
+            numbers[base] = head.entry_index
+        for base, number in numbers.items():
+            sent = self.entries_of(leader, number + 1)
+            meta = SnapshotMeta(number, leader.term(number), MEMBERS)
+            self.setUp()
+            self.begin_term(1)  # it had something else
+            self.log.begin_at(meta, b"\1" + base.to_bytes(8, "big"))
+            for entry in sent:
+                self.log.save(None, [entry])
+            self.store.close(NOW_MS)
+            self.open()
+            self.assertEqual((self.log.first_index(), self.log.last_index()), (number + 1, leader.last_index()))
+            self.assertEqual(self.read(number + 1), sent)
+            for name in self.disk.list(self.store.log.segments.directory):
+                path = f"{self.store.log.segments.directory}/{name}"
+                self.assertEqual(disk.read_all(path, 1 << 20), self.disk.read_all(path, 1 << 20), name)
+
     def test_it_begins_anew(self) -> None:
         """Behind what the leader has no more, at the begin of one of its files."""
         self.begin_term(1)

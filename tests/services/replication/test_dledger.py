@@ -202,6 +202,47 @@ class SyncedTests(DLedgerCase):
         self.assertEqual(self.stored(self.master()), 60)
 
 
+class UnsyncedTests(DLedgerCase):
+    """With ASYNC_FLUSH an acknowledgement means page caches."""
+
+    def test_a_power_cut_of_all(self) -> None:
+        """It may take what was sent in the last second: files are synced each half."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 60), 60)
+        self.whole()
+        self.run_for(1.0)
+        self.assertEqual(self.acknowledged(master, 60), 60)
+        for host in self.brokers:
+            host.power_off()
+        self.restart_all()
+        self.assertTrue(60 <= self.stored(self.master()) <= 120)
+        self.same_logs(*self.brokers)
+
+
+class HangingSyncTests(DLedgerCase):
+    """A master's disk that does not answer."""
+
+    keys = "flushDiskType=SYNC_FLUSH"
+
+    def test_another_leads(self) -> None:
+        """After two seconds; what waited is acknowledged by nobody, and the sick one does not lead before it is well."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.whole()
+        master.disk.slow = 1e6
+        waiting = self.sending(master, b"stuck")
+        took_s = self.until("another master", lambda: any(host is not master for host in self.masters()))
+        self.assertLess(took_s, 3.5)
+        other = next(host for host in self.masters() if host is not master)
+        self.assertEqual(self.acknowledged(other, 20), 20)
+        self.until("an answer", lambda: self.answered(waiting))
+        self.run_for(5.0)
+        self.assertEqual(self.masters(), [other])
+        master.disk.slow = 1.0
+        self.whole()
+        self.same_logs(*self.brokers)
+
+
 class QuotaTests(DLedgerCase):
     """A follower that was away for long is filled with 400 KB a second, to within 300 KB or 1,000 messages."""
 
