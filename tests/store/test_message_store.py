@@ -15,6 +15,7 @@ from rocketha.store.disk import DiskSpace
 from rocketha.store.dispatch import SCHEDULE_TOPIC, index_keys, tags_code, topic_problem
 from rocketha.store.expiry import ExpiredEarly, Filling
 from rocketha.store.jobs import run_here
+from rocketha.store.layout import COMMITLOG, DLEDGER
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import GetStatus
@@ -398,6 +399,26 @@ class UpkeepTests(unittest.TestCase):
         flush(store)
         self.assertEqual(store.flushed_offset, store.max_physical_offset)
         self.assertIsNone(store.flush_job())
+
+    def test_the_log_on_another_disk(self) -> None:
+        """The fuller of the two counts, for a log of either layout: its marks are told by its path."""
+        for layout in (COMMITLOG, DLEDGER):
+            for used in ({"/log": 98, ROOT: 50}, {"/log": 50, ROOT: 98}):
+                disk = memory_disk()
+                config = attrs.evolve(SMALL, layout=layout, commitlog_directory="/log/data", entry_index_directory="/i")
+                store = open_store(disk, config)
+                self.assertIsNone(store.unwritable_reason(NOW_MS))
+
+                def space(path: str, used: dict[str, int] = used) -> DiskSpace:
+                    free = 100 - next(share for at, share in used.items() if path.startswith(at))
+                    return DiskSpace(100, free, free)
+
+                disk.space = space  # type: ignore[method-assign]
+                later_ms = NOW_MS + 60_000
+                self.assertEqual(store.unwritable_reason(later_ms), "the disk is 98% full")
+                upkeep(store, later_ms)
+                filling = [each for each in store.upkeep.notices() if isinstance(each, Filling)]
+                self.assertEqual([each.path.startswith("/log") for each in filling], [used["/log"] == 98])
 
     def test_rolling_syncs_the_former_file_and_the_directory(self) -> None:
         """An acknowledgement after a roll covers the end of the old file and the name of the new one."""
