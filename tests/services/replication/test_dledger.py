@@ -225,7 +225,7 @@ class HangingSyncTests(DLedgerCase):
     keys = "flushDiskType=SYNC_FLUSH"
 
     def test_another_leads(self) -> None:
-        """After two seconds; what waited is acknowledged by nobody, and the sick one does not lead before it is well."""
+        """After two seconds; what waited is acknowledged by nobody, and the sick one leads no more until it is well."""
         master = self.start_group()
         self.assertEqual(self.acknowledged(master, 20), 20)
         self.whole()

@@ -249,3 +249,66 @@ class ScaleTests(DLedgerCase):
         for host in (*self.followers(), self.master()):
             self.stop(host)
         self.until("it is gone", lambda: self.route() == {"h": 6}, 130.0)
+
+
+class FollowerReadsTests(DLedgerCase):
+    """slaveReadEnable."""
+
+    keys = "slaveReadEnable=true"
+
+    def passed_on(self, host: Host) -> int:
+        return self.service(host).broker.forwarding.forwarded
+
+    def test_all_that_was_acknowledged(self) -> None:
+        """A follower shows it, whatever it had when it was asked."""
+        master = self.start_group()
+        follower, other = self.followers()
+        for number in range(20):
+            self.assertEqual(self.send(master, b"%d" % number, queue_id="0"), ResponseCode.SUCCESS)
+            self.assertEqual(records(self.pull(follower, number))[0].body, b"%d" % number)
+        for link in self.ways(follower, master):
+            link.blocks.add("a moment")
+        self.assertEqual(self.send(master, b"late", queue_id="0"), ResponseCode.SUCCESS)
+        pulled = self.asking(follower, RequestCode.PULL_MESSAGE, pull_fields(offset=20, queue_id=0))
+        self.run_for(0.3)
+        self.assertFalse(self.answered(pulled))
+        self.world.network.heal_all()
+        self.assertEqual(records(self.await_(pulled))[0].body, b"late")
+        self.assertEqual((self.passed_on(follower), self.passed_on(other)), (0, 0))
+
+    def test_one_that_is_cut_off(self) -> None:
+        """It shows nothing that may be old: the client is told to try another broker."""
+        master = self.start_group()
+        follower = self.followers()[0]
+        self.assertEqual(self.acknowledged(master, 8), 8)
+        self.whole()
+        self.assertEqual(self.pull(follower).code, ResponseCode.SUCCESS)
+        self.cut_off(follower)
+        began = self.world.now
+        pulled = self.pull(follower)
+        self.assertEqual(pulled.code, ResponseCode.SYSTEM_BUSY)
+        self.assertLess(self.world.now - began, 3.0)
+
+    def test_what_comes_wakes_it(self) -> None:
+        """A pull at the end of a queue is held, and answered when there is a message."""
+        master = self.start_group()
+        follower = self.followers()[0]
+        self.assertEqual(self.acknowledged(master, 4), 4)
+        self.whole()
+        waits = pull_fields(offset=1, queue_id=0, sysFlag="6")
+        pulled = self.asking(follower, RequestCode.PULL_MESSAGE, waits)
+        self.run_for(1.0)
+        self.assertFalse(self.answered(pulled))
+        self.assertEqual(self.send(master, b"next", queue_id="0"), ResponseCode.SUCCESS)
+        self.assertEqual(records(self.await_(pulled))[0].body, b"next")
+
+    def test_it_becomes_the_master_meanwhile(self) -> None:
+        """Then it answers as such."""
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 8), 8)
+        self.whole()
+        master.kill()
+        others = [host for host in self.brokers if host is not master]
+        pulling = [self.asking(host, RequestCode.PULL_MESSAGE, pull_fields(offset=0)) for host in others]
+        for pulled in pulling:
+            self.assertIn(self.await_(pulled).code, (ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY))

@@ -26,6 +26,7 @@ from rocketha.services.core.core import BrokerCore
 from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.replication.service import Replication
 from rocketha.services.tables.waits import NewTopics, Promises, SavedAnswers
+from rocketha.services.waiting.fresh_reads import FreshReads
 from rocketha.services.waiting.parked_requests import ParkedRequests
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.routes import unsupported
@@ -77,6 +78,9 @@ class Dispatcher:
         self._routes: Mapping[int, BrokerRoute] = {}
         self.table: dict[int, Responder] = {}
         self.parked = ParkedRequests(core.platform.reactor)
+        self._reactor = core.platform.reactor
+        self._fresh_reads: FreshReads | None = None
+        self._is_fresh = False  # what is served now has waited for that
         self.new_topics = NewTopics(
             self.parked, core.state, core.parts.files, core.parts.sends, self.serve, core.turns.run, core.busy
         )
@@ -105,6 +109,14 @@ class Dispatcher:
         ensure(not without, f"requests {without} have no row")
         self._elsewhere, self._judge = elsewhere, judge
         self._saved_answers = SavedAnswers(self._files, promises)
+        if replication.confirms_reads:
+            self._fresh_reads = FreshReads(
+                self._reactor,
+                replication.fresh,
+                self._serve_fresh,
+                lambda connection, command: self._refuse(connection, command, BUSY),
+                self._turns.run,
+            )
         self._make_table(replication.role)
 
     # --- what the ports call
@@ -185,7 +197,7 @@ class Dispatcher:
             case Gate.MAY_CHANGE:
                 return self._change_if_it_may(respond)
             case Gate.SLAVE_READS:
-                return self._if_slaves_are_read(respond, self._refusing(BUSY))
+                return self._if_slaves_are_read(self._when_fresh(respond), self._refusing(BUSY))
             case Gate.MASTERS:
                 return self._if_slaves_are_read(respond, self._elsewhere_or_here(respond))
             case Gate.BUSY | Gate.NOT_AVAILABLE | Gate.UNKNOWN_ROLE:
@@ -272,6 +284,24 @@ class Dispatcher:
             return NOT_AVAILABLE if lost else respond(connection, command, now_ms)
 
         return change
+
+    def _when_fresh(self, respond: Responder) -> Responder:
+        """Where this replica can know what is acknowledged by now."""
+        reads = self._fresh_reads
+        if reads is None:
+            return respond
+
+        def read(connection: Any, command: Command, now_ms: int) -> Answer | None:
+            return respond(connection, command, now_ms) if self._is_fresh else reads.take(connection, command)
+
+        return read
+
+    def _serve_fresh(self, connection: Any, command: Command) -> Answer | None:
+        self._is_fresh = True
+        try:
+            return self.serve(connection, command)
+        finally:
+            self._is_fresh = False
 
     def _if_slaves_are_read(self, here: Responder, else_: Responder) -> Responder:
         """slaveReadEnable may change while the broker runs."""

@@ -42,6 +42,7 @@ from rocketha.services.raft.java_members import Group, JavaMembers
 from rocketha.services.raft.java_port import JavaPort
 from rocketha.services.raft.options import RaftMember, RaftOptions
 from rocketha.services.raft.service import SECOND_TICKS, RaftService
+from rocketha.services.raft.waiting import NoMajority
 from rocketha.services.replication.context import ReplicationContext
 from rocketha.services.replication.dispatching import Dispatching
 from rocketha.services.replication.entry_store import EntryStore
@@ -74,7 +75,7 @@ class DLedgerReplication(Replication):
     :ivar leader: who leads, as far as is known; "" for nobody.
     """
 
-    leased = shows_confirmed = compares_logs = True
+    leased = shows_confirmed = compares_logs = confirms_reads = True
 
     def __init__(self, context: ReplicationContext) -> None:
         super().__init__(context, self)
@@ -92,6 +93,7 @@ class DLedgerReplication(Replication):
             context.log, context.changes, platform.reactor, self._grown, self._unreadable, self._damaged
         )
         self._problem = ""
+        self._reads: list[tuple[int, defer.Deferred[None]]] = []  # that wait for queues up to a log offset
         self._looking: Any = None  # for the lease, while requests wait for it
         context.waiting.replicas = Waited.MAJORITY
         context.flusher.watch(lambda: None, self._sync_failed)
@@ -200,6 +202,9 @@ class DLedgerReplication(Replication):
 
     def _following_ends(self, why: str) -> None:
         self._dispatching.stop()
+        reads, self._reads = self._reads, []
+        for _, read in reads:
+            read.errback(NoMajority(why))
 
     def leader_address(self) -> str:
         """Where the leader of this term has its main port, "" while its first entry is not here."""
@@ -259,6 +264,34 @@ class DLedgerReplication(Replication):
         context = self._context
         context.waiting.replicated(end)
         context.wakeups.confirmed(end, context.platform.now_ms())
+
+    def fresh(self) -> defer.Deferred[None]:
+        if self._is_mixed:  # Java's leaders do not say it
+            return defer.fail(NoMajority("with Java's members a follower does not know what is acknowledged"))
+        return self.raft.barrier().addCallback(self._await_queues)
+
+    @property
+    def _is_mixed(self) -> bool:
+        return self.raft.others is not None and self.raft.others.any_spoke
+
+    def _await_queues(self, _: object) -> defer.Deferred[None] | None:
+        """Of everything that is committed, by what the leader said."""
+        end = self._entries.end_of(self.raft.node.applied)
+        if self.log.dispatched_offset >= end:
+            return None
+        if self.role is not Role.SLAVE:
+            raise NoMajority("this member does not follow any more")
+        read: defer.Deferred[None] = defer.Deferred()
+        self._reads.append((end, read))
+        return read
+
+    def _grown(self) -> None:
+        super()._grown()
+        made = self.log.dispatched_offset
+        fresh = [read for end, read in self._reads if end <= made]
+        self._reads = [(end, read) for end, read in self._reads if end > made]
+        for read in fresh:
+            read.callback(None)
 
     def second(self) -> None:
         if self.role is Role.SLAVE and not self._problem:
@@ -361,7 +394,7 @@ class DLedgerReplication(Replication):
 
     @property
     def stamps_tables(self) -> bool:
-        return self.raft.others is None or not self.raft.others.any_spoke
+        return not self._is_mixed
 
     @property
     def needed(self) -> frozenset[int]:

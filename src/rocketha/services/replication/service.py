@@ -69,6 +69,7 @@ class Replication:
 
     :ivar leased: a master is one only while its lease holds; who is none any more changes no table.
     :ivar shows_confirmed: consumers see only what enough replicas have, this broker's disk among them.
+    :ivar confirms_reads: a slave can find out what is acknowledged (:meth:`fresh`) before it shows anything.
     :ivar compares_logs: its links find out whether both logs are one before they copy.
     :ivar role: what this broker is now.
     :ivar role_changed: called with the new role after each change, in order.
@@ -82,6 +83,7 @@ class Replication:
     leased = False
     shows_confirmed = False
     compares_logs = False
+    confirms_reads = False
 
     def __init__(self, context: ReplicationContext, replicas: Replicas) -> None:
         self.log = context.log
@@ -162,6 +164,13 @@ class Replication:
         context = self._context
         if self.keys.slave_read_enable:
             context.as_turn(lambda: context.wakeups.dispatched(self.log.store.max_offset, context.platform.now_ms()))
+
+    def fresh(self) -> defer.Deferred[None]:
+        """Fires when this slave's queues have everything that was acknowledged before the call.
+
+        Fails with a :class:`~rocketha.errors.RockethaError` where that cannot be found out in time.
+        """
+        raise NotImplementedError
 
     def second(self) -> None:
         """A second has passed: what the disk refused is tried again."""
