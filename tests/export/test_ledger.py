@@ -238,16 +238,20 @@ class AdoptedTests(unittest.TestCase):
     def test_an_export_of_the_ordinary_broker(self) -> None:
         """It goes on."""
         other = Store(self.root / "other")
-        other.append([made(self.chance) for _ in range(40)])
+        for epoch in (3, 7):  # of controller mode: greater than DLedger's first terms
+            other.new_master(epoch)
+            other.append([made(self.chance) for _ in range(20)])
         first = other.export(self.out)
         self.assertEqual((first.layout, first.divided), ("commitlog", 0))
         other._write(other.end, other.blank(-other.end % other.file_size))
         begin = other.end + -other.end % other.file_size
         goes_on = LedgerStore(other.root, other.file_size, begin)
-        goes_on.new_master(1)
-        goes_on.append([made(self.chance) for _ in range(40)])
-        manifest = goes_on.export(self.out)
-        self.assertEqual((manifest.layout, manifest.divided, manifest.messages), ("dledger", begin, 80))
+        for term in (0, 1):
+            goes_on.new_master(term)
+            goes_on.append([made(self.chance) for _ in range(200)])
+            manifest = goes_on.export(self.out)
+        self.assertEqual((manifest.layout, manifest.divided, manifest.messages), ("dledger", begin, 440))
+        self.assertEqual([each.epoch for each in manifest.epochs], [3, 7, 0, 1])
 
     def test_old_files_expire(self) -> None:
         """The export keeps them."""

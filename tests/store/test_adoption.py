@@ -7,6 +7,7 @@ import random
 import attrs
 
 from rocketha.errors import CorruptStore, DiskFailure
+from rocketha.store import missing_file
 from rocketha.store.adoption import adopt
 from rocketha.store.disk import Disk
 from rocketha.store.memory_disk import MemoryDisk
@@ -241,6 +242,14 @@ class AdoptionTests(EntryLogCase):
         self.disk.kill()
         with self.assertRaisesRegex(CorruptStore, "start it as it was, and stop it"):
             self.open()
+
+    def test_a_replica_that_lacks_something(self) -> None:
+        """What was confirmed and is missing is copied first."""
+        ordinary(self.disk)
+        missing_file.save(self.disk, EPOCHS, 99_999)
+        with self.assertRaisesRegex(CorruptStore, "lacks some of what was confirmed"):
+            self.open()
+        self.assertEqual(missing_file.load(self.disk, EPOCHS), 99_999)
 
     def test_the_ordinary_broker_is_refused(self) -> None:
         """It would cut off the queues what it does not see."""

@@ -193,8 +193,12 @@ class JavaLeader:
             reply(self._answer(request, DLedgerResponseCode.DISK_ERROR))
             return
         before, term = index - 1, entry.term + 1
+        if index >= here.log.first_index and here.log.matches(index, entry.term + 1):
+            # Only the entry that members with older logs make by themselves can be another one of the same term.
+            reply(self._answer(request, DLedgerResponseCode.DISK_ERROR))
+            return
         if before == 0:
-            self._equal = _Equal(0, 0, 0)
+            self._equal = _Equal(0, 0, entry.position)
         elif before == commit:
             self._equal = _Equal(before, here.log.term(before), here.storage.end_of(before))
         else:

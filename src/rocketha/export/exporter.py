@@ -489,7 +489,8 @@ class Exporter:
     def _tally(manifest: Manifest, segment: Segment) -> Tally:
         """Of a segment as far as it goes."""
         before = [each.last_index for each in manifest.segments if each.base < segment.base]
-        terms = [each.epoch for each in manifest.epochs if each.start < segment.end]
+        since = manifest.divided if segment.base >= manifest.divided else 0  # what is before has a controller's epochs
+        terms = [each.epoch for each in manifest.epochs if since <= each.start < segment.end]
         return Tally(segment, before[-1] if before else -1, terms[-1] if terms else -1)
 
     def _epochs(self, manifest: Manifest, end: int, more: Sequence[tuple[int, int]] = ()) -> tuple[EpochRange, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import attrs
 
 from rocketha.errors import CorruptStore
+from rocketha.store import missing_file
 from rocketha.store.disk import Disk
 from rocketha.store.layout import COMMITLOG
 from rocketha.store.message_store import ABORT_BYTES_MAX, REPLICA, MessageStore, has_log_files
@@ -39,6 +40,10 @@ def adopt(disk: Disk, store: MessageStore, now_ms: int, pid: int, epoch_path: st
         if replica or disk.exists(epoch_path):
             why = "the broker of this store was replicated and did not end: start it as it was, and stop it"
             raise CorruptStore(abort, 0, why)
+    missing = missing_file.load(disk, epoch_path)
+    if missing:
+        why = f"the log lacks some of what was confirmed up to {missing}: start the broker as it was, to have it copied"
+        raise CorruptStore(epoch_path + missing_file.SUFFIX, 0, why)
     ordinary = MessageStore(
         disk,
         store.root,

@@ -124,8 +124,9 @@ class EntryLog:
 
     @property
     def _adopted(self) -> bool:
-        """Whether an ordinary broker began the log."""
-        return self._log.store.log.segments.divide > 0
+        """Whether there are files of an ordinary broker, which began the log."""
+        segments = self._log.store.log.segments
+        return segments.begin < segments.divide
 
     def _write_origin(self) -> None:
         """The first entry, by which members whose logs an ordinary broker began are ahead of those that begin with
@@ -410,7 +411,8 @@ class EntryLog:
         position = parse_log_begin(data)
         if position % self._log.file_size:
             raise RemoteProtocolError(f"a log that begins at {position}, files have {self._log.file_size} bytes")
-        self._refuse_to_begin(position)
+        if self.last_index() <= FIRST_TERM:  # it was never filled: who says that the leader had what is before?
+            self._refuse_to_begin(position)
         self._log.start_over()
         self._entries.begin(meta.index)
         self._entries.next_index = meta.index

@@ -267,6 +267,8 @@ class SegmentedFile:
             self._remove(self.bases[-1])
             self.bases.pop()  # not before: what could not be removed is still there
             removed += 1
+        if not self.bases:
+            self.divide = 0
         return removed
 
     def detach_first(self) -> str:

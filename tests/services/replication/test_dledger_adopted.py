@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketha.broker.role import Role
+from rocketha.services.replication import dledger
 from rocketha.simulation.host import Host
 from tests.services.dledger_case import DLedgerCase
 
@@ -110,6 +111,66 @@ class AdoptedTests(AdoptedCase):
         self.assertEqual(self.stored(self.brokers[2]), 60)
 
 
+class LostEntriesTests(AdoptedCase):
+    """A member that has its old log, and has lost what came behind."""
+
+    def test_its_vote_is_unsure(self) -> None:
+        """With one that lags it does not elect it, though its log is not empty; filled again it votes as before."""
+        first, *others = self.brokers
+        self.ordinary(first)
+        for other in others:
+            self.copy(first, other)
+        master = self.start_group()
+        lags, lost = self.followers()
+        self.whole()
+        lags.kill()
+        self.assertEqual(self.acknowledged(master, 50), 50)
+        for host in (master, lost):
+            host.kill()
+        lost.disk.remove_tree(f"{STORE}/dledger-{lost.name}")
+        self.restart(lags)
+        self.restart(lost)
+        self.run_for(20.0)
+        self.assertEqual(self.masters(), [])
+        self.restart(master)
+        self.assertIs(self.master(), master)
+        self.whole()
+        self.assertEqual([self.stored(host) for host in self.brokers], [110] * 3)
+
+
+class ExpiredTests(AdoptedCase):
+    """Files that expire."""
+
+    keys = f"fileReservedTime=1\ndeleteWhen={';'.join(f'{hour:02}' for hour in range(24))}"
+
+    def test_one_that_was_away_for_long(self) -> None:
+        """It begins anew where the leader's log begins by now; its own old files would have expired, too."""
+        self.patch(dledger, "CACHED_BYTES", 1000)
+        first, *others = self.brokers
+        self.ordinary(first)
+        for other in others:
+            self.copy(first, other)
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 10), 10)
+        self.whole()
+        away = self.followers()[0]
+        away.kill()
+        for _ in range(44):
+            self.run_for(100.0)
+            self.assertEqual(self.acknowledged(self.master(), 40), 40)
+        begin = self.log(self.master()).begin
+        self.assertGreater(begin, self.log(self.master()).store.log.segments.divide)
+        self.restart(away)
+        self.whole()
+        self.assertEqual(self.ended, [])
+        self.assertGreaterEqual(self.log(away).begin, begin)
+        self.same_logs(*self.brokers)
+        self.stop(away)
+        self.restart(away)
+        self.whole()
+        self.same_logs(*self.brokers)
+
+
 class OtherTailTests(AdoptedCase):
     """Members whose logs differ in their last messages."""
 
@@ -133,7 +194,9 @@ class OtherTailTests(AdoptedCase):
         third.start()
         self.started(third)
         self.until("it says so", lambda: "not those of the leader" in (self.replication(third).ready() or ""))
-        self.run_for(5.0)
+        self.run_for(15.0)  # what makes a member unwell for once lasts ten
         master.kill()
         self.assertIsNot(self.master(), third)
+        self.assertIs(self.role(third), Role.SLAVE)
+        self.run_for(15.0)
         self.assertIs(self.role(third), Role.SLAVE)

@@ -36,7 +36,8 @@ class Newcomer:
         self._leader_term = 0
         self._target = 0
         state, _ = log.initial()
-        self._fresh = cautious and state.term == 0 and log.last_index() == 0
+        self._fresh = cautious and state.term == 0
+        self._began = log.last_index()  # 0, or what members with equal logs make by themselves
         self.behind = cautious and disk.exists(self._path)
         if not cautious and disk.exists(self._path):
             disk.remove(self._path)
@@ -46,10 +47,10 @@ class Newcomer:
 
         :raises DiskFailure: that could not be written down.
         """
-        if not self._fresh or last_index == 0:
+        if not self._fresh or last_index <= self._began:
             return
         self._fresh = False
-        if self._log.last_index() > 0:  # we were there when it began
+        if self._log.last_index() > self._began:  # we were there when it began
             return
         atomic_file.save(self._disk, self._path, NEWCOMER_BYTES, backup=False)
         self.behind = True

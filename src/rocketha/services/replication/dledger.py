@@ -92,7 +92,8 @@ class DLedgerReplication(Replication):
         self._dispatching = Dispatching(
             context.log, context.changes, platform.reactor, self._grown, self._unreadable, self._damaged
         )
-        self._problem = ""
+        self._damage = ""
+        self._foreign = ""  # the log of before is not the leader's
         self._reads: list[tuple[int, defer.Deferred[None]]] = []  # that wait for queues up to a log offset
         self._looking: Any = None  # for the lease, while requests wait for it
         context.waiting.replicas = Waited.MAJORITY
@@ -202,6 +203,9 @@ class DLedgerReplication(Replication):
 
     def _following_ends(self, why: str) -> None:
         self._dispatching.stop()
+        self._refuse_reads(why)
+
+    def _refuse_reads(self, why: str) -> None:
         reads, self._reads = self._reads, []
         for _, read in reads:
             read.errback(NoMajority(why))
@@ -214,11 +218,13 @@ class DLedgerReplication(Replication):
         if start is None:
             return ""
         own = self._entries.origin
+        self._foreign = ""
         if None not in (own, start.origin) and own != start.origin:
-            self._unfit(
+            self._foreign = (
                 f"the messages of the time before DLedger mode are not those of the leader {start.address}:"
-                " one of the two logs lacks some.  Empty this broker's store, or that one's"
+                " one of the two logs lacks some. Empty the store of the one that does"
             )
+            self._unfit(self._foreign)
         return start.address
 
     # --- news
@@ -268,6 +274,8 @@ class DLedgerReplication(Replication):
     def fresh(self) -> defer.Deferred[None]:
         if self._is_mixed:  # Java's leaders do not say it
             return defer.fail(NoMajority("with Java's members a follower does not know what is acknowledged"))
+        if self._problem:
+            return defer.fail(NoMajority(self._problem))
         return self.raft.barrier().addCallback(self._await_queues)
 
     @property
@@ -279,8 +287,8 @@ class DLedgerReplication(Replication):
         end = self._entries.end_of(self.raft.node.applied)
         if self.log.dispatched_offset >= end:
             return None
-        if self.role is not Role.SLAVE:
-            raise NoMajority("this member does not follow any more")
+        if self.role is not Role.SLAVE or self._problem:
+            raise NoMajority(self._problem or "this member does not follow any more")
         read: defer.Deferred[None] = defer.Deferred()
         self._reads.append((end, read))
         return read
@@ -294,7 +302,9 @@ class DLedgerReplication(Replication):
             read.callback(None)
 
     def second(self) -> None:
-        if self.role is Role.SLAVE and not self._problem:
+        if self._problem:
+            self.raft.unhealthy(self._problem)  # it lasts for a while only
+        elif self.role is Role.SLAVE:
             self._dispatching.begin()
 
     def unwritable(self) -> str:
@@ -306,14 +316,20 @@ class DLedgerReplication(Replication):
 
     def _damaged(self, damage: Damage) -> None:
         """Committed bytes are bad here.  The others have them, but Raft can not take back that this member had them."""
-        self._unfit(f"the log is bad at {damage.offset}: {damage.reason}. Empty this broker's store, it is copied anew")
+        problem = f"the log is bad at {damage.offset}: {damage.reason}. Empty this broker's store, it is copied anew"
+        if problem != self._damage:
+            self._damage = problem
+            self._unfit(problem)
+
+    @property
+    def _problem(self) -> str:
+        """Why this member must not lead, nor show anything, until somebody has mended it; "" where nothing is wrong."""
+        return self._damage or self._foreign
 
     def _unfit(self, problem: str) -> None:
-        """This member must not lead, until somebody has mended it."""
-        if problem != self._problem:
-            self._problem = problem
-            self._logger.error("{problem}", problem=problem)
-            self.raft.unhealthy(problem)
+        self._logger.error("{problem}", problem=problem)
+        self.raft.unhealthy(problem)
+        self._refuse_reads(problem)
 
     # --- what is
 

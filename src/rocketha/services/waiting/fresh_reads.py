@@ -1,7 +1,8 @@
 """Reads at a follower, which wait until it has all that was acknowledged before they came.
 
-Those of a turn wait for one question to the leader.  Where it is not answered in time they are refused, or passed on to
-the master, as without this.  Raft's thesis 6.4 calls it ReadIndex.
+Those of a turn wait for one question to the leader.  Where it can not be answered they are refused or passed on to the
+master, as without this; where no answer comes within two seconds the broker says that it is busy.  Raft's thesis 6.4
+calls it ReadIndex.
 """
 
 from __future__ import annotations
