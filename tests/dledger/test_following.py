@@ -11,7 +11,7 @@ from rocketha.wire import dledger_values as values
 from rocketha.wire.dledger_terms import parse_log_begin
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
 from rocketha.wire.dledger_values import PushAnswer, PushRequest, PushType
-from tests.dledger.case import JavaCase, java_entry, java_log, position
+from tests.dledger.case import FILE_BYTES, JavaCase, java_entry, java_log, position
 
 
 class FollowingTests(JavaCase):
@@ -275,6 +275,22 @@ class FollowingTests(JavaCase):
             self.term = 3
             told = self.push(PushType.TRUNCATE, java_entry(0, 2))
             self.assertEqual([(each.index, each.log_term, len(each.entries)) for each in told], [(0, 0, 1)])
+
+    def test_begins_where_an_ordinary_brokers_log_ended(self) -> None:
+        """The leader's first entry stands at the begin of a later file."""
+        self.follow()
+        self.term = 3
+        first = java_entry(0, 2)._replace(position=5 * FILE_BYTES)
+        told = self.push(PushType.TRUNCATE, first)
+        self.assertEqual([(each.index, each.entries[0].data) for each in told], [(0, values.raw_entries([first]))])
+        told = self.push(PushType.APPEND, java_entry(1, 2)._replace(position=first.position + first.size))
+        self.assertEqual([(each.index, len(each.entries)) for each in told], [(1, 1)])
+
+    def test_another_first_entry_of_the_same_term(self) -> None:
+        """One that this member made by itself: the core would take it for the leader's, so nothing is taken at all."""
+        self.follow(0)
+        told = self.push(PushType.TRUNCATE, java_entry(0, 0, b"the leader's"))
+        self.assertEqual((told, self.codes()), ([], [Code.DISK_ERROR]))
 
     def test_goes_on_where_it_ends(self) -> None:
         """All of it is committed, and the leader's log begins right behind it."""
