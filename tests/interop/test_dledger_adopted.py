@@ -4,6 +4,7 @@ consumers get everything, in the same queues, and an export has each record as J
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from rocketha.export.manifest import FILE_BYTES_MAX, NAME, decode
 
 from .harness import disk, ports, remoting
 from .harness.clients import JavaClient
-from .harness.pairs import PAIR_BROKERS
+from .harness.ledger import Load
+from .harness.ledgers import LedgerGroup
+from .harness.pairs import PAIR_BROKERS, kind_of
 from .harness.processes import wait_until
-from .harness.roles import GET_BROKER_CLUSTER_INFO, READY_S, JavaNamesrv, _Broker
+from .harness.roles import GET_BROKER_CLUSTER_INFO, READY_S, JavaBroker, JavaNamesrv, _Broker
 from .harness.tables import TableCase
+from .test_dledger import GroupCase
 
 MESSAGES = 600
 SIZE = 4000
@@ -103,4 +107,50 @@ class AdoptedStores(TableCase):
         self.adopted("ours", "java", "ours")
 
 
-del TableCase
+class AdoptedGroup(GroupCase):
+    """Three members with the store of one Java broker, two of ours and one of Java's."""
+
+    kinds = ("ours", "ours", "java")
+
+    @classmethod
+    def prepare(cls) -> None:
+        cls.namesrv = cls.share(JavaNamesrv("namesrv", cls.folder / "namesrv"))
+        cls.ordinary = cls.share(JavaBroker(cls.folder / "ordinary", cls.namesrv, {"mappedFileSizeCommitLog": 1 << 20}))
+        cls.load = cls.share(Load(cls.namesrv.address, cls.folder / "load"))
+
+    def test_they_go_on(self) -> None:
+        """One of ours leads; what the ordinary broker acknowledged is read from each master, and so is what follows."""
+        run = self.load.begin(rate=400)
+        self.load.await_more(run, 1000)
+        acks = self.load.end(run)
+        self.ordinary.stop()
+        group = type(self).group = LedgerGroup(
+            self.kinds, self.folder, self.namesrv, {"mappedFileSizeCommitLog": 1 << 20}
+        )
+        self._shared.extend(group.brokers)
+        for broker in group.brokers:
+            shutil.copytree(self.ordinary.root, broker.root)
+        for broker in group.brokers[:2]:  # a Java leader would not tell its log from another one
+            broker.spawn()
+        for broker in group.brokers[:2]:
+            broker.await_ready()
+        group.await_master()
+        group.brokers[2].start()
+        self.assertEqual(self.lost(acks)[:5], [])
+        for _ in range(3):
+            run = self.load.begin(rate=400)
+            self.load.await_more(run, 300)
+            master = group.await_master()
+            if kind_of(master) == "java":  # killed, its queues would lack messages: Java's own fault
+                master.stop()
+            else:
+                master.kill()
+            group.await_successor(master)
+            self.load.await_more(run, 300)
+            acks += self.load.end(run)
+            master.start()
+        self.assertEqual(self.lost(acks)[:5], [])
+        self.same_logs()
+
+
+del GroupCase, TableCase
