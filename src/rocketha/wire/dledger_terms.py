@@ -72,6 +72,8 @@ def parse_term_start(data: bytes) -> TermStart:
     if len(data) > TERM_START_BYTES_MAX:
         raise RemoteProtocolError(f"term start: {len(data)} bytes, at most {TERM_START_BYTES_MAX}")
     parsed = codec.parse(spec.TERM_START, data, RemoteProtocolError)
+    if parsed.version not in (1, spec.WITH_ORIGIN):
+        raise RemoteProtocolError(f"term start: version {parsed.version}")
     return TermStart(parsed.time_ms, parsed.address, parsed.origin)
 
 

@@ -126,6 +126,14 @@ def _entry_head(chance: Random, value: Any) -> Any:
     return value
 
 
+def _term_start(chance: Random, value: Any) -> Any:
+    if chance.random() < 0.1:
+        return value
+    value["version"] = chance.choice((1, dledger.WITH_ORIGIN))
+    value["origin"] = chance.getrandbits(64) if value["version"] == dledger.WITH_ORIGIN else None
+    return value
+
+
 FITTINGS: dict[str, Fitting] = {
     "remoting": _frame,
     "remoting-json-header": _json_header,
@@ -134,6 +142,7 @@ FITTINGS: dict[str, Fitting] = {
     "commitlog-record": _record,
     "commitlog-blank": _blank,
     "dledger-entry-head": _entry_head,
+    "dledger-term-start": _term_start,
     **controller_fittings.FITTINGS,
     **dledger_fittings.FITTINGS,
     **ha_fittings.FITTINGS,

@@ -6,7 +6,7 @@ here has a checksum: the two fields that are called so are never set.
 
 from __future__ import annotations
 
-from construct import Const, If, Int8ub, Int16ub, Int32sb, Int64sb, Int64ub, OneOf, PascalString, Struct, this
+from construct import Const, If, Int8ub, Int16ub, Int32sb, Int64sb, Int64ub, PascalString, Struct, this
 
 MAGIC = 1
 """DLedgerEntryType.NORMAL.  The 0.4.0 line adds 2, an entry without a meaning, and 3, a change of the members."""
@@ -43,7 +43,7 @@ INDEX_UNIT = "dledger-index-unit" / Struct(
 )
 
 TERM_START = "dledger-term-start" / Struct(
-    "version" / OneOf(Int8ub, (1, WITH_ORIGIN)),
+    "version" / Int8ub,  # 1, or WITH_ORIGIN
     "time_ms" / Int64sb,  # when the leader took its office
     "address" / PascalString(Int16ub, "utf8"),  # host:port of its main port, where clients send
     "origin" / If(this.version == WITH_ORIGIN, Int64ub),  # tells apart what ordinary brokers had before
