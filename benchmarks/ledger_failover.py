@@ -74,14 +74,9 @@ class Ledgers(LedgerGroup):
         for process in reversed(self.processes):
             process.kill()
 
-    def registered(self) -> set[str]:
-        """Addresses of members."""
-        table = remoting.loads(remoting.call(self.namesrv.address, 106).body)["brokerAddrTable"]
-        return set(table.get(GROUP, {"brokerAddrs": {}})["brokerAddrs"].values())
-
     def outsiders(self) -> list[_Broker]:
         """Who is not registered, or behind the longest log."""
-        registered = self.registered()
+        registered = self.registered().values()
         ends = {broker: state.end for broker in self.brokers if (state := log_state(broker)) is not None}
         longest = max(ends.values(), default=0)
         return [each for each in self.brokers if each.address not in registered or ends.get(each) != longest]
@@ -119,13 +114,7 @@ class Side(loaded.Side):
         return disk.ledger(self.group.brokers[number].root / f"dledger-n{number}" / "data")
 
     def freeze(self, master: _Broker, load: Producer) -> Mapping[str, float]:
-        began = time.monotonic()
-        master.signal(signal.SIGSTOP)
-        load.halt()
-        try:
-            found = self.switched(began, master)
-        finally:
-            master.signal(signal.SIGCONT)
+        found = self.taken_away(signal.SIGSTOP, master, load, lambda: master.signal(signal.SIGCONT))
         return {"freeze": found.accepted_s, "freeze-route": found.routed_s}
 
     def transfer(self, master: _Broker, load: Producer) -> Mapping[str, float]:

@@ -71,14 +71,20 @@ class Side(failover.Side):
             self.acks.setdefault(self.row, []).append(ack)
         return ack is not None
 
-    def kill(self, master: _Broker, load: Producer) -> Mapping[str, float]:
+    def taken_away(
+        self, how: signal.Signals, master: _Broker, load: Producer, back: Callable[[], object]
+    ) -> failover.Switched:
+        """Wait for the successor of a master that a signal takes away; `back` is called whether there is one or not."""
         began = time.monotonic()
-        master.signal(signal.SIGKILL)
+        master.signal(how)
         load.halt()
         try:
-            found = self.switched(began, master)
+            return self.switched(began, master)
         finally:
-            master.kill()  # reaps it
+            back()
+
+    def kill(self, master: _Broker, load: Producer) -> Mapping[str, float]:
+        found = self.taken_away(signal.SIGKILL, master, load, master.kill)  # which reaps it
         master.spawn()  # it comes back while the other side is measured
         return {"kill": found.accepted_s, "kill-route": found.routed_s}
 

@@ -69,7 +69,8 @@ class _Rows:
         if len(self._buffer) < size + PADDING_BYTES:
             self._buffer = np.zeros(max(size, BATCH_BYTES) + PADDING_BYTES, np.uint8)
         self.export.read_into(self._buffer.data[:size], self.piece.segment, begin)
-        records = found(begin, self._buffer, size, starts, self.export.manifest.layout_of(self.piece.segment.base) == DLEDGER)
+        ledger = self.export.manifest.layout_of(self.piece.segment.base) == DLEDGER
+        records = found(begin, self._buffer, size, starts, ledger)
         path = self.export.log_path(self.piece.segment)
         given = self._digests(records)
         good = records.sound

@@ -66,11 +66,15 @@ class LedgerGroup:
             broker.await_ready()
         self.await_master()
 
-    def master(self) -> _Broker | None:
-        """Whom the nameserver calls master, if that one runs."""
+    def registered(self) -> dict[str, str]:
+        """Addresses of members by their ids, as the nameserver has them."""
         reply = remoting.call(self.namesrv.address, RequestCode.GET_BROKER_CLUSTER_INFO)
         group = remoting.loads(reply.body)["brokerAddrTable"].get(GROUP, {"brokerAddrs": {}})
-        address = {str(number): each for number, each in group["brokerAddrs"].items()}.get("0")
+        return {str(number): address for number, address in group["brokerAddrs"].items()}
+
+    def master(self) -> _Broker | None:
+        """Whom the nameserver calls master, if that one runs."""
+        address = self.registered().get("0")
         return next((each for each in self.brokers if each.running() and each.address == address), None)
 
     def await_master(self) -> _Broker:
