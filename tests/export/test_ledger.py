@@ -17,8 +17,8 @@ from rocketha.wire.record import Record, decode
 from tests.export.stores import AdoptedStore, LedgerStore, Store, made
 
 
-class LedgerTests(unittest.TestCase):
-    """One member."""
+class ExportCase(unittest.TestCase):
+    """A folder for the store and one for the export."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="rocketha-export-")
@@ -26,6 +26,13 @@ class LedgerTests(unittest.TestCase):
         self.root = Path(folder.name)
         self.out = self.root / "out"
         self.chance = random.Random(random.randrange(1 << 32))
+
+
+class LedgerTests(ExportCase):
+    """One member."""
+
+    def setUp(self) -> None:
+        super().setUp()
         self.store = LedgerStore(self.root / "store")
         self.store.new_master(1)
         self.store.append_empty()
@@ -190,15 +197,11 @@ class LedgerTests(unittest.TestCase):
             other.export(self.out)
 
 
-class AdoptedTests(unittest.TestCase):
+class AdoptedTests(ExportCase):
     """A member whose log an ordinary broker began."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="rocketha-export-")
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
-        self.out = self.root / "out"
-        self.chance = random.Random(random.randrange(1 << 32))
+        super().setUp()
         self.store = AdoptedStore(self.root / "store")
 
     def send(self, count: int) -> None:
