@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 from twisted.internet import defer
 from zope.interface import implementer
@@ -10,6 +11,7 @@ from zope.interface import implementer
 from rocketha.interfaces import FeatureParts, IHealthCheck
 from rocketha.services.features.finding import Enabled
 from rocketha.simulation.host import Host
+from rocketha.store import commitlog
 from rocketha.wire import batch, properties
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.json_dialect import loads
@@ -288,6 +290,21 @@ class FollowerReadsTests(DLedgerCase):
         pulled = self.pull(follower)
         self.assertEqual(pulled.code, ResponseCode.SYSTEM_BUSY)
         self.assertLess(self.world.now - began, 3.0)
+
+    def test_what_is_not_in_memory(self) -> None:
+        """It is fetched once, and the leader asked once, also where a file has to be opened first."""
+        self.patch(commitlog, "RECENT_BYTES", 0)
+        master = self.start_group()
+        self.assertEqual(self.acknowledged(master, 600), 600)
+        self.whole()
+        follower = self.followers()[0]
+        raft = self.replication(follower).raft
+        for cached in (True, False):
+            follower.disk.cached = cached
+            self.log(follower).store._files.close()
+            with mock.patch.object(raft, "barrier", wraps=raft.barrier) as asked:
+                self.assertEqual(self.pull(follower).code, ResponseCode.SUCCESS)
+            self.assertEqual(asked.call_count, 1)
 
     def test_what_comes_wakes_it(self) -> None:
         """A pull at the end of a queue is held, and answered when there is a message."""

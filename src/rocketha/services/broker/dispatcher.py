@@ -80,7 +80,7 @@ class Dispatcher:
         self.parked = ParkedRequests(core.platform.reactor)
         self._reactor = core.platform.reactor
         self._fresh_reads: FreshReads | None = None
-        self._is_fresh = False  # what is served now has waited for that
+        self._is_fresh = False  # what is served now has waited for that before
         self.new_topics = NewTopics(
             self.parked, core.state, core.parts.files, core.parts.sends, self.serve, core.turns.run, core.busy
         )
@@ -113,7 +113,7 @@ class Dispatcher:
             self._fresh_reads = FreshReads(
                 self._reactor,
                 replication.fresh,
-                self._serve_fresh,
+                self.go_on,
                 lambda connection, command: self._refuse(connection, command, BUSY),
                 self._turns.run,
             )
@@ -296,7 +296,8 @@ class Dispatcher:
 
         return read
 
-    def _serve_fresh(self, connection: Any, command: Command) -> Answer | None:
+    def go_on(self, connection: Any, command: Command) -> Answer | None:
+        """The same as :meth:`serve`, of a read for which this replica has what was acknowledged before it came."""
         self._is_fresh = True
         try:
             return self.serve(connection, command)

@@ -26,8 +26,8 @@ class Serving(Protocol):
     def undecided(self) -> bool:
         """Whether it will be known soon if anything may be shown."""
 
-    def serve(self, connection: Any, command: Command) -> Answer | None:
-        """Answer one that was let in."""
+    def go_on(self, connection: Any, command: Command) -> Answer | None:
+        """Answer a read that was begun, and has waited for the disk since."""
 
     def read_refusal(self) -> Answer | None:
         """Why a pull that waited gets nothing now; None: it is answered."""
@@ -48,8 +48,8 @@ class Reading(BrokerFeature):
         self._serving = serving
         self._now_ms = core.platform.now_ms
         self.held = parts.held
-        self.pulls = ColdReads(parts.consumers_reads, fetches[0], serving.serve, serving.read_refusal)
-        self.look_ups = ColdReads(parts.look_ups, fetches[1], serving.serve, serving.read_refusal)
+        self.pulls = ColdReads(parts.consumers_reads, fetches[0], serving.go_on, serving.read_refusal)
+        self.look_ups = ColdReads(parts.look_ups, fetches[1], serving.go_on, serving.read_refusal)
         self.wakeups = Wakeups(parts.held, delivery, self.pulls.again)
         self.requests: dict[int, Responder] = {
             **dict.fromkeys(map(int, parts.consumers_reads), self.pulls.ask),

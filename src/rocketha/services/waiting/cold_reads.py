@@ -71,7 +71,7 @@ class ColdReads:
     """Those of one broker that share a thread.
 
     :param reads: by request code.
-    :param request: answers a request as if it came now.
+    :param request: goes on with a request that has what it lacked.
     :param refusal: why a pull that waited gets nothing now; None: it is answered.
     """
 
