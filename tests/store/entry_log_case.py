@@ -7,6 +7,7 @@ import unittest
 
 import attrs
 
+from rocketha.store import atomic_file
 from rocketha.store.config import StoreConfig
 from rocketha.store.entry_log import EntryLog, load_committed
 from rocketha.store.layout import DLEDGER
@@ -38,7 +39,7 @@ class EntryLogCase(unittest.TestCase):
         self.replica = ReplicaLog(self.store, self.disk, f"{ROOT}/epochs")
         self.replica.load()
         self.log = EntryLog(self.replica, self.disk, DIRECTORY, MEMBERS)
-        self.disk.make_dirs(DIRECTORY)
+        atomic_file.make_dirs(self.disk, DIRECTORY)
         self.log.load()
 
     def begin_term(self, term: int) -> None:

@@ -23,6 +23,9 @@ class Role(Enum):
     LEARNER = "learner"
 
 
+TRANSFER_LAG_MAX = 1000
+
+
 @attrs.frozen
 class RaftConfig:
     """Limits and times of one node.
@@ -51,10 +54,12 @@ class RaftConfig:
         has lost its majority.
     :ivar first_term: in which a node is that was in none: it is elected in a later one.
     :ivar preferred: ids that should lead, if they are caught up.
-    :ivar transfer_lag_max: entries that a new leader may lack when a transfer begins.
+    :ivar transfer_lag_max: entries that a new leader may lack when a transfer begins, or a learner that is to vote.
     :ivar hands_out: a Ready has the committed entries, to be applied; else the log is its own state machine, goes on
         from what it knew committed when it was closed, and looks at ``RaftNode.released``.
     :ivar first_entry: data of the first entry of a term that this node leads; the state machine does not get it.
+    :ivar wall_ms: milliseconds since 1970 for membership entries; None: they say no time.
+    :ivar learners_first: only a learner that has caught up can become a voter.
     :ivar push_quota: bytes of entries a tick for each follower that is far behind; 0: no limit.
     :ivar far_behind: whether one that lacks entries from an index on is; asked where it lacks over 1,000.
     :ivar cached_entries: entries kept in memory after they are stored and applied.
@@ -79,9 +84,11 @@ class RaftConfig:
     cautious: bool = True
     first_term: int = 0
     preferred: tuple[str, ...] = ()
-    transfer_lag_max: int = 1000
+    transfer_lag_max: int = TRANSFER_LAG_MAX
     hands_out: bool = True
     first_entry: Callable[[], bytes] = bytes
+    wall_ms: Callable[[], int] | None = None
+    learners_first: bool = False
     push_quota: int = 0
     far_behind: Callable[[int], bool] = lambda index: True
     cached_entries: int = 4096

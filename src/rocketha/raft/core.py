@@ -83,9 +83,8 @@ class Core:
             self.log.release()
             self.log.applied = self.log.released
         self.membership = MembershipHistory(members, storage.snapshot().index)
-        if config.hands_out:  # a log that is its own state machine has none, and may have a billion entries
-            for entry in self.log.stored_memberships():
-                self.membership.appended(entry.index, Members.decode(entry.data))
+        for entry in storage.memberships():
+            self.membership.appended(entry.index, Members.decode(entry.data))
         self.unsure = (
             config.cautious and self.log.last_index == 0 and self.id in members.voters and len(members.voters) > 1
         )

@@ -37,7 +37,7 @@ class UnknownMember(RaftRefused):
 
 
 class LagsTooMuch(RaftRefused):
-    """The node may not lead now: it is too far behind, was not heard of, or reported a failing disk."""
+    """The node may not lead now, nor begin to vote: it lags, was not heard of, or its disk is failing."""
 
 
 class MembersRefused(RaftRefused):

@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 
+import attrs
+
 from rocketha.errors import ensure
 from rocketha.raft import membership, quorum
 from rocketha.raft.core import Core
-from rocketha.raft.errors import Busy, LagsTooMuch, Transferring, UnknownMember
+from rocketha.raft.errors import Busy, LagsTooMuch, MembersRefused, Transferring, UnknownMember
 from rocketha.raft.log import in_order
 from rocketha.raft.messages import Entry, EntryKind, Kind, Members, Message, ReadState
 from rocketha.raft.progress import Progress, ProgressState
@@ -181,16 +183,30 @@ class Leadership:
         :raises Transferring: leadership is being handed on.
         :raises Busy: another change, or this term's first entry, is not committed.
         :raises MembersRefused: the change makes no sense.
+        :raises LagsTooMuch: who is to vote is not well, or lacks too much.
         """
         core = self._core
         if self.transfer_to:
             raise Transferring(self.transfer_to)
         if core.log.commit < max(self.term_start, core.membership.index):
             raise Busy("the last membership change, or the start of this term, is not committed")
-        return self._change_members(membership.changed(core.members, change))
+        members = membership.changed(core.members, change)
+        if core.config.learners_first:
+            self._check_learned(members.voters - core.members.voters)
+        return self._change_members(members)
+
+    def _check_learned(self, voters: Iterable[str]) -> None:
+        for each in voters:
+            if each not in self._core.members.learners:
+                raise MembersRefused(f"{each} is no learner yet: it has to get the log first")
+            if not self._replication.peers[each].match:
+                raise LagsTooMuch(f"{each} has not answered yet")
+            self._check_close(each, self._core.log.commit)
 
     def _change_members(self, members: Members) -> int:
         core = self._core
+        if core.config.wall_ms is not None:
+            members = attrs.evolve(members, since_ms=core.config.wall_ms())
         index = self._append(EntryKind.MEMBERSHIP, members.encode())
         core.membership.appended(index, members)
         self._replication.members_changed(index)
@@ -321,16 +337,23 @@ class Leadership:
             return
         if self.transfer_to:
             raise Transferring(self.transfer_to)
-        progress = self._replication.peers[to]
-        lag = core.log.last_index - progress.match
-        if lag > core.config.transfer_lag_max:
-            raise LagsTooMuch(f"{to} lacks {lag} entries, at most {core.config.transfer_lag_max} are allowed")
-        if not (progress.active or progress.was_active) or not progress.healthy:
-            raise LagsTooMuch(f"{to} does not answer" if progress.healthy else f"the disk of {to} is failing")
+        self._check_close(to, core.log.last_index)
         self.transfer_to = to
         self._transfer_ticks = 0
         self._reads.end_leases()  # an order to take over overrides promises, and may arrive late
         self._hand_over()
+
+    def _check_close(self, peer: str, index: int) -> None:
+        """See that a member is well, and has almost all entries up to one.
+
+        :raises LagsTooMuch: it is not, or has not.
+        """
+        core, progress = self._core, self._replication.peers[peer]
+        lag = index - progress.match
+        if lag > core.config.transfer_lag_max:
+            raise LagsTooMuch(f"{peer} lacks {lag} entries, at most {core.config.transfer_lag_max} are allowed")
+        if not (progress.active or progress.was_active) or not progress.healthy:
+            raise LagsTooMuch(f"{peer} does not answer" if progress.healthy else f"the disk of {peer} is failing")
 
     def _hand_over(self) -> None:
         """Tell the successor to take over, if it has everything."""

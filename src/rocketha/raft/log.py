@@ -18,16 +18,13 @@ a received snapshot waits to be stored ``persisted`` is behind it); ``_base <= s
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from operator import itemgetter
 
 from rocketha.errors import ensure
-from rocketha.raft.messages import Entry, EntryKind, SnapshotMeta
+from rocketha.raft.messages import Entry, SnapshotMeta
 from rocketha.raft.storage import Compacted, LogStorage, Unavailable
-
-SCAN_BYTES = 1 << 20
-"""Bytes of entries read at once when a node starts."""
 
 _index = itemgetter(0)
 _data = itemgetter(3)
@@ -188,14 +185,6 @@ class Log:
             else:
                 high = middle - 1
         return low
-
-    def stored_memberships(self) -> Iterator[Entry]:
-        """The membership entries of the stored log; used once, when a node starts."""
-        low, high = max(self._storage.snapshot().index + 1, self._storage.first_index()), self.saved + 1
-        while low < high:
-            batch = self._storage.entries(low, high, SCAN_BYTES)
-            yield from [entry for entry in batch if entry.kind == EntryKind.MEMBERSHIP]
-            low = batch[-1].last + 1
 
     # Writing
 

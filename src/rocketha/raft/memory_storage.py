@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from rocketha.errors import InvariantBroken, ensure
 from rocketha.raft.messages import Entry, HardState, Members, SnapshotMeta
 from rocketha.raft.storage import Compacted, Unavailable
+from rocketha.wire.raft_entries import memberships_among
 
 
 class MemoryStorage:
@@ -35,6 +36,9 @@ class MemoryStorage:
     def initial(self) -> tuple[HardState, Members]:
         """The hard state, and the members of the snapshot."""
         return self.hard_state, self._newest.members
+
+    def memberships(self) -> list[Entry]:
+        return memberships_among(self.entries, max(self._newest.index + 1, self._first), self.last_index() + 1)
 
     def first_index(self) -> int:
         """The first entry that can be read."""

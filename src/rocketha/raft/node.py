@@ -293,6 +293,11 @@ class RaftNode:
         """
         return self._leading().propose(datas)
 
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether a Ready that nobody has taken yet has entries to save."""
+        return self._core.log.saved < self._core.log.last_index
+
     def check_room(self, count: int, size: int) -> None:
         """See that so many more entries, of so many bytes together, may be stored and then proposed by :meth:`stored`.
 
@@ -301,7 +306,7 @@ class RaftNode:
         :raises Transferring: leadership is being handed on.
         """
         leading = self._leading()
-        if self._core.log.saved < self._core.log.last_index:
+        if self.has_unsaved:
             raise Busy("entries wait to be saved")
         leading.check_room(count, size)
 

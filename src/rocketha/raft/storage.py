@@ -18,8 +18,11 @@ class LogStorage(Protocol):
     def initial(self) -> tuple[HardState, Members]:
         """The saved hard state, and the members as of the snapshot (as configured at first start if there is none).
 
-        Membership entries after the snapshot are found by the core, which reads the log once at its start.
+        Membership entries after it are those of :meth:`memberships`.
         """
+
+    def memberships(self) -> list[Entry]:
+        """The membership entries after the snapshot; asked once, when a node starts."""
 
     def first_index(self) -> int:
         """The first entry that can be read: at most one after the snapshot's; ``last_index() + 1`` if there is none."""

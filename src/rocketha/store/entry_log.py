@@ -16,6 +16,9 @@ put the next one at the same place, also the one that each makes by itself, the 
 that of the first one.  That is the truth, or stands for an older term under which nobody can have another entry there:
 who made the first entry in its term had the entry before it, and so has everybody with an entry of that term there.
 
+*Members.*  An entry that changes them holds a record that no broker dispatches, as the first one of a term does; which
+entries these are is in a file of its own (:mod:`rocketha.store.memberships`).
+
 *Term and vote* are in DLedger's file ``currterm``, and are on the disk before anything is said in the term.  An older
 one is a wrong one, so there is no backup to fall back to.
 
@@ -32,6 +35,7 @@ from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError, ensu
 from rocketha.store import atomic_file
 from rocketha.store.commitlog import Run
 from rocketha.store.disk import Disk
+from rocketha.store.memberships import Memberships
 from rocketha.store.replica_log import ReplicaLog
 from rocketha.wire import dledger
 from rocketha.wire.dledger import IndexUnit
@@ -43,13 +47,24 @@ from rocketha.wire.dledger_terms import (
     build_log_begin,
     build_term_start,
     build_vote,
+    members_record,
     parse_committed,
     parse_log_begin,
     parse_term_start,
     parse_vote,
     term_record,
 )
-from rocketha.wire.raft_entries import Compacted, Entry, EntryKind, HardState, Members, SnapshotMeta, Unavailable
+from rocketha.wire.raft_entries import (
+    INDEX_MAX,
+    Compacted,
+    Entry,
+    EntryKind,
+    HardState,
+    Members,
+    SnapshotMeta,
+    Unavailable,
+)
+from rocketha.wire.raft_records import Membership
 from rocketha.wire.record import decode
 
 FIRST_TERM = 1
@@ -69,6 +84,10 @@ def load_committed(disk: Disk, directory: str) -> Committed:
         except RemoteProtocolError:
             continue
     return Committed()
+
+
+def _membership(row: Membership) -> Entry:
+    return Entry(row.index, row.term, int(EntryKind.MEMBERSHIP), row.members)
 
 
 class EntryLog:
@@ -93,7 +112,7 @@ class EntryLog:
         self._index = entries.index
         self._disk = disk
         self._directory = directory
-        self._members = members
+        self._members = Memberships(disk, directory, members)
         self._base_term = 0  # of the entry before the first one; while the log is empty and begins behind another
         self._first = (-1, 0)  # where the log begins, and the number of the first entry
         self._origin: int | None = None
@@ -117,10 +136,25 @@ class EntryLog:
         last = self.last_index()
         if last >= self.first_index() and self.end_of(last) < self._log.end:
             self._log.truncate(self.end_of(last))
+        self._members.load(self._may_have)
         self._entries.term = max(self.voted[0] - 1, 0)
         if self._adopted and not self.last_index() and self.voted == (0, ""):
             self._write_origin()
         self._origin = self._find_origin()
+
+    @property
+    def _empty(self) -> bool:
+        return self._begin >= self._log.end
+
+    def _may_have(self, index: int, term: int) -> bool:
+        """Whether an entry is in the log, or may have been: what was before the first one was committed."""
+        if self._empty or index <= self._first_number():
+            return True
+        return index <= self.last_index() and self.term(index) == term
+
+    def members_changed(self, index: int) -> bool:
+        """Whether the entries up to one say who the members are, and not the configuration."""
+        return self._members.changed(index)
 
     @property
     def _adopted(self) -> bool:
@@ -155,7 +189,18 @@ class EntryLog:
 
     def initial(self) -> tuple[HardState, Members]:
         commit = self.index_at(self._log.store.confirm_offset)
-        return HardState(*self.voted, commit), self._members
+        members = self._members.last if self._empty else self._members.as_of(self._first_number())
+        return HardState(*self.voted, commit), members
+
+    def memberships(self, behind: int | None = None, last: int = INDEX_MAX) -> list[Entry]:
+        """The membership entries behind one, up to another.
+
+        :param behind: by default what is before the first entry.
+        """
+        if self._empty:
+            return []
+        rows = self._members.behind(self._first_number() if behind is None else behind)
+        return [_membership(row) for row in rows if row.index <= last]
 
     def first_index(self) -> int:
         return self._first_number() + 1
@@ -176,7 +221,13 @@ class EntryLog:
         return self._unit(max(index - 1, before)).term + 1
 
     def entries(self, low: int, high: int, max_bytes: int) -> list[Entry]:
-        """One run, of what stands from ``low`` on."""
+        """One run, of what stands from ``low`` on; a membership entry stands alone."""
+        row = self._members.at(low)
+        if row is not None and self.first_index() <= low <= self.last_index():
+            return [_membership(row)]
+        return [self._run(low, min(high, self._members.next(low) or high), max_bytes)]
+
+    def _run(self, low: int, high: int, max_bytes: int) -> Entry:
         if low < self.first_index():
             raise Compacted(f"entry {low} is before the first one, {self.first_index()}")
         if high > self.last_index() + 1:
@@ -196,7 +247,7 @@ class EntryLog:
             raise DiskFailure(log.segments.directory, "read", errno.EIO, log.broken or "a sync failed")
         data = log.read(first.position, end - first.position)
         self._check(data, units[: count * dledger.UNIT_BYTES], first)
-        return [Entry(low, first.term + 1, int(EntryKind.NORMAL), data, count)]
+        return Entry(low, first.term + 1, int(EntryKind.NORMAL), data, count)
 
     def _check(self, data: bytes, units: bytes, first: IndexUnit) -> None:
         """What the log has is what the index says: a follower would take whatever it is sent."""
@@ -221,7 +272,7 @@ class EntryLog:
             return entry.data
         if entry.index > self.last_index():
             raise Unavailable(f"entry {entry.index} is not stored yet")
-        return self.entries(entry.index, entry.index + 1, RUN_BYTES)[0].data
+        return self._run(entry.index, entry.index + 1, RUN_BYTES).data
 
     @property
     def file_size(self) -> int:
@@ -239,7 +290,7 @@ class EntryLog:
     def snapshot(self) -> SnapshotMeta:
         """What is before the first entry."""
         before = self._first_number()
-        return SnapshotMeta(before, self.term(before), self._members) if before else SnapshotMeta()
+        return SnapshotMeta(before, self.term(before), self._members.as_of(before)) if before else SnapshotMeta()
 
     def read_snapshot(self, offset: int, size: int, index: int | None = None) -> bytes:
         """Where the log begins."""
@@ -257,7 +308,7 @@ class EntryLog:
 
     def _first_number(self) -> int:
         begin = self._begin
-        if begin >= self._log.end:
+        if self._empty:
             return self._entries.next_index
         if self._first[0] != begin:
             self._first = (begin, self._entries.first_at(begin))
@@ -318,10 +369,12 @@ class EntryLog:
             if entry.kind == EntryKind.NORMAL:
                 data, position = entry.data, dledger.parse_head(entry.data).position
             else:
-                ensure(entry.kind == EntryKind.NO_OP, "the members of a message group do not change")
-                data, position = self._term_entry(entry)
+                data, position = self._own_entry(entry)
             ensure(entry.index == self.last_index() + 1, f"entry {entry.index} behind {self.last_index()}")
-            self._append(position, data)
+            self._members.cut(entry.index)  # a write before this one failed
+            if entry.kind == EntryKind.MEMBERSHIP:
+                self._members.add(Membership(entry.index, entry.term, entry.data), self.first_index())
+            self._append(position, data, entry.kind == EntryKind.NORMAL)
 
     def _vote(self, term: int, vote: str) -> None:
         if (term, vote) != self.voted and term:
@@ -329,16 +382,17 @@ class EntryLog:
             self.voted = (term, vote)
             self._entries.term = term - 1
 
-    def _term_entry(self, entry: Entry) -> tuple[bytes, int]:
-        """The first entry of a term, and where it belongs."""
+    def _own_entry(self, entry: Entry) -> tuple[bytes, int]:
+        """The first entry of a term, or one that changes the members, and where it belongs."""
+        made = members_record if entry.kind == EntryKind.MEMBERSHIP else term_record
         position, size = self._log.end, self._log.file_size
-        length = dledger.HEAD_BYTES + len(term_record(entry.data, 0))
+        length = dledger.HEAD_BYTES + len(made(entry.data, 0))
         if position % size + length + dledger.FILLER_BYTES > size:
             position += -position % size
-        record = term_record(entry.data, position + dledger.HEAD_BYTES)
+        record = made(entry.data, position + dledger.HEAD_BYTES)
         return dledger.build_head(entry.index - 1, entry.term - 1, position, len(record)) + record, position
 
-    def _append(self, position: int, data: bytes) -> None:
+    def _append(self, position: int, data: bytes, dispatched: bool) -> None:
         if position != self._log.end and not self.last_index():
             self._begin_elsewhere(position)
         end = self._log.end
@@ -349,7 +403,7 @@ class EntryLog:
                 self._refuse_to_begin(position)
             ensure(position == end + room and room >= dledger.FILLER_BYTES, f"an entry for {position} behind {end}")
             runs.insert(0, Run(end, [dledger.build_filler(room)]))
-        self._log.append_entries(runs)
+        self._log.append_entries(runs, dispatched)
 
     def _begin_elsewhere(self, position: int) -> None:
         """The leader's log was begun by an ordinary broker, and is DLedger's from there on."""
@@ -399,6 +453,7 @@ class EntryLog:
         before = self._log.end
         if self.needs_cut(index):
             self._log.truncate(self.end_of(index - 1) if index <= self.last_index() else before)
+            self._members.cut(index)
         return before - self._log.end
 
     def begin_at(self, meta: SnapshotMeta, data: bytes) -> None:
@@ -413,8 +468,10 @@ class EntryLog:
             raise RemoteProtocolError(f"a log that begins at {position}, files have {self._log.file_size} bytes")
         if self.last_index() <= FIRST_TERM:  # it was never filled: who says that the leader had what is before?
             self._refuse_to_begin(position)
+        self._members.add(Membership(meta.index, meta.term, meta.members.encode()), 0)
         self._log.start_over()
         self._entries.begin(meta.index)
         self._entries.next_index = meta.index
         self._log.begin_at(position)
         self._base_term = meta.term
+        self._members.ends()

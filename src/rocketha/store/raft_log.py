@@ -32,7 +32,15 @@ from rocketha.store.raft_segment import Place, create_segment
 from rocketha.store.raft_snapshot import SnapshotFile, Snapshots
 from rocketha.store.raft_state import ProgressFile, VoteFile
 from rocketha.store.raft_tail import bounded
-from rocketha.wire.raft_entries import Compacted, Entry, HardState, Members, SnapshotMeta, Unavailable
+from rocketha.wire.raft_entries import (
+    Compacted,
+    Entry,
+    HardState,
+    Members,
+    SnapshotMeta,
+    Unavailable,
+    memberships_among,
+)
 from rocketha.wire.raft_records import ENTRY_BYTES_MAX, HEAD_BYTES, SegmentHeader
 
 SEGMENT_BYTES = 64 << 20
@@ -166,6 +174,11 @@ class RaftLog:
         newest = self._snapshots.newest
         members = newest.meta.members if newest is not None else Members.decode(self._state.members)
         return HardState(self._state.term, self._state.vote, min(self._commit, self._tail.last)), members
+
+    def memberships(self) -> list[Entry]:
+        return memberships_among(
+            self.entries, max(self.snapshot().index + 1, self.first_index()), self.last_index() + 1
+        )
 
     @property
     def voted(self) -> tuple[int, str]:

@@ -195,13 +195,14 @@ class ReplicaLog:
                 self.begin_at(0)
             raise
 
-    def append_entries(self, runs: list[Run]) -> None:
+    def append_entries(self, runs: list[Run], dispatched: bool = True) -> None:
         """Write whole entries of a leader's log, in a log that has such; where a file ends before them, that too.
 
+        :param dispatched: False: they are for nobody's queues, and a master may write them, too.
         :raises DiskFailure: nothing of them counts; the next start may find some of them.
         """
         store = self.store
-        ensure(not store.leads, "a master's log takes no entries of others")
+        ensure(not (store.leads and dispatched), "a master's log takes no entries of others")
         store.log.check_writable()
         store.log.write(runs)
         store.entered(bytes(runs[-1].parts[0]))

@@ -10,12 +10,15 @@ from typing import NamedTuple
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec
+from rocketha.wire.raft_entries import Members
 from rocketha.wire.record import TRANSACTION_ROLLBACK, Record, encode, sealed
 from rocketha.wire.spec import dledger as spec
 from rocketha.wire.spec.format import Format
 
 TERM_TOPIC = "rmq_sys_ROCKETHA_TERM"
 """Of the record in the first entry of a term."""
+MEMBERS_TOPIC = "rmq_sys_ROCKETHA_MEMBERS"
+"""Of the record in an entry that changes the members."""
 
 ADDRESS_BYTES_MAX = 300
 TERM_START_BYTES_MAX = 1 + 8 + 2 + ADDRESS_BYTES_MAX + 8
@@ -99,7 +102,19 @@ def term_record(data: bytes, offset: int) -> bytes:
     :param data: a :class:`TermStart` in bytes: every member makes the same record of it.
     :param offset: of the record in the log.
     """
-    time_ms = parse_term_start(data).time_ms
+    return _own_record(TERM_TOPIC, parse_term_start(data).time_ms, data, offset)
+
+
+def members_record(data: bytes, offset: int) -> bytes:
+    """The record of an entry that changes the members, which no broker dispatches either.
+
+    :param data: :meth:`rocketha.wire.raft_entries.Members.encode`'s: every member makes the same record of it.
+    :param offset: of the record in the log.
+    """
+    return _own_record(MEMBERS_TOPIC, Members.decode(data).since_ms or 0, data, offset)
+
+
+def _own_record(topic: str, time_ms: int, body: bytes, offset: int) -> bytes:
     return encode(
         sealed(
             Record(
@@ -117,8 +132,8 @@ def term_record(data: bytes, offset: int) -> bytes:
                 store_host=_NO_HOST,
                 reconsume_times=0,
                 prepared_offset=0,
-                body=data,
-                topic=TERM_TOPIC,
+                body=body,
+                topic=topic,
                 properties=b"",
             )
         )

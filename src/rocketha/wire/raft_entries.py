@@ -29,7 +29,10 @@ ADDRESS_BYTES_MAX = 300
 INDEX_MAX = (1 << 63) - 1
 """Largest index and term."""
 
-MEMBERS_BYTES_MAX = 2 + MEMBERS_MAX * (1 + ID_BYTES_MAX + 2 + ADDRESS_BYTES_MAX + 1)
+SCAN_BYTES = 1 << 20
+"""Bytes of entries read at once to look for membership entries."""
+
+MEMBERS_BYTES_MAX = 10 + MEMBERS_MAX * (1 + ID_BYTES_MAX + 2 + ADDRESS_BYTES_MAX + 1)
 
 
 class Compacted(RockethaError):
@@ -70,6 +73,19 @@ class Entry(NamedTuple):
         return self.index + self.count - 1
 
 
+def memberships_among(read: Callable[[int, int, int], list[Entry]], low: int, high: int) -> list[Entry]:
+    """The membership entries of a log that has no list of them.
+
+    :param read: gives entries from one index to before another, of about so many bytes.
+    """
+    found: list[Entry] = []
+    while low < high:
+        batch = read(low, high, SCAN_BYTES)
+        found += [entry for entry in batch if entry.kind == EntryKind.MEMBERSHIP]
+        low = batch[-1].last + 1
+    return found
+
+
 class HardState(NamedTuple):
     """What a node must never forget.
 
@@ -100,6 +116,7 @@ class Members:
     :ivar learners: get the log, neither vote nor count.
     :ivar learners_next: outgoing voters that become learners when the joint phase ends.
     :ivar addresses: node id -> ``host:port`` where it is reached.
+    :ivar since_ms: when they became so; None where nobody asks.  Equal members may be so since different times.
     """
 
     voters: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
@@ -107,13 +124,14 @@ class Members:
     learners: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
     learners_next: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
     addresses: Mapping[str, str] = attrs.field(factory=dict, converter=_copied, hash=False)
+    since_ms: int | None = attrs.field(default=None, eq=False)
 
     def ids(self) -> list[str]:
         """Every node named, sorted."""
         return sorted(self.voters | self.outgoing | self.learners | self.learners_next | set(self.addresses))
 
     def encode(self) -> bytes:
-        """The bytes of a MEMBERSHIP entry; equal members give equal bytes.
+        """The bytes of a MEMBERSHIP entry; equal members give equal bytes, but for the time.
 
         :raises RemoteProtocolError: for a name that is empty or too long, or too many nodes.
         """
@@ -129,7 +147,8 @@ class Members:
             for name in self.ids()
         ]
         _check_nodes(nodes, RemoteProtocolError)
-        return codec.build(spec.MEMBERS, {"version": spec.VERSION, "nodes": nodes})
+        version = spec.VERSION if self.since_ms is None else spec.MEMBERS_TIMED
+        return codec.build(spec.MEMBERS, {"version": version, "since_ms": self.since_ms, "nodes": nodes})
 
     @staticmethod
     def decode(data: bytes, error: Callable[[str], RockethaError] = RemoteProtocolError) -> Members:
@@ -140,8 +159,10 @@ class Members:
         if len(data) > MEMBERS_BYTES_MAX:
             raise error(f"raft-members: {len(data)} bytes, at most {MEMBERS_BYTES_MAX}")
         parsed = codec.parse(spec.MEMBERS, data, error)
-        if parsed.version != spec.VERSION:
-            raise error(f"raft-members: version {parsed.version}, this is {spec.VERSION}")
+        if parsed.version not in (spec.VERSION, spec.MEMBERS_TIMED):
+            raise error(f"raft-members: version {parsed.version}, this is {spec.MEMBERS_TIMED}")
+        if parsed.since_ms is not None and parsed.since_ms > INDEX_MAX:
+            raise error(f"raft-members: since {parsed.since_ms} ms")
         nodes = list(parsed.nodes)
         _check_nodes(nodes, error)
 
@@ -154,6 +175,7 @@ class Members:
             having(spec.MEMBER_LEARNER),
             having(spec.MEMBER_LEARNER_NEXT),
             {node["id"]: node["address"] for node in nodes if node["address"]},
+            parsed.since_ms,
         )
 
 

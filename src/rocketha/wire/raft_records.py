@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import construct
@@ -17,7 +18,7 @@ import construct
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.wire import codec
 from rocketha.wire.crc import crc32
-from rocketha.wire.raft_entries import MEMBERS_BYTES_MAX, Entry, EntryKind
+from rocketha.wire.raft_entries import MEMBERS_BYTES_MAX, Entry, EntryKind, Members
 from rocketha.wire.spec import raft_log as spec
 from rocketha.wire.spec.format import Format
 
@@ -38,6 +39,7 @@ HEAD_BYTES = _HEAD.size
 """Bytes of a record beside its data."""
 
 PROGRESS_BYTES = _PROGRESS.size
+MEMBERSHIPS_BYTES_MAX = 4 << 20
 PREFIX_BYTES = 16
 """Bytes of a segment's or snapshot's header that :func:`header_bytes` needs."""
 
@@ -101,6 +103,14 @@ class StateFile(NamedTuple):
     sequence: int
     group: str
     node: str
+    members: bytes
+
+
+class Membership(NamedTuple):
+    """A row of ``spec.raft_log.MEMBERSHIPS``."""
+
+    index: int  # type: ignore[assignment]
+    term: int
     members: bytes
 
 
@@ -289,6 +299,27 @@ def parse_state(data: bytes, refuse: Refuse = RemoteProtocolError) -> StateFile:
     return StateFile(*(found[name] for name in StateFile._fields))
 
 
+def build_memberships(rows: Sequence[Membership]) -> bytes:
+    """The file's bytes.
+
+    :raises RemoteProtocolError: too many.
+    """
+    value = {"version": spec.VERSION, "rows": [row._asdict() for row in rows]}
+    return _build(spec.MEMBERSHIPS, spec.MEMBERSHIPS_MAGIC, value)
+
+
+def parse_memberships(data: bytes, refuse: Refuse = RemoteProtocolError) -> list[Membership]:
+    """The whole file."""
+    found = _parse(spec.MEMBERSHIPS, spec.MEMBERSHIPS_MAGIC, data, refuse)
+    rows = [Membership(row.index, row.term, row.members) for row in found.rows]
+    for before, row in pairwise(rows):
+        if row.index <= before.index or row.term < before.term:
+            raise refuse(f"raft-memberships: entry {row.index} of term {row.term} behind {before[:2]}")
+    for row in rows:
+        Members.decode(row.members, refuse)
+    return rows
+
+
 def build_progress(progress: Progress) -> bytes:
     """One slot's bytes."""
     raw = _PROGRESS.pack(spec.PROGRESS_MAGIC, 0, *progress)
@@ -358,6 +389,14 @@ FORMATS = (
         build=build_state,
         bound=1024 + MEMBERS_BYTES_MAX,
         doc="The file state of a Raft node: term and vote, replaced atomically (ours).",
+    ),
+    Format(
+        name="raft-memberships",
+        spec=spec.MEMBERSHIPS,
+        parse=parse_memberships,
+        build=build_memberships,
+        bound=MEMBERSHIPS_BYTES_MAX,
+        doc="The file members beside a message log: its membership entries, replaced atomically (ours).",
     ),
     Format(
         name="raft-progress",

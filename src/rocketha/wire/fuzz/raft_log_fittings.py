@@ -70,11 +70,27 @@ def _members(chance: Random, value: Any) -> Any:
         address = chance.choice(("127.0.0.1:9878", "[::1]:9878", "controller-0.example-net.org:9878", ""))
         nodes.append({"id": name[:60], "address": address, "roles": 1 + chance.randrange(15)})
     unique = {node["id"]: node for node in nodes}
-    return {"version": spec.VERSION, "nodes": [unique[name] for name in sorted(unique)]}
+    since_ms = chance.choice((None, chance.getrandbits(40)))
+    return {
+        "version": spec.VERSION if since_ms is None else spec.MEMBERS_TIMED,
+        "since_ms": since_ms,
+        "nodes": [unique[name] for name in sorted(unique)],
+    }
+
+
+def _memberships(chance: Random, value: Any) -> Any:
+    if chance.random() < 0.1:
+        return value
+    members = codec.build(spec.MEMBERS, _members(Random(0), {"nodes": [1, 2, 3]}))
+    first, term = 1 + chance.getrandbits(30), 1 + chance.getrandbits(8)
+    rows = [{"index": first + at, "term": term + at // 2, "members": members} for at in range(len(value["rows"]))]
+    whole = {"magic": spec.MEMBERSHIPS_MAGIC, "version": spec.VERSION, "rows": rows}
+    return _summed(spec.MEMBERSHIPS, whole, 12)
 
 
 FITTINGS: dict[str, Callable[[Random, Any], Any]] = {
     "raft-members": _members,
+    "raft-memberships": _memberships,
     "raft-record": _record,
     "raft-segment-header": _file(spec.SEGMENT_HEADER, spec.SEGMENT_MAGIC),
     "raft-hard-state": _file(spec.HARD_STATE, spec.STATE_MAGIC),

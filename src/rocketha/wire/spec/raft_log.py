@@ -9,6 +9,7 @@ from __future__ import annotations
 from construct import (
     Bytes,
     GreedyBytes,
+    If,
     Int8ub,
     Int16ub,
     Int32ub,
@@ -18,6 +19,7 @@ from construct import (
     PrefixedArray,
     Struct,
     Terminated,
+    this,
 )
 
 VERSION = 1
@@ -27,6 +29,7 @@ SEGMENT_MAGIC = b"RHRLOG\r\n"
 STATE_MAGIC = b"RHRVOTE\n"
 PROGRESS_MAGIC = b"RHRHINT\n"
 SNAPSHOT_MAGIC = b"RHRSNAP\n"
+MEMBERSHIPS_MAGIC = b"RHRMBRS\n"
 
 RECORD_MARK = b"RLE"
 """Begins what a record's CRC covers: what a search for records behind a damaged one looks for."""
@@ -40,8 +43,12 @@ MEMBER_OUTGOING = 2
 MEMBER_LEARNER = 4
 MEMBER_LEARNER_NEXT = 8
 
+MEMBERS_TIMED = 2
+"""Version of members that say when they became so, which those of a message log do."""
+
 MEMBERS = "raft-members" / Struct(
-    "version" / Int8ub,  # VERSION
+    "version" / Int8ub,  # VERSION, or MEMBERS_TIMED
+    "since_ms" / If(this.version == MEMBERS_TIMED, Int64ub),  # when the leader wrote this
     "nodes"
     / PrefixedArray(
         Int8ub,
@@ -105,6 +112,23 @@ HARD_STATE = "raft-hard-state" / Struct(
     "group" / PascalString(Int8ub, "utf8"),  # the Raft group
     "node" / PascalString(Int8ub, "utf8"),  # the node whose state this is
     "members" / Prefixed(Int32ub, GreedyBytes),  # raft-members the group began with
+    Terminated,
+)
+
+MEMBERSHIPS = "raft-memberships" / Struct(
+    "magic" / Bytes(8),  # MEMBERSHIPS_MAGIC
+    "crc" / Int32ub,  # CRC-32 of all that follows
+    "version" / Int8ub,  # VERSION
+    "rows"
+    / PrefixedArray(
+        Int16ub,
+        "raft-membership"
+        / Struct(
+            "index" / Int64ub,  # of the membership entry, rising
+            "term" / Int64ub,  # of that entry
+            "members" / Prefixed(Int32ub, GreedyBytes),  # raft-members, the entry's data
+        ),
+    ),
     Terminated,
 )
 
