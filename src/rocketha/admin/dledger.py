@@ -1,6 +1,8 @@
-"""``rocketha dledger``: see who leads a group of brokers in DLedger mode, and hand its leadership to another member.
+"""``rocketha dledger``: see who leads a group of brokers in DLedger mode, hand its leadership to another member, and
+change its members.
 
-For groups of Java's brokers, of ours, and of both: it asks in DLedger's own words.
+Status and transfer are for groups of Java's brokers, of ours, and of both: they ask in DLedger's own words. Members are
+changed in groups of ours.
 
 Java: ``LeadershipTransferCommand`` of dledger's command line; RocketMQ's ``mqadmin`` has nothing for it.
 """
@@ -8,23 +10,34 @@ Java: ``LeadershipTransferCommand`` of dledger's command line; RocketMQ's ``mqad
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Awaitable, Mapping
 from typing import Any
 from typing import Protocol as Interface
 
 import attrs
+from twisted.internet.task import deferLater
 
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.protocols.endpoints import parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.wire import dledger_json
+from rocketha.raft.config import TRANSFER_LAG_MAX
+from rocketha.wire import dledger_json, json_dialect
 from rocketha.wire import dledger_values as values
+from rocketha.wire.codes import PrivateCode, ResponseCode
 from rocketha.wire.dledger_values import CODES, EXCHANGES
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
 
-ANSWER_S, TRANSFER_S = 3.0, 5.0
+ANSWER_S, TRANSFER_S, CHANGE_S = 3.0, 5.0, 25.0
+LOOK_S = 0.5
+"""Between two looks at how far a new member is."""
+PATIENCE_S = 60.0
+"""For one that does not come nearer."""
+BUSY_S = 10.0
+"""For a leader that is not ready for a change yet."""
+HAND_OVERS_MAX = 3
 NOBODY = "-"
 """No member has this id."""
 
@@ -66,6 +79,13 @@ class Answer(Interface):
     @property
     def body(self) -> bytes: ...
 
+    @property
+    def fields(self) -> Mapping[str, str] | None: ...
+
+
+class NoProgress(RockethaError):
+    """What was begun does not go on."""
+
 
 class Client(Interface):
     """Who carries requests: a :class:`~rocketha.protocols.remoting_client.RemotingClient`."""
@@ -77,10 +97,13 @@ class Client(Interface):
 
 
 class Ledger:
-    """A group."""
+    """A group.
+
+    :ivar peers: id to ``host:port``, as configured.
+    """
 
     def __init__(self, client: Client, group: str, peers: Mapping[str, str]) -> None:
-        self.peers = peers
+        self.peers = dict(peers)
         self._group = group
         self._client = client
 
@@ -97,8 +120,10 @@ class Ledger:
         :raises RequestFailed: it is not that member, or of another group.
         """
         found = await self._ask(member, values.MetadataRequest(group=self._group, remote_id=member), ANSWER_S)
+        assert isinstance(found, values.MetadataAnswer)
         if found.code != Code.SUCCESS:
             raise RequestFailed(found.code, reason(found.code), self.peers[member])
+        self.peers.update(found.peers)  # members may have come, or moved, since those that we were given
         return Found(found.term < 0, found.leader_id, found.term)
 
     async def transfer(self, to: str) -> None:
@@ -115,10 +140,46 @@ class Ledger:
         if answer.code != Code.SUCCESS:
             raise RequestFailed(answer.code, reason(answer.code), self.peers[leader])
 
+    async def members(self) -> Mapping[str, Any]:
+        """What the leader says of its group: see ``DLedgerReplication``.
+
+        :raises NoRoute: no leader is known.
+        :raises RequestFailed: it is one of Java's.
+        """
+        answer = await self._operate(PrivateCode.STATUS, {}, ANSWER_S)
+        return json_dialect.loads(answer.body)  # type: ignore[no-any-return]
+
+    async def change(self, **fields: str) -> str:
+        """Change the members; returns them when that is done.
+
+        :param fields: ``learn`` and ``add``: id-host:port, ``remove``: an id.
+        :raises NoRoute: no leader is known.
+        :raises RequestFailed: the leader refuses, or it came to nothing.
+        """
+        answer = await self._operate(PrivateCode.MEMBERS, fields, CHANGE_S)
+        return (answer.fields or {}).get("peers", "")
+
+    async def _operate(self, code: int, fields: Mapping[str, str], timeout_s: float) -> Answer:
+        """Ask the leader; one that is to leave hands over, and the next one is asked."""
+        for _ in range(HAND_OVERS_MAX):
+            leader, _term = await self._leader()
+            answer = await self._client.request(self.peers[leader], code, fields, b"", timeout_s)
+            if answer.code != ResponseCode.CONTROLLER_NOT_LEADER:
+                break
+        if answer.code != ResponseCode.SUCCESS:
+            raise RequestFailed(answer.code, answer.remark, self.peers[leader])
+        return answer
+
+    async def lacks(self, member: str) -> int | None:
+        """Committed entries that a member lacks; None while it has not answered."""
+        found = await self.members()
+        match = int(found["matchIndex"].get(member, 0))
+        return max(int(found["committedIndex"]) - match, 0) if match else None
+
     async def _leader(self) -> tuple[str, int]:
         """Who leads, and in which term."""
         problems = []
-        for member in self.peers:
+        for member in tuple(self.peers):
             try:
                 found = await self.look(member)
                 if found.leader in self.peers:
@@ -150,6 +211,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("status", help="every member: whose it is, and who leads in its eyes")
     transfer = actions.add_parser("transfer", help="hand the leadership to another member")
     transfer.add_argument("to", metavar="ID")
+    actions.add_parser("members", help="who belongs to a group of ours, and who votes")
+    add = actions.add_parser("add", help="add a member that was started with raftJoinExisting=true, or move one")
+    add.add_argument("peer", metavar="ID-HOST:PORT")
+    add.add_argument("--learner", action="store_true", help="it gets the log and does not vote")
+    remove = actions.add_parser("remove", help="remove a member")
+    remove.add_argument("id", metavar="ID")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -160,28 +227,90 @@ def run(args: argparse.Namespace) -> int:
         client = RemotingClient(reactor)
         ledger = Ledger(client, args.group, peers)
         try:
-            if args.action == "transfer":
-                await ledger.transfer(args.to)
-                print(f"{args.to} leads")
-                return 0
-            return await _status(ledger)
+            return await _do(ledger, reactor, args)
         finally:
             client.close()
 
     return run_coroutine(main)
 
 
+async def _do(ledger: Ledger, reactor: Any, args: argparse.Namespace) -> int:
+    if args.action == "status":
+        return await _status(ledger)
+    if args.action == "transfer":
+        await ledger.transfer(args.to)
+        print(f"{args.to} leads")
+    elif args.action == "members":
+        found = await ledger.members()
+        for name, address in found["members"].items():
+            print(f"{name}-{address}  {'votes' if name in found['voters'] else 'learns'}")
+    elif args.action == "remove":
+        print(await _change(ledger, reactor, remove=args.id))
+    else:
+        await _add(ledger, reactor, args.peer, args.learner)
+    return 0
+
+
+async def _change(ledger: Ledger, clock: Any, **fields: str) -> str:
+    """Change the members, as soon as the leader can: a new one has to commit an entry first."""
+    until_s = clock.seconds() + BUSY_S
+    while True:
+        try:
+            return await ledger.change(**fields)
+        except RequestFailed as failed:
+            if failed.code != ResponseCode.SYSTEM_BUSY or clock.seconds() > until_s:
+                raise
+        await deferLater(clock, LOOK_S, int)
+
+
+async def _add(ledger: Ledger, clock: Any, peer: str, learns: bool) -> None:
+    """Add a member as a learner, and, when it has the log, let it vote; move one that votes; do what is left of it."""
+    ((member, address),) = parse_peers(peer).items()
+    found = await ledger.members()
+    same, votes = found["members"].get(member) == address, member in found["voters"]
+    if same and member in found["voters" if not learns else "learners"]:
+        print(f"{member} {'learns' if learns else 'votes'} already")
+        return
+    if learns or not (votes or same):
+        print(await _change(ledger, clock, learn=peer))
+    if learns:
+        return
+    if not votes:
+        await _caught_up(ledger, clock, member)
+    print(await _change(ledger, clock, add=peer))
+
+
+async def _caught_up(ledger: Ledger, clock: Any, member: str) -> None:
+    """Wait until a member has almost all of the log.
+
+    :raises NoProgress: it does not come nearer.
+    """
+    least, since_s = math.inf, clock.seconds()
+    while True:
+        lacks = await ledger.lacks(member)
+        if lacks is not None and lacks <= TRANSFER_LAG_MAX:
+            return
+        print(f"{member} lacks {lacks} messages" if lacks is not None else f"{member} does not answer yet")
+        if lacks is not None and lacks < least:
+            least, since_s = lacks, clock.seconds()
+        elif clock.seconds() - since_s > PATIENCE_S:
+            raise NoProgress(f"{member} is a learner, and does not come nearer for {PATIENCE_S:.0f} s: does it run?")
+        await deferLater(clock, LOOK_S, int)
+
+
 async def _status(ledger: Ledger) -> int:
     """One line a member; 0 where a majority names the same leader."""
     rows, named = [("ID", "ADDRESS", "SPEAKS", "LEADER")], []
-    for member, address in ledger.peers.items():
+    members = list(ledger.peers)
+    for member in members:
         try:
             found = await ledger.look(member)
         except (RockethaError, *NETWORK_ERRORS) as problem:
-            rows.append((member, address, "-", plain(problem)))
+            rows.append((member, ledger.peers[member], "-", plain(problem)))
         else:
-            rows.append((member, address, "java" if found.java else "ours", found.leader or "none"))
+            rows.append((member, ledger.peers[member], "java" if found.java else "ours", found.leader or "none"))
             named.append(found.leader)
+            members += [each for each in ledger.peers if each not in members]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())

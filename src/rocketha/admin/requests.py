@@ -18,6 +18,7 @@ from rocketha.controller import routes as of_controllers
 from rocketha.controller.routes import ControllerRoute
 from rocketha.errors import RockethaError
 from rocketha.namesrv import routes as of_nameservers
+from rocketha.wire.codes import PrivateCode
 from rocketha.wire.dledger_values import EXCHANGES, DLedgerRequestCode
 from rocketha.wire.routes import Asker, Route
 
@@ -50,7 +51,9 @@ when that table is on the disk, and at the replicas. The second port (``listenPo
 
 MEMBERS = """\
 In DLedger mode the port of ``dLegerPeers`` answers what Java's members and clients of DLedger ask there
-(``services/raft/java_port.py``). Frame and body are those of dledger 0.3.2; the answer's code is in its body.
+(``services/raft/java_port.py``). Frame and body are those of dledger 0.3.2; the answer's code is in its body. Operators
+ask there, too (``rocketha dledger``), in rocketha's own requests: MEMBERS is granted on the broker's own machine only,
+or from others with ``remoteAdminEnable``.
 """
 
 CONTROLLERS = """\
@@ -144,7 +147,8 @@ def page() -> str:
 
 
 def _members() -> str:
-    rows = [[str(int(code)), f"DLEDGER_{DLedgerRequestCode(code).name}"] for code in sorted(EXCHANGES)]
+    rows = [[str(int(code)), f"ROCKETHA_{code.name}"] for code in (PrivateCode.STATUS, PrivateCode.MEMBERS)]
+    rows += [[str(int(code)), f"DLEDGER_{DLedgerRequestCode(code).name}"] for code in sorted(EXCHANGES)]
     return _table(["code", "request"], rows)
 
 

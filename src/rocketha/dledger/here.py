@@ -43,7 +43,6 @@ class Storage(Protocol):
 class Here:
     """This member, for who speaks for it.
 
-    :ivar peers: id to ``host:port`` of all members.
     :ivar tell: has the core take messages of a member.
     :ivar seconds: a clock that never goes back.
     :ivar later: calls something after so many seconds.
@@ -51,7 +50,6 @@ class Here:
 
     group: str
     id: str
-    peers: Mapping[str, str]
     node: RaftNode
     storage: Storage
     tell: Callable[[list[Message]], None]
@@ -67,6 +65,11 @@ class Here:
     def members(self) -> Members:
         """Of the group, as the core knows them."""
         return self.node.members
+
+    @property
+    def peers(self) -> Mapping[str, str]:
+        """Id to ``host:port`` of all members."""
+        return self.members.addresses
 
     @property
     def java_begin(self) -> int:

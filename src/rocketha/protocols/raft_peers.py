@@ -84,6 +84,10 @@ class Others(Interface):
 
     all: bool
 
+    @property
+    def admitted(self) -> bool:
+        """Whether there may be such members at the moment."""
+
     def line(self, side: JavaSide, member: str) -> DLedgerLine:
         """A connection to one, to be dialed."""
 
@@ -137,7 +141,8 @@ class _Peer:
             return
         self._heard = False
         others = self.owner.others
-        protocol = others.line(self, self.id).protocol if others and self.java else RaftProtocol(self, self.id)
+        java = others is not None and self.java and others.admitted
+        protocol = others.line(self, self.id).protocol if others and java else RaftProtocol(self, self.id)
         attempt: Any = connectProtocol(endpoint, protocol)
         self._attempt = attempt
         attempt.addBoth(self._dialed)

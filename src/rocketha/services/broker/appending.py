@@ -33,7 +33,7 @@ class Appending(BrokerFeature):
         self._turn.afterwards.append(self._settle)
 
     def turn_ended(self) -> None:
-        if not self._sends.staged or self._changes.busy:
+        if not self._sends.staged or self._changes.busy or self._replication.appends_wait:
             return
         refusal = self._replication.may_append(self._sends.staged)
         if refusal is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import parse_peers
@@ -50,6 +51,19 @@ def check_node(value: str) -> str | None:
 def check_member(value: str) -> str | None:
     """``dLegerSelfId``: Java takes the broker's id from it."""
     return None if _MEMBER.fullmatch(value) or not value else "a letter and a number up to 9999, such as n0"
+
+
+def check_members(members: Iterable[str]) -> str | None:
+    """Why a message group can not have members of these ids, from which the brokers' follow; None where it can."""
+    ids = list(members)
+    for each in ids:
+        if not each or check_member(each) is not None:
+            return f"{each} is refused, allowed is {check_member(each) or 'no empty id'}"
+    if len(ids) > MEMBERS_MAX:
+        return f"{len(ids)} members are refused, allowed are up to {MEMBERS_MAX}"
+    if len({member_number(each) for each in ids}) < len(ids):
+        return f"{', '.join(ids)} are refused, allowed is a number of its own for each"
+    return None
 
 
 def member_number(member: str) -> int:

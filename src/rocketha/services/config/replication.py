@@ -277,6 +277,17 @@ class ReplicationConfig(Section):
         name="dLegerWire",
         ours=True,
     )
+    raft_join_existing: bool = flag(
+        False,
+        "In DLedger mode, whether this member waits to be added to a group that runs (rocketha dledger add), instead "
+        "of founding one with dLegerPeers.",
+        ours=True,
+    )
+    remote_admin_enable: bool = flag(
+        False,
+        "In DLedger mode, whether the members may be changed from other machines than the broker's.",
+        ours=True,
+    )
     peer_push_quota: int = number(
         0,
         "In DLedger mode, what a master sends in a second to each follower that is far behind; 0: no limit.",

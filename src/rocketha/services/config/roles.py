@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import is_loopback
 from rocketha.services.config.keys import BrokerConfig
-from rocketha.services.config.peers import check_member
+from rocketha.services.config.peers import check_members
 from rocketha.services.config.replication import (
     ASYNC_MASTER,
     ELECTED_AFTER_MS,
@@ -138,9 +138,8 @@ def _complete_dledger(config: BrokerConfig, keys: ReplicationConfig, name: str, 
     if missing:
         raise ConfigError(f"{name}: enableDLegerCommitLog=true is refused without {', '.join(missing)}")
     own, peers = keys.d_leger_self_id, keys.dledger_peers
-    for member in peers:
-        if check_member(member) is not None:
-            raise ConfigError(f"{name}: dLegerPeers: {member} is refused, allowed is {check_member(member)}")
+    if (refusal := check_members(peers)) is not None:
+        raise ConfigError(f"{name}: dLegerPeers: {refusal}")
     if own not in peers:
         raise ConfigError(f"{name}: dLegerSelfId={own} is refused, allowed is an id of dLegerPeers: {', '.join(peers)}")
     if config.store.max_message_size > MESSAGE_BYTES_MAX:

@@ -19,19 +19,16 @@ from twisted.python.failure import Failure
 from rocketha.controller import answers
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.state import ControllerState
-from rocketha.errors import ConfigError, RemoteProtocolError, RequestRefused
+from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
-from rocketha.protocols.endpoints import is_loopback, parse_peers
 from rocketha.protocols.remoting import RemotingProtocol
-from rocketha.raft.errors import Busy, NotLeader, RaftRefused, Transferring
-from rocketha.raft.membership import MembersChange
-from rocketha.raft.messages import Members
+from rocketha.raft.errors import Busy, RaftRefused
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.loading import describe, update
 from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.watch import Watch
+from rocketha.services.raft.operators import Operators, members_view
 from rocketha.services.raft.options import RaftView
-from rocketha.services.raft.requests import NotDone
 from rocketha.services.raft.service import RaftService
 from rocketha.services.raft.waiting import Lost, NoMajority
 from rocketha.wire import fields, json_dialect
@@ -66,6 +63,7 @@ Method = Callable[[RemotingProtocol, Command], "Answer | defer.Deferred[Any]"]
 class OwnAnswers:
     """See the module.
 
+    :ivar operators: answers operators.
     :ivar methods: request code -> what answers it.
     """
 
@@ -78,14 +76,18 @@ class OwnAnswers:
         self._notices = notices
         self._state = state
         self._log = make_logger()
+        not_leader = Answer(answers.NOT_LEADER.code, answers.NOT_LEADER.remark)
+        self.operators = operators = Operators(
+            raft, "controller", lambda: config.remote_admin_enable, lambda ids: None, not_leader
+        )
         self.methods: Mapping[int, Method] = {
             RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,
             RequestCode.GET_CONTROLLER_CONFIG: self._get_config,
             RequestCode.UPDATE_CONTROLLER_CONFIG: self._update_config,
             PrivateCode.STATUS: self._status,
             PrivateCode.DO_YOU_HEAR: self._do_you_hear,
-            PrivateCode.TRANSFER: self._transfer,
-            PrivateCode.MEMBERS: self._members,
+            PrivateCode.TRANSFER: operators.transfer,
+            PrivateCode.MEMBERS: operators.members,
         }
 
     # -- Java's ---------------------------------------------------------------------------------------------------
@@ -152,17 +154,13 @@ class OwnAnswers:
         if view is None:
             return found
         node = view.node
-        members = node.members
         found |= {
             "role": node.role.value,
             "term": node.term,
             "committedIndex": node.commit,
             "firstIndex": view.first_index,
             "snapshotIndex": view.snapshot_index,
-            "members": {name: members.addresses.get(name, "") for name in sorted(members.ids())},
-            "voters": sorted(members.voters),
-            "learners": sorted(members.learners | members.learners_next),
-            "changing": bool(members.outgoing),
+            **members_view(node.members),
             "hears": sorted(view.hears),
             "matchIndex": {name: peer.match for name, peer in sorted(node.peers.items())},
         }
@@ -172,65 +170,3 @@ class OwnAnswers:
         """The Raft member as it is; None before it has recovered its log."""
         started = self._raft.started
         return self._raft.status() if started.called and self._raft.running else None
-
-    def is_operator(self, connection: RemotingProtocol) -> bool:
-        """Whether it comes from this machine, or may come from another."""
-        return is_loopback(connection.peer_host) or self._config.remote_admin_enable
-
-    def _check_operator(self, connection: RemotingProtocol) -> None:
-        if not self.is_operator(connection):
-            raise RequestRefused(
-                ResponseCode.NO_PERMISSION,
-                "this is granted on the controller's own machine only; remoteAdminEnable=true allows it from others",
-            )
-
-    def _transfer(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
-        self._check_operator(connection)
-        to = fields.text(command.fields, "to", 32)
-        self._log.warn("{peer} asks to hand leadership to {to}", peer=connection.peer, to=to)
-        try:
-            return self._raft.transfer(to).addCallbacks(lambda _: Answer(), _answer_to_operator)
-        except (RaftRefused, RuntimeError) as problem:
-            return _refusal(problem)
-
-    def _members(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
-        self._check_operator(connection)
-        try:
-            change = MembersChange(
-                _peers(command, "add"),
-                _peers(command, "learn"),
-                _ids(command.fields.get("remove", "")),  # type: ignore[arg-type]
-            )
-        except ConfigError as problem:
-            raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(problem)) from None
-        self._log.warn("{peer} asks to change the members: {change}", peer=connection.peer, change=str(change))
-        try:
-            changing = self._raft.change_members(change)
-        except (RaftRefused, RuntimeError) as problem:
-            return _refusal(problem)
-        return changing.addCallbacks(_changed, _answer_to_operator)
-
-
-def _peers(command: Command, name: str) -> Mapping[str, str]:
-    text = command.fields.get(name, "")
-    return parse_peers(text) if text else {}
-
-
-def _ids(text: str) -> frozenset[str]:
-    return frozenset(each.strip() for each in text.split(";") if each.strip())
-
-
-def _changed(members: Members) -> Answer:
-    peers = ";".join(f"{name}-{members.addresses.get(name, '')}" for name in sorted(members.ids()))
-    return Answer(fields={"peers": peers})
-
-
-def _refusal(problem: Exception) -> Answer:
-    if isinstance(problem, NotLeader | Transferring):
-        return Answer(int(ResponseCode.CONTROLLER_NOT_LEADER), answers.NOT_LEADER.remark)
-    return answers.refusal(ResponseCode.SYSTEM_ERROR, str(problem))
-
-
-def _answer_to_operator(failure: Any) -> Answer:
-    failure.trap(RaftRefused, NotDone)
-    return _refusal(failure.value)

@@ -431,7 +431,7 @@ class ControllerService(service.MultiService):
         self, connection: RemotingProtocol, command: Command, route: ControllerRoute
     ) -> Answer | defer.Deferred[Any]:
         cluster = self._clusters.get(connection.id, "")
-        caller = Caller(connection.peer, cluster, self._own.is_operator(connection))
+        caller = Caller(connection.peer, cluster, self._own.operators.is_operator(connection))
         found = self._requests.decode(command, caller, self.leading, self._platform.wall_ms())
         if isinstance(found, Answer):
             return found

@@ -29,6 +29,7 @@ class Group(Interface):
 class JavaMembers:
     """See the module; :class:`~rocketha.protocols.raft_peers.Others` of the dialing side.
 
+    :param admitted: whether a member may be Java's at the moment.
     :ivar here: this member, in Java's eyes.
     :ivar all: all members are spoken to as Java's.
     """
@@ -41,10 +42,12 @@ class JavaMembers:
         reactor: Any,
         group: Group,
         everyone: bool = False,
+        admitted: Callable[[], bool] = lambda: True,
     ) -> None:
         self.all = everyone
         self._reactor = reactor
         self._group = group
+        self._admitted = admitted
         self._members: dict[str, JavaMember] = {}
         self._lines: dict[str, DLedgerLine] = {}
         self._told: list[Message] = []
@@ -52,13 +55,17 @@ class JavaMembers:
         self.here = Here(
             identity.group,
             identity.id,
-            node.members.addresses,
             node,
             storage,
             self._tell,
             reactor.seconds,
             lambda seconds, call: reactor.callLater(seconds, call),
         )
+
+    @property
+    def admitted(self) -> bool:
+        """Whether a member may be Java's at the moment."""
+        return self._admitted()
 
     # --- of the dialing side
 
@@ -79,10 +86,15 @@ class JavaMembers:
         line = self._lines.get(name)
         return line is not None and line.ready
 
+    def spoke(self, name: str) -> bool:
+        """Whether a member has ever said something in Java's words, and was none of ours since."""
+        member = self._members.get(name)
+        return member is not None and member.spoke
+
     @property
     def any_spoke(self) -> bool:
-        """Whether one has ever said something."""
-        return any(member.spoke for member in self._members.values())
+        """Whether one has."""
+        return any(map(self.spoke, self._members))
 
     def is_ours(self, name: str) -> None:
         """A member speaks our protocol."""

@@ -1,4 +1,4 @@
-"""What Java members and clients of DLedger ask of a member of a Raft group, on its Raft port.
+"""What Java members, clients of DLedger and operators ask of a member of a Raft group, on its Raft port.
 
 What it must not know: what members' requests lead to (:mod:`rocketha.dledger`).
 
@@ -10,7 +10,7 @@ Java: ``DLedgerRpcNettyService``, the checks at the begin of each of ``DLedgerSe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.dledger.here import Here, Reply
+from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.raft_port import may_be_from
@@ -51,15 +52,26 @@ TOLD: frozenset[int] = frozenset(
 """What an operator should know of; the others belong to how members find out where they stand."""
 
 
+Operator = Callable[[RemotingProtocol, Command], "Answer | defer.Deferred[Any]"]
+
+
 class JavaPort:
     """A :class:`~rocketha.protocols.remoting.RequestService`.
 
+    :param operators: request code -> what answers an operator, in rocketha's words.
     :param check_addresses: whether a member must speak from its own IP address, where that is known.
     """
 
-    def __init__(self, raft: RaftService, refusals: Refusals, check_addresses: bool = True) -> None:
+    def __init__(
+        self,
+        raft: RaftService,
+        refusals: Refusals,
+        operators: Mapping[int, Operator],
+        check_addresses: bool = True,
+    ) -> None:
         self._raft = raft
         self._refusals = refusals
+        self._operators = operators
         self._check_addresses = check_addresses
         self._log = make_logger()
         for code in EXCHANGES:
@@ -77,6 +89,8 @@ class JavaPort:
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         """One request; always answered later, or never."""
         exchange = EXCHANGES.get(command.code)
+        if exchange is None and command.code in self._operators:
+            return self._operate(connection, command)
         if exchange is None:
             return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
         if not self._raft.ready or self._raft.others is None:
@@ -109,10 +123,30 @@ class JavaPort:
             self._of_member(connection, request, reply)
         return None
 
+    def _operate(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        if not self._raft.ready:
+            return Answer(ResponseCode.SYSTEM_BUSY, "this member is not started")
+        try:
+            answer = self._operators[command.code](connection, command)
+        except RequestRefused as refusal:
+            return Answer(refusal.code, refusal.remark)
+        if isinstance(answer, Answer):
+            return answer
+        answer.addErrback(self._not_answered)
+        answer.addCallback(lambda done: connection.write(encode_answer(command.opaque, done)))
+        return None
+
+    def _not_answered(self, failure: Failure) -> Answer:
+        self._log.error("an operator's request failed: {trace}", trace=failure.getTraceback())
+        return Answer(ResponseCode.SYSTEM_ERROR, failure.getErrorMessage())
+
     def _reply(self, connection: RemotingProtocol, command: Command, answer: values.Message) -> None:
-        if answer.code in TOLD:
-            remark = f"{Code(answer.code).name} for {command.body[:200].decode('utf-8', 'replace')}"
-            self._refusals.answered(connection, command, Answer(answer.code, remark))
+        code = answer.code
+        if isinstance(answer, values.VoteAnswer) and answer.vote_result == VoteResult.REJECT_UNKNOWN_LEADER:
+            code = Code.UNKNOWN_MEMBER
+        if code in TOLD:
+            remark = f"{Code(code).name} for {command.body[:200].decode('utf-8', 'replace')}"
+            self._refusals.answered(connection, command, Answer(code, remark))
         connection.write(encode_answer(command.opaque, Answer(FRAME_CODE, body=dledger_json.encode(answer))))
 
     def _refuse(
@@ -138,7 +172,11 @@ class JavaPort:
                 reply(here.answer(values.VoteAnswer, request, vote_result=VoteResult.REJECT_UNEXPECTED_LEADER))
             else:
                 refuse(Code.UNEXPECTED_MEMBER)
-        elif address is None or (self._check_addresses and not may_be_from(connection.peer_host, address)):
+        elif (
+            address is None
+            or not others.admitted
+            or (self._check_addresses and not may_be_from(connection.peer_host, address))
+        ):
             if vote:
                 reply(here.answer(values.VoteAnswer, request, vote_result=VoteResult.REJECT_UNKNOWN_LEADER))
             else:

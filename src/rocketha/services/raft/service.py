@@ -36,7 +36,7 @@ from rocketha.protocols.raft_peers import RaftPeers
 from rocketha.protocols.raft_port import RaftPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.config import RaftConfig, Role
-from rocketha.raft.errors import Busy, NotLeader
+from rocketha.raft.errors import Busy, MembersRefused, NotLeader
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry, Members, Message
 from rocketha.raft.node import RaftNode
@@ -257,10 +257,24 @@ class RaftService(service.Service):
             return
         self.wake()
 
-    def stored(self, entries: Sequence[Entry]) -> None:
-        """Replicate entries that the store has already, behind all others; ``node.check_room`` was asked before they
-        were written.
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether entries that the core has are not in the store yet: whatever is stored now would take their place."""
+        return self._driver.held is not None or self.node.has_unsaved
+
+    def check_room(self, count: int) -> None:
+        """See that so many more entries may be put into the store and then told to :meth:`stored`, in the same turn.
+
+        :raises NotLeader: on others.
+        :raises Busy: too much is uncommitted, or see :attr:`has_unsaved`.
+        :raises Transferring: leadership is being handed on.
         """
+        if self.has_unsaved:
+            raise Busy("entries wait to be saved")
+        self.node.check_room(count, 0)
+
+    def stored(self, entries: Sequence[Entry]) -> None:
+        """Replicate entries that the store has already, behind all others; :meth:`check_room` was asked before."""
 
         def tell() -> None:
             self.node.stored(entries)
@@ -305,6 +319,14 @@ class RaftService(service.Service):
         return self.admin.transfer(to, ticks)
 
     def change_members(self, change: MembersChange) -> defer.Deferred[Members]:
+        """See :meth:`GroupAdmin.change_members`.
+
+        :raises MembersRefused: a member that stays is Java's, too.
+        """
+        staying = (name for name in self.node.members.ids() if name not in change.remove)
+        java = [name for name in staying if self.others is not None and self.others.spoke(name)]
+        if java:
+            raise MembersRefused(f"{', '.join(java)} can not be told of a change: Java's members know of none")
         return self.admin.change_members(change)
 
     def status(self) -> RaftView:

@@ -31,15 +31,17 @@ from rocketha.errors import ConfigError, DiskFailure
 from rocketha.observe.events import LogTruncated
 from rocketha.observe.logging import emit
 from rocketha.protocols.raft import RaftLimits
-from rocketha.protocols.remoting import RemotingFactory, ServerParts
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.config import RaftConfig
 from rocketha.raft.errors import Busy, RaftRefused
 from rocketha.raft.messages import Entry, EntryKind, Members
 from rocketha.raft.node import RaftNode
+from rocketha.services.config.peers import check_members
 from rocketha.services.config.replication import WIRE_JAVA, ReplicationConfig
 from rocketha.services.raft.java_members import Group, JavaMembers
-from rocketha.services.raft.java_port import JavaPort
+from rocketha.services.raft.java_port import JavaPort, Operator
+from rocketha.services.raft.operators import Operators, members_view
 from rocketha.services.raft.options import RaftMember, RaftOptions
 from rocketha.services.raft.service import SECOND_TICKS, RaftService
 from rocketha.services.raft.waiting import NoMajority
@@ -55,13 +57,17 @@ from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.replica_dispatch import Damage
 from rocketha.store.replica_log import Promotion, ReplicaLog
+from rocketha.wire import json_dialect
+from rocketha.wire.codes import PrivateCode, ResponseCode
 from rocketha.wire.dledger_terms import TermStart, build_term_start
-from rocketha.wire.remoting import Answer
+from rocketha.wire.remoting import Answer, Command
 
 UNCOMMITTED_BYTES_MAX = 64 << 20
 """Of messages that wait for a majority; beyond, senders are told to wait."""
 CACHED_BYTES = 16 << 20
 """Of the newest entries, kept in memory for followers that lag a little."""
+SAVED_LOOK_S = 0.001
+"""Between two looks whether entries of the core's are saved, while messages wait for that."""
 LEASE_LOOK_S = 0.02
 """Between two looks whether the lease holds again, while requests wait for that."""
 
@@ -87,7 +93,9 @@ class DLedgerReplication(Replication):
             context.log,
             platform.disk,
             keys.dledger_directory,
-            Members(frozenset(keys.dledger_peers), addresses=keys.dledger_peers),
+            Members()
+            if keys.raft_join_existing
+            else Members(frozenset(keys.dledger_peers), addresses=keys.dledger_peers),
         )
         self._dispatching = Dispatching(
             context.log, context.changes, platform.reactor, self._grown, self._unreadable, self._damaged
@@ -96,6 +104,7 @@ class DLedgerReplication(Replication):
         self._foreign = ""  # the log of before is not the leader's
         self._reads: list[tuple[int, defer.Deferred[None]]] = []  # that wait for queues up to a log offset
         self._looking: Any = None  # for the lease, while requests wait for it
+        self._waiting: Any = None  # for entries of the core's, while messages wait for them
         context.waiting.replicas = Waited.MAJORITY
         context.flusher.watch(lambda: None, self._sync_failed)
         self.raft = self._make_raft(context)
@@ -121,6 +130,8 @@ class DLedgerReplication(Replication):
             push_quota=-(-keys.peer_push_quota // SECOND_TICKS),
             far_behind=lambda index: self.log.end - self._entries.end_of(index - 1) >= keys.peer_push_throttle_point,
             hands_out=False,
+            wall_ms=platform.wall_ms,
+            learners_first=True,
             cached_bytes=CACHED_BYTES,
             first_entry=lambda: build_term_start(TermStart(platform.wall_ms(), context.address, self._entries.origin)),
         )
@@ -137,7 +148,15 @@ class DLedgerReplication(Replication):
 
     def _java_members(self, node: RaftNode, group: Group) -> JavaMembers:
         reactor, wire = self._context.platform.reactor, self.keys.d_leger_wire
-        return JavaMembers(self.raft.identity, node, self._entries, reactor, group, wire == WIRE_JAVA)
+        return JavaMembers(
+            self.raft.identity,
+            node,
+            self._entries,
+            reactor,
+            group,
+            wire == WIRE_JAVA,
+            lambda: not self._entries.members_changed(node.commit),
+        )
 
     # --- orders
 
@@ -190,9 +209,10 @@ class DLedgerReplication(Replication):
 
     def stop(self) -> None:
         super().stop()
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
+        for call in (self._looking, self._waiting):
+            if call is not None:
+                call.cancel()
+        self._looking = self._waiting = None
 
     def _end_role(self, why: str) -> None:
         self.leader = self.master_address = self.retiring = ""
@@ -229,9 +249,21 @@ class DLedgerReplication(Replication):
 
     # --- news
 
+    @property
+    def appends_wait(self) -> bool:
+        """For an entry of the core's own, which has its place already: a change of the members."""
+        waits = self.raft.is_leader and self.raft.has_unsaved
+        if waits and self._waiting is None:
+            self._waiting = self._context.platform.reactor.callLater(SAVED_LOOK_S, self._append_again)
+        return waits
+
+    def _append_again(self) -> None:
+        self._waiting = None
+        self._context.as_turn(lambda: None)
+
     def may_append(self, count: int) -> Answer | None:
         try:
-            self.raft.node.check_room(count, 0)
+            self.raft.check_room(count)
         except Busy:
             return BUSY
         except RaftRefused:
@@ -336,7 +368,15 @@ class DLedgerReplication(Replication):
     def ports(self) -> Sequence[Port]:
         address = self.keys.dledger_peers[self.keys.d_leger_self_id]
         context = self._context
-        requests, parts = JavaPort(self.raft, context.refusals), ServerParts(refusals=context.refusals)
+        operators = Operators(
+            self.raft,
+            "broker",
+            lambda: self.keys.remote_admin_enable,
+            check_members,
+            Answer(ResponseCode.CONTROLLER_NOT_LEADER, "this member does not lead"),
+        )
+        answers: dict[int, Operator] = {PrivateCode.STATUS: self._status, PrivateCode.MEMBERS: operators.members}
+        requests, parts = JavaPort(self.raft, context.refusals, answers), ServerParts(refusals=context.refusals)
         reactor = context.platform.reactor
         port = (
             RemotingFactory(requests, reactor, parts=parts)
@@ -344,6 +384,25 @@ class DLedgerReplication(Replication):
             else SharedPort(requests, reactor, self.raft.port, parts=parts)
         )
         return (Port("raft", int(address.rpartition(":")[2]), port),)
+
+    def _status(self, connection: RemotingProtocol, command: Command) -> Answer:
+        node = self.raft.node.status()
+        found = {
+            "id": node.id,
+            "role": node.role.value,
+            "leader": node.leader_id,
+            "term": node.term,
+            "lastIndex": node.last_index,
+            "committedIndex": node.commit,
+            "matchIndex": {name: peer.match for name, peer in sorted(node.peers.items())},
+            **members_view(node.members),
+        }
+        return Answer(body=json_dialect.dumps(found))
+
+    @property
+    def _addresses(self) -> Mapping[str, str]:
+        """Of the members, by id: as the log says, or, before it is read, the configuration."""
+        return self.raft.node.members.addresses if self.raft.ready else self.keys.dledger_peers
 
     @property
     def refusal(self) -> Answer | None:
@@ -379,7 +438,7 @@ class DLedgerReplication(Replication):
     def replica_views(self) -> Mapping[int, ReplicaView]:
         if self.role is not Role.MASTER:
             return {}
-        addresses, first = self.keys.dledger_peers, self._entries.first_index() - 1
+        addresses, first = self._addresses, self._entries.first_index() - 1
         return {
             self.keys.dledger_id(name): ReplicaView(
                 addresses.get(name, name),
@@ -393,7 +452,7 @@ class DLedgerReplication(Replication):
         }
 
     def source_view(self) -> SourceView:
-        address = self.keys.dledger_peers.get(self.leader, "")
+        address = self._addresses.get(self.leader, "")
         return SourceView(address, bool(address) and self.role is Role.SLAVE)
 
     def follows(self, address: str) -> bool:
@@ -417,12 +476,13 @@ class DLedgerReplication(Replication):
         """Those that answer: a majority of all is among them, or this member leads no longer."""
         if not self.raft.is_leader:
             return frozenset()
-        peers = self.raft.node.status().peers
-        return frozenset(self.keys.dledger_id(name) for name, peer in peers.items() if peer.active)
+        node = self.raft.node
+        voters, peers = node.members.voters | node.members.outgoing, node.status().peers
+        return frozenset(self.keys.dledger_id(name) for name in voters if name in peers and peers[name].active)
 
     def knows(self, replica: int) -> bool:
         """Whether it is of the group."""
-        return replica in map(self.keys.dledger_id, self.keys.dledger_peers)
+        return replica in map(self.keys.dledger_id, self._addresses)
 
     def is_present(self, replica: int) -> bool:
         """Whether it answers at the moment."""

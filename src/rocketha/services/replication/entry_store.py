@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 from rocketha.errors import DiskFailure
 from rocketha.observe.events import LogTruncated
 from rocketha.observe.logging import emit, make_logger
-from rocketha.raft.messages import Entry, SnapshotMeta
+from rocketha.raft.messages import Entry, Members, SnapshotMeta
 from rocketha.services.core.log_changes import LogChanges
 from rocketha.services.raft.store import Member
 from rocketha.services.waiting.flusher import Flusher
@@ -114,7 +114,7 @@ class EntryApplier:
         self._changes = changes
         self._flusher = flusher
         self._node = member.node
-        self._barriers = member.waiters.barriers
+        self._barriers, self._operators = member.waiters.barriers, member.waiters.changes
         self._told = committed
 
     @property
@@ -131,11 +131,13 @@ class EntryApplier:
 
     def run(self) -> None:
         node = self._node
-        index = node.released
-        self.count += index - node.applied
+        index, before = node.released, node.applied
+        self.count += index - before
         self.last_term = self._log.term(index)
         node.applied_to(index)
         self._barriers.applied(index)
+        for entry in self._log.memberships(before, index):
+            self._operators.applied(entry.index, Members.decode(entry.data))
         self._told(index)
 
     def give_up(self) -> None:
@@ -146,4 +148,5 @@ class EntryApplier:
 
     def skipped_to(self, meta: SnapshotMeta) -> None:
         self.received += 1
+        self._operators.applied(meta.index, meta.members)
         self._barriers.applied(meta.index)

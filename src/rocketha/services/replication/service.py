@@ -148,6 +148,11 @@ class Replication:
 
     # --- news
 
+    @property
+    def appends_wait(self) -> bool:
+        """Whether what a master is to write waits for a moment; then there is another turn."""
+        return False
+
     def may_append(self, count: int) -> Answer | None:
         """Asked by a master right before it writes so many sends of a turn; an answer refuses them."""
         return None

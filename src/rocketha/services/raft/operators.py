@@ -1,0 +1,128 @@
+"""What operators ask of a Raft group: hand the leadership over, change who belongs to it.
+
+It must not know whose group it is: controllers' or brokers'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from twisted.internet import defer
+from twisted.python.failure import Failure
+
+from rocketha.errors import ConfigError, RequestRefused
+from rocketha.observe.logging import make_logger
+from rocketha.protocols.endpoints import is_loopback, parse_peers
+from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.raft.errors import Busy, NotLeader, RaftRefused, Transferring
+from rocketha.raft.membership import MembersChange
+from rocketha.raft.messages import Members
+from rocketha.services.raft.requests import NotDone
+from rocketha.services.raft.service import RaftService
+from rocketha.wire import fields
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Answer, Command
+
+
+class Operators:
+    """See the module.
+
+    :param what: the server that they must be on the machine of.
+    :param from_elsewhere: whether they may be on another one.
+    :param check_ids: why the group can not have members of these ids; None where it can.
+    :param not_leader: the answer where this member does not lead.
+    """
+
+    def __init__(
+        self,
+        raft: RaftService,
+        what: str,
+        from_elsewhere: Callable[[], bool],
+        check_ids: Callable[[Iterable[str]], str | None],
+        not_leader: Answer,
+    ) -> None:
+        self._raft = raft
+        self._what = what
+        self._from_elsewhere = from_elsewhere
+        self._check_ids = check_ids
+        self._not_leader = not_leader
+        self._log = make_logger()
+
+    def is_operator(self, connection: RemotingProtocol) -> bool:
+        """Whether it comes from this machine, or may come from another."""
+        return is_loopback(connection.peer_host) or self._from_elsewhere()
+
+    def _check(self, connection: RemotingProtocol) -> None:
+        if not self.is_operator(connection):
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                f"this is granted on the {self._what}'s own machine only; remoteAdminEnable=true allows it from others",
+            )
+
+    def transfer(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+        """Hand the leadership to ``to``."""
+        self._check(connection)
+        to = fields.text(command.fields, "to", 32)
+        self._log.warn("{peer} asks to hand leadership to {to}", peer=connection.peer, to=to)
+        return self._answered(lambda: self._raft.transfer(to), lambda _: Answer())
+
+    def members(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
+        """Change the members: ``add`` and ``learn`` have id-host:port;..., ``remove`` has id;..."""
+        self._check(connection)
+        try:
+            change = MembersChange(
+                _peers(command, "add"),
+                _peers(command, "learn"),
+                _ids(command.fields.get("remove", "")),  # type: ignore[arg-type]
+            )
+        except ConfigError as problem:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(problem)) from None
+        ids = {*self._raft.node.members.ids(), *change.add_voters, *change.add_learners} - change.remove
+        if (refusal := self._check_ids(sorted(ids))) is not None:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, refusal)
+        self._log.warn("{peer} asks to change the members: {change}", peer=connection.peer, change=str(change))
+        return self._answered(lambda: self._raft.change_members(change), _changed)
+
+    def _answered(
+        self, begin: Callable[[], defer.Deferred[Any]], done: Callable[[Any], Answer]
+    ) -> Answer | defer.Deferred[Any]:
+        try:
+            return begin().addCallbacks(done, self._failed)
+        except (RaftRefused, RuntimeError) as problem:
+            return self._refusal(problem)
+
+    def _failed(self, failure: Failure) -> Answer:
+        failure.trap(RaftRefused, NotDone)
+        return self._refusal(failure.value)
+
+    def _refusal(self, problem: BaseException | None) -> Answer:
+        if isinstance(problem, NotLeader | Transferring):
+            return self._not_leader
+        if isinstance(problem, Busy):
+            return Answer(int(ResponseCode.SYSTEM_BUSY), str(problem))
+        return Answer(int(ResponseCode.SYSTEM_ERROR), str(problem))
+
+
+def members_view(members: Members) -> Mapping[str, Any]:
+    """For a status that people read."""
+    return {
+        "members": {name: members.addresses.get(name, "") for name in sorted(members.ids())},
+        "voters": sorted(members.voters),
+        "learners": sorted(members.learners | members.learners_next),
+        "changing": bool(members.outgoing),
+    }
+
+
+def _peers(command: Command, name: str) -> Mapping[str, str]:
+    text = command.fields.get(name, "")
+    return parse_peers(text) if text else {}
+
+
+def _ids(text: str) -> frozenset[str]:
+    return frozenset(each.strip() for each in text.split(";") if each.strip())
+
+
+def _changed(members: Members) -> Answer:
+    peers = ";".join(f"{name}-{members.addresses.get(name, '')}" for name in sorted(members.ids()))
+    return Answer(fields={"peers": peers})
