@@ -18,7 +18,7 @@ from rocketha.simulation.host import Host, Process
 from rocketha.simulation.message_oracle import MessageOracle, QueueName
 from rocketha.store.log_walk import LogWalk
 from rocketha.store.message_store import MessageStore
-from rocketha.wire.dledger_terms import TERM_TOPIC
+from rocketha.wire.dledger_terms import MEMBERS_TOPIC, TERM_TOPIC
 from rocketha.wire.record import Record, scan
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class ClusterChecks:
         store, places = broker.store, dict[tuple[str, int, int], int]()
         walk = LogWalk(store.log.segments, store.log.begin, store.confirm_offset, store.log.layouts)
         for record in walk:
-            if record.topic == TERM_TOPIC:
+            if record.topic in (TERM_TOPIC, MEMBERS_TOPIC):
                 continue
             place = (record.topic, record.queue_id, record.queue_offset)
             other = places.setdefault(place, record.physical_offset)

@@ -60,6 +60,7 @@ dLegerGroup={group}
 dLegerPeers={peers}
 dLegerSelfId={host}
 dLegerWire={wire}
+remoteAdminEnable=true
 """
 _MODES = {CONTROLLER: _CONTROLLED, DLEDGER: _LEDGER}
 

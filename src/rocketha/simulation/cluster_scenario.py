@@ -22,12 +22,14 @@ from rocketha.simulation.cluster_setup import (
     NAMESERVER,
     NAMESERVER_PORT,
     PRODUCERS,
+    RAFT_PORT,
     READER,
     ClusterSetup,
 )
 from rocketha.simulation.faults import Injector
 from rocketha.simulation.findings import Findings
 from rocketha.simulation.host import Host, Process
+from rocketha.simulation.members_operator import MembersOperator
 from rocketha.simulation.message_clients import Consumer, DelayedProducer, Producer, TopicMaker
 from rocketha.simulation.message_oracle import MessageOracle
 from rocketha.simulation.world import World
@@ -107,6 +109,9 @@ class ClusterScenario:
         if process.host.name == PRODUCERS[0]:
             every_s = (setup.heal_s - 5.0) / setup.topics / 2.0
             made.append(TopicMaker(process, nameserver, setup.groups, setup.topics, setup.queues, every_s, self.oracle))
+        elif setup.moves:
+            members = {each.host: setup.address(each.host, RAFT_PORT) for each in setup.brokers}
+            made.append(MembersOperator(process, members, setup.heal_s, self.findings))
         return made
 
     def _consumer(self, process: Process) -> Consumer:

@@ -68,6 +68,7 @@ class ClusterSetup(Setup):
     :ivar sends_per_s: of both producers together.
     :ivar body_bytes_max: longest body.
     :ivar stops: whether brokers are stopped in order now and then.
+    :ivar moves: whether members of the group come and go.
     :ivar java_words: brokers in DLedger mode that speak DLedger's protocol with the others.
     """
 
@@ -83,6 +84,7 @@ class ClusterSetup(Setup):
     body_bytes_max: int
     stops: bool
     java_words: tuple[str, ...] = ()
+    moves: bool = False
 
     @property
     def elects(self) -> bool:
@@ -138,6 +140,9 @@ def expand_cluster(
         stops=chance.random() < 0.4,
         java_words=_java_words(seed, brokers) if mode == DLEDGER else (),
     )
+    # By a chance of its own, so that all else of a seed stays what it was.
+    moves = mode == DLEDGER and not made.java_words and random.Random(f"{seed}/moves").random() < 0.5
+    made = attrs.evolve(made, moves=moves)
     if only is not None:
         return attrs.evolve(made, faults=tuple(only))
     usable = [kind for kind in kinds if sync_flush or kind not in _POWER]
