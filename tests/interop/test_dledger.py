@@ -21,8 +21,9 @@ from .harness.case import InteropCase
 from .harness.ledger import Ack, Load
 from .harness.ledgers import ELECTION_S, LedgerGroup
 from .harness.network import OnNetwork
+from .harness.pairs import seed_topics
 from .harness.processes import wait_until
-from .harness.roles import LOOPBACK, Host, _Broker
+from .harness.roles import LOOPBACK, Host, OurBroker, _Broker
 from .harness.switching import FULL
 
 LINGER_MS = 3000
@@ -111,6 +112,29 @@ class Adopted(GroupCase):
         self.assertEqual(self.lost(acks)[:5], [])
 
 
+@unittest.skipUnless(FULL, "with ROCKETHA_INTEROP_FULL=1: a minute for Java's elections")
+class Rolling(GroupCase):
+    """A group of Java's, whose members become ours one at a time while clients go on: the followers first."""
+
+    kinds = ("java",) * 3
+
+    def test_one_at_a_time(self) -> None:
+        run = self.load.begin(rate=200)
+        self.load.await_more(run, 500)
+        master = self.group.await_master()
+        for broker in (*self.group.followers(), master):
+            broker.stop()
+            ours = self.group.replace(self.group.brokers.index(broker), "ours")
+            type(self)._shared.append(ours)
+            ours.start()
+            self.load.await_more(run, 200)
+        acks = self.load.end(run)
+        self.assertEqual(self.group.kinds, "ooo")
+        self.assertEqual(self.lost(acks)[:5], [])
+        self.same_logs()
+        self.assertEqual(self.not_stored(acks)[:5], [])
+
+
 class DLedgerGroup(GroupCase):
     """Three of ours."""
 
@@ -193,6 +217,31 @@ class DLedgerGroup(GroupCase):
         self.assertEqual(self.not_stored(acks)[:5], [])
         if self.reads_all:
             self.assertEqual(lost[:5], [])
+
+
+class Beside(GroupCase):
+    """Three of ours, and a broker of another name beside them."""
+
+    def test_sends_do_not_feel_a_switch(self) -> None:
+        """A Java producer with its default retries goes to the other one: no send fails, whoever dies."""
+        beside = OurBroker(self.folder / "beside", self.namesrv, name="broker-b")
+        type(self)._shared.append(beside)
+        seed_topics(beside)
+        beside.start()
+        run = self.load.begin(retries=2)
+        self.load.await_more(run, 500)
+        for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+            master = self.group.await_master()
+            master.signal(how)
+            self.group.await_successor(master)
+            self.load.await_more(run, 200)
+            master.kill()
+            master.start()
+        state = self.load.state(run)
+        acks = self.load.end(run)
+        self.assertEqual(state["errors"], {})
+        self.assertEqual(len({ack.store for ack in acks if ack.store == beside.address}), 1)
+        self.assertEqual(self.lost(acks)[:5], [])
 
 
 class TwoOfOurs(DLedgerGroup):

@@ -30,24 +30,46 @@ class LedgerGroup:
         hosts: Callable[[str], Host] = lambda name: LOOPBACK,
     ) -> None:
         self.namesrv = namesrv
+        self._folder, self._extra = folder, extra or {}
         self.peers = peers or ";".join(
             f"n{number}-{hosts(f'n{number}').ip}:{port}" for number, port in enumerate(ports.free_ports(len(kinds)))
         )
         self.brokers: list[_Broker] = [
-            PAIR_BROKERS[kind](
-                folder / f"n{number}",
-                namesrv,
-                {
-                    "enableDLegerCommitLog": True,
-                    "dLegerGroup": GROUP,
-                    "dLegerPeers": self.peers,
-                    "dLegerSelfId": f"n{number}",
-                    **(extra or {}),
-                },
-                host=hosts(f"n{number}"),
-            )
-            for number, kind in enumerate(kinds)
+            self._made(kind, f"n{number}", self.peers, hosts(f"n{number}")) for number, kind in enumerate(kinds)
         ]
+
+    def replace(self, number: int, kind: str) -> _Broker:
+        """A member of another kind in the place of one that has ended, with its store and ports; it is not started."""
+        before = self.brokers[number]
+        broker = self._made(kind, f"n{number}", self.peers, before.host, f"n{number}-{kind}", before.root, before.port)
+        self.brokers[number] = broker
+        return broker
+
+    def _made(
+        self,
+        kind: str,
+        name: str,
+        peers: str,
+        host: Host = LOOPBACK,
+        folder: str = "",
+        root: Path | None = None,
+        port: int | None = None,
+        **more: object,
+    ) -> _Broker:
+        keys = {
+            "enableDLegerCommitLog": True,
+            "dLegerGroup": GROUP,
+            "dLegerPeers": peers,
+            "dLegerSelfId": name,
+            **self._extra,
+            **more,
+        }
+        return PAIR_BROKERS[kind](self._folder / (folder or name), self.namesrv, keys, root=root, port=port, host=host)
+
+    def newcomer(self, name: str) -> tuple[_Broker, str]:
+        """One of ours that waits to be added, and what it is added as; it is none of `brokers`."""
+        peer = f"{name}-{LOOPBACK.ip}:{ports.free_ports(1)[0]}"
+        return self._made("ours", name, f"{self.peers};{peer}", raftJoinExisting=True), peer
 
     @property
     def kinds(self) -> str:
