@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from tests.interop.harness.pairs import ClassicPair, log_state
 from tests.interop.harness.processes import end_all
+from tests.interop.harness.roles import _Broker
 
 from benchmarks.ha_catch_up import make_log
 
@@ -55,7 +56,7 @@ def catch_up(side: str, made: Path, folder: Path) -> Found:
         assert state is not None
         end, master_cpu = state.end, pair.master.cpu_seconds()
         pair.slave.spawn()
-        rate, queues_s = watch(pair, end)
+        rate, queues_s = watch(pair.slave, end)
         gigabytes = end / 1e9
         used = (pair.master.cpu_seconds() - master_cpu) / gigabytes, pair.slave.cpu_seconds() / gigabytes
         return Found(rate, queues_s, *used)
@@ -64,12 +65,12 @@ def catch_up(side: str, made: Path, folder: Path) -> Found:
         shutil.rmtree(folder)
 
 
-def watch(pair: ClassicPair, end: int) -> tuple[float, float]:
-    """MB/s of the log; seconds until the queues are made."""
+def watch(slave: _Broker, end: int) -> tuple[float, float]:
+    """MB/s of the log of a broker that is to get it up to there; seconds until the queues are made."""
     began, first = time.monotonic(), (0.0, 0)
     copied_s = 0.0
     while time.monotonic() - began < PATIENCE_S:
-        state, now = log_state(pair.slave), time.monotonic()
+        state, now = log_state(slave), time.monotonic()
         if state is not None and state.end > 0:
             if not first[0]:
                 first = (now, state.end)
@@ -78,7 +79,7 @@ def watch(pair: ClassicPair, end: int) -> tuple[float, float]:
             if copied_s and state.behind <= 0:
                 return (end - first[1]) / max(copied_s - first[0], POLL_S) / 1e6, now - first[0]
         time.sleep(POLL_S)
-    raise AssertionError(f"the slave is not there after {PATIENCE_S} s: {log_state(pair.slave)}\n{pair.slave.tail()}")
+    raise AssertionError(f"the slave is not there after {PATIENCE_S} s: {log_state(slave)}\n{slave.tail()}")
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ from tests.interop.harness.controllers import ReplicaGroup
 from tests.interop.harness.ledgers import LedgerGroup
 from tests.interop.harness.pairs import ClassicPair
 from tests.interop.harness.processes import NotReady, end_all
-from tests.interop.harness.roles import JavaBroker, OurNamesrv, Role
+from tests.interop.harness.roles import JavaBroker, OurNamesrv, Role, _Broker
 
 from benchmarks import rows
 from benchmarks.ha_catch_up_brokers import SETTINGS
@@ -50,8 +50,8 @@ WARMUP_S, JAVA_WARMUP_S = 5, 30
 class Brokers(NamedTuple):
     """Ready for a load."""
 
-    master: Role
-    slaves: Sequence[Role]
+    master: _Broker
+    slaves: Sequence[_Broker]
     controllers: Sequence[Role]
     namesrv: str
 
