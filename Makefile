@@ -140,6 +140,11 @@ fuzz: $(VENV)/.stamp-test
 fuzz-java: $(VENV)/.stamp-test tests/interop/fetch_jars
 	$(BIN)/python -m tests.interop.fuzz_java --cases $(FUZZ_CASES) --seed $(FUZZ_SEED) both
 
+# hostile frames at the DLedger port of a group of ours, and of Java's
+.PHONY: fuzz-dledger
+fuzz-dledger: $(VENV)/.stamp-test tests/interop/fetch_jars
+	$(BIN)/python -m tests.interop.fuzz_dledger --seed $(FUZZ_SEED) both
+
 SEEDS ?= 1000
 FIRST_SEED ?= 1
 # whole clusters in simulated time; one seed again: rocketha simulate controller --seed N --trace

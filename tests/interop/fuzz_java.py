@@ -35,10 +35,13 @@ def start(side: str, folder: Path) -> list[Role]:
     return [namesrv, broker.start()]
 
 
-def fuzz(server: Role, seed: int, cases: int, lanes: int) -> dict[str, Any]:
+def fuzz(
+    server: Role, seed: int, cases: int, lanes: int, what: str = "remoting", address: str | None = None
+) -> dict[str, Any]:
     """One run of the command: its summary."""
     assert server.child is not None
-    command = [sys.executable, "-m", "rocketha.admin.cli", "fuzz", "remoting", "--json", "--connect", server.address]
+    command = [sys.executable, "-m", "rocketha.admin.cli", "fuzz", what, "--json"]
+    command += ["--connect", address or server.address]
     command += ["--seed", str(seed), "--cases", str(cases), "--lanes", str(lanes), "--pid", str(server.child.pid)]
     command += ["--growth-mib", "100000"]  # of a JVM's heap nobody can tell
     ended = subprocess.run(command, env=our_environment(), stdout=subprocess.PIPE, timeout=RUN_S_MAX)
