@@ -103,7 +103,9 @@ KINDS: dict[str, Callable[[str, Path], Brokers]] = {
     "ledger3": in_ledger_mode,
     "ledger3b": partial(in_ledger_mode, batched=True),
 }
-RATIOS = (("sync", "async"), ("async", "alone"), ("set3", "set2"))
+RATIOS = (("sync", "async"), ("async", "alone"), ("set3", "set2"), ("ledger3", "async"))
+AGAINST = {"ledger3": ("ledger3", "ledger3b")}
+"""Java's kinds that ours is compared with; its own by default."""
 
 
 class Found(NamedTuple):
@@ -112,6 +114,7 @@ class Found(NamedTuple):
     messages_per_s: float
     p50_ms: float
     p99_ms: float
+    p999_ms: float
     master_cpu: float
     slaves_cpu: float
     controllers_cpu: float
@@ -145,12 +148,13 @@ def one(name: str, row: str, brokers: Brokers, home: Path, given: argparse.Names
     )
     if got.errors:
         raise rows.LoadFailed(f"{name} {row}: {got.errors} sends were not answered with SEND_OK")
-    assert got.p50_ms is not None and got.p99_ms is not None
+    assert got.p50_ms is not None and got.p99_ms is not None and got.p999_ms is not None
     used = got.beside_cpu_s_per_million
     return Found(
         got.messages_per_s,
         got.p50_ms,
         got.p99_ms,
+        got.p999_ms,
         got.broker_cpu_s_per_million,
         sum(used[:slaves]),
         sum(used[slaves:]),
@@ -168,7 +172,7 @@ def table(found: dict[tuple[str, str, str], list[Found]], given: argparse.Namesp
     """Medians, the ratios of each row, and ours beside Java's."""
     medians = {key: middle(values) for key, values in found.items()}
     lines = [
-        f"{'':22}{'messages/s':>12}{'p50 ms':>9}{'p99 ms':>9}"
+        f"{'':25}{'messages/s':>12}{'p50 ms':>9}{'p99 ms':>9}{'p99.9':>9}"
         f"{'us: master':>12}{'slaves':>8}{'control':>8}{'client':>8}{'others':>8}"
     ]
     for side in given.sides:
@@ -179,20 +183,22 @@ def table(found: dict[tuple[str, str, str], list[Found]], given: argparse.Namesp
                     m = medians[side, kind, row]
                     rates[kind] = m.messages_per_s
                     lines.append(
-                        f"{side:6}{row:10}{kind:6}{m.messages_per_s:12,.0f}{m.p50_ms:9.3f}{m.p99_ms:9.3f}"
+                        f"{side:6}{row:10}{kind:9}{m.messages_per_s:12,.0f}{m.p50_ms:9.3f}{m.p99_ms:9.3f}{m.p999_ms:9.3f}"
                         f"{m.master_cpu:12.1f}{m.slaves_cpu:8.1f}{m.controllers_cpu:8.1f}{m.client:8.0%}{m.others:8.0%}"
                     )
             ratios = [f"{a} / {b} {rates[a] / rates[b]:.2f}" for a, b in RATIOS if a in rates and b in rates]
             if ratios:
                 lines.append(f"{side:6}{row:10}{', '.join(ratios)}")
     for (side, kind, row), ours in medians.items():
-        java = medians.get(("java", kind, row))
-        if side == "ours" and java is not None:
+        for other in AGAINST.get(kind, (kind,)) if side == "ours" else ():
+            java = medians.get(("java", other, row))
+            if java is None:
+                continue
             cpu = [m.master_cpu + m.slaves_cpu for m in (ours, java)]
             lines.append(
-                f"{'':6}{row:10}{kind:6}ours/java: messages/s {ours.messages_per_s / java.messages_per_s:.2f}, "
+                f"{'':6}{row:10}{other:9}ours/java: messages/s {ours.messages_per_s / java.messages_per_s:.2f}, "
                 f"p50 {ours.p50_ms / java.p50_ms:.2f}, p99 {ours.p99_ms / java.p99_ms:.2f}, "
-                f"CPU of all brokers a message {cpu[0] / cpu[1]:.2f}"
+                f"p99.9 {ours.p999_ms / java.p999_ms:.2f}, CPU of all a message {cpu[0] / cpu[1]:.2f}"
             )
     return "\n".join(lines)
 

@@ -24,7 +24,7 @@ OWN = ("listenPort", "haListenPort", "namesrvAddr", "controllerAddr", "storePath
 
 def found(rate: float, **more: float) -> replicas.Found:
     """A row's figures."""
-    return replicas.Found(rate, 2.0, 8.0, 30.0, 20.0, 1.0, 0.5, 0.25)._replace(**more)
+    return replicas.Found(rate, 2.0, 8.0, 9.0, 30.0, 20.0, 1.0, 0.5, 0.25)._replace(**more)
 
 
 class BrokersTests(unittest.TestCase):
@@ -84,12 +84,12 @@ class CountingTests(unittest.TestCase):
         brokers = replicas.Brokers(roles[0], roles[1:3], roles[3:], "n:1")
         given = argparse.Namespace(size=1024, seconds=1, warmup=0)
         got = rows.Result(
-            "x", "sync64", 1024, 10, 5.0, 2.0, 8.0, None, 0, 30.0, 0.3, 0.5, 0.25, 1, (20.0, 21.0, 1.0, 2.0, 3.0)
+            "x", "sync64", 1024, 10, 5.0, 2.0, 8.0, 9.0, 0, 30.0, 0.3, 0.5, 0.25, 1, (20.0, 21.0, 1.0, 2.0, 3.0)
         )
         with mock.patch.object(rows, "produce", return_value=got) as produce:
             self.assertEqual(
                 replicas.one("ours set3", "sync64", brokers, Path(), given),
-                replicas.Found(5.0, 2.0, 8.0, 30.0, 41.0, 6.0, 0.5, 0.25),
+                replicas.Found(5.0, 2.0, 8.0, 9.0, 30.0, 41.0, 6.0, 0.5, 0.25),
             )
         self.assertEqual(produce.call_args.args[-1], roles[1:])
         refused = attrs.evolve(got, errors=1)
@@ -121,11 +121,32 @@ class ReportTests(unittest.TestCase):
         self.assertEqual(
             [" ".join(line.split()) for line in shown[1:]],
             [
-                "ours sync64 set2 2,000 2.000 8.000 30.0 20.0 1.0 50% 25%",
-                "ours sync64 set3 1,500 2.000 4.000 30.0 70.0 1.0 50% 25%",
+                "ours sync64 set2 2,000 2.000 8.000 9.000 30.0 20.0 1.0 50% 25%",
+                "ours sync64 set3 1,500 2.000 4.000 9.000 30.0 70.0 1.0 50% 25%",
                 "ours sync64 set3 / set2 0.75",
-                "java sync64 set3 3,000 2.000 8.000 30.0 20.0 1.0 50% 25%",
-                "sync64 set3 ours/java: messages/s 0.50, p50 1.00, p99 0.50, CPU of all brokers a message 2.00",
+                "java sync64 set3 3,000 2.000 8.000 9.000 30.0 20.0 1.0 50% 25%",
+                "sync64 set3 ours/java: messages/s 0.50, p50 1.00, p99 0.50, p99.9 1.00, CPU of all a message 2.00",
+            ],
+        )
+
+    def test_both_kinds_of_javas(self) -> None:
+        """Ours in DLedger mode stands beside each, and beside our own ASYNC_MASTER."""
+        measured = {
+            ("ours", "async", "sync64"): [found(3000.0)],
+            ("ours", "ledger3", "sync64"): [found(1500.0)],
+            ("java", "ledger3", "sync64"): [found(500.0)],
+            ("java", "ledger3b", "sync64"): [found(750.0, p999_ms=18.0)],
+        }
+        shown = replicas.table(measured, argparse.Namespace(sides=["ours"], rows=["sync64"])).splitlines()
+        self.assertEqual(
+            [" ".join(line.split()) for line in shown[3:]],
+            [
+                "ours sync64 ledger3 / async 0.50",
+                *(
+                    f"sync64 {other} ours/java: messages/s {rate}, p50 1.00, p99 1.00, p99.9 {late}, CPU of all "
+                    "a message 1.00"
+                    for other, rate, late in (("ledger3", "3.00", "1.00"), ("ledger3b", "2.00", "0.50"))
+                ),
             ],
         )
 
