@@ -46,7 +46,7 @@ class RaftRole(RoleSource):
         self._leaving = False
         self._successor: defer.Deferred[None] | None = None
         self._log = make_logger()
-        replication.moved = self._moved
+        replication.on_move(self._moved)
 
     # --- what the broker calls
 
@@ -82,7 +82,7 @@ class RaftRole(RoleSource):
         if raft.is_leader:
             why = "this broker stops"
             emit(self._log, events.MasterRetires(why))
-            self._replication.retiring = why
+            self._replication.retire(why)
             self._watch.unknown()
             self._leaving = True
             yield raft.admin.hand_over()
@@ -146,7 +146,7 @@ class RaftRole(RoleSource):
         address = replication.leader_address() or self._learned
         if not address:
             return
-        replication.master_address = address
+        replication.found(address)
         keys = self._context.keys
         self._log.info("follows {leader} at {address}", leader=replication.leader, address=address)
         self._watch.other(address, replication.epoch, keys.dledger_id(replication.leader))

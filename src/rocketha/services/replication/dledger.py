@@ -88,7 +88,7 @@ class DLedgerReplication(Replication):
         keys, platform = context.keys, context.platform
         self.leader = ""
         self.own_id = keys.dledger_id(keys.d_leger_self_id)
-        self.moved: Callable[[], None] = lambda: None
+        self._moves: list[Callable[[], None]] = []
         self._entries = EntryLog(
             context.log,
             platform.disk,
@@ -158,6 +158,10 @@ class DLedgerReplication(Replication):
             lambda: not self._entries.members_changed(node.commit),
         )
 
+    def on_move(self, moved: Callable[[], None]) -> None:
+        """Call this whenever more is committed."""
+        self._moves.append(moved)
+
     # --- orders
 
     @defer.inlineCallbacks
@@ -206,6 +210,14 @@ class DLedgerReplication(Replication):
             self.leader, self.master_address = leader, ""  # in another term, maybe at another address
         self.epoch = self.raft.node.term
         self._dispatching.begin()
+
+    def retire(self, why: str) -> None:
+        """Take no messages any more: another member is about to lead."""
+        self.retiring = why
+
+    def found(self, address: str) -> None:
+        """The leader that is followed takes requests there."""
+        self.master_address = address
 
     def stop(self) -> None:
         super().stop()
@@ -296,7 +308,8 @@ class DLedgerReplication(Replication):
             context.as_turn(lambda: self._release(end))
         else:
             self._dispatching.begin()
-        self.moved()
+        for moved in self._moves:
+            moved()
 
     def _release(self, end: int) -> None:
         context = self._context
