@@ -67,13 +67,17 @@ class RaftJournal:
             return
         after, self._after = self._after, []
         self._unsynced = False
-        self.syncing_since = tick
-        self.syncs += 1
         log = self._store.log
         index = log.last_index()
+        term = log.term(index)
         running = self._store.sync()
+        self.syncs += 1
+        if running is None:
+            self._synced(index, term, after)
+            return
+        self.syncing_since = tick
         self.underway.add(running)
-        running.addCallbacks(self._done, self._broken, callbackArgs=(index, log.term(index), after))
+        running.addCallbacks(self._done, self._broken, callbackArgs=(index, term, after))
 
     def _done(self, result: Any, index: int, term: int, after: list[Message]) -> None:
         self.syncing_since = None

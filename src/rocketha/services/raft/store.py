@@ -108,8 +108,8 @@ class RaftStore(Protocol):
     def way(self, index: int) -> defer.Deferred[None] | None:
         """Make way for entries from ``index`` on: fires when they can be saved.  None: they can be at once."""
 
-    def sync(self) -> defer.Deferred[None]:
-        """Fires when everything saved before this call is as safe as an acknowledgement says; at once where it is."""
+    def sync(self) -> defer.Deferred[None] | None:
+        """Fires when everything saved before this call is as safe as an acknowledgement says; None where it is."""
 
     def applying(self, member: Member) -> Applying:
         """Made once, when the core is."""

@@ -42,22 +42,30 @@ class Dispatching:
         self._unreadable = unreadable
         self._damaged = damaged
         self._slice: Any = None
+        self._gathers = False  # and it may come earlier
         self._sliced_at = log.end  # where the log ended at the last slice
         self._logger = make_logger()
 
     def begin(self) -> None:
         """Make queues of what may be dispatched: a slice now, the rest soon."""
+        if self._gathers:
+            self.stop()
         if self._slice is None and not self._changes.busy and not self._log.store.leads:
             self._run()
+
+    def gather(self, seconds: float) -> None:
+        """The same, but together with what comes until then: a message alone costs several times its share of many."""
+        if self._slice is None:
+            self._slice, self._gathers = self._reactor.callLater(seconds, self._run), True
 
     def stop(self) -> None:
         """Leave the rest."""
         if self._slice is not None:
             self._slice.cancel()
-            self._slice = None
+            self._slice, self._gathers = None, False
 
     def _run(self) -> None:
-        self._slice = None
+        self._slice, self._gathers = None, False
         if self._changes.busy or self._log.store.leads:
             return
         before, end = self._log.dispatched_offset, self._log.end

@@ -46,7 +46,7 @@ from rocketha.services.raft.options import RaftMember, RaftOptions
 from rocketha.services.raft.service import SECOND_TICKS, RaftService
 from rocketha.services.raft.waiting import NoMajority
 from rocketha.services.replication.context import ReplicationContext
-from rocketha.services.replication.dispatching import Dispatching
+from rocketha.services.replication.dispatching import DISPATCH_BYTES, Dispatching
 from rocketha.services.replication.entry_store import EntryStore
 from rocketha.services.replication.service import Arrived, Port, Replication, ReplicaView, SourceView
 from rocketha.services.replication.slave import Dialect
@@ -68,6 +68,8 @@ CACHED_BYTES = 16 << 20
 """Of the newest entries, kept in memory for followers that lag a little."""
 SAVED_LOOK_S = 0.001
 """Between two looks whether entries of the core's are saved, while messages wait for that."""
+GATHER_S = 0.005
+"""For which the queues of a follower that nobody reads may lack what is committed."""
 LEASE_LOOK_S = 0.02
 """Between two looks whether the lease holds again, while requests wait for that."""
 
@@ -306,8 +308,10 @@ class DLedgerReplication(Replication):
         self.log.confirm(end)
         if self.role is Role.MASTER:
             context.as_turn(lambda: self._release(end))
-        else:
+        elif self._reads or self.keys.slave_read_enable or end - self.log.dispatched_offset >= DISPATCH_BYTES:
             self._dispatching.begin()
+        else:
+            self._dispatching.gather(GATHER_S)
         for moved in self._moves:
             moved()
 
@@ -336,6 +340,7 @@ class DLedgerReplication(Replication):
             raise NoMajority(self._problem or "this member does not follow any more")
         read: defer.Deferred[None] = defer.Deferred()
         self._reads.append((end, read))
+        self._dispatching.begin()
         return read
 
     def _grown(self) -> None:

@@ -68,9 +68,9 @@ class EntryStore:
         if lost:
             emit(self._logger, LogTruncated(self._end(), lost, "the leader does not have them"))
 
-    def sync(self) -> defer.Deferred[None]:
+    def sync(self) -> defer.Deferred[None] | None:
         if not self._is_synced:
-            return defer.succeed(None)
+            return None
 
         def on_disk(failure: Exception | None) -> None:
             if failure is not None:
