@@ -37,7 +37,7 @@ PATIENCE_S = 60.0
 """For one that does not come nearer."""
 BUSY_S = 10.0
 """For a leader that is not ready for a change yet."""
-HAND_OVERS_MAX = 3
+AGAIN = (ResponseCode.SYSTEM_BUSY, ResponseCode.CONTROLLER_NOT_LEADER)
 NOBODY = "-"
 """No member has this id."""
 
@@ -160,12 +160,9 @@ class Ledger:
         return (answer.fields or {}).get("peers", "")
 
     async def _operate(self, code: int, fields: Mapping[str, str], timeout_s: float) -> Answer:
-        """Ask the leader; one that is to leave hands over, and the next one is asked."""
-        for _ in range(HAND_OVERS_MAX):
-            leader, _term = await self._leader()
-            answer = await self._client.request(self.peers[leader], code, fields, b"", timeout_s)
-            if answer.code != ResponseCode.CONTROLLER_NOT_LEADER:
-                break
+        """Ask the leader."""
+        leader, _ = await self._leader()
+        answer = await self._client.request(self.peers[leader], code, fields, b"", timeout_s)
         if answer.code != ResponseCode.SUCCESS:
             raise RequestFailed(answer.code, answer.remark, self.peers[leader])
         return answer
@@ -252,13 +249,16 @@ async def _do(ledger: Ledger, reactor: Any, args: argparse.Namespace) -> int:
 
 
 async def _change(ledger: Ledger, clock: Any, **fields: str) -> str:
-    """Change the members, as soon as the leader can: a new one has to commit an entry first."""
+    """Change the members as soon as a leader can: one that is to leave hands over, and a new one commits an entry."""
     until_s = clock.seconds() + BUSY_S
     while True:
         try:
             return await ledger.change(**fields)
+        except NoRoute:
+            if clock.seconds() > until_s:
+                raise
         except RequestFailed as failed:
-            if failed.code != ResponseCode.SYSTEM_BUSY or clock.seconds() > until_s:
+            if failed.code not in AGAIN or clock.seconds() > until_s:
                 raise
         await deferLater(clock, LOOK_S, int)
 

@@ -53,7 +53,7 @@ MEMBERS = """\
 In DLedger mode the port of ``dLegerPeers`` answers what Java's members and clients of DLedger ask there
 (``services/raft/java_port.py``). Frame and body are those of dledger 0.3.2; the answer's code is in its body. Operators
 ask there, too (``rocketha dledger``), in rocketha's own requests: MEMBERS is granted on the broker's own machine only,
-or from others with ``remoteAdminEnable``.
+unless ``remoteAdminEnable`` is on.
 """
 
 CONTROLLERS = """\

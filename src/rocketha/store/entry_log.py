@@ -137,6 +137,8 @@ class EntryLog:
         if last >= self.first_index() and self.end_of(last) < self._log.end:
             self._log.truncate(self.end_of(last))
         self._members.load(self._may_have)
+        if self._empty:
+            self._members.only_last(self._first_number())
         self._entries.term = max(self.voted[0] - 1, 0)
         if self._adopted and not self.last_index() and self.voted == (0, ""):
             self._write_origin()
@@ -189,16 +191,13 @@ class EntryLog:
 
     def initial(self) -> tuple[HardState, Members]:
         commit = self.index_at(self._log.store.confirm_offset)
-        members = self._members.last if self._empty else self._members.as_of(self._first_number())
-        return HardState(*self.voted, commit), members
+        return HardState(*self.voted, commit), self._members.as_of(self._first_number())
 
     def memberships(self, behind: int | None = None, last: int = INDEX_MAX) -> list[Entry]:
         """The membership entries behind one, up to another.
 
         :param behind: by default what is before the first entry.
         """
-        if self._empty:
-            return []
         rows = self._members.behind(self._first_number() if behind is None else behind)
         return [_membership(row) for row in rows if row.index <= last]
 
@@ -474,4 +473,3 @@ class EntryLog:
         self._entries.next_index = meta.index
         self._log.begin_at(position)
         self._base_term = meta.term
-        self._members.ends()

@@ -51,9 +51,10 @@ class Memberships:
         data = self._disk.read_all(self._path, MEMBERSHIPS_BYTES_MAX)
         rows = raft_records.parse_memberships(data, lambda reason: CorruptStore(self._path, 0, reason))
         kept = [row for row in rows if has(row.index, row.term)]
-        if kept != rows:
+        if kept == rows:
+            self._rows = rows
+        else:
             self._save(kept)
-        self._rows = kept
 
     def _save(self, rows: list[Membership]) -> None:
         atomic_file.save(self._disk, self._path, raft_records.build_memberships(rows), backup=False)
@@ -75,15 +76,8 @@ class Memberships:
 
     def as_of(self, index: int) -> Members:
         """Who the group is made of where the log ends there."""
-        return self._said(bisect_left(self._rows, index + 1, key=_index))
-
-    @property
-    def last(self) -> Members:
-        """Who the group is made of as far as anybody has told."""
-        return self._said(len(self._rows))
-
-    def _said(self, rows: int) -> Members:
-        return Members.decode(self._rows[rows - 1].members) if rows else self._configured
+        place = bisect_left(self._rows, index + 1, key=_index)
+        return Members.decode(self._rows[place - 1].members) if place else self._configured
 
     def changed(self, index: int) -> bool:
         """Whether an entry up to there has changed them; the first row of a log may be of what was configured."""
@@ -109,9 +103,10 @@ class Memberships:
         if place < len(self._rows):
             self._save(self._rows[:place])
 
-    def ends(self) -> None:
-        """The log began anew: of what was before, only the last row says something.
+    def only_last(self, begin: int) -> None:
+        """The log is empty, and begins behind that index: the last members that were told hold until it says others.
 
         :raises DiskFailure: the file is as it was.
         """
-        self._save(self._rows[-1:])
+        if self._rows:
+            self._save([Membership(begin, 0, self._rows[-1].members)])

@@ -86,6 +86,10 @@ class MembersCase(DLedgerCase):
         self.assertNotIn(f"{host.name}-", self.command("remove", host.name))
         self.brokers.remove(host)
 
+    def topics(self, host: Host) -> object:
+        """Their version, as a broker has them."""
+        return self.service(host).broker.state.topics.data_version
+
     def members(self, host: Host) -> tuple[set[str], set[str]]:
         """Voters and learners, as a broker has them."""
         found = self.replication(host).raft.node.members
@@ -140,6 +144,7 @@ class MembersTests(MembersCase):
         self.whole()
         self.same_logs(*self.brokers)
         self.assertEqual(self.members(new), ({"n0", "n1", "n2"}, {"n3"}))
+        self.until("it has the topics", lambda: self.topics(new) == self.topics(self.group))
         rows = [f"{host.name}-{self.at(host)}  {'learns' if host is new else 'votes'}" for host in self.brokers]
         self.assertEqual(self.command("members").splitlines(), rows)
         with self.assertRaises(RequestFailed):
@@ -261,7 +266,7 @@ class MembersTests(MembersCase):
             with self.assertRaisesRegex(RequestFailed, why):
                 self.do(self.ledger.change(**fields))
         self.do(self.ledger.change(learn="n7-10.0.0.7:1"))
-        with self.assertRaisesRegex(RequestFailed, "n7 has not answered yet"):
+        with self.assertRaisesRegex(RequestFailed, "n7 has not taken the topics and groups yet"):
             self.do(self.ledger.change(add="n7-10.0.0.7:1"))
         self.patch(dledger, "PATIENCE_S", 5.0)
         with self.assertRaisesRegex(dledger.NoProgress, "n7 is a learner, and does not come nearer"):
@@ -269,6 +274,25 @@ class MembersTests(MembersCase):
         self.service(self.group).config.replication.remote_admin_enable = False
         with self.assertRaisesRegex(RequestFailed, "own machine only"):
             self.do(self.ledger.change(remove="n7"))
+
+
+class OwnMachineTests(MembersCase):
+    """Without remoteAdminEnable."""
+
+    keys = ""
+
+    def test_on_the_leaders_machine(self) -> None:
+        """Its own address is not loopback, and will do."""
+        follower = self.followers()[0]
+        with self.assertRaisesRegex(RequestFailed, "own machine only"):
+            self.do(self.ledger.change(remove=follower.name))
+        process = self.group.process
+        assert process is not None
+        client = RemotingClient(process.reactor)
+        self.addCleanup(client.close)
+        self.ledger = Ledger(client, "g", self.ledger.peers)
+        self.remove(follower)
+        self.assertEqual(self.acknowledged(self.group, 10), 10)
 
 
 class JavaTests(MembersCase):

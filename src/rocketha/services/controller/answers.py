@@ -78,7 +78,7 @@ class OwnAnswers:
         self._log = make_logger()
         not_leader = Answer(answers.NOT_LEADER.code, answers.NOT_LEADER.remark)
         self.operators = operators = Operators(
-            raft, "controller", lambda: config.remote_admin_enable, lambda ids: None, not_leader
+            raft, "controller", lambda: config.remote_admin_enable, lambda change, ids: None, not_leader
         )
         self.methods: Mapping[int, Method] = {
             RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,

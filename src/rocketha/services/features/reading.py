@@ -79,5 +79,6 @@ class Reading(BrokerFeature):
         return self.wakeups.next_due_ms()
 
     def due(self, now_ms: int) -> None:
-        if not self._core.busy() and not self._serving.undecided:
+        # What was delivered and waits to be stored would be delivered once more.
+        if not (self._core.busy() or self._serving.undecided or self._core.parts.sends.staged):
             self.wakeups.due(now_ms)

@@ -5,7 +5,7 @@ It must not know whose group it is: controllers' or brokers'.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet import defer
@@ -15,7 +15,7 @@ from rocketha.errors import ConfigError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.endpoints import is_loopback, parse_peers
 from rocketha.protocols.remoting import RemotingProtocol
-from rocketha.raft.errors import Busy, NotLeader, RaftRefused, Transferring
+from rocketha.raft.errors import Busy, LagsTooMuch, NotLeader, RaftRefused, Transferring
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Members
 from rocketha.services.raft.requests import NotDone
@@ -30,7 +30,7 @@ class Operators:
 
     :param what: the server that they must be on the machine of.
     :param from_elsewhere: whether they may be on another one.
-    :param check_ids: why the group can not have members of these ids; None where it can.
+    :param check: told of a change, and of the ids of all members after it; raises what the group has against it.
     :param not_leader: the answer where this member does not lead.
     """
 
@@ -39,19 +39,20 @@ class Operators:
         raft: RaftService,
         what: str,
         from_elsewhere: Callable[[], bool],
-        check_ids: Callable[[Iterable[str]], str | None],
+        check: Callable[[MembersChange, Sequence[str]], None],
         not_leader: Answer,
     ) -> None:
         self._raft = raft
         self._what = what
         self._from_elsewhere = from_elsewhere
-        self._check_ids = check_ids
+        self._check_change = check
         self._not_leader = not_leader
         self._log = make_logger()
 
     def is_operator(self, connection: RemotingProtocol) -> bool:
         """Whether it comes from this machine, or may come from another."""
-        return is_loopback(connection.peer_host) or self._from_elsewhere()
+        here = is_loopback(connection.peer_host) or connection.peer_host == connection.local_host
+        return here or self._from_elsewhere()
 
     def _check(self, connection: RemotingProtocol) -> None:
         if not self.is_operator(connection):
@@ -78,11 +79,13 @@ class Operators:
             )
         except ConfigError as problem:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(problem)) from None
-        ids = {*self._raft.node.members.ids(), *change.add_voters, *change.add_learners} - change.remove
-        if (refusal := self._check_ids(sorted(ids))) is not None:
-            raise RequestRefused(ResponseCode.INVALID_PARAMETER, refusal)
         self._log.warn("{peer} asks to change the members: {change}", peer=connection.peer, change=str(change))
-        return self._answered(lambda: self._raft.change_members(change), _changed)
+        return self._answered(lambda: self._begin(change), _changed)
+
+    def _begin(self, change: MembersChange) -> defer.Deferred[Members]:
+        ids = {*self._raft.node.members.ids(), *change.add_voters, *change.add_learners} - change.remove
+        self._check_change(change, sorted(ids))
+        return self._raft.change_members(change)
 
     def _answered(
         self, begin: Callable[[], defer.Deferred[Any]], done: Callable[[Any], Answer]
@@ -99,7 +102,7 @@ class Operators:
     def _refusal(self, problem: BaseException | None) -> Answer:
         if isinstance(problem, NotLeader | Transferring):
             return self._not_leader
-        if isinstance(problem, Busy):
+        if isinstance(problem, Busy | LagsTooMuch):
             return Answer(int(ResponseCode.SYSTEM_BUSY), str(problem))
         return Answer(int(ResponseCode.SYSTEM_ERROR), str(problem))
 

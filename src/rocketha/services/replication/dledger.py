@@ -27,7 +27,7 @@ from twisted.python.failure import Failure
 
 from rocketha.broker.acknowledgements import Replicas as Waited
 from rocketha.broker.role import BUSY, NOT_AVAILABLE, Role
-from rocketha.errors import ConfigError, DiskFailure
+from rocketha.errors import ConfigError, DiskFailure, RequestRefused
 from rocketha.observe.events import LogTruncated
 from rocketha.observe.logging import emit
 from rocketha.protocols.raft import RaftLimits
@@ -35,6 +35,7 @@ from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, Serve
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.config import RaftConfig
 from rocketha.raft.errors import Busy, RaftRefused
+from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry, EntryKind, Members
 from rocketha.raft.node import RaftNode
 from rocketha.services.config.peers import check_members
@@ -68,8 +69,8 @@ CACHED_BYTES = 16 << 20
 """Of the newest entries, kept in memory for followers that lag a little."""
 SAVED_LOOK_S = 0.001
 """Between two looks whether entries of the core's are saved, while messages wait for that."""
-GATHER_S = 0.005
-"""For which the queues of a follower that nobody reads may lack what is committed."""
+GATHER_S, GATHER_BYTES = 0.005, DISPATCH_BYTES // 2
+"""For which, and which, the queues of a follower that nobody reads may lack of what is committed."""
 LEASE_LOOK_S = 0.02
 """Between two looks whether the lease holds again, while requests wait for that."""
 
@@ -308,7 +309,7 @@ class DLedgerReplication(Replication):
         self.log.confirm(end)
         if self.role is Role.MASTER:
             context.as_turn(lambda: self._release(end))
-        elif self._reads or self.keys.slave_read_enable or end - self.log.dispatched_offset >= DISPATCH_BYTES:
+        elif self._reads or self.keys.slave_read_enable or end - self.log.dispatched_offset >= GATHER_BYTES:
             self._dispatching.begin()
         else:
             self._dispatching.gather(GATHER_S)
@@ -390,7 +391,7 @@ class DLedgerReplication(Replication):
             self.raft,
             "broker",
             lambda: self.keys.remote_admin_enable,
-            check_members,
+            self._check_change,
             Answer(ResponseCode.CONTROLLER_NOT_LEADER, "this member does not lead"),
         )
         answers: dict[int, Operator] = {PrivateCode.STATUS: self._status, PrivateCode.MEMBERS: operators.members}
@@ -402,6 +403,13 @@ class DLedgerReplication(Replication):
             else SharedPort(requests, reactor, self.raft.port, parts=parts)
         )
         return (Port("raft", int(address.rpartition(":")[2]), port),)
+
+    def _check_change(self, change: MembersChange, ids: Sequence[str]) -> None:
+        if (refusal := check_members(ids)) is not None:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, refusal)
+        for name in self.raft.node.members.learners & set(change.add_voters):
+            if not self._context.owner.fit(self.keys.dledger_id(name)):
+                raise Busy(f"{name} has not taken the topics and groups yet")
 
     def _status(self, connection: RemotingProtocol, command: Command) -> Answer:
         node = self.raft.node.status()
@@ -504,7 +512,8 @@ class DLedgerReplication(Replication):
 
     def is_present(self, replica: int) -> bool:
         """Whether it answers at the moment."""
-        return replica in self.needed
+        peers = self.raft.node.status().peers.items() if self.raft.is_leader else ()
+        return any(peer.active and self.keys.dledger_id(name) == replica for name, peer in peers)
 
     def fitness_changed(self) -> None:
         """Whoever has the log may be elected."""
