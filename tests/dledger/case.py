@@ -89,7 +89,6 @@ class JavaCase(unittest.TestCase):
         self.here = Here(
             "g",
             "n",
-            PEERS,
             self.node,
             Storage(storage),
             self.told.extend,

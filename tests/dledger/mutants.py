@@ -14,11 +14,13 @@ MODE, STORE, ROLE = (
     "services/replication/entry_store.py",
     "services/broker/raft_role.py",
 )
-LOG = "store/entry_log.py"
+LOG, MEMBERSHIPS = "store/entry_log.py", "store/memberships.py"
 
 PURE = ("tests/dledger",)
 WORDS = ("tests/services/replication/test_dledger_java_words.py",)
 GROUP = ("tests/services/replication/test_dledger.py",)
+CHANGED = ("tests/services/replication/test_dledger_members.py",)
+MEMBERS = ("tests/store/test_memberships.py",)
 STORED = ("tests/store/test_entry_log.py",)
 
 MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
@@ -233,10 +235,64 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "who lives elsewhere speaks for a member",
             PORT,
-            "elif address is None or (self._check_addresses and not may_be_from(connection.peer_host, address)):",
-            "elif address is None:",
+            "            or (self._check_addresses and not may_be_from(connection.peer_host, address))\n",
+            "",
         ),
         WORDS,
+    ),
+    (
+        Mutant(
+            "Java's members speak where the members have changed",
+            PORT,
+            "            or not others.admitted\n",
+            "",
+        ),
+        CHANGED,
+    ),
+    (
+        Mutant(
+            "a member is dialed in Java's protocol where the members have changed",
+            PEERS,
+            "self.java and others.admitted",
+            "self.java",
+        ),
+        ("tests/protocols/test_raft_protocol.py",),
+    ),
+    (
+        Mutant(
+            "a membership entry that was cut is still in force",
+            MEMBERSHIPS,
+            "            self._save(self._rows[:place])\n",
+            "            pass\n",
+        ),
+        MEMBERS,
+    ),
+    (
+        Mutant(
+            "a membership row without its entry is kept",
+            MEMBERSHIPS,
+            "[row for row in rows if has(row.index, row.term)]",
+            "list(rows)",
+        ),
+        MEMBERS,
+    ),
+    (
+        Mutant(
+            "a log that begins anew forgets its members",
+            MEMBERSHIPS,
+            "            self._save([Membership(begin, 0, self._rows[-1].members)])\n",
+            "            pass\n",
+        ),
+        MEMBERS,
+    ),
+    (
+        Mutant(
+            "a new member votes at once",
+            "raft/leadership.py",
+            "            if each not in self._core.members.learners:\n",
+            "            if False:\n",
+        ),
+        CHANGED,
     ),
     (
         Mutant(
@@ -278,8 +334,8 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "a follower acknowledges what its disk has yet to take",
             STORE,
-            "        if not self._is_synced:\n            return defer.succeed(None)\n",
-            "        return defer.succeed(None)\n",
+            "        if not self._is_synced:\n            return None\n",
+            "        return None\n",
         ),
         GROUP,
     ),

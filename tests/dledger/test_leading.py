@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
-
 from rocketha.dledger.leading import JavaFollower
 from rocketha.raft.messages import COMMIT_ONLY, Kind, Message, SnapshotMeta
 from rocketha.wire import dledger_values as values
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
 from rocketha.wire.dledger_values import HeartBeatAnswer, PushAnswer, PushRequest, PushType
 from tests.dledger.case import JavaCase, core_entry, java_entry, java_log
+from tests.seeds import SeededCase
 
 
 class Follower:
@@ -69,7 +68,7 @@ class Follower:
         return True
 
 
-class LeadingTests(JavaCase):
+class LeadingTests(SeededCase, JavaCase):
     """See the module."""
 
     def lead(self, log: list[values.Entry], follower: list[values.Entry], first: int = 0) -> None:
@@ -133,14 +132,13 @@ class LeadingTests(JavaCase):
 
     def test_any_two_logs(self) -> None:
         """Equal entries are never cut, and the questions are few."""
-        seed = random.randrange(1 << 32)
-        chance = random.Random(seed)
+        chance = self.chance
         for _ in range(200):
             common = sorted(chance.choices(range(3), k=chance.randrange(40)))
             ours = common + sorted(chance.choices((3, 5), k=chance.randrange(1, 20)))
             its = common + sorted(chance.choices((4, 6), k=chance.choice((0, chance.randrange(20)))))
             first = chance.randrange(len(ours)) if chance.random() < 0.3 else 0
-            with self.subTest(seed=seed, ours=ours, its=its, first=first):
+            with self.subTest(seed=self.seed, ours=ours, its=its, first=first):
                 self.lead(java_log(*ours), java_log(*its), first)
                 log = java_log(*ours)
                 equal = max(len(common), first + 1) if len(common) <= first else len(common)

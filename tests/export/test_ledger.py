@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import tempfile
 import unittest
@@ -15,9 +14,10 @@ from rocketha.export.source import Identity, LedgerSource, found
 from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 from rocketha.wire.record import Record, decode
 from tests.export.stores import AdoptedStore, LedgerStore, Store, made
+from tests.seeds import SeededCase
 
 
-class ExportCase(unittest.TestCase):
+class ExportCase(SeededCase):
     """A folder for the store and one for the export."""
 
     def setUp(self) -> None:
@@ -25,7 +25,6 @@ class ExportCase(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
         self.out = self.root / "out"
-        self.chance = random.Random(random.randrange(1 << 32))
 
 
 class LedgerTests(ExportCase):

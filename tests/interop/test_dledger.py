@@ -7,7 +7,6 @@ ROCKETHA_INTEROP_FULL=1: thirty failures instead of a few, two Java members, par
 
 from __future__ import annotations
 
-import random
 import shutil
 import signal
 import sys
@@ -15,6 +14,8 @@ import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.seeds import SeededCase
 
 from .harness import JavaNamesrv, disk
 from .harness.case import InteropCase
@@ -135,7 +136,7 @@ class Rolling(GroupCase):
         self.assertEqual(self.not_stored(acks)[:5], [])
 
 
-class DLedgerGroup(GroupCase):
+class DLedgerGroup(SeededCase, GroupCase):
     """Three of ours."""
 
     failures = 30 if FULL else 8
@@ -188,8 +189,6 @@ class DLedgerGroup(GroupCase):
         self.times.append(f"{self.group.member(before)} {took_s:.2f}")
 
     def test_failures(self) -> None:
-        seed = random.randrange(1 << 32)
-        self.chance = random.Random(seed)
         self.times: list[str] = []
         failures: list[Callable[[], None]] = [
             self.kill_master,
@@ -202,7 +201,7 @@ class DLedgerGroup(GroupCase):
         run = self.load.begin()
         for number in range(self.failures):
             failure = failures[number] if number < len(failures) else self.chance.choice(failures)
-            with self.subTest(number=number, failure=failure.__name__, seed=seed):
+            with self.subTest(number=number, failure=failure.__name__, seed=self.seed):
                 self.load.await_more(run, 100)
                 failure()
                 self.load.await_more(run, 50)
@@ -210,7 +209,7 @@ class DLedgerGroup(GroupCase):
         acks = self.load.end(run)
         lost = self.lost(acks)
         sys.stderr.write(
-            f"DLedger {self.group.kinds}: {len(acks)} acknowledged, {len(lost)} not to be read, seed {seed}, "
+            f"DLedger {self.group.kinds}: {len(acks)} acknowledged, {len(lost)} not to be read, seed {self.seed}, "
             f"gap {gap_ms} ms, successors of {', '.join(self.times)} s\n"
         )
         self.same_logs()

@@ -480,7 +480,7 @@ class DialTests(PeersCase):
                 self.peer, self.dropped = "", 0
 
         class Others:
-            all = False
+            all, admitted = False, True
 
             def line(self, side: Any, member: str) -> Line:
                 return Line(member)
@@ -499,6 +499,21 @@ class DialTests(PeersCase):
         peer.connection = line  # type: ignore[assignment]
         peer.ended(line, "closed")  # type: ignore[arg-type]
         self.assertFalse(peer.java)
+
+    def test_none_is_dialed_in_javas_protocol(self) -> None:
+        """Where the others may not be there."""
+        lines: list[str] = []
+
+        class Others:
+            all, admitted = True, False
+
+            def line(self, side: Any, member: str) -> Any:
+                lines.append(member)
+
+        self.peers.others = Others()  # type: ignore[assignment]
+        self.start()
+        self.accept()
+        self.assertEqual((self.attempts(), lines), (1, []))
 
     def test_a_wrong_answerer(self) -> None:
         """Who answers must be the one called."""

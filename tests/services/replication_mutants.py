@@ -224,8 +224,8 @@ MUTANTS = (
     Mutant(
         "a held pull is told nothing new while that is undecided",
         "services/features/reading.py",
-        "if not self._core.busy() and not self._serving.undecided:",
-        "if not self._core.busy():",
+        "self._core.busy() or self._serving.undecided or",
+        "self._core.busy() or",
     ),
     Mutant(
         "retire does not wait", ORDERS, "self.role is not Role.MASTER or self.confirm_offset >= self.log_end", "True"

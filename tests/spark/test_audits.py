@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-import random
 import shutil
 import tempfile
 import unittest
@@ -20,6 +19,7 @@ from rocketha.wire.record import Record
 from rocketha_spark import __main__ as command
 from rocketha_spark import audits
 from tests.export.stores import Store, made
+from tests.seeds import SeededCase
 from tests.spark.session import session
 
 
@@ -32,7 +32,7 @@ def queued(store: Store) -> dict[tuple[str, int], list[Record]]:
     return found
 
 
-class AuditTests(unittest.TestCase):
+class AuditTests(SeededCase):
     """Stores of some hundred messages, with transactions and batches that take several queue offsets."""
 
     maxDiff = None
@@ -41,8 +41,6 @@ class AuditTests(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="rocketha-audits-")
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        self.seed = random.randrange(1 << 32)
-        self.chance = random.Random(self.seed)
         session()  # before the command, which takes the one that there is
 
     def store(self, count: int = 300) -> Store:
@@ -94,7 +92,7 @@ class AuditTests(unittest.TestCase):
             self.append(store, made(self.chance))
         self.export(store, "b", 2)
         for name in audits.AUDITS:
-            self.assertEqual(self.findings(name, "[ab]"), [], f"{name}, seed {self.seed}")
+            self.assertEqual(self.findings(name, "[ab]"), [], name)
 
     def test_loss(self) -> None:
         """Holes of one and of several, against each queue walked alone."""
@@ -115,8 +113,8 @@ class AuditTests(unittest.TestCase):
             (row["topic"], row["queue_id"], row["first"], row["last"], row["phys_offset"])
             for row in self.findings("loss")
         ]
-        self.assertEqual(sorted(found), sorted(wanted), f"seed {self.seed}")
-        self.assertTrue(wanted, f"seed {self.seed}")
+        self.assertEqual(sorted(found), sorted(wanted))
+        self.assertTrue(wanted)
 
     def test_duplicates(self) -> None:
         """A message that was stored twice, with an offset of its own or with the same."""
@@ -139,7 +137,7 @@ class AuditTests(unittest.TestCase):
                 keys[topic, parse(each.properties)["UNIQ_KEY"], each.reconsume_times].append(each.physical_offset)
         wanted = sorted(sorted(places) for found in (offsets, keys) for places in found.values() if len(places) > 1)
         found = self.findings("duplicates")
-        self.assertEqual(sorted(row["phys_offsets"] for row in found), wanted, f"seed {self.seed}")
+        self.assertEqual(sorted(row["phys_offsets"] for row in found), wanted)
         self.assertIn([first.physical_offset, other.physical_offset], wanted)
         kinds = Counter(row["kind"] for row in found)
         self.assertEqual((kinds["uniq_key"], kinds["queue_offset"] >= 1), (len(chosen) - 1, True))
@@ -166,10 +164,8 @@ class AuditTests(unittest.TestCase):
             for before, each in itertools.pairwise(ordered):
                 if each.physical_offset < before.physical_offset:
                     wanted.add(("queue_offset", each.physical_offset))
-        self.assertTrue(any(kind == "queue_offset" for kind, _ in wanted), f"{back} seed {self.seed}")
-        self.assertEqual(
-            {(row["kind"], row["phys_offset"]) for row in self.findings("order")}, wanted, f"seed {self.seed}"
-        )
+        self.assertTrue(any(kind == "queue_offset" for kind, _ in wanted), back)
+        self.assertEqual({(row["kind"], row["phys_offset"]) for row in self.findings("order")}, wanted)
 
     def test_order_from_file_to_file(self) -> None:
         """Only the first message of a file is earlier."""
@@ -215,9 +211,9 @@ class AuditTests(unittest.TestCase):
             self.append(store, made(self.chance))
         self.export(store, "b", 2)
         found = sorted(self.findings("divergence", "[ab]"), key=lambda row: str(row["phys_offset"]))
-        self.assertEqual(min(int(str(row["phys_offset"])) for row in found), keep, f"seed {self.seed}")
+        self.assertEqual(min(int(str(row["phys_offset"])) for row in found), keep)
         # places at which only the longer epoch of one of them has a record
-        self.assertEqual({row["epoch"] for row in found}, {4, 9}, f"seed {self.seed}")
+        self.assertEqual({row["epoch"] for row in found}, {4, 9})
         self.assertEqual(self.findings("epochs", "[ab]"), [])
 
     def test_single_epoch(self) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pyspark.sql import functions as sql
 
 from rocketha_spark import audits, figures
 from rocketha_spark.read import read
+from tests.seeds import SeededCase
 from tests.spark.big import audited, cut, decoded, figured, key_of, written
 from tests.spark.session import session
 
@@ -52,7 +52,7 @@ def worker_peaks() -> dict[int, int]:
 
 
 @pytest.mark.soak
-class BigTests(unittest.TestCase):
+class BigTests(SeededCase):
     """Two replicas of a log with faults of every kind."""
 
     maxDiff = 4000
@@ -61,18 +61,16 @@ class BigTests(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="rocketha-big-")
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        self.seed = random.randrange(1 << 32)
 
     def test_against_brute_force(self) -> None:
         """Holes, doubles and clocks set back, in one log; then a bit, a record and an epoch of its replica."""
-        chance = random.Random(self.seed)
         log = written(self.root / "store", 1024 if SOAK else 24, self.seed, FILE_BYTES)
         count = len(log.starts)
         second = log.starts[count // 3]
         log.epochs({1: 0, 2: second, 5: log.starts[2 * count // 3]})
         log.export(self.root / "a", 1)
         wanted = audited(self.root / "a")
-        self.assertTrue(all(len(each) > 3 for each in wanted.values()), f"seed {self.seed}")
+        self.assertTrue(all(len(each) > 3 for each in wanted.values()))
         rows = {
             name: audits.audit(session(), name, str(self.root / "a"), partitionBytes="64m").collect()
             for name in ("loss", "duplicates", "order", "corrupt", "divergence", "epochs")
@@ -83,16 +81,16 @@ class BigTests(unittest.TestCase):
             "order": [(r["kind"], r["phys_offset"]) for r in rows["order"]],
         }
         for name, each in found.items():
-            self.assertEqual(sorted(each), sorted(wanted[name]), f"{name}, seed {self.seed}")  # type: ignore[type-var]
+            self.assertEqual(sorted(each), sorted(wanted[name]), name)  # type: ignore[type-var]
         self.assertEqual([rows[name] for name in ("corrupt", "divergence", "epochs")], [[], [], []])
 
         # a record of another content, whose CRC is right, in epoch 2; epoch 5 begins a record later
-        other = chance.randrange(count // 3 + 5, 2 * count // 3 - 5)
+        other = self.chance.randrange(count // 3 + 5, 2 * count // 3 - 5)
         log.change(log.starts[other] + 19, 1)  # its flag
         log.epochs({1: 0, 2: second, 5: log.starts[2 * count // 3 + 1]})
         log.export(self.root / "b", 2)
         # a bit of a body in epoch 1, after it was exported
-        bit = chance.randrange(5, count // 3 - 5)
+        bit = self.chance.randrange(5, count // 3 - 5)
         at = log.starts[bit] + 300
         with open(self.root / "b" / "commitlog" / f"{at - at % FILE_BYTES:020d}", "r+b") as file:
             file.seek(at % FILE_BYTES)
@@ -114,7 +112,6 @@ class BigTests(unittest.TestCase):
         self.assertEqual(
             {r["epoch"]: (r["phys_offset"], r["replicas"], r["contents"]) for r in differ},
             {1: (log.starts[bit], 2, 2), 2: (log.starts[other], 2, 2)},
-            f"seed {self.seed}",
         )
         starts = audits.audit(session(), "epochs", both).collect()
         self.assertEqual(
@@ -150,7 +147,7 @@ class BigTests(unittest.TestCase):
             },
         }
         for name, each in wanted.items():
-            self.assertEqual(found[name], each, f"{name}, seed {self.seed}")
+            self.assertEqual(found[name], each, name)
             self.assertTrue(each)
 
         # the newest tenth is taken back; a producer's ledger still has it
@@ -161,15 +158,11 @@ class BigTests(unittest.TestCase):
         kept = {each[1:] for each in before if each[0] < place}
         gone = [each for each in before if each[0] >= place and each[1:] not in kept]
         taken = audits.audit(session(), "unclean", str(path), onlyConfirmed="false").collect()
-        self.assertEqual(
-            sorted((r["phys_offset"], r["topic"], r["uniq_key"]) for r in taken), gone, f"seed {self.seed}"
-        )
+        self.assertEqual(sorted((r["phys_offset"], r["topic"], r["uniq_key"]) for r in taken), gone)
         ledger = session().createDataFrame([each[1:] for each in before], "topic string, uniq_key string")
         table = read(session(), str(path), audits.COLUMNS["unkept"], onlyConfirmed="false")
         missing = audits.unkept(table, ledger).collect()
-        self.assertEqual(
-            sorted((r["topic"], r["uniq_key"]) for r in missing), sorted(each[1:] for each in gone), f"seed {self.seed}"
-        )
+        self.assertEqual(sorted((r["topic"], r["uniq_key"]) for r in missing), sorted(each[1:] for each in gone))
         sys.stderr.write(f"{len(before)} messages, seed {self.seed}: {len(gone)} taken back\n")
 
     def test_memory(self) -> None:

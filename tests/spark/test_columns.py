@@ -27,6 +27,7 @@ from rocketha_spark.options import parse
 from rocketha_spark.plan import bounds_of, chosen, limit, pieces
 from rocketha_spark.schema import ARROW_TYPES
 from tests.export.stores import FILE_BYTES, AdoptedStore, LedgerStore, Store
+from tests.seeds import SeededCase
 from tests.spark import logs
 
 
@@ -48,7 +49,7 @@ def table(
     return found
 
 
-class Case(unittest.TestCase):
+class Case(SeededCase):
     """An export."""
 
     KIND: type[Store] = Store
@@ -78,8 +79,7 @@ class ColumnTests(Case):
     """Logs with every kind of record."""
 
     def test_every_column(self) -> None:
-        seed = random.randrange(1 << 32)
-        for each in (1, 2, seed):
+        for each in (1, 2, self.seed):
             with self.subTest(seed=each):
                 store, manifest = self.exported(each)
                 wanted = self.wanted(store, manifest)

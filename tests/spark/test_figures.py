@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import statistics
 import tempfile
 import unittest
@@ -20,10 +19,11 @@ from rocketha_spark import audits, figures
 from rocketha_spark.parquet import to_parquet
 from rocketha_spark.read import read
 from tests.export.stores import Store, made
+from tests.seeds import SeededCase
 from tests.spark.session import session
 
 
-class FigureTests(unittest.TestCase):
+class FigureTests(SeededCase):
     """Some hundred messages over minutes and days."""
 
     maxDiff = None
@@ -32,8 +32,6 @@ class FigureTests(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="rocketha-figures-")
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        self.seed = random.randrange(1 << 32)
-        self.chance = random.Random(self.seed)
 
     def store(self, count: int = 400, step_ms: int = 600_000) -> Store:
         store = Store(self.root / "store")
@@ -84,7 +82,7 @@ class FigureTests(unittest.TestCase):
             found = {
                 row["begin"]: [row["messages"], *(round(row[at], 6) for at in range(3, 7)), row[7]] for row in rows
             }
-            self.assertEqual(found, wanted, f"seed {self.seed}")
+            self.assertEqual(found, wanted)
             self.assertGreater(len(wanted), 0)
 
     def test_skew_and_cost(self) -> None:
@@ -100,13 +98,13 @@ class FigureTests(unittest.TestCase):
             wanted[topic, queue] = (len(some), size, round(len(some) / mean, 9))
         rows = figures.figure(session(), "skew", path).collect()
         found = {(r["topic"], r["queue_id"]): (r["messages"], r["bytes"], round(r["times_mean"], 9)) for r in rows}
-        self.assertEqual(found, wanted, f"seed {self.seed}")
+        self.assertEqual(found, wanted)
         days: dict[object, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
         for at, each in store.records.items():
             figures_of = days[datetime.fromtimestamp(each.store_timestamp_ms / 1000, UTC).date()][each.topic]
             for place, value in enumerate((1, sizes[at], len(each.body))):
                 figures_of[place] += value
-        self.assertGreater(len(days), 1, f"seed {self.seed}")
+        self.assertGreater(len(days), 1)
         rows = figures.figure(session(), "cost", path).collect()
         self.assertEqual(
             {(r["dt"], r["topic"]): [r["messages"], r["bytes"], r["body_bytes"], round(r["share"], 9)] for r in rows},
@@ -115,7 +113,6 @@ class FigureTests(unittest.TestCase):
                 for day, topics in days.items()
                 for topic, some in topics.items()
             },
-            f"seed {self.seed}",
         )
 
     def test_consumer_lag(self) -> None:
@@ -152,9 +149,7 @@ class FigureTests(unittest.TestCase):
         path = self.export(store)
         found = figures.figure(session(), "consumer_lag", path)
         rows = found.withColumn("waits_since", sql.unix_millis("waits_since")).collect()
-        self.assertEqual(
-            {(r["consumer_group"], r["topic"], r["queue_id"]): tuple(r)[4:] for r in rows}, wanted, f"seed {self.seed}"
-        )
+        self.assertEqual({(r["consumer_group"], r["topic"], r["queue_id"]): tuple(r)[4:] for r in rows}, wanted)
         store.export(self.root / "b", "b", 2)
         both = figures.figure(session(), "consumer_lag", str(self.root / "[ab]"), replica="b")
         self.assertEqual({row["replica"] for row in both.collect()}, {"b"})
@@ -177,9 +172,7 @@ class FigureTests(unittest.TestCase):
             wanted.add(lost)
         ledger = session().createDataFrame(rows, "topic string, uniq_key string, noted bigint")
         found = audits.unkept(read(session(), path, audits.COLUMNS["unkept"]), ledger)
-        self.assertEqual(
-            {(r["topic"], r["uniq_key"], r["noted"]) for r in found.collect()}, wanted, f"seed {self.seed}"
-        )
+        self.assertEqual({(r["topic"], r["uniq_key"], r["noted"]) for r in found.collect()}, wanted)
 
     def test_parquet(self) -> None:
         """Equal to the export; again after it grew: only hours that grew are written; a damaged hour is repaired."""
@@ -195,7 +188,7 @@ class FigureTests(unittest.TestCase):
                 sorted(json.dumps(r.asDict(), default=str, sort_keys=True) for r in table.select(*names).collect())
                 for table in (read(session(), both, names), to_parquet(session(), both, str(target)).select(*names))
             ]
-            self.assertEqual(rows[0], rows[1], f"seed {self.seed}")
+            self.assertEqual(rows[0], rows[1])
             self.assertGreater(len(rows[0]), 250)
 
         def files() -> dict[Path, int]:
@@ -210,8 +203,8 @@ class FigureTests(unittest.TestCase):
         same()
         grown = files()
         kept = set(first.items()) & set(grown.items())
-        self.assertGreater(len(kept), 4, f"seed {self.seed}")
-        self.assertGreater(len(set(grown) - set(first)), 2, f"seed {self.seed}")
+        self.assertGreater(len(kept), 4)
+        self.assertGreater(len(set(grown) - set(first)), 2)
         damaged = sorted(path.parent for path, _ in kept)[1]
         for each in damaged.iterdir():
             each.unlink()
