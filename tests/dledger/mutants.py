@@ -15,12 +15,15 @@ MODE, STORE, ROLE = (
     "services/broker/raft_role.py",
 )
 LOG, MEMBERSHIPS = "store/entry_log.py", "store/memberships.py"
+WITNESS_LOG = "store/witness_log.py"
 
 PURE = ("tests/dledger",)
 WORDS = ("tests/services/replication/test_dledger_java_words.py",)
 GROUP = ("tests/services/replication/test_dledger.py",)
 CHANGED = ("tests/services/replication/test_dledger_members.py",)
 MEMBERS = ("tests/store/test_memberships.py",)
+WITNESS = ("tests/services/witness",)
+WITNESSED = ("tests/store/test_witness_log.py",)
 STORED = ("tests/store/test_entry_log.py",)
 
 MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
@@ -293,6 +296,60 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
             "            if False:\n",
         ),
         CHANGED,
+    ),
+    (
+        Mutant(
+            "a change of topics waits for the witness",
+            MODE,
+            "(members.voters | members.outgoing) - members.witnesses",
+            "members.voters | members.outgoing",
+        ),
+        WITNESS,
+    ),
+    (
+        Mutant(
+            "a witness acknowledges what its disk has yet to take",
+            "services/witness/store.py",
+            "        return self._work.run(lambda: self.log.write(number, image))\n",
+            "        return defer.succeed(None)\n",
+        ),
+        WITNESS,
+    ),
+    (
+        Mutant(
+            "a witness takes the older of two slots",
+            WITNESS_LOG,
+            "return max(found",
+            "return min(found",
+        ),
+        WITNESSED,
+    ),
+    (
+        Mutant(
+            "a witness whose file is gone begins anew by itself",
+            WITNESS_LOG,
+            "        if lacks and",
+            "        if False and lacks and",
+        ),
+        WITNESSED,
+    ),
+    (
+        Mutant(
+            "a witness keeps terms that were cut",
+            WITNESS_LOG,
+            "        del self._spans[bisect_left(self._spans, index, key=_index) :]\n",
+            "",
+        ),
+        WITNESSED,
+    ),
+    (
+        Mutant(
+            "a witness writes over the slot that it synced last",
+            WITNESS_LOG,
+            "number % SLOTS * WITNESS_SLOT_BYTES",
+            "0",
+        ),
+        WITNESSED,
     ),
     (
         Mutant(

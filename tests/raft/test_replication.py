@@ -430,6 +430,18 @@ class FlowTests(unittest.SynchronousTestCase):
         cluster.settle()
         self.assertEqual([each for each in sizes if each][1:], [2, 2, 1, 1])
 
+    def test_no_quota_holds_back_what_all_wait_for(self) -> None:
+        """A burst makes the only follower that answers one that is far behind."""
+        cluster = Cluster(3, push_quota=1)
+        cluster.elect("1")
+        cluster.isolate("3")
+        cluster.node("1").propose([b"x" * 1000] * 3000)
+        cluster.settle(1000)
+        self.assertEqual(cluster.node("1").commit, cluster.node("1").last_index)
+        cluster.heal()
+        cluster.tick(5)
+        self.assertLess(cluster.node("3").last_index, 1000)
+
     def test_bogus_answers_count_nothing(self) -> None:
         """An answer about entries that do not exist, or from a stranger."""
         cluster = Cluster(3)

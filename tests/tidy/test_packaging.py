@@ -16,7 +16,14 @@ import zipfile
 
 from tests.tidy.source import ROOT
 
-COMMANDS = ("rocketha-namesrv", "rocketha-broker", "rocketha-cluster", "rocketha-controller", "rocketha-learner")
+COMMANDS = (
+    "rocketha-namesrv",
+    "rocketha-broker",
+    "rocketha-cluster",
+    "rocketha-controller",
+    "rocketha-learner",
+    "rocketha-witness",
+)
 PLUGIN = "twisted/plugins/rocketha_plugins.py"
 
 

@@ -36,3 +36,9 @@ rocketha_learner = ServiceMaker(
     "Copies a master's log without being its replica, and keeps an export of it growing.",
     "rocketha-learner",
 )
+rocketha_witness = ServiceMaker(
+    "rocketha witness",
+    "rocketha.services.witness.tap",
+    "Votes in a group of brokers in DLedger mode, and keeps no messages.",
+    "rocketha-witness",
+)

@@ -43,7 +43,7 @@ NOBODY = "-"
 
 REASONS: Mapping[int, str] = {
     Code.UNKNOWN_GROUP: "the group has another name there",
-    Code.UNKNOWN_MEMBER: "it is no member",
+    Code.UNKNOWN_MEMBER: "it is no member, or a witness",
     Code.NOT_LEADER: "who led a moment ago does not lead any more",
     Code.INCONSISTENT_TERM: "there was an election meanwhile",
     Code.FALL_BEHIND_TOO_MUCH: "its log is more than 1,000 entries behind, or it does not answer",
@@ -152,7 +152,7 @@ class Ledger:
     async def change(self, **fields: str) -> str:
         """Change the members; returns them when that is done.
 
-        :param fields: ``learn`` and ``add``: id-host:port, ``remove``: an id.
+        :param fields: ``learn`` and ``add``: id-host:port, ``remove`` and ``witness``: an id.
         :raises NoRoute: no leader is known.
         :raises RequestFailed: the leader refuses, or it came to nothing.
         """
@@ -211,7 +211,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("members", help="who belongs to a group of ours, and who votes")
     add = actions.add_parser("add", help="add a member that was started with raftJoinExisting=true, or move one")
     add.add_argument("peer", metavar="ID-HOST:PORT")
-    add.add_argument("--learner", action="store_true", help="it gets the log and does not vote")
+    kinds = add.add_mutually_exclusive_group()
+    kinds.add_argument("--learner", action="store_true", help="it gets the log and does not vote")
+    kinds.add_argument(
+        "--witness", action="store_true", help="it votes and keeps no messages (twistd rocketha-witness)"
+    )
     remove = actions.add_parser("remove", help="remove a member")
     remove.add_argument("id", metavar="ID")
 
@@ -240,11 +244,12 @@ async def _do(ledger: Ledger, reactor: Any, args: argparse.Namespace) -> int:
     elif args.action == "members":
         found = await ledger.members()
         for name, address in found["members"].items():
-            print(f"{name}-{address}  {'votes' if name in found['voters'] else 'learns'}")
+            witness = ", keeps no messages" if name in found.get("witnesses", ()) else ""
+            print(f"{name}-{address}  {'votes' if name in found['voters'] else 'learns'}{witness}")
     elif args.action == "remove":
         print(await _change(ledger, reactor, remove=args.id))
     else:
-        await _add(ledger, reactor, args.peer, args.learner)
+        await _add(ledger, reactor, args.peer, args.learner, args.witness)
     return 0
 
 
@@ -263,7 +268,7 @@ async def _change(ledger: Ledger, clock: Any, **fields: str) -> str:
         await deferLater(clock, LOOK_S, int)
 
 
-async def _add(ledger: Ledger, clock: Any, peer: str, learns: bool) -> None:
+async def _add(ledger: Ledger, clock: Any, peer: str, learns: bool, witness: bool) -> None:
     """Add a member as a learner, and, when it has the log, let it vote; move one that votes; do what is left of it."""
     ((member, address),) = parse_peers(peer).items()
     found = await ledger.members()
@@ -272,7 +277,7 @@ async def _add(ledger: Ledger, clock: Any, peer: str, learns: bool) -> None:
         print(f"{member} {'learns' if learns else 'votes'} already")
         return
     if learns or not (votes or same):
-        print(await _change(ledger, clock, learn=peer))
+        print(await _change(ledger, clock, learn=peer, **({"witness": member} if witness else {})))
     if learns:
         return
     if not votes:

@@ -131,7 +131,8 @@ class Core:
     @property
     def electable(self) -> bool:
         """Whether this node may stand for election now."""
-        return self.may_stand and not self.unhealthy and self.log.installing is None
+        may = self.may_stand and self.id not in self.members.witnesses
+        return may and not self.unhealthy and self.log.installing is None
 
     def lose_forwarded_reads(self) -> None:
         """The leader changed: what was asked of it will not be answered."""

@@ -8,7 +8,7 @@ Pure.  ::
        |  +------- a leader is heard, a majority refuses-+                           |
        +---------- a newer term, no majority heard, own disk failed, voted out ------+
 
-    LEARNER: a FOLLOWER without a vote in the configuration; never stands for election.
+    LEARNER: a FOLLOWER without a vote in the configuration; never stands for election.  Nor does a witness.
 
 **Leader stickiness**: whoever heard its leader within ``election_ticks`` refuses pre-votes and ignores votes, so that a
 node that was cut off, or voted out, disturbs nobody (D7).  It ends at once when the leader's port refuses a connection:
@@ -278,7 +278,7 @@ class Elections:
         core.leader_gone = True
         self._hurry = core.config.election_ticks
         self._stood = 0
-        others = [each for each in core.voting_peers() if each != core.leader_id]
+        others = [each for each in core.voting_peers() if each not in (core.leader_id, *core.members.witnesses)]
         self._rank = sum(1 for each in others if each < core.id)
         self.timeout = min(self.timeout, self.elapsed + HURRY_TICKS + self._rank)  # should the driver's call not come
         return REFUSED_DELAY_MS + REFUSED_RANK_MS * self._rank + core.random.randrange(REFUSED_JITTER_MS)

@@ -326,13 +326,14 @@ class Leadership:
     def transfer(self, to: str) -> None:
         """Hand leadership to a voter; given up after an election time.
 
-        :raises UnknownMember: not a voter.
+        :raises UnknownMember: not a voter, or a witness.
         :raises LagsTooMuch: too far behind, silent or unhealthy.
         :raises Transferring: to another one, already.
         """
         core = self._core
-        if to not in core.members.voters:
-            raise UnknownMember(f"{to} is not a voter")
+        if to not in core.members.leaders:
+            witness = to in core.members.witnesses
+            raise UnknownMember(f"{to} is a witness, and can not lead" if witness else f"{to} is not a voter")
         if to in (core.id, self.transfer_to):
             return
         if self.transfer_to:
@@ -369,7 +370,7 @@ class Leadership:
         core = self._core
         best = ""
         for each, progress in sorted(self._replication.peers.items()):
-            if each not in core.members.voters or not progress.healthy or progress.match < core.log.commit:
+            if each not in core.members.leaders or not progress.healthy or progress.match < core.log.commit:
                 continue
             if not best or progress.match > self._replication.peers[best].match:
                 best = each
@@ -385,7 +386,7 @@ class Leadership:
             return
         for each in core.config.preferred:
             progress = self._replication.peers.get(each)
-            if progress is None or each not in core.members.voters or progress.state is not ProgressState.APPEND:
+            if progress is None or each not in core.members.leaders or progress.state is not ProgressState.APPEND:
                 continue
             if progress.was_active and progress.healthy:
                 if core.log.last_index - progress.match <= core.config.transfer_lag_max:

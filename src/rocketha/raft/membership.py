@@ -18,6 +18,8 @@ from rocketha.raft.quorum import votes
 MEMBERS_MAX = 64
 """Members of a group, learners included."""
 
+WITNESSES_MAX = 1
+
 
 @attrs.frozen
 class MembersChange:
@@ -26,11 +28,13 @@ class MembersChange:
     :ivar add_voters: id -> "host:port"; an id that is a learner is promoted, one that is a voter gets a new address.
     :ivar add_learners: id -> "host:port"; an id that is a voter is demoted.
     :ivar remove: ids that leave.
+    :ivar witnesses: of those that are added, who keep no data.
     """
 
     add_voters: Mapping[str, str] = attrs.field(factory=dict)
     add_learners: Mapping[str, str] = attrs.field(factory=dict)
     remove: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
+    witnesses: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
 
 
 def changed(members: Members, change: MembersChange) -> Members:
@@ -48,29 +52,46 @@ def changed(members: Members, change: MembersChange) -> Members:
         raise MembersRefused(f"not members: {', '.join(sorted(unknown))}")
     voters = (members.voters | set(change.add_voters)) - set(change.add_learners) - change.remove
     learners = (members.learners | set(change.add_learners)) - set(change.add_voters) - change.remove
-    if not voters:
-        raise MembersRefused("no voter would be left")
+    witnesses = _witnesses(members, change)
+    if not voters - witnesses:
+        raise MembersRefused("no voter that can lead would be left" if voters else "no voter would be left")
     if len(voters) + len(learners) > MEMBERS_MAX:
         raise MembersRefused(f"more than {MEMBERS_MAX} members")
     addresses = {**members.addresses, **change.add_voters, **change.add_learners}
-    final = _named(Members(voters, frozenset(), learners, frozenset(), addresses))
+    final = _named(Members(voters, frozenset(), learners, frozenset(), addresses, witnesses=witnesses))
     if final == members:
         raise MembersRefused("nothing would change")
     if voters == members.voters:
         return final
-    return _named(Members(voters, members.voters, learners - members.voters, learners & members.voters, addresses))
+    joint = Members(voters, members.voters, learners - members.voters, learners & members.voters, addresses)
+    return _named(attrs.evolve(joint, witnesses=witnesses))
+
+
+def _witnesses(members: Members, change: MembersChange) -> frozenset[str]:
+    """Those of the configuration to propose; one that leaves stays one until it has left."""
+    if strangers := change.witnesses - {*change.add_voters, *change.add_learners}:
+        raise MembersRefused(f"not added: {', '.join(sorted(strangers))}")
+    others = change.witnesses & set(members.ids()) - members.witnesses
+    if others:
+        raise MembersRefused(f"{', '.join(sorted(others))} can not become a witness: remove it first")
+    witnesses = members.witnesses | change.witnesses
+    if len(witnesses - change.remove) > WITNESSES_MAX:
+        raise MembersRefused(f"{', '.join(sorted(witnesses))}: a group has one witness, for more could be a majority")
+    return witnesses
 
 
 def left(members: Members) -> Members:
     """The configuration after a joint one."""
     learners = members.learners | members.learners_next
-    return _named(Members(members.voters, frozenset(), learners, frozenset(), members.addresses))
+    final = Members(members.voters, frozenset(), learners, frozenset(), members.addresses)
+    return _named(attrs.evolve(final, witnesses=members.witnesses))
 
 
 def _named(members: Members) -> Members:
     """The same, with the addresses of its members only."""
     ids = sorted(members.voters | members.outgoing | members.learners | members.learners_next)
-    return attrs.evolve(members, addresses={each: members.addresses.get(each, "") for each in ids})
+    addresses = {each: members.addresses.get(each, "") for each in ids}
+    return attrs.evolve(members, addresses=addresses, witnesses=members.witnesses & addresses.keys())
 
 
 class MembershipHistory:

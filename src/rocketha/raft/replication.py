@@ -7,7 +7,7 @@ Pure.  What it must not know: commit rules, reads, elections (``leadership.py``)
 from __future__ import annotations
 
 from rocketha.raft.core import Core
-from rocketha.raft.messages import COMMIT_ONLY, Kind, Message
+from rocketha.raft.messages import COMMIT_ONLY, Kind, Message, SnapshotMeta
 from rocketha.raft.progress import Progress, ProgressState
 from rocketha.raft.storage import Compacted
 
@@ -22,6 +22,9 @@ QUOTA_TICKS = 20
 
 QUOTA_ENTRIES = 1000
 """Who lacks no more is served without a limit."""
+
+WITNESS_LAG = 10_000
+"""Committed entries that a witness may lack; beyond, it is told of the last one, without any data."""
 
 STALLED_BEATS = 5
 """A part of a snapshot is sent again after so many answered heartbeats without progress."""
@@ -147,9 +150,12 @@ class Replication:
                 progress.quota -= progress.inflight[-1][1]
 
     def _is_limited(self, progress: Progress) -> bool:
-        """Whether it is so far behind that others should not have to wait while it is filled."""
-        config = self._core.config
-        if not config.push_quota or self._core.log.last_index - progress.next <= QUOTA_ENTRIES:
+        """Whether it is so far behind that others should not have to wait while it is filled.
+
+        Never one without which less would be committed: then all wait for it.
+        """
+        config, log = self._core.config, self._core.log
+        if not config.push_quota or log.last_index - progress.next <= QUOTA_ENTRIES or progress.match >= log.commit:
             return False
         return config.far_behind(progress.next)
 
@@ -157,6 +163,8 @@ class Replication:
         """One APPEND; False if what it needs is compacted."""
         core, log = self._core, self._core.log
         before = progress.next - 1
+        if to in core.members.witnesses and log.commit - before > WITNESS_LAG:
+            return False
         try:
             log_term = log.term(before)
             some = max_bytes > 0 and before < log.last_index
@@ -251,8 +259,15 @@ class Replication:
     # Snapshots
 
     def _begin_snapshot(self, to: str, progress: Progress) -> None:
-        progress.send_snapshot(self._core.log.snapshot())
+        progress.send_snapshot(self._snapshot_for(to))
         self._send_part(to, progress)
+
+    def _snapshot_for(self, to: str) -> SnapshotMeta:
+        """The newest; a witness takes any committed entry for one, for it wants no data."""
+        core, log = self._core, self._core.log
+        if to not in core.members.witnesses:
+            return log.snapshot()
+        return SnapshotMeta(log.commit, log.term(log.commit), core.membership.at(log.commit))
 
     def _send_part(self, to: str, progress: Progress) -> None:
         """The part of the snapshot that begins where the follower is; a newer snapshot if that one is gone."""
@@ -262,11 +277,11 @@ class Replication:
         if meta is None:
             return
         try:
-            data = core.log.read_snapshot(progress.offset, size, meta.index)
+            data = self._read_part(to, progress.offset, size, meta.index)
         except Compacted:
-            meta = core.log.snapshot()
+            meta = self._snapshot_for(to)
             progress.send_snapshot(meta)
-            data = core.log.read_snapshot(0, size, meta.index)
+            data = self._read_part(to, 0, size, meta.index)
         progress.sent = max(progress.sent, progress.offset + len(data))
         core.now.append(
             Message(
@@ -280,6 +295,11 @@ class Replication:
                 done=len(data) < size,
             )
         )
+
+    def _read_part(self, to: str, offset: int, size: int, index: int) -> bytes:
+        if to in self._core.members.witnesses:
+            return b""
+        return self._core.log.read_snapshot(offset, size, index)
 
     def snapshot_answered(self, to: str, progress: Progress, message: Message) -> None:
         """SNAPSHOT_ANSWER: send the next part, or the one that it lacks."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.controller import ControllerConfig, complete_controller
-from rocketha.services.config.loading import load_broker, load_namesrv
+from rocketha.services.config.loading import load_broker, load_namesrv, load_witness
 from rocketha.services.controller.service import ControllerService
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.witness.service import Witness
 from rocketha.simulation.cluster_setup import (
     BROKER_PORT,
     CONTROLLER,
@@ -61,6 +62,7 @@ dLegerPeers={peers}
 dLegerSelfId={host}
 dLegerWire={wire}
 remoteAdminEnable=true
+dLegerWitness={witness}
 """
 _MODES = {CONTROLLER: _CONTROLLED, DLEDGER: _LEDGER}
 
@@ -73,6 +75,7 @@ def broker_text(setup: ClusterSetup, place: BrokerPlace) -> str:
         host=place.host,
         wire="java" if place.host in setup.java_words else "auto",
         peers=";".join(f"{each.host}-{setup.address(each.host, RAFT_PORT)}" for each in setup.brokers),
+        witness=setup.witness,
         number=place.number,
         role=place.role,
         port=BROKER_PORT,
@@ -94,6 +97,15 @@ def broker(setup: ClusterSetup, place: BrokerPlace, process: Process) -> BrokerS
     service = BrokerService(
         loaded.config, process.platform(pid=lambda: 1000 + process.number, memory_bytes=lambda: MEMORY_BYTES)
     )
+    service.startService()
+    return service
+
+
+def witness(setup: ClusterSetup, place: BrokerPlace, process: Process) -> Witness:
+    """A witness, started."""
+    loaded = load_witness(broker_text(setup, place).encode(), "simulated broker.conf", {}, {})
+    service = Witness(loaded.config, process.platform(on_fatal=process.host.exited))
+    service.privilegedStartService()
     service.startService()
     return service
 

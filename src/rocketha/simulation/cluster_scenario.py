@@ -15,6 +15,7 @@ from typing import Any
 
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.controller.service import ControllerService
+from rocketha.services.witness.service import Witness
 from rocketha.simulation import cluster_programs
 from rocketha.simulation.cluster_checks import ClusterChecks
 from rocketha.simulation.cluster_setup import (
@@ -64,7 +65,9 @@ class ClusterScenario:
             host = world.add_host(name, None, setup.rates[number], setup.errors_s[number], start=False)
             host.disk.tear_bytes = setup.tear_bytes
             host.program = self._program(name)
-            if name in self.places:
+            if name == setup.witness:
+                self.findings.count("witnesses")
+            elif name in self.places:
                 self.brokers.append(host)
                 if setup.mode == ALONE:
                     host.on_power_loss = self._power_lost
@@ -81,6 +84,8 @@ class ClusterScenario:
     # -- programs
 
     def _program(self, name: str) -> Any:
+        if name == self.setup.witness:
+            return self._witness
         if name in self.places:
             return self._broker
         if name in self.setup.controllers:
@@ -93,6 +98,9 @@ class ClusterScenario:
         service = cluster_programs.broker(self.setup, self.places[process.host.name], process)
         service.started.addCallback(lambda _: self.checks.started(process, service))
         return service
+
+    def _witness(self, process: Process) -> Witness:
+        return cluster_programs.witness(self.setup, self.places[process.host.name], process)
 
     def _controller(self, process: Process) -> ControllerService:
         return cluster_programs.controller(self.setup, process)
@@ -111,7 +119,7 @@ class ClusterScenario:
             made.append(TopicMaker(process, nameserver, setup.groups, setup.topics, setup.queues, every_s, self.oracle))
         elif setup.moves:
             members = {each.host: setup.address(each.host, RAFT_PORT) for each in setup.brokers}
-            made.append(MembersOperator(process, members, setup.heal_s, self.findings))
+            made.append(MembersOperator(process, members, setup.witness, setup.heal_s, self.findings))
         return made
 
     def _consumer(self, process: Process) -> Consumer:

@@ -69,6 +69,7 @@ class ClusterSetup(Setup):
     :ivar body_bytes_max: longest body.
     :ivar stops: whether brokers are stopped in order now and then.
     :ivar moves: whether members of the group come and go.
+    :ivar witness: one of the brokers' hosts on which a witness runs instead; "": none.
     :ivar java_words: brokers in DLedger mode that speak DLedger's protocol with the others.
     """
 
@@ -85,6 +86,7 @@ class ClusterSetup(Setup):
     stops: bool
     java_words: tuple[str, ...] = ()
     moves: bool = False
+    witness: str = ""
 
     @property
     def elects(self) -> bool:
@@ -142,7 +144,7 @@ def expand_cluster(
     )
     # By a chance of its own, so that all else of a seed stays what it was.
     moves = mode == DLEDGER and not made.java_words and random.Random(f"{seed}/moves").random() < 0.5
-    made = attrs.evolve(made, moves=moves)
+    made = attrs.evolve(made, moves=moves, witness=_witness(seed, made))
     if only is not None:
         return attrs.evolve(made, faults=tuple(only))
     usable = [kind for kind in kinds if sync_flush or kind not in _POWER]
@@ -176,6 +178,14 @@ def _java_words(seed: int, brokers: Sequence[BrokerPlace]) -> tuple[str, ...]:
     """Nobody, one or all.  By a chance of its own, so that all else of a seed stays what it was."""
     hosts = tuple(place.host for place in brokers)
     return random.Random(f"{seed}/words").choice(((), (), hosts[:1], hosts))
+
+
+def _witness(seed: int, setup: ClusterSetup) -> str:
+    """Nobody, or one of the brokers of a group of ours."""
+    if setup.mode != DLEDGER or setup.java_words:
+        return ""
+    chance = random.Random(f"{seed}/witness")
+    return chance.choice(setup.brokers).host if chance.random() < 0.4 else ""
 
 
 def _fitting(chance: random.Random, fault: Fault, setup: ClusterSetup) -> Fault:

@@ -1,6 +1,6 @@
 """An operator who changes the members of a group in DLedger mode: takes some away, has them learn, lets them vote.
 
-Speaks through the same remoting client as everybody.  In the end all brokers are members that vote.
+Speaks through the same remoting client as everybody.  In the end all are members that vote.
 """
 
 from __future__ import annotations
@@ -31,15 +31,19 @@ class _NoLeader(Exception):
 class MembersOperator:
     """See the module.
 
-    :param members: id to ``host:port`` of all brokers.
+    :param members: id to ``host:port`` of all members.
+    :param witness: one of them; "": none is one.
     :param until_s: true time; then nobody is taken away any more.
     """
 
-    def __init__(self, process: Process, members: Mapping[str, str], until_s: float, findings: Findings) -> None:
+    def __init__(
+        self, process: Process, members: Mapping[str, str], witness: str, until_s: float, findings: Findings
+    ) -> None:
         self._reactor = process.reactor
         self._client = RemotingClient(process.reactor)
         self._chance = process.host.random
         self._members = members
+        self._witness = witness
         self._until_s = until_s
         self._findings = findings
         self._wait()
@@ -84,7 +88,8 @@ class MembersOperator:
         outside = [name for name in self._members if name not in (*voters, *learners)]
         wants: list[Mapping[str, str]] = []
         if outside:
-            wants.append({"learn": self._peer(self._chance.choice(outside))})
+            name = self._chance.choice(outside)
+            wants.append({"learn": self._peer(name), **({"witness": name} if name == self._witness else {})})
         if learners:
             wants.append({"add": self._peer(self._chance.choice(learners))})
         if self._reactor.scheduler.now < self._until_s and len(voters) > VOTERS_MIN:

@@ -116,6 +116,7 @@ class Members:
     :ivar learners: get the log, neither vote nor count.
     :ivar learners_next: outgoing voters that become learners when the joint phase ends.
     :ivar addresses: node id -> ``host:port`` where it is reached.
+    :ivar witnesses: of all these, who keep no data: they vote, and never lead.
     :ivar since_ms: when they became so; None where nobody asks.  Equal members may be so since different times.
     """
 
@@ -125,6 +126,12 @@ class Members:
     learners_next: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
     addresses: Mapping[str, str] = attrs.field(factory=dict, converter=_copied, hash=False)
     since_ms: int | None = attrs.field(default=None, eq=False)
+    witnesses: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
+
+    @property
+    def leaders(self) -> frozenset[str]:
+        """The voters that may lead."""
+        return self.voters - self.witnesses
 
     def ids(self) -> list[str]:
         """Every node named, sorted."""
@@ -142,7 +149,8 @@ class Members:
                 "roles": spec.MEMBER_VOTER * (name in self.voters)
                 | spec.MEMBER_OUTGOING * (name in self.outgoing)
                 | spec.MEMBER_LEARNER * (name in self.learners)
-                | spec.MEMBER_LEARNER_NEXT * (name in self.learners_next),
+                | spec.MEMBER_LEARNER_NEXT * (name in self.learners_next)
+                | spec.MEMBER_WITNESS * (name in self.witnesses),
             }
             for name in self.ids()
         ]
@@ -176,6 +184,7 @@ class Members:
             having(spec.MEMBER_LEARNER_NEXT),
             {node["id"]: node["address"] for node in nodes if node["address"]},
             parsed.since_ms,
+            having(spec.MEMBER_WITNESS),
         )
 
 
@@ -192,7 +201,7 @@ def _check_nodes(nodes: list[Any], error: Callable[[str], RockethaError]) -> Non
             raise error(f"raft-members: the address of {name} is longer than {ADDRESS_BYTES_MAX} bytes")
         if name <= former:
             raise error(f"raft-members: {name} stands behind {former}")
-        if roles > 15 or not (roles or address):
+        if roles > 31 or not (roles or address):
             raise error(f"raft-members: {name} has the roles {roles}")
         former = name
 

@@ -18,7 +18,7 @@ import construct
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.wire import codec
 from rocketha.wire.crc import crc32
-from rocketha.wire.raft_entries import MEMBERS_BYTES_MAX, Entry, EntryKind, Members
+from rocketha.wire.raft_entries import INDEX_MAX, MEMBERS_BYTES_MAX, Entry, EntryKind, Members
 from rocketha.wire.spec import raft_log as spec
 from rocketha.wire.spec.format import Format
 
@@ -40,6 +40,9 @@ HEAD_BYTES = _HEAD.size
 
 PROGRESS_BYTES = _PROGRESS.size
 MEMBERSHIPS_BYTES_MAX = 4 << 20
+_WITNESS_HEAD = struct.Struct(">BQQI")  # behind the length
+_SPAN = struct.Struct(">QQ")
+_WITNESS_PREFIX_BYTES = 16
 PREFIX_BYTES = 16
 """Bytes of a segment's or snapshot's header that :func:`header_bytes` needs."""
 
@@ -112,6 +115,19 @@ class Membership(NamedTuple):
     index: int  # type: ignore[assignment]
     term: int
     members: bytes
+
+
+class WitnessState(NamedTuple):
+    """See ``spec.raft_log.WITNESS``.
+
+    :ivar spans: index and term of each.
+    """
+
+    number: int
+    last_index: int
+    members: bytes
+    spans: Sequence[tuple[int, int]]
+    memberships: Sequence[Membership]
 
 
 class Progress(NamedTuple):
@@ -311,13 +327,57 @@ def build_memberships(rows: Sequence[Membership]) -> bytes:
 def parse_memberships(data: bytes, refuse: Refuse = RemoteProtocolError) -> list[Membership]:
     """The whole file."""
     found = _parse(spec.MEMBERSHIPS, spec.MEMBERSHIPS_MAGIC, data, refuse)
-    rows = [Membership(row.index, row.term, row.members) for row in found.rows]
+    return _memberships(found.rows, "raft-memberships", refuse)
+
+
+def _memberships(found: Any, name: str, refuse: Refuse) -> list[Membership]:
+    rows = [Membership(row.index, row.term, row.members) for row in found]
     for before, row in pairwise(rows):
         if row.index <= before.index or row.term < before.term:
-            raise refuse(f"raft-memberships: entry {row.index} of term {row.term} behind {before[:2]}")
+            raise refuse(f"{name}: entry {row.index} of term {row.term} behind {before[:2]}")
     for row in rows:
         Members.decode(row.members, refuse)
     return rows
+
+
+def build_witness(state: WitnessState) -> bytes:
+    """One slot's bytes: for each sync, hence without construct.
+
+    :raises RemoteProtocolError: they do not fit a slot.
+    """
+    parts = [_WITNESS_HEAD.pack(spec.VERSION, state.number, state.last_index, len(state.members)), state.members]
+    parts.append(len(state.spans).to_bytes(4, "big"))
+    parts += [_SPAN.pack(*span) for span in state.spans]
+    parts.append(len(state.memberships).to_bytes(2, "big"))
+    for row in state.memberships:
+        parts += (_SPAN.pack(row.index, row.term), len(row.members).to_bytes(4, "big"), row.members)
+    body = b"".join(parts)
+    if len(body) + _WITNESS_PREFIX_BYTES > spec.WITNESS_SLOT_BYTES:
+        raise RemoteProtocolError(f"raft-witness: {len(state.spans)} terms, none of which is committed")
+    body = len(body).to_bytes(4, "big") + body
+    return spec.WITNESS_MAGIC + crc32(body).to_bytes(4, "big") + body
+
+
+def parse_witness(data: bytes, refuse: Refuse = RemoteProtocolError) -> WitnessState:
+    """A state from exactly its bytes."""
+    found = _parse(spec.WITNESS, spec.WITNESS_MAGIC, data, refuse)
+    if found.length != len(data) - _WITNESS_PREFIX_BYTES:
+        raise refuse(f"raft-witness: {len(data)} bytes, the header says {found.length} behind it")
+    Members.decode(found.members, refuse)
+    spans = [(span.index, span.term) for span in found.spans]
+    rising = all(one[0] < other[0] and one[1] < other[1] for one, other in pairwise(spans))
+    if not spans or not rising or not spans[-1][0] <= found.last_index <= INDEX_MAX:
+        raise refuse(f"raft-witness: {len(spans)} terms up to entry {found.last_index} that do not rise")
+    rows = _memberships(found.memberships, "raft-witness", refuse)
+    if rows and not spans[0][0] < rows[0].index <= rows[-1].index <= found.last_index:
+        raise refuse(f"raft-witness: membership entries from {rows[0].index} to {rows[-1].index}")
+    return WitnessState(found.number, found.last_index, found.members, spans, rows)
+
+
+def parse_witness_slot(data: bytes, refuse: Refuse = RemoteProtocolError) -> WitnessState:
+    """A state from a slot, behind which other bytes may stand."""
+    length = int.from_bytes(data[_WITNESS_PREFIX_BYTES - 4 : _WITNESS_PREFIX_BYTES], "big")
+    return parse_witness(data[: _WITNESS_PREFIX_BYTES + length], refuse)
 
 
 def build_progress(progress: Progress) -> bytes:
@@ -397,6 +457,14 @@ FORMATS = (
         build=build_memberships,
         bound=MEMBERSHIPS_BYTES_MAX,
         doc="The file members beside a message log: its membership entries, replaced atomically (ours).",
+    ),
+    Format(
+        name="raft-witness",
+        spec=spec.WITNESS,
+        parse=parse_witness,
+        build=build_witness,
+        bound=spec.WITNESS_SLOT_BYTES,
+        doc="A slot of the file witness of a witness: the terms of its entries (ours).",
     ),
     Format(
         name="raft-progress",

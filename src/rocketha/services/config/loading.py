@@ -1,7 +1,7 @@
 """The configuration of a service: RocketMQ's property files, flags and environment, as typed values.
 
-``load_broker``, ``load_namesrv`` and ``load_controller`` take the bytes of a file, so an existing ``broker.conf``
-starts our broker.  Precedence: flag, then file, then environment, then the default.  What is wrong is a
+``load_broker``, ``load_namesrv``, ``load_controller`` and ``load_witness`` take the bytes of a file, so an existing
+``broker.conf`` starts our broker.  Precedence: flag, then file, then environment, then the default.  What is wrong is a
 :class:`~rocketha.errors.ConfigError` that names file, line, key and what is allowed; what has no effect is a warning in
 the result, which the service logs.
 
@@ -52,6 +52,7 @@ __all__ = [
     "load_broker",
     "load_controller",
     "load_namesrv",
+    "load_witness",
     "read_file",
     "update",
 ]
@@ -99,6 +100,7 @@ def load_broker(
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     host_name: str | None = None,
+    witness: bool = False,
 ) -> Loaded[BrokerConfig]:
     """Build the broker's configuration.
 
@@ -107,6 +109,7 @@ def load_broker(
     :param flags: Java's key names to texts, from the command line.
     :param environment: ``os.environ`` where not given.
     :param host_name: the default of ``brokerName``.
+    :param witness: of the member that ``dLegerWitness`` names, which is no broker.
     :raises ConfigError: anything that is wrong.
     """
     environment = os.environ if environment is None else environment
@@ -125,12 +128,29 @@ def load_broker(
     config.plugin_keys = plugin_keys
     config.store = StoreSettings.from_texts(texts)
     config.remoting = _remoting(texts, warnings)
-    config.replication = ReplicationConfig.from_texts(texts)
+    keys = config.replication = ReplicationConfig.from_texts(texts)
+    if witness:
+        if not keys.d_leger_witness:
+            raise ConfigError(f"{name}: a witness needs dLegerWitness, its id in dLegerPeers")
+        keys.d_leger_self_id = keys.d_leger_witness
     config.bind_address = bind_address(config.bind_address)
     _complete_broker(config, environment, host_name, warnings)
     fit_broker(config, texts.keys(), name, warnings)
-    complete_replication(config, config.replication, texts.keys(), name, warnings)
+    complete_replication(config, keys, texts.keys(), name, warnings)
+    if not witness and keys.d_leger_self_id and keys.d_leger_self_id == keys.d_leger_witness:
+        own = keys.d_leger_self_id
+        raise ConfigError(f"{name}: dLegerSelfId={own} is refused, it is dLegerWitness: start twistd rocketha-witness")
     return Loaded(config, tuple(warnings))
+
+
+def load_witness(
+    data: bytes = b"",
+    name: str = "broker.conf",
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded[BrokerConfig]:
+    """Build a witness's configuration from that of its group; arguments and errors as for :func:`load_broker`."""
+    return load_broker(data, name, {**(flags or {}), "enableDLegerCommitLog": "true"}, environment, witness=True)
 
 
 def load_namesrv(

@@ -269,6 +269,13 @@ class ReplicationConfig(Section):
         name="dLegerSelfId",
         java_default="none",
     )
+    d_leger_witness: str = text(
+        "",
+        "Which of dLegerPeers keeps no messages, and only votes (twistd rocketha-witness); the same at each of them.",
+        check=check_member,
+        name="dLegerWitness",
+        ours=True,
+    )
     d_leger_wire: str = choice(
         WIRE_AUTO,
         (WIRE_AUTO, WIRE_JAVA),

@@ -18,6 +18,7 @@ from rocketha.services.config.replication import (
     LEASE_WITHOUT_ALL_MS,
     SLAVE,
     SYNC_MASTER,
+    WIRE_JAVA,
     ReplicationConfig,
 )
 
@@ -140,6 +141,7 @@ def _complete_dledger(config: BrokerConfig, keys: ReplicationConfig, name: str, 
     own, peers = keys.d_leger_self_id, keys.dledger_peers
     if (refusal := check_members(peers)) is not None:
         raise ConfigError(f"{name}: dLegerPeers: {refusal}")
+    _check_witness(keys, name)
     if own not in peers:
         raise ConfigError(f"{name}: dLegerSelfId={own} is refused, allowed is an id of dLegerPeers: {', '.join(peers)}")
     if config.store.max_message_size > MESSAGE_BYTES_MAX:
@@ -147,17 +149,30 @@ def _complete_dledger(config: BrokerConfig, keys: ReplicationConfig, name: str, 
             f"{name}: maxMessageSize={config.store.max_message_size} is refused, allowed is up to {MESSAGE_BYTES_MAX} "
             "with enableDLegerCommitLog"
         )
-    warnings.extend(
-        f"preferredLeaderId names {each}, which is not in dLegerPeers"
-        for each in keys.preferred_leaders
-        if each not in peers
-    )
+    for each in keys.preferred_leaders:
+        if each not in peers or each == keys.d_leger_witness:
+            what = "which is not in dLegerPeers" if each not in peers else "a witness, which can not lead"
+            warnings.append(f"preferredLeaderId names {each}, {what}")
     directory = posixpath.join(config.store.store_path_root_dir, f"dledger-{own}")
     keys.dledger_directory = directory
     keys.store_path_dledger_commit_log = keys.store_path_dledger_commit_log or posixpath.join(directory, "data")
     config.broker_id = 0
     why = "enableDLegerCommitLog is on, brokers elect their master"
     warnings.extend(f"{key} has no effect: {why}" for key in _changed(keys, (*_CLASSIC_ONLY, *_SETS_ONLY)))
+
+
+def _check_witness(keys: ReplicationConfig, name: str) -> None:
+    witness, peers = keys.d_leger_witness, keys.dledger_peers
+    if not witness:
+        return
+    if witness not in peers:
+        raise ConfigError(
+            f"{name}: dLegerWitness={witness} is refused, allowed is an id of dLegerPeers: {', '.join(peers)}"
+        )
+    if len(peers) == 1:
+        raise ConfigError(f"{name}: dLegerWitness={witness} is refused: nobody of dLegerPeers would keep messages")
+    if keys.d_leger_wire == WIRE_JAVA:
+        raise ConfigError(f"{name}: dLegerWitness={witness} is refused with dLegerWire=java: Java's know no witness")
 
 
 def _fit_lease(keys: ReplicationConfig, given: Collection[str], name: str) -> None:

@@ -18,9 +18,10 @@ from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.raft.errors import Busy, LagsTooMuch, NotLeader, RaftRefused, Transferring
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Members
+from rocketha.raft.node import RaftNode
 from rocketha.services.raft.requests import NotDone
 from rocketha.services.raft.service import RaftService
-from rocketha.wire import fields
+from rocketha.wire import fields, json_dialect
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
@@ -69,13 +70,14 @@ class Operators:
         return self._answered(lambda: self._raft.transfer(to), lambda _: Answer())
 
     def members(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
-        """Change the members: ``add`` and ``learn`` have id-host:port;..., ``remove`` has id;..."""
+        """Change the members: ``add`` and ``learn`` have id-host:port;..., ``remove`` and ``witness`` id;..."""
         self._check(connection)
         try:
             change = MembersChange(
                 _peers(command, "add"),
                 _peers(command, "learn"),
                 _ids(command.fields.get("remove", "")),  # type: ignore[arg-type]
+                _ids(command.fields.get("witness", "")),  # type: ignore[arg-type]
             )
         except ConfigError as problem:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(problem)) from None
@@ -113,8 +115,25 @@ def members_view(members: Members) -> Mapping[str, Any]:
         "members": {name: members.addresses.get(name, "") for name in sorted(members.ids())},
         "voters": sorted(members.voters),
         "learners": sorted(members.learners | members.learners_next),
+        "witnesses": sorted(members.witnesses),
         "changing": bool(members.outgoing),
     }
+
+
+def group_status(node: RaftNode) -> Answer:
+    """How a member of a group in DLedger mode sees it: JSON."""
+    status = node.status()
+    found = {
+        "id": status.id,
+        "role": status.role.value,
+        "leader": status.leader_id,
+        "term": status.term,
+        "lastIndex": status.last_index,
+        "committedIndex": status.commit,
+        "matchIndex": {name: peer.match for name, peer in sorted(status.peers.items())},
+        **members_view(status.members),
+    }
+    return Answer(body=json_dialect.dumps(found))
 
 
 def _peers(command: Command, name: str) -> Mapping[str, str]:

@@ -42,7 +42,7 @@ from rocketha.services.config.peers import check_members
 from rocketha.services.config.replication import WIRE_JAVA, ReplicationConfig
 from rocketha.services.raft.java_members import Group, JavaMembers
 from rocketha.services.raft.java_port import JavaPort, Operator
-from rocketha.services.raft.operators import Operators, members_view
+from rocketha.services.raft.operators import Operators, group_status
 from rocketha.services.raft.options import RaftMember, RaftOptions
 from rocketha.services.raft.service import SECOND_TICKS, RaftService
 from rocketha.services.raft.waiting import NoMajority
@@ -58,7 +58,6 @@ from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import RecoveryReport
 from rocketha.store.replica_dispatch import Damage
 from rocketha.store.replica_log import Promotion, ReplicaLog
-from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, ResponseCode
 from rocketha.wire.dledger_terms import TermStart, build_term_start
 from rocketha.wire.remoting import Answer, Command
@@ -75,6 +74,14 @@ LEASE_LOOK_S = 0.02
 """Between two looks whether the lease holds again, while requests wait for that."""
 
 _NORMAL = int(EntryKind.NORMAL)
+
+
+def members_of(keys: ReplicationConfig) -> Members:
+    """Who the group is made of at its first start, as far as this member knows."""
+    if keys.raft_join_existing:
+        return Members()
+    peers = keys.dledger_peers
+    return Members(frozenset(peers), addresses=peers, witnesses=peers.keys() & {keys.d_leger_witness})
 
 
 class DLedgerReplication(Replication):
@@ -96,9 +103,7 @@ class DLedgerReplication(Replication):
             context.log,
             platform.disk,
             keys.dledger_directory,
-            Members()
-            if keys.raft_join_existing
-            else Members(frozenset(keys.dledger_peers), addresses=keys.dledger_peers),
+            members_of(keys),
         )
         self._dispatching = Dispatching(
             context.log, context.changes, platform.reactor, self._grown, self._unreadable, self._damaged
@@ -407,28 +412,19 @@ class DLedgerReplication(Replication):
     def _check_change(self, change: MembersChange, ids: Sequence[str]) -> None:
         if (refusal := check_members(ids)) is not None:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, refusal)
-        for name in self.raft.node.members.learners & set(change.add_voters):
+        members = self.raft.node.members
+        for name in (members.learners - members.witnesses) & set(change.add_voters):
             if not self._context.owner.fit(self.keys.dledger_id(name)):
                 raise Busy(f"{name} has not taken the topics and groups yet")
 
     def _status(self, connection: RemotingProtocol, command: Command) -> Answer:
-        node = self.raft.node.status()
-        found = {
-            "id": node.id,
-            "role": node.role.value,
-            "leader": node.leader_id,
-            "term": node.term,
-            "lastIndex": node.last_index,
-            "committedIndex": node.commit,
-            "matchIndex": {name: peer.match for name, peer in sorted(node.peers.items())},
-            **members_view(node.members),
-        }
-        return Answer(body=json_dialect.dumps(found))
+        return group_status(self.raft.node)
 
     @property
     def _addresses(self) -> Mapping[str, str]:
-        """Of the members, by id: as the log says, or, before it is read, the configuration."""
-        return self.raft.node.members.addresses if self.raft.ready else self.keys.dledger_peers
+        """Of the brokers, by id: as the log says, or, before it is read, the configuration."""
+        members = self.raft.node.members if self.raft.ready else members_of(self.keys)
+        return {name: address for name, address in members.addresses.items() if name not in members.witnesses}
 
     @property
     def refusal(self) -> Answer | None:
@@ -474,7 +470,7 @@ class DLedgerReplication(Replication):
                 self._entries.end_of(min(peer.next - 1, self._entries.last_index())),
             )
             for name, peer in self.raft.node.status().peers.items()
-            if peer.active
+            if peer.active and name in addresses
         }
 
     def source_view(self) -> SourceView:
@@ -503,7 +499,8 @@ class DLedgerReplication(Replication):
         if not self.raft.is_leader:
             return frozenset()
         node = self.raft.node
-        voters, peers = node.members.voters | node.members.outgoing, node.status().peers
+        members, peers = node.members, node.status().peers
+        voters = (members.voters | members.outgoing) - members.witnesses
         return frozenset(self.keys.dledger_id(name) for name in voters if name in peers and peers[name].active)
 
     def knows(self, replica: int) -> bool:

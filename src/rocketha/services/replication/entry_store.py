@@ -11,7 +11,7 @@ on the disk in either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer
@@ -20,8 +20,9 @@ from twisted.python.failure import Failure
 from rocketha.errors import DiskFailure
 from rocketha.observe.events import LogTruncated
 from rocketha.observe.logging import emit, make_logger
-from rocketha.raft.messages import Entry, Members, SnapshotMeta
+from rocketha.raft.messages import SnapshotMeta
 from rocketha.services.core.log_changes import LogChanges
+from rocketha.services.raft.commit_watch import CommitWatch
 from rocketha.services.raft.store import Member
 from rocketha.services.waiting.flusher import Flusher
 from rocketha.store.entry_log import EntryLog
@@ -50,7 +51,7 @@ class EntryStore:
         self._flusher = flusher
         self._is_synced = synced
         self._committed = committed
-        self._applying: EntryApplier | None = None
+        self._applying: CommitWatch | None = None
         self._logger = make_logger()
 
     def open(self) -> defer.Deferred[None]:
@@ -78,9 +79,13 @@ class EntryStore:
 
         return self._flusher.on_disk(self._end()).addCallback(on_disk)
 
-    def applying(self, member: Member) -> EntryApplier:
-        self._applying = EntryApplier(self.log, self._changes, self._flusher, member, self._committed)
+    def applying(self, member: Member) -> CommitWatch:
+        # The log is not to be looked at while it is cut; who had that done goes on afterwards.
+        self._applying = CommitWatch(self.log, member, lambda: self._changes.busy, self._install, self._committed)
         return self._applying
+
+    def _install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
+        return self._changes.run(lambda: self.log.begin_at(meta, data)).addCallback(lambda _: self._flusher.log_cut())
 
     def close(self) -> defer.Deferred[Any]:
         applying = self._applying
@@ -93,60 +98,3 @@ class EntryStore:
         """Only Java's DLedger would read it."""
         failure.trap(DiskFailure)
         self._logger.warn("DLedger's checkpoint is not written: {why}", why=failure.getErrorMessage())
-
-
-class EntryApplier:
-    """An :class:`~rocketha.services.raft.store.Applying`: nothing is applied, but who waits for commits is told."""
-
-    def __init__(
-        self,
-        log: EntryLog,
-        changes: LogChanges,
-        flusher: Flusher,
-        member: Member,
-        committed: Callable[[int], None],
-    ) -> None:
-        self.count = 0
-        self.last_term = 0
-        self.made = 0
-        self.received = 0
-        self._log = log
-        self._changes = changes
-        self._flusher = flusher
-        self._node = member.node
-        self._barriers, self._operators = member.waiters.barriers, member.waiters.changes
-        self._told = committed
-
-    @property
-    def commit(self) -> int:
-        """The last entry that is committed, and safe here."""
-        return self._node.applied
-
-    def pending(self) -> bool:
-        # The log is not to be looked at while it is cut; who had that done goes on afterwards.
-        return self._node.released > self._node.applied and not self._changes.busy
-
-    def committed(self, entries: Sequence[Entry]) -> None:
-        """None are handed out."""
-
-    def run(self) -> None:
-        node = self._node
-        index, before = node.released, node.applied
-        self.count += index - before
-        self.last_term = self._log.term(index)
-        node.applied_to(index)
-        self._barriers.applied(index)
-        for entry in self._log.memberships(before, index):
-            self._operators.applied(entry.index, Members.decode(entry.data))
-        self._told(index)
-
-    def give_up(self) -> None:
-        """Nothing waits to be applied."""
-
-    def install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
-        return self._changes.run(lambda: self._log.begin_at(meta, data)).addCallback(lambda _: self._flusher.log_cut())
-
-    def skipped_to(self, meta: SnapshotMeta) -> None:
-        self.received += 1
-        self._operators.applied(meta.index, meta.members)
-        self._barriers.applied(meta.index)

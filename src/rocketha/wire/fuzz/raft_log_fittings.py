@@ -68,7 +68,7 @@ def _members(chance: Random, value: Any) -> Any:
     nodes: list[dict[str, Any]] = []
     for name in names:
         address = chance.choice(("127.0.0.1:9878", "[::1]:9878", "controller-0.example-net.org:9878", ""))
-        nodes.append({"id": name[:60], "address": address, "roles": 1 + chance.randrange(15)})
+        nodes.append({"id": name[:60], "address": address, "roles": 1 + chance.randrange(31)})
     unique = {node["id"]: node for node in nodes}
     since_ms = chance.choice((None, chance.getrandbits(40)))
     return {

@@ -30,6 +30,7 @@ STATE_MAGIC = b"RHRVOTE\n"
 PROGRESS_MAGIC = b"RHRHINT\n"
 SNAPSHOT_MAGIC = b"RHRSNAP\n"
 MEMBERSHIPS_MAGIC = b"RHRMBRS\n"
+WITNESS_MAGIC = b"RHRWTNS\n"
 
 RECORD_MARK = b"RLE"
 """Begins what a record's CRC covers: what a search for records behind a damaged one looks for."""
@@ -42,6 +43,7 @@ MEMBER_VOTER = 1
 MEMBER_OUTGOING = 2
 MEMBER_LEARNER = 4
 MEMBER_LEARNER_NEXT = 8
+MEMBER_WITNESS = 16
 
 MEMBERS_TIMED = 2
 """Version of members that say when they became so, which those of a message log do."""
@@ -56,7 +58,8 @@ MEMBERS = "raft-members" / Struct(
         / Struct(
             "id" / PascalString(Int8ub, "utf8"),  # of the node; ids ascend
             "address" / PascalString(Int16ub, "utf8"),  # host:port, empty when unknown
-            "roles" / Int8ub,  # bits: 1 voter, 2 outgoing voter, 4 learner, 8 learner once the joint phase ends
+            "roles"
+            / Int8ub,  # bits: 1 voter, 2 outgoing voter, 4 learner, 8 learner when the joint phase ends, 16 witness
         ),
     ),
     Terminated,
@@ -131,6 +134,39 @@ MEMBERSHIPS = "raft-memberships" / Struct(
     ),
     Terminated,
 )
+
+WITNESS = "raft-witness" / Struct(
+    "magic" / Bytes(8),  # WITNESS_MAGIC
+    "crc" / Int32ub,  # CRC-32 of all that follows
+    "length" / Int32ub,  # bytes of all that follows
+    "version" / Int8ub,  # VERSION
+    "number" / Int64ub,  # of this state, rising: the larger of the two slots' is the newer
+    "last_index" / Int64ub,  # of the last entry
+    "members" / Prefixed(Int32ub, GreedyBytes),  # raft-members as of the first span's begin
+    "spans"
+    / PrefixedArray(
+        Int32ub,
+        "raft-witness-span"
+        / Struct(
+            "index" / Int64ub,  # of the first entry, rising; of the first span, the last entry that was committed
+            "term" / Int64ub,  # of all entries up to the next span, or the last entry
+        ),
+    ),
+    "memberships"
+    / PrefixedArray(
+        Int16ub,
+        "raft-membership"
+        / Struct(
+            "index" / Int64ub,  # of a membership entry behind the first span's begin, rising
+            "term" / Int64ub,  # of that entry
+            "members" / Prefixed(Int32ub, GreedyBytes),  # raft-members, the entry's data
+        ),
+    ),
+    Terminated,
+)
+
+WITNESS_SLOT_BYTES = 1 << 20
+"""The file has two slots, written in turn, each synced before the other is written."""
 
 PROGRESS = "raft-progress" / Struct(
     "magic" / Bytes(8),  # PROGRESS_MAGIC

@@ -1,0 +1,1 @@
+"""A member of a group in DLedger mode that votes and keeps no messages."""

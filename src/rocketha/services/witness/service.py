@@ -1,0 +1,156 @@
+"""A member of a group in DLedger mode that votes, counts for a majority, and keeps no messages.
+
+Theory of operation.  It is a member of the Raft group like a broker's (:mod:`rocketha.services.raft.service`), on a log
+that remembers of each entry only that it is there, and in which term (:mod:`rocketha.store.witness_log`).  So it never
+leads, and no client, nameserver or controller knows of it.  It is told no bodies of what it missed: its leader has it
+begin behind what is committed.
+
+What it must not do: together with Java's members, who would send it entries and let it lead.
+
+Java: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.application import service, strports
+from twisted.internet import defer
+
+from rocketha.observe import refusals
+from rocketha.observe.logging import make_logger
+from rocketha.observe.metrics import Registry
+from rocketha.observe.refusals import Refusals
+from rocketha.protocols.raft import RaftLimits
+from rocketha.protocols.remoting import RemotingProtocol, ServerParts
+from rocketha.protocols.shared_port import SharedPort
+from rocketha.raft.config import RaftConfig
+from rocketha.raft.node import RaftNode
+from rocketha.services.config import views
+from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.process.platform import Platform
+from rocketha.services.process.ticker import Ticker
+from rocketha.services.raft.java_members import Group, JavaMembers
+from rocketha.services.raft.java_port import JavaPort
+from rocketha.services.raft.operators import group_status
+from rocketha.services.raft.options import RaftMember, RaftOptions, RaftView
+from rocketha.services.raft.service import RaftService
+from rocketha.services.replication.dledger import members_of
+from rocketha.services.witness.store import NoBodies, WitnessStore
+from rocketha.store.entry_log import FIRST_TERM
+from rocketha.store.witness_log import WitnessLog
+from rocketha.wire.codes import PrivateCode
+from rocketha.wire.remoting import Answer, Command
+
+
+class Witness(service.MultiService):
+    """See the module.
+
+    :param listen: endpoint strings; from the configuration where empty.
+    :ivar refusals: what its port refused.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, platform: Platform, listen: Sequence[str] = (), warnings: Sequence[str] = ()
+    ) -> None:
+        super().__init__()
+        self.setName("witness")
+        self._keys = config.replication
+        self._warnings = tuple(warnings)
+        self._platform = platform
+        self._log = make_logger()
+        self.refusals = Refusals("witness", platform.seconds)
+        self._raft = self._make_raft()
+        self._settling = Ticker(platform.reactor, self.refusals.settle, 1.0)
+        requests = JavaPort(self._raft, self.refusals, {PrivateCode.STATUS: self._status})
+        parts = ServerParts(refusals=self.refusals)
+        self._port = SharedPort(requests, platform.reactor, self._raft.port, parts=parts)
+        address = self._keys.dledger_peers[self._keys.d_leger_self_id]
+        port, backlog = int(address.rpartition(":")[2]), config.remoting.server_socket_backlog
+        self._listen = tuple(listen) or (views.endpoint(config.bind_address, port, backlog),)
+        for part in (self._raft, *(strports.service(each, self._port, platform.reactor) for each in self._listen)):
+            part.setServiceParent(self)
+
+    def _make_raft(self) -> RaftService:
+        keys, platform = self._keys, self._platform
+        name, directory = keys.d_leger_self_id, keys.dledger_directory
+        log = WitnessLog(platform.disk, directory, (keys.d_leger_group, name), members_of(keys))
+        # Its leaders decide what is sent: only what concerns who votes for whom has to be as in theirs.
+        config = RaftConfig(
+            name, sticky_lease=True, first_term=FIRST_TERM, hands_out=False, cached_entries=0, cached_bytes=0
+        )
+        return RaftService(
+            RaftMember(name, keys.d_leger_group, keys.dledger_peers, directory),
+            WitnessStore(log, platform),
+            platform,
+            RaftOptions(),
+            config,
+            RaftLimits(runs=True),
+            refusals=self.refusals,
+            dialect=self._java_members,
+        )
+
+    def _java_members(self, node: RaftNode, group: Group) -> JavaMembers:
+        """None is admitted; tools that speak DLedger's words are answered."""
+        reactor = self._platform.reactor
+        return JavaMembers(self._raft.identity, node, NoBodies(), reactor, group, admitted=lambda: False)
+
+    def startService(self) -> None:
+        """Twisted: recover, then take part."""
+        super().startService()
+        self._settling.start()
+        for warning in self._warnings:
+            self._log.warn("{warning}", warning=warning)
+        self._log.info("witness {id} of {group}", id=self._keys.d_leger_self_id, group=self._keys.d_leger_group)
+
+    @defer.inlineCallbacks
+    def stopService(self) -> Any:
+        """Twisted: fires when all is closed."""
+        self._settling.stop()
+        yield defer.maybeDeferred(super().stopService)
+        self._port.close_all()
+        self.refusals.close()
+
+    # --- what is
+
+    def _status(self, connection: RemotingProtocol, command: Command) -> Answer:
+        return group_status(self._raft.node)
+
+    def view(self) -> RaftView | None:
+        """The member, for metrics; None before its log is read."""
+        return self._raft.status() if self._raft.ready else None
+
+    def healthy(self) -> str | None:
+        """For the status port; what is fatal ends the process."""
+        return None
+
+    def ready(self) -> str | None:
+        """For the status port: why it witnesses nothing; None: it does."""
+        view = self.view()
+        if view is None:
+            return "the log is being read"
+        own = self._keys.d_leger_self_id
+        if own not in view.node.members.witnesses:
+            return f"for the group {own} is no witness: dLegerWitness has to name it at all members"
+        return None if view.node.leader_id else "nobody leads"
+
+    def install(self, metrics: Registry) -> None:
+        """Register the metrics."""
+        refusals.install(metrics, self.refusals)
+
+        def of(value: Callable[[RaftView], int]) -> Callable[[], int]:
+            def ask() -> int:
+                view = self.view()
+                return 0 if view is None else value(view)
+
+            return ask
+
+        for name, text, ask in (
+            ("ready", "1 while it takes part in a group that has a leader.", lambda view: int(self.ready() is None)),
+            ("term", "The Raft term.", lambda view: view.node.term),
+            ("last_index", "The last entry it was told of.", lambda view: view.node.last_index),
+            ("committed_index", "The last committed entry.", lambda view: view.node.commit),
+            ("syncs_total", "Syncs of its log.", lambda view: view.syncs),
+        ):
+            metrics.ask(f"rocketha_witness_{name}", text, of(ask))
