@@ -15,13 +15,14 @@ MODE, STORE, ROLE = (
     "services/broker/raft_role.py",
 )
 LOG, MEMBERSHIPS = "store/entry_log.py", "store/memberships.py"
-WITNESS_LOG = "store/witness_log.py"
+NEWEST, WITNESS_LOG = "services/replication/metadata_newest.py", "store/witness_log.py"
 
 PURE = ("tests/dledger",)
 WORDS = ("tests/services/replication/test_dledger_java_words.py",)
 GROUP = ("tests/services/replication/test_dledger.py",)
 CHANGED = ("tests/services/replication/test_dledger_members.py",)
 MEMBERS = ("tests/store/test_memberships.py",)
+TABLES = ("tests/services/replication/test_dledger_tables.py",)
 WITNESS = ("tests/services/witness",)
 WITNESSED = ("tests/store/test_witness_log.py",)
 STORED = ("tests/store/test_entry_log.py",)
@@ -296,6 +297,42 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
             "            if False:\n",
         ),
         CHANGED,
+    ),
+    (
+        Mutant(
+            "a new master serves with the tables that it has",
+            ROLE,
+            "        if replication.stamps_tables:  # where",
+            "        if False:  # where",
+        ),
+        TABLES,
+    ),
+    (
+        Mutant(
+            "a new master believes whoever says first which tables are the newest",
+            NEWEST,
+            "    return present(members, those.__contains__)\n",
+            "    return True\n",
+        ),
+        TABLES,
+    ),
+    (
+        Mutant(
+            "who leads no more takes tables all the same",
+            ROLE,
+            "        self._ordered = now\n        self._taking.cancel()\n",
+            "        self._ordered = now\n",
+        ),
+        TABLES,
+    ),
+    (
+        Mutant(
+            "members are changed before a majority has the tables",
+            MODE,
+            "name in members.witnesses or self._has_tables(name)",
+            "True",
+        ),
+        TABLES,
     ),
     (
         Mutant(

@@ -253,6 +253,7 @@ class MembersTests(MembersCase):
     def test_what_is_refused(self) -> None:
         """A voter that has not the log, one that is not there, a name that is none, and who is not the operator."""
         self.assertEqual(self.acknowledged(self.group, 1100), 1100)
+        self.run_for(1)  # until all have the topic
         asked: list[tuple[dict[str, str], str]] = [
             ({"add": "n7-10.0.0.7:1"}, "n7 is no learner yet"),
             ({"remove": "n9"}, "not members: n9"),

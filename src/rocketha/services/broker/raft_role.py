@@ -2,7 +2,7 @@
 
 Theory of operation.  Each news of the member (:class:`~rocketha.services.raft.service.RaftService`) is compared with
 the role that the broker was last ordered to take; where that is another one, it is ordered now.  A leader is the master
-once it has everything that was committed before its term.
+once it has everything that was committed before its term, and the newest tables that a majority has.
 
 Where the other brokers' clients send is not in dLegerPeers: a leader says it in the first entry of its term, and so
 every follower knows it as soon as it has that; of a Java leader the nameservers say it.
@@ -44,6 +44,7 @@ class RaftRole(RoleSource):
         self._ordered: tuple[bool, str, int] | None = None  # leads, leader, term
         self._learned = self._reluctant = ""
         self._leaving = False
+        self._taking: defer.Deferred[None] = defer.succeed(None)  # the newest tables, before this broker is the master
         self._successor: defer.Deferred[None] | None = None
         self._log = make_logger()
         replication.on_move(self._moved)
@@ -91,6 +92,7 @@ class RaftRole(RoleSource):
                 self._successor.addTimeout(SUCCESSOR_S, self._context.platform.reactor)
                 yield self._successor.addErrback(lambda _: None)
         self._leaving = True
+        self._taking.cancel()
         yield raft.stopService()
 
     # --- news
@@ -104,6 +106,7 @@ class RaftRole(RoleSource):
         if now == self._ordered:
             return
         self._ordered = now
+        self._taking.cancel()
         if leads:
             self._lead(term)
         else:
@@ -117,7 +120,11 @@ class RaftRole(RoleSource):
             if not self._leaving:
                 self._watch.own(term, frozenset(self._replication.members))
 
-        self._replication.lead().addCallback(leads).addErrback(self._not_ordered)
+        replication, raft = self._replication, self._raft
+        newest: defer.Deferred[None] = defer.succeed(None)
+        if replication.stamps_tables:  # where Java's members say no terms nobody knows which are the newest
+            newest = self._taking = self._context.take_newest(raft.id, lambda: raft.node.members)
+        newest.addCallback(lambda _: replication.lead()).addCallback(leads).addErrback(self._not_ordered)
 
     def _follow(self, leader: str) -> None:
         self._learned = ""

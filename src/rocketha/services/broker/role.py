@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import attrs
+from twisted.internet import defer
 
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.state import BrokerIdentity
 from rocketha.observe.logging import make_logger
+from rocketha.raft.messages import Members
 from rocketha.services.config.replication import SLAVE, ReplicationConfig
 from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.process.platform import Platform
@@ -40,6 +42,7 @@ class RoleContext:
     :ivar watch: is told who the master is.
     :ivar file_work: where small files are read and written.
     :ivar unfit: why this broker should not be master, by its health checks; None: it may.
+    :ivar take_newest: has the newest tables taken that other members of a Raft group have.
     """
 
     keys: ReplicationConfig
@@ -49,6 +52,7 @@ class RoleContext:
     platform: Platform
     file_work: BlockingWork
     unfit: Callable[[], str | None]
+    take_newest: Callable[[str, Callable[[], Members]], defer.Deferred[None]]
 
 
 class ClassicRole(RoleSource):

@@ -8,7 +8,7 @@ and serves (:meth:`BrokerFeature.leave`), then when the role has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -188,6 +188,7 @@ class RunningBroker:
             platform=core.platform,
             file_work=core.works.files,
             unfit=lambda: self.plugins.health.unfit,
+            take_newest=self.metadata.take_newest,
         )
 
     def _draining(self) -> Draining:
@@ -295,6 +296,11 @@ class RunningBroker:
     def fit(self, replica: int) -> bool:
         """See :class:`~rocketha.services.replication.context.ReplicationOwner`."""
         return self.metadata.is_fit(replica)
+
+    @property
+    def versions(self) -> Mapping[str, Any]:
+        topics, groups = self.state.topics, self.state.groups
+        return {"topicVersion": topics.data_version.as_json(), "groupVersion": groups.data_version.as_json()}
 
     def resumed(self) -> None:
         """What waited goes on in the order in which it came."""

@@ -120,8 +120,11 @@ def members_view(members: Members) -> Mapping[str, Any]:
     }
 
 
-def group_status(node: RaftNode) -> Answer:
-    """How a member of a group in DLedger mode sees it: JSON."""
+def group_status(node: RaftNode, **more: Any) -> Answer:
+    """How a member of a group in DLedger mode sees it: JSON.
+
+    :param more: what a broker has besides.
+    """
     status = node.status()
     found = {
         "id": status.id,
@@ -132,6 +135,7 @@ def group_status(node: RaftNode) -> Answer:
         "committedIndex": status.commit,
         "matchIndex": {name: peer.match for name, peer in sorted(status.peers.items())},
         **members_view(status.members),
+        **more,
     }
     return Answer(body=json_dialect.dumps(found))
 

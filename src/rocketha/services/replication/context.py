@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import attrs
 
@@ -44,6 +44,10 @@ class ReplicationOwner(Protocol):
 
     def fit(self, replica: int) -> bool:
         """Whether a replica could be elected as far as anything but the log goes; who is not does not join the set."""
+
+    @property
+    def versions(self) -> Mapping[str, Any]:
+        """Of topics and groups, for another member's status of this one."""
 
     def resumed(self) -> None:
         """A master may act as one again, or for the first time: what waited for that goes on."""

@@ -38,6 +38,7 @@ from rocketha.raft.errors import Busy, RaftRefused
 from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry, EntryKind, Members
 from rocketha.raft.node import RaftNode
+from rocketha.raft.quorum import present
 from rocketha.services.config.peers import check_members
 from rocketha.services.config.replication import WIRE_JAVA, ReplicationConfig
 from rocketha.services.raft.java_members import Group, JavaMembers
@@ -414,11 +415,17 @@ class DLedgerReplication(Replication):
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, refusal)
         members = self.raft.node.members
         for name in (members.learners - members.witnesses) & set(change.add_voters):
-            if not self._context.owner.fit(self.keys.dledger_id(name)):
+            if not self._has_tables(name):
                 raise Busy(f"{name} has not taken the topics and groups yet")
+        voters = (members.voters | set(change.add_voters)) - set(change.add_learners) - change.remove
+        if not present(Members(voters), lambda name: name in members.witnesses or self._has_tables(name)):
+            raise Busy("a majority of the voters that it leaves has not taken the topics and groups yet")
+
+    def _has_tables(self, name: str) -> bool:
+        return name == self.keys.d_leger_self_id or self._context.owner.fit(self.keys.dledger_id(name))
 
     def _status(self, connection: RemotingProtocol, command: Command) -> Answer:
-        return group_status(self.raft.node)
+        return group_status(self.raft.node, address=self._context.address, **self._context.owner.versions)
 
     @property
     def _addresses(self) -> Mapping[str, str]:

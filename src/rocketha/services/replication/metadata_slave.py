@@ -78,7 +78,7 @@ UNHELD_S = 0.2
 OFFSET_BYTES_A_SECOND = 100_000
 
 Steps = Generator[defer.Deferred[Any], Any, Any]
-_EXPECTED = (
+EXPECTED = (
     RequestRefused,
     RemoteProtocolError,
     DiskFailure,
@@ -181,7 +181,7 @@ class Following:
             except _OtherLog as problem:
                 self._complain("its log", problem)
                 pause_s = OTHER_LOG_RETRY_S
-            except _EXPECTED as problem:
+            except EXPECTED as problem:
                 self._complain("its tables", problem)
             except Exception as problem:
                 self._fault("its tables", problem)
@@ -310,7 +310,7 @@ class Following:
         """Whether it could be taken; what could not is logged once."""
         try:
             yield from take
-        except _EXPECTED as problem:
+        except EXPECTED as problem:
             self._complain(what, problem)
             return False
         except (_NotMaster, _OtherLog):

@@ -16,6 +16,7 @@ from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.replication.metadata_context import TablesContext
 from rocketha.services.replication.metadata_master import AWAIT_METADATA, MasterTables
+from rocketha.services.replication.metadata_newest import NewestTables
 from rocketha.services.replication.metadata_slave import Following, SlaveTables
 
 
@@ -23,6 +24,7 @@ class MetadataSync(BrokerFeature):
     """The tables of one broker and its group.
 
     :ivar requests: what replicas ask this broker.
+    :ivar take_newest: see :meth:`NewestTables.take`.
     """
 
     def __init__(self, context: TablesContext) -> None:
@@ -30,6 +32,7 @@ class MetadataSync(BrokerFeature):
         self._master = MasterTables(context)
         end = context.store.max_physical_offset
         self._tables = SlaveTables(context, self._client, self._master.heard_of, end)
+        self.take_newest = NewestTables(self._tables).take
         self._clock = context.clock
         self._watch = context.watch
         self._following: Following | None = None
