@@ -1,4 +1,4 @@
-"""Our learner as a process: a copied log, and the export that grows with it."""
+"""Our servers beside brokers: a learner, with the export that grows with it, and a witness."""
 
 from __future__ import annotations
 
@@ -13,7 +13,53 @@ from .processes import wait_until
 from .roles import READY_S, Role, our_environment, twistd
 
 
-class OurLearner(Role):
+class _WithStatus(Role):
+    """Its address is that of its status port."""
+
+    def environment(self) -> Mapping[str, str]:
+        return our_environment()
+
+    def ready(self) -> object:
+        """Whether it does what it is for."""
+        return self.get("/readyz")[0] == 200
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of its status port; 0 where it does not answer."""
+        connection = http.client.HTTPConnection(self.address, timeout=5)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
+
+
+class OurWitness(_WithStatus):
+    """``twistd rocketha-witness``, a member of a group that runs."""
+
+    kind = "witness"
+
+    def __init__(self, folder: Path, group: str, peers: str, name: str) -> None:
+        super().__init__(name, folder)
+        self.group, self.peers = group, peers
+        self.root = folder / "store"
+
+    def configuration(self) -> dict[str, object]:
+        return {
+            "dLegerGroup": self.group,
+            "dLegerPeers": self.peers,
+            "dLegerWitness": self.name,
+            "raftJoinExisting": True,
+            "storePathRootDir": self.root,
+        }
+
+    def command(self) -> list[str]:
+        return twistd("rocketha-witness", "--config", str(self.config_file()), "--http", self.address)
+
+
+class OurLearner(_WithStatus):
     """``twistd rocketha-learner``; its export is in ``export``."""
 
     kind = "learner"
@@ -57,25 +103,6 @@ class OurLearner(Role):
             self.address,
             *self.flags,
         )
-
-    def environment(self) -> Mapping[str, str]:
-        return our_environment()
-
-    def ready(self) -> object:
-        """Whether the log is being copied."""
-        return self.get("/readyz")[0] == 200
-
-    def get(self, path: str) -> tuple[int, str]:
-        """Status and text of its status port; 0 where it does not answer."""
-        connection = http.client.HTTPConnection(self.address, timeout=5)
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        except OSError:
-            return 0, ""
-        finally:
-            connection.close()
 
     @property
     def manifest(self) -> Manifest | None:
