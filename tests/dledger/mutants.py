@@ -381,6 +381,42 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
     ),
     (
         Mutant(
+            "a witness that starts writes over what it had synced",
+            WITNESS_LOG,
+            "            self._file.sync()  # what was read",
+            "            pass  # what was read",
+        ),
+        WITNESSED,
+    ),
+    (
+        Mutant(
+            "a witness whose disk failed writes again",
+            WITNESS_LOG,
+            "        if self.failed is not None:\n            raise self.failed\n",
+            "",
+        ),
+        WITNESSED,
+    ),
+    (
+        Mutant(
+            "a promotion under way is cancelled with the tables that were taken before it",
+            ROLE,
+            "            self._taking = defer.succeed(None)  # what follows",
+            "            pass  # what follows",
+        ),
+        TABLES,
+    ),
+    (
+        Mutant(
+            "members are changed by a leader that is not the master yet",
+            MODE,
+            "        if self.raft.is_leader and self.role is not Role.MASTER:\n            raise Busy",
+            "        if False:\n            raise Busy",
+        ),
+        TABLES,
+    ),
+    (
+        Mutant(
             "a witness writes over the slot that it synced last",
             WITNESS_LOG,
             "number % SLOTS * WITNESS_SLOT_BYTES",

@@ -442,6 +442,24 @@ class FlowTests(unittest.SynchronousTestCase):
         cluster.tick(5)
         self.assertLess(cluster.node("3").last_index, 1000)
 
+    def test_no_quota_holds_back_the_only_one_that_is_left(self) -> None:
+        """It lagged when the other one died."""
+        cluster = Cluster(3, push_quota=1)
+        cluster.elect("1")
+        cluster.isolate("3")
+        cluster.node("1").propose([b"x" * 1000] * 3000)
+        cluster.settle(1000)
+        cluster.heal()
+        cluster.isolate("2")
+        for _ in range(40):
+            for name in ("1", "3"):
+                cluster.node(name).tick()
+            cluster.settle(1000)
+        cluster.node("1").propose([b"more"])
+        cluster.settle(1000)
+        self.assertEqual(cluster.node("3").last_index, cluster.node("1").last_index)
+        self.assertEqual(cluster.node("1").commit, cluster.node("1").last_index)
+
     def test_bogus_answers_count_nothing(self) -> None:
         """An answer about entries that do not exist, or from a stranger."""
         cluster = Cluster(3)

@@ -9,10 +9,10 @@ from twisted.trial import unittest
 
 from rocketha.raft import replication
 from rocketha.raft.config import Role
-from rocketha.raft.errors import MembersRefused, UnknownMember
+from rocketha.raft.errors import LagsTooMuch, MembersRefused, UnknownMember
 from rocketha.raft.membership import MembersChange, changed, left
 from rocketha.raft.messages import EntryKind, Kind, Members, Message
-from tests.raft.cluster import Cluster, group
+from tests.raft.cluster import Cluster, Server, group
 
 WITNESSED = attrs.evolve(group(3), witnesses={"1"})
 
@@ -97,6 +97,58 @@ class WitnessTests(unittest.SynchronousTestCase):
             self.assertEqual((message.snapshot.index, message.data, message.done), (commit, b"", True))
         entries = [entry for message in sent for entry in message.entries if entry.kind == EntryKind.NORMAL]
         self.assertEqual({entry.data for entry in entries}, {b"more"})
+
+    def test_its_vote_is_not_held_back(self) -> None:
+        """By a leader whose port refuses connections: with it the other one leads at once."""
+        cluster = self.cluster
+        cluster.elect("2")
+        cluster.isolate("2")
+        for name in ("1", "3"):
+            cluster.node(name).peer_refused("2")
+        cluster.node("3").campaign_if_leader_gone()
+        cluster.settle()
+        self.assertEqual(cluster.leader(), "3")
+
+    def test_an_answer_from_before_a_snapshot(self) -> None:
+        """Does not make the leader go on, nor send a newer one, while it is under way."""
+        cluster = self.cluster
+        cluster.elect("2")
+        cluster.node("2").propose([b"a"])
+        cluster.settle()
+        cluster.isolate("1")
+        cluster.node("2").propose([b"%d" % each for each in range(30)])
+        cluster.settle()
+        cluster.heal()
+        cluster.lose = lambda message: message.kind == Kind.SNAPSHOT
+        leader = cluster.node("2")
+        with mock.patch.object(replication, "WITNESS_LAG", 10):
+            cluster.tick(3)
+            self.assertEqual(leader.status().peers["1"].state, "SNAPSHOT")
+            leader.step(Message(Kind.APPEND_ANSWER, "1", "2", leader.term, index=2, hint_index=2))
+            self.assertEqual(leader.status().peers["1"].state, "SNAPSHOT")
+
+
+class MistakenTests(unittest.SynchronousTestCase):
+    """The others take it for a member like any other."""
+
+    def setUp(self) -> None:
+        self.cluster = Cluster(3)
+        self.cluster.servers["1"] = Server("1", self.cluster.members, 0, leads=False, **self.cluster.settings)
+        self.cluster.elect("2")
+        self.cluster.tick(3)
+
+    def test_it_never_stands(self) -> None:
+        cluster = self.cluster
+        cluster.node("1").step(Message(Kind.TAKE_LEADERSHIP, "2", "1", cluster.node("1").term))
+        cluster.isolate("1")
+        cluster.tick(100, "1")
+        self.assertEqual(cluster.node("1").role, Role.FOLLOWER)
+
+    def test_it_says_that_something_is_wrong(self) -> None:
+        """So it can neither become the leader nor, where learners come first, a voter."""
+        self.assertFalse(self.cluster.node("2").status().peers["1"].healthy)
+        with self.assertRaisesRegex(LagsTooMuch, "it is a witness and was not added as one"):
+            self.cluster.node("2").transfer("1")
 
 
 class MembersTests(unittest.SynchronousTestCase):

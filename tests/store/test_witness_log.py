@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from unittest import mock
 
@@ -22,7 +23,7 @@ FOLDER = "/store/dledger-n2"
 
 
 def grown(number: int) -> Members:
-    return Members(frozenset(PEERS), learners=[f"l{each}" for each in range(number)], witnesses={"n2"})
+    return Members(frozenset(PEERS), learners=[f"l{each}" for each in range(number)], since_ms=7, witnesses={"n2"})
 
 
 class WitnessLogCase(unittest.SynchronousTestCase):
@@ -134,6 +135,62 @@ class WitnessLogTests(WitnessLogCase):
             self.assertLessEqual(now, written[-1], number)
         self.assertGreater(number, 30)
 
+    def long(self) -> int:
+        """Have an image that takes several sectors; the last entry that is on the disk."""
+        self.save(*(Entry(index, index, 2, b"") for index in range(1, 61)), vote=HardState(60, "", 0))
+        self.save(Entry(61, 61, 2, b""))
+        return self.log.last_index()
+
+    def test_a_kill_and_then_a_power_cut(self) -> None:
+        """The start after a kill finds what was not synced, and makes it so before it writes over what was."""
+        for seed in range(400):
+            self.disk = MemoryDisk(random.Random(seed))
+            self.open()
+            synced = self.long()
+            self.log.save(None, [Entry(62, 62, 2, b"")])
+            number, image = self.log.image()
+            file = self.disk.open(f"{FOLDER}/witness")
+            file.write(number % 2 * WITNESS_SLOT_BYTES, [image])
+            self.disk.kill()
+            self.disk.fail_at(1 + seed % 12, times=1 << 30)
+            with contextlib.suppress(DiskFailure):
+                self.open()
+            self.disk.heal()
+            self.disk.crash()
+            self.assertGreaterEqual(self.open().last_index(), synced, seed)
+
+    def test_after_a_failure_it_writes_no_more(self) -> None:
+        """Another try would hit the slot that is known to be right."""
+        for seed in range(50):
+            self.disk = MemoryDisk(random.Random(seed))
+            self.open()
+            synced = self.long()
+            self.disk.fail_at(1 + seed % 2, times=1 << 30)
+            for _ in range(3):
+                with self.assertRaises(DiskFailure):
+                    self.log.write(*self.log.image())
+            self.assertIsNotNone(self.log.failed)
+            self.disk.heal()
+            with self.assertRaises(DiskFailure):
+                self.log.write(*self.log.image())
+            self.disk.crash()
+            self.assertEqual(self.open().last_index(), synced, seed)
+
+    def test_a_list_that_was_edited(self) -> None:
+        """Counts while no entry has changed the members."""
+        self.save(Entry(1, 1, 2, b""), vote=HardState(1, "n0", 0))
+        self.log.close()
+        moved = Members(frozenset(PEERS), addresses={**PEERS, "n0": "moved:1"}, witnesses={"n2"})
+        self.log = WitnessLog(self.disk, FOLDER, ("g", "n2"), moved)
+        self.log.load()
+        self.assertEqual(self.log.initial()[1], moved)
+        self.log.begin_at(SnapshotMeta(9, 1, grown(2)))
+        self.log.write(*self.log.image())
+        self.log.close()
+        self.log = WitnessLog(self.disk, FOLDER, ("g", "n2"), moved)
+        self.log.load()
+        self.assertEqual(self.log.initial()[1], grown(2))
+
     def test_a_torn_slot(self) -> None:
         """The other one is what was acknowledged; with none of both it does not start."""
         self.save(Entry(1, 1, 2, b""), vote=HardState(1, "n0", 0))
@@ -185,5 +242,5 @@ class WitnessLogTests(WitnessLogCase):
         self.assertTrue(self.log.forget(198))
         self.assertEqual(self.log.first_index(), 199)
         self.assertFalse(self.log.forget(199))
-        with self.assertRaisesRegex(RemoteProtocolError, "70000 terms, none of which is committed"):
+        with self.assertRaisesRegex(RemoteProtocolError, "70000 terms, 0 changes are not committed"):
             build_witness(WitnessState(1, 70_000, b"", [(each, each) for each in range(70_000)], []))

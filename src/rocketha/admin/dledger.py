@@ -273,6 +273,8 @@ async def _add(ledger: Ledger, clock: Any, peer: str, learns: bool, witness: boo
     ((member, address),) = parse_peers(peer).items()
     found = await ledger.members()
     same, votes = found["members"].get(member) == address, member in found["voters"]
+    if witness and member in found["members"] and member not in found["witnesses"]:
+        raise NoProgress(f"{member} is a member that keeps messages: remove it first")
     if same and member in found["voters" if not learns else "learners"]:
         print(f"{member} {'learns' if learns else 'votes'} already")
         return

@@ -53,6 +53,7 @@ class RaftConfig:
         leader has filled it; they are not enough where what it lost may matter.  Off, to get a group going again that
         has lost its majority.
     :ivar first_term: in which a node is that was in none: it is elected in a later one.
+    :ivar leads: False: it never stands for election, whatever the group takes it for: it keeps no data.
     :ivar preferred: ids that should lead, if they are caught up.
     :ivar transfer_lag_max: entries that a new leader may lack when a transfer begins, or a learner that is to vote.
     :ivar hands_out: a Ready has the committed entries, to be applied; else the log is its own state machine, goes on
@@ -83,6 +84,7 @@ class RaftConfig:
     sticky_lease: bool = False
     cautious: bool = True
     first_term: int = 0
+    leads: bool = True
     preferred: tuple[str, ...] = ()
     transfer_lag_max: int = TRANSFER_LAG_MAX
     hands_out: bool = True

@@ -131,8 +131,14 @@ class Core:
     @property
     def electable(self) -> bool:
         """Whether this node may stand for election now."""
-        may = self.may_stand and self.id not in self.members.witnesses
+        may = self.may_stand and self.config.leads and self.id not in self.members.witnesses
         return may and not self.unhealthy and self.log.installing is None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it may be made a leader, or else is known for a witness."""
+        known = self.config.leads or self.id in self.members.witnesses
+        return known and not self.unhealthy and not self.reluctant
 
     def lose_forwarded_reads(self) -> None:
         """The leader changed: what was asked of it will not be answered."""

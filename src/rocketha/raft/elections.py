@@ -273,9 +273,11 @@ class Elections:
     def leader_refused(self) -> int:
         """The leader's port refused a connection; the milliseconds after which to campaign, 0: not at all."""
         core = self._core
-        if core.leader_gone or not core.electable or core.config.lease_reads:
+        if core.leader_gone or core.config.lease_reads:
             return 0
-        core.leader_gone = True
+        core.leader_gone = True  # also on who may not stand: its vote may be the one that is needed
+        if not core.electable:
+            return 0
         self._hurry = core.config.election_ticks
         self._stood = 0
         others = [each for each in core.voting_peers() if each not in (core.leader_id, *core.members.witnesses)]

@@ -125,7 +125,7 @@ class Following:
                 core.term,
                 index=core.matched,
                 log_term=core.promised_ticks,
-                reject=core.unhealthy != "" or core.reluctant != "",
+                reject=not core.is_well,
                 hint_index=core.log.last_index,
                 context=message.context,
             )

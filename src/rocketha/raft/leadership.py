@@ -354,7 +354,8 @@ class Leadership:
         if lag > core.config.transfer_lag_max:
             raise LagsTooMuch(f"{peer} lacks {lag} entries, at most {core.config.transfer_lag_max} are allowed")
         if not (progress.active or progress.was_active) or not progress.healthy:
-            raise LagsTooMuch(f"{peer} does not answer" if progress.healthy else f"the disk of {peer} is failing")
+            unwell = f"the disk of {peer} is failing, or it is a witness and was not added as one"
+            raise LagsTooMuch(f"{peer} does not answer" if progress.healthy else unwell)
 
     def _hand_over(self) -> None:
         """Tell the successor to take over, if it has everything."""

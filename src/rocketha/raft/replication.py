@@ -6,6 +6,7 @@ Pure.  What it must not know: commit rules, reads, elections (``leadership.py``)
 
 from __future__ import annotations
 
+from rocketha.raft import quorum
 from rocketha.raft.core import Core
 from rocketha.raft.messages import COMMIT_ONLY, Kind, Message, SnapshotMeta
 from rocketha.raft.progress import Progress, ProgressState
@@ -63,6 +64,9 @@ class Replication:
             return own
         progress = self.peers.get(member)
         return progress.promised_round if progress is not None else 0
+
+    def _is_witness(self, member: str) -> bool:
+        return member in self._core.members.witnesses
 
     # Members
 
@@ -130,7 +134,7 @@ class Replication:
     def _send_entries(self, to: str, progress: Progress) -> None:
         """APPENDs until the window is full.  One that may show a loss leaves even then, without entries."""
         config, log = self._core.config, self._core.log
-        limited = self._is_limited(progress)
+        limited = self._is_limited(to, progress)
         while progress.state is not ProgressState.SNAPSHOT:
             piped = progress.state is ProgressState.APPEND
             room = piped and (
@@ -149,21 +153,26 @@ class Replication:
             if limited and progress.next > before:
                 progress.quota -= progress.inflight[-1][1]
 
-    def _is_limited(self, progress: Progress) -> bool:
+    def _is_limited(self, to: str, progress: Progress) -> bool:
         """Whether it is so far behind that others should not have to wait while it is filled.
 
-        Never one without which less would be committed: then all wait for it.
+        Never one without which nothing more is committed: then all wait for it.
         """
         config, log = self._core.config, self._core.log
         if not config.push_quota or log.last_index - progress.next <= QUOTA_ENTRIES or progress.match >= log.commit:
             return False
-        return config.far_behind(progress.next)
+        others = quorum.agreed(self._core.members, lambda each: 0 if each == to else self._match_of_active(each))
+        return others >= log.commit and config.far_behind(progress.next)
+
+    def _match_of_active(self, member: str) -> int:
+        progress = self.peers.get(member)
+        return self.match(member) if progress is None or progress.active or progress.was_active else 0
 
     def _send_append(self, to: str, progress: Progress, max_bytes: int) -> bool:
         """One APPEND; False if what it needs is compacted."""
         core, log = self._core, self._core.log
         before = progress.next - 1
-        if to in core.members.witnesses and log.commit - before > WITNESS_LAG:
+        if self._is_witness(to) and log.commit - before > WITNESS_LAG:
             return False
         try:
             log_term = log.term(before)
@@ -209,7 +218,8 @@ class Replication:
             if news:
                 progress.append()
         elif progress.snapshot is not None:
-            if progress.match >= progress.snapshot.index or progress.match + 1 >= self._core.log.first_index:
+            goes_on = progress.match + 1 >= self._core.log.first_index and not self._is_witness(message.sender)
+            if progress.match >= progress.snapshot.index or goes_on:
                 progress.append()
                 progress.nudge = True
         return news
@@ -265,7 +275,7 @@ class Replication:
     def _snapshot_for(self, to: str) -> SnapshotMeta:
         """The newest; a witness takes any committed entry for one, for it wants no data."""
         core, log = self._core, self._core.log
-        if to not in core.members.witnesses:
+        if not self._is_witness(to):
             return log.snapshot()
         return SnapshotMeta(log.commit, log.term(log.commit), core.membership.at(log.commit))
 
@@ -297,7 +307,7 @@ class Replication:
         )
 
     def _read_part(self, to: str, offset: int, size: int, index: int) -> bytes:
-        if to in self._core.members.witnesses:
+        if self._is_witness(to):
             return b""
         return self._core.log.read_snapshot(offset, size, index)
 

@@ -34,14 +34,14 @@ from rocketha.wire.raft_records import Membership, StateFile, WitnessState
 from rocketha.wire.spec.raft_log import WITNESS_SLOT_BYTES
 
 KEPT_ENTRIES, KEPT_SPANS = 100_000, 64
-"""Committed ones are not forgotten before there are as many."""
+"""Committed ones are not forgotten before there are as many entries, or terms or changes of the members."""
 _index = itemgetter(0)
 
 
 class WitnessLog:
     """See the module; a :class:`~rocketha.raft.storage.LogStorage` that can be written.
 
-    :ivar failed: never set: a save changes nothing on the disk but term and vote.
+    :ivar failed: why an image could not be written; none is, after that.
     :ivar notes: what an operator may want to know of how it was found.
     """
 
@@ -84,7 +84,9 @@ class WitnessLog:
             raise CorruptStore(lacks, 0, "it is missing or damaged. Empty the directory: this member begins anew")
         if found is not None:
             self._number, self._last = found.number, found.last_index
-            self._members = Members.decode(found.members)
+            members = Members.decode(found.members)
+            if members.since_ms is not None:  # else they are those of the configuration, which may have been edited
+                self._members = members
             self._spans, self._rows = list(found.spans), list(found.memberships)
         self._open()
 
@@ -112,10 +114,11 @@ class WitnessLog:
             self._file = self._disk.open(self._path)
             if self._file.size() < size:
                 self._file.truncate(size)
+            self._file.sync()  # what was read may be in the page cache only, and the other slot is written next
         else:
             self._file = self._disk.create(self._path, size, preallocate=True)
             self._disk.sync_dir(self._directory)
-        self.write(*self.image())  # so that a later start finds one, and what a crashed process wrote is synced
+        self.write(*self.image())  # so that a later start finds one
 
     # What the core reads
 
@@ -189,7 +192,8 @@ class WitnessLog:
 
     def forget(self, committed: int) -> bool:
         """Forget what is before a committed entry, where that is much; whether it was."""
-        if committed - self._spans[0][0] < KEPT_ENTRIES and len(self._spans) <= KEPT_SPANS:
+        few = max(len(self._spans), len(self._rows)) <= KEPT_SPANS
+        if committed - self._spans[0][0] < KEPT_ENTRIES and few:
             return False
         term = self.term(committed)
         self._spans = [(committed, term), *(span for span in self._spans if span[0] > committed)]
@@ -221,9 +225,15 @@ class WitnessLog:
 
         :raises DiskFailure: what is on the disk is unknown.
         """
+        if self.failed is not None:
+            raise self.failed
         assert self._file is not None
-        self._file.write(number % SLOTS * WITNESS_SLOT_BYTES, [image])
-        self._file.sync()
+        try:
+            self._file.write(number % SLOTS * WITNESS_SLOT_BYTES, [image])
+            self._file.sync()
+        except DiskFailure as failure:
+            self.failed = failure  # another try would write over the slot that is known to be right
+            raise
 
     def close(self) -> None:
         """Give descriptors and the directory back."""

@@ -353,7 +353,8 @@ def build_witness(state: WitnessState) -> bytes:
         parts += (_SPAN.pack(row.index, row.term), len(row.members).to_bytes(4, "big"), row.members)
     body = b"".join(parts)
     if len(body) + _WITNESS_PREFIX_BYTES > spec.WITNESS_SLOT_BYTES:
-        raise RemoteProtocolError(f"raft-witness: {len(state.spans)} terms, none of which is committed")
+        changes = len(state.memberships)
+        raise RemoteProtocolError(f"raft-witness: {len(state.spans)} terms, {changes} changes are not committed")
     body = len(body).to_bytes(4, "big") + body
     return spec.WITNESS_MAGIC + crc32(body).to_bytes(4, "big") + body
 

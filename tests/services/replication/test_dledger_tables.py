@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet import defer
+
 from rocketha.broker.role import Role
 from rocketha.raft.errors import Busy
 from rocketha.raft.membership import MembersChange
@@ -78,6 +80,9 @@ class NewestTests(DLedgerCase):
         self.run_for(3)
         self.assertEqual(self.masters(), [])
         self.assertIs(self.role(self.late), Role.SLAVE)
+        self.assertIn("is not the master yet", self.service(self.late).broker.unready() or "")
+        with self.assertRaisesRegex(Busy, "is not the master yet"):
+            self.replication(self.late)._check_change(MembersChange(remove={self.other.name}), ["n0"])
         self.patch(metadata_newest, "_has", found)
         self.until("it is the master", lambda: self.masters() == [self.late], 2)
         self.assertTrue(self.has(self.late, "Made"))
@@ -102,6 +107,18 @@ class NewestTests(DLedgerCase):
         asked.clear()
         self.run_for(2)
         self.assertEqual((asked, self.masters(), self.ended), ([], [self.other], []))
+
+    def test_what_follows_is_not_cancelled(self) -> None:
+        """A promotion that is under way when another leads: its thread works on the log."""
+        role = self.service(self.late).broker.role_source
+        promoting: defer.Deferred[None] = defer.Deferred()
+        self.patch(self.replication(self.late), "lead", lambda: promoting)
+        self.lead()
+        self.until("it promotes", lambda: role._ordered == (True, self.late.name, role._raft.node.term))
+        self.run_for(0.5)
+        self.await_(self.replication(self.late).raft.transfer(self.other.name))
+        self.run_for(0.5)
+        self.assertFalse(promoting.called)
 
     def test_members_are_not_changed_before_a_majority_has_them(self) -> None:
         """Else those that are left may forget what was acknowledged."""

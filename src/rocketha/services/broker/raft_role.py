@@ -74,6 +74,8 @@ class RaftRole(RoleSource):
         self._raft.reluctant(why)
 
     def unready(self) -> str | None:
+        if self._raft.is_leader and self._replication.role is not Role.MASTER:
+            return "this member leads, and is not the master yet: a majority has to say what topics and groups it has"
         return "no leader is known" if self._replication.role is Role.FENCED else None
 
     @defer.inlineCallbacks
@@ -124,7 +126,12 @@ class RaftRole(RoleSource):
         newest: defer.Deferred[None] = defer.succeed(None)
         if replication.stamps_tables:  # where Java's members say no terms nobody knows which are the newest
             newest = self._taking = self._context.take_newest(raft.id, lambda: raft.node.members)
-        newest.addCallback(lambda _: replication.lead()).addCallback(leads).addErrback(self._not_ordered)
+
+        def taken(_: None) -> defer.Deferred[None]:
+            self._taking = defer.succeed(None)  # what follows is not to be cancelled: a thread works on the log
+            return replication.lead()
+
+        newest.addCallback(taken).addCallback(leads).addErrback(self._not_ordered)
 
     def _follow(self, leader: str) -> None:
         self._learned = ""

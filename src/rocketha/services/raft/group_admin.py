@@ -56,7 +56,7 @@ class GroupAdmin:
             return defer.succeed(None)
         peers = node.status().peers.items()
         able = [(not self.last(name), peer.match, name) for name, peer in peers if peer.active and peer.healthy]
-        for *_, name in sorted((each for each in able if each[2] in node.members.voters - leaving), reverse=True):
+        for *_, name in sorted((each for each in able if each[2] in node.members.leaders - leaving), reverse=True):
             try:
                 waiting = self.transfer(name, self.options.hand_over_ticks)
             except RaftRefused:
@@ -72,7 +72,7 @@ class GroupAdmin:
         :raises RaftRefused: why it cannot be tried.
         """
         node, leaving = self.node, change.remove | frozenset(change.add_learners)
-        if self.id in leaving and node.role is Role.LEADER and node.members.voters - leaving:
+        if self.id in leaving and node.role is Role.LEADER and node.members.leaders - leaving:
             return self.hand_over(leaving).addCallback(lambda _: defer.fail(self._elsewhere()))
         index = node.propose_members(change)
         waiter = self.changes.members(index, self.driver.tick + self.options.members_ticks)

@@ -107,6 +107,7 @@ class RaftService(service.Service):
         self._node: RaftNode | None = None
         self._addresses = AddressBook(member.peers, self.options.linger_ticks)
         self._roles: list[Callable[[], None]] = []
+        self._told: list[Callable[[Members], None]] = []
         self._scheduled = self._campaigning = cast(Any, None)
         self._ticker: Ticker | None = None
         self._last_tick_s = 0.0
@@ -422,8 +423,14 @@ class RaftService(service.Service):
             self._node.unreachable(member)
             self.wake()
 
+    def on_told(self, told: Callable[[Members], None]) -> None:
+        """Call this with the members whenever another one says who they are."""
+        self._told.append(told)
+
     def learned(self, members: Members, last_index: int) -> None:
         """A member told us who belongs to the group: we may have been away when that changed."""
+        for told in self._told:
+            told(members)
         if self._addresses.told(members, last_index, self.last_index(), self._driver.tick):
             self._dial()
 

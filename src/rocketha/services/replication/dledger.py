@@ -413,6 +413,8 @@ class DLedgerReplication(Replication):
     def _check_change(self, change: MembersChange, ids: Sequence[str]) -> None:
         if (refusal := check_members(ids)) is not None:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, refusal)
+        if self.raft.is_leader and self.role is not Role.MASTER:
+            raise Busy("the leader is not the master yet")
         members = self.raft.node.members
         for name in (members.learners - members.witnesses) & set(change.add_voters):
             if not self._has_tables(name):

@@ -6,7 +6,7 @@ Whoever leads next has the log, but may be one that did not answer then.  So it 
 begins when a majority has said so: one of these has all that was acknowledged.
 
 A witness has no tables.  With one a majority may say nothing, so whoever answers within a second is heard.  What was
-acknowledged while one of two brokers was away is on the other one only.
+acknowledged while brokers were away is on the others only, and these may be silent.
 
 What it must not know: when this broker is the master.
 """
@@ -98,6 +98,9 @@ class NewestTables:
                 if str(problem) != said:
                     said = str(problem)
                     self._log.warn("not the master yet: {problem}", problem=said)
+            except Exception:
+                self._tables.faults += 1
+                self._log.failure("not the master yet")
             yield task.deferLater(self._clock, RETRY_S, int)
 
     def _take(self, found: dict[str, _Has]) -> Steps:
@@ -140,7 +143,8 @@ class NewestTables:
 
         timer = self._clock.callLater(ANSWER_S, late)
         for name in sorted(brokers):
-            asked = self._tables.client.request(members.addresses[name], PrivateCode.STATUS, None, b"", ANSWER_S)
+            address = members.addresses.get(name, "")
+            asked = self._tables.client.request(address, PrivateCode.STATUS, None, b"", ANSWER_S)
             asked.addCallback(answered, name).addErrback(silent, name)
         if not brokers:
             settle("")
@@ -158,7 +162,9 @@ def _is_majority(members: Members, those: Collection[str]) -> bool:
 
 
 def _has(answer: Command) -> _Has | None:
-    """None of a member that did not say it."""
+    """None of a member that did not say it.  Java's have no versions, and promise nothing of their tables."""
+    if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        return _Has(Versions.of(None, None), "")
     if answer.code != ResponseCode.SUCCESS:
         return None
     try:

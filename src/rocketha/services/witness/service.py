@@ -26,6 +26,7 @@ from rocketha.protocols.raft import RaftLimits
 from rocketha.protocols.remoting import RemotingProtocol, ServerParts
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.config import RaftConfig
+from rocketha.raft.messages import Members
 from rocketha.raft.node import RaftNode
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
@@ -62,6 +63,8 @@ class Witness(service.MultiService):
         self._log = make_logger()
         self.refusals = Refusals("witness", platform.seconds)
         self._raft = self._make_raft()
+        self._raft.on_told(self._heard)
+        self._problem = ""
         self._settling = Ticker(platform.reactor, self.refusals.settle, 1.0)
         requests = JavaPort(self._raft, self.refusals, {PrivateCode.STATUS: self._status})
         parts = ServerParts(refusals=self.refusals)
@@ -78,7 +81,13 @@ class Witness(service.MultiService):
         log = WitnessLog(platform.disk, directory, (keys.d_leger_group, name), members_of(keys))
         # Its leaders decide what is sent: only what concerns who votes for whom has to be as in theirs.
         config = RaftConfig(
-            name, sticky_lease=True, first_term=FIRST_TERM, hands_out=False, cached_entries=0, cached_bytes=0
+            name,
+            leads=False,
+            sticky_lease=True,
+            first_term=FIRST_TERM,
+            hands_out=False,
+            cached_entries=0,
+            cached_bytes=0,
         )
         return RaftService(
             RaftMember(name, keys.d_leger_group, keys.dledger_peers, directory),
@@ -114,6 +123,15 @@ class Witness(service.MultiService):
 
     # --- what is
 
+    def _heard(self, members: Members) -> None:
+        """For the others it may be an ordinary member, from which they expect what it does not have."""
+        own = self._keys.d_leger_self_id
+        mistaken = own in members.ids() and own not in members.witnesses
+        problem = f"for the group {own} is no witness: dLegerWitness has to name it at all members" if mistaken else ""
+        if problem and problem != self._problem:
+            self._log.error("{problem}", problem=problem)
+        self._problem = problem
+
     def _status(self, connection: RemotingProtocol, command: Command) -> Answer:
         return group_status(self._raft.node)
 
@@ -130,9 +148,11 @@ class Witness(service.MultiService):
         view = self.view()
         if view is None:
             return "the log is being read"
+        if self._problem:
+            return self._problem
         own = self._keys.d_leger_self_id
-        if own not in view.node.members.witnesses:
-            return f"for the group {own} is no witness: dLegerWitness has to name it at all members"
+        if own not in view.node.members.ids():
+            return f"{own} is no member of the group yet: rocketha dledger add --witness"
         return None if view.node.leader_id else "nobody leads"
 
     def install(self, metrics: Registry) -> None:

@@ -22,6 +22,7 @@ class WitnessStore:
         self.log = log
         self._work = platform.sync_work(platform.reactor, "rocketha-raft-sync")
         self._work.start()
+        self._installing = False
 
     def open(self) -> defer.Deferred[None]:
         return self._work.run(self.log.load)
@@ -38,11 +39,15 @@ class WitnessStore:
             if self.log.forget(index):
                 member.compacted()
 
-        return CommitWatch(self.log, member, lambda: False, self._install, committed)
+        return CommitWatch(self.log, member, lambda: self._installing, self._install, committed)
 
     def _install(self, meta: SnapshotMeta, data: bytes) -> defer.Deferred[None]:
+        self._installing = True
         self.log.begin_at(meta)
-        return self.sync()
+        return self.sync().addCallback(self._installed)
+
+    def _installed(self, _: None) -> None:
+        self._installing = False
 
     def close(self) -> defer.Deferred[Any]:
         return self._work.run(self.log.close).addBoth(self._closed)
