@@ -45,6 +45,7 @@ ROOMS = (
     "broker",
     "namesrv",
     "learner",
+    "witness",
     "cluster",
 )
 
