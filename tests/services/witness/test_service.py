@@ -101,6 +101,21 @@ class WitnessTests(WitnessCase):
         self.whole()
         self.assertEqual(self.stored(self.master()), 50)
 
+    def test_javas_members_are_refused(self) -> None:
+        """By all: they do not know what it is."""
+        for host in (*self.brokers, self.witness):
+            process = host.process
+            assert process is not None
+            raft = process.service._raft if host is self.witness else self.replication(host).raft
+            self.assertFalse(raft.others.admitted, host.name)
+
+    def test_the_other_one_leads_at_once(self) -> None:
+        """When the master's port refuses connections: the witness does not hold its vote back."""
+        self.caught_up()
+        self.group.kill()
+        took_s = self.until("another master", lambda: len(self.masters()) == 1)
+        self.assertLess(took_s, 0.3)
+
     def test_its_restart(self) -> None:
         """It knows what it acknowledged, and for whom it voted, also after a power cut."""
         self.assertEqual(self.acknowledged(self.group, 100), 100)

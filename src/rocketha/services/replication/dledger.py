@@ -164,7 +164,7 @@ class DLedgerReplication(Replication):
             reactor,
             group,
             wire == WIRE_JAVA,
-            lambda: not self._entries.members_changed(node.commit),
+            lambda: not (node.members.witnesses or self._entries.members_changed(node.commit)),
         )
 
     def on_move(self, moved: Callable[[], None]) -> None:
