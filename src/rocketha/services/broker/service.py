@@ -97,7 +97,7 @@ class BrokerService(service.MultiService):
         """Twisted: recover, then serve; ``started`` fires when the ports are open."""
         super().startService()
         for warning in self._warnings:
-            self.log.warn("{warning}", warning=warning)
+            self.log.warn("{text}", text=warning)
         began_s = self.platform.seconds()
         works = self._works = Works.start(self.platform)
         self._starting = self._own_address(works)

@@ -175,7 +175,7 @@ class ControllerService(service.MultiService):
         self._ticker = Ticker(self._reactor, lasting(self._tick, "the clock"), TICK_S)
         self._ticker.start()
         for warning in self._warnings:
-            self.log.warn("{warning}", warning=warning)
+            self.log.warn("{text}", text=warning)
         self.log.info(
             "controller {id} of {group} listens on {listen}, advertised as {address}",
             id=self.config.controller_dleger_self_id,

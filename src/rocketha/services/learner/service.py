@@ -112,7 +112,7 @@ class Learner(service.Service):
         """Twisted: recover, then follow."""
         super().startService()
         for warning in self._warnings:
-            self._logger.warn("{warning}", warning=warning)
+            self._logger.warn("{text}", text=warning)
         config, keys = self._config, self._config.replication
         self._works = [self._platform.work(self._reactor, f"rocketha-{name}") for name in ("log", "upkeep", "export")]
         for each in self._works:

@@ -155,7 +155,7 @@ class NameServerService(service.MultiService):
         self._ticker = Ticker(self._reactor, lasting(self._tick, "the clock"), TICK_S)
         self._ticker.start()
         for warning in self._warnings:
-            self.log.warn("{warning}", warning=warning)
+            self.log.warn("{text}", text=warning)
         self.log.info("name server listens on {listen}", listen=", ".join(self._listen))
 
     @defer.inlineCallbacks

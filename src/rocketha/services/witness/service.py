@@ -110,7 +110,7 @@ class Witness(service.MultiService):
         super().startService()
         self._settling.start()
         for warning in self._warnings:
-            self._log.warn("{warning}", warning=warning)
+            self._log.warn("{text}", text=warning)
         self._log.info("witness {id} of {group}", id=self._keys.d_leger_self_id, group=self._keys.d_leger_group)
 
     @defer.inlineCallbacks

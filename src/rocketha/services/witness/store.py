@@ -21,10 +21,10 @@ class WitnessStore:
     def __init__(self, log: WitnessLog, platform: Platform) -> None:
         self.log = log
         self._work = platform.sync_work(platform.reactor, "rocketha-raft-sync")
-        self._work.start()
         self._installing = False
 
     def open(self) -> defer.Deferred[None]:
+        self._work.start()
         return self._work.run(self.log.load)
 
     def way(self, index: int) -> None:
