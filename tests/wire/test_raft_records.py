@@ -168,6 +168,7 @@ class MembersTests(unittest.TestCase):
             good[:-1],
             b"\2" + good[1:],
             good.replace(b"b", b"a"),
+            good[:-1] + b"\x10",
             good[:-1] + b"\x20",
             good[:-1] + b"\0",
         ):

@@ -201,7 +201,7 @@ def _check_nodes(nodes: list[Any], error: Callable[[str], RockethaError]) -> Non
             raise error(f"raft-members: the address of {name} is longer than {ADDRESS_BYTES_MAX} bytes")
         if name <= former:
             raise error(f"raft-members: {name} stands behind {former}")
-        if roles > 31 or not (roles or address):
+        if roles > 31 or not (roles & ~spec.MEMBER_WITNESS or address):
             raise error(f"raft-members: {name} has the roles {roles}")
         former = name
 

@@ -68,7 +68,9 @@ def _members(chance: Random, value: Any) -> Any:
     nodes: list[dict[str, Any]] = []
     for name in names:
         address = chance.choice(("127.0.0.1:9878", "[::1]:9878", "controller-0.example-net.org:9878", ""))
-        nodes.append({"id": name[:60], "address": address, "roles": 1 + chance.randrange(31)})
+        nodes.append(
+            {"id": name[:60], "address": address, "roles": 1 + chance.randrange(15) + 16 * (chance.random() < 0.1)}
+        )
     unique = {node["id"]: node for node in nodes}
     since_ms = chance.choice((None, chance.getrandbits(40)))
     return {
@@ -78,12 +80,32 @@ def _members(chance: Random, value: Any) -> Any:
     }
 
 
+def _three() -> bytes:
+    return codec.build(spec.MEMBERS, _members(Random(0), {"nodes": [1, 2, 3]}))
+
+
+def _rows(chance: Random, first: int, count: int) -> list[dict[str, Any]]:
+    members, term = _three(), 1 + chance.getrandbits(8)
+    return [{"index": first + at, "term": term + at // 2, "members": members} for at in range(count)]
+
+
+def _witness(chance: Random, value: Any) -> Any:
+    if chance.random() < 0.1:
+        return value
+    first, term = chance.getrandbits(30), chance.getrandbits(8)
+    spans = [{"index": first + 3 * at, "term": term + at} for at in range(1 + len(value["spans"]))]
+    rows = _rows(chance, first + 1, len(value["memberships"]))
+    last = max([spans[-1]["index"], *(row["index"] for row in rows)]) + chance.randrange(3)
+    whole = {"magic": spec.WITNESS_MAGIC, "crc": 0, "length": 0, "version": spec.VERSION, "number": value["number"]}
+    whole |= {"last_index": last, "members": _three(), "spans": spans, "memberships": rows}
+    whole["length"] = len(codec.build(spec.WITNESS, whole)) - 16
+    return _summed(spec.WITNESS, whole, 12)
+
+
 def _memberships(chance: Random, value: Any) -> Any:
     if chance.random() < 0.1:
         return value
-    members = codec.build(spec.MEMBERS, _members(Random(0), {"nodes": [1, 2, 3]}))
-    first, term = 1 + chance.getrandbits(30), 1 + chance.getrandbits(8)
-    rows = [{"index": first + at, "term": term + at // 2, "members": members} for at in range(len(value["rows"]))]
+    rows = _rows(chance, 1 + chance.getrandbits(30), len(value["rows"]))
     whole = {"magic": spec.MEMBERSHIPS_MAGIC, "version": spec.VERSION, "rows": rows}
     return _summed(spec.MEMBERSHIPS, whole, 12)
 
@@ -91,6 +113,7 @@ def _memberships(chance: Random, value: Any) -> Any:
 FITTINGS: dict[str, Callable[[Random, Any], Any]] = {
     "raft-members": _members,
     "raft-memberships": _memberships,
+    "raft-witness": _witness,
     "raft-record": _record,
     "raft-segment-header": _file(spec.SEGMENT_HEADER, spec.SEGMENT_MAGIC),
     "raft-hard-state": _file(spec.HARD_STATE, spec.STATE_MAGIC),
