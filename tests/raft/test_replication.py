@@ -430,13 +430,18 @@ class FlowTests(unittest.SynchronousTestCase):
         cluster.settle()
         self.assertEqual([each for each in sizes if each][1:], [2, 2, 1, 1])
 
-    def test_no_quota_holds_back_what_all_wait_for(self) -> None:
-        """A burst makes the only follower that answers one that is far behind."""
+    def throttled(self) -> Cluster:
+        """1 leads and has sent a burst to 2; 3 is cut off."""
         cluster = Cluster(3, push_quota=1)
         cluster.elect("1")
         cluster.isolate("3")
         cluster.node("1").propose([b"x" * 1000] * 3000)
         cluster.settle(1000)
+        return cluster
+
+    def test_no_quota_holds_back_what_all_wait_for(self) -> None:
+        """A burst makes the only follower that answers one that is far behind."""
+        cluster = self.throttled()
         self.assertEqual(cluster.node("1").commit, cluster.node("1").last_index)
         cluster.heal()
         cluster.tick(5)
@@ -444,11 +449,7 @@ class FlowTests(unittest.SynchronousTestCase):
 
     def test_no_quota_holds_back_the_only_one_that_is_left(self) -> None:
         """It lagged when the other one died."""
-        cluster = Cluster(3, push_quota=1)
-        cluster.elect("1")
-        cluster.isolate("3")
-        cluster.node("1").propose([b"x" * 1000] * 3000)
-        cluster.settle(1000)
+        cluster = self.throttled()
         cluster.heal()
         cluster.isolate("2")
         for _ in range(40):

@@ -58,13 +58,13 @@ def changed(members: Members, change: MembersChange) -> Members:
     if len(voters) + len(learners) > MEMBERS_MAX:
         raise MembersRefused(f"more than {MEMBERS_MAX} members")
     addresses = {**members.addresses, **change.add_voters, **change.add_learners}
-    final = _named(Members(voters, frozenset(), learners, frozenset(), addresses, witnesses=witnesses))
+    final = _named(Members(voters, learners=learners, addresses=addresses, witnesses=witnesses))
     if final == members:
         raise MembersRefused("nothing would change")
     if voters == members.voters:
         return final
-    joint = Members(voters, members.voters, learners - members.voters, learners & members.voters, addresses)
-    return _named(attrs.evolve(joint, witnesses=witnesses))
+    now, then = learners - members.voters, learners & members.voters
+    return _named(Members(voters, members.voters, now, then, addresses, witnesses=witnesses))
 
 
 def _witnesses(members: Members, change: MembersChange) -> frozenset[str]:
@@ -83,8 +83,7 @@ def _witnesses(members: Members, change: MembersChange) -> frozenset[str]:
 def left(members: Members) -> Members:
     """The configuration after a joint one."""
     learners = members.learners | members.learners_next
-    final = Members(members.voters, frozenset(), learners, frozenset(), members.addresses)
-    return _named(attrs.evolve(final, witnesses=members.witnesses))
+    return _named(attrs.evolve(members, outgoing=(), learners=learners, learners_next=(), since_ms=None))
 
 
 def _named(members: Members) -> Members:
