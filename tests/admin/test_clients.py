@@ -16,6 +16,7 @@ from twisted.trial.unittest import TestCase
 
 from rocketha.admin import clients
 from rocketha.admin.clients import lines
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode
@@ -133,7 +134,7 @@ class JavaTests(TestCase):
         self.addCleanup(port.stopListening)
         self.addCleanup(factory.close_all)
         address = f"127.0.0.1:{port.getHost().port}"
-        client = clients.Client(reactor, [address], clients.random.Random(0))
+        client = clients.Client(Dialer(reactor), [address], clients.random.Random(0))
         try:
             found = yield defer.ensureDeferred(clients._of(client, address))
         finally:

@@ -14,6 +14,7 @@ from rocketha.admin import controller
 from rocketha.admin.client import NoRoute, RequestFailed
 from rocketha.admin.controller import Controllers, status_lines, why_lines
 from rocketha.errors import ConfigError
+from rocketha.protocols.endpoints import Dialer
 from tests.interop.harness.ports import free_ports
 from tests.services.controller_case import CLUSTER, NAME, ControllerCase
 
@@ -97,7 +98,7 @@ class CommandTests(ControllerCase):
         """Its exit code and output."""
         follower = next(node for node in self.nodes.values() if not node.leading)
         args = parse("-a", follower.config.self_address, *arguments)
-        controllers = Controllers(reactor, [args.controllers])
+        controllers = Controllers(Dialer(reactor), [args.controllers])
         self.addCleanup(controllers.close)
         output = io.StringIO()
 
@@ -129,7 +130,7 @@ class CommandTests(ControllerCase):
     @defer.inlineCallbacks
     def test_nobody_answers(self) -> Any:
         """Said with the reason of each."""
-        controllers = Controllers(reactor, [f"127.0.0.1:{port}" for port in free_ports(2)])
+        controllers = Controllers(Dialer(reactor), [f"127.0.0.1:{port}" for port in free_ports(2)])
         self.addCleanup(controllers.close)
         problem = yield self.assertFailure(defer.Deferred.fromCoroutine(controllers.metadata()), NoRoute)
         self.assertEqual(str(problem).count("was refused"), 2)

@@ -12,6 +12,7 @@ from rocketha.admin import dledger
 from rocketha.admin.client import NoRoute, RequestFailed
 from rocketha.admin.dledger import Ledger
 from rocketha.errors import ConfigError
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from tests.services.dledger_case import RAFT_PORT, DLedgerCase
 
@@ -27,7 +28,7 @@ class LedgerTests(DLedgerCase):
     def ledger(self, group: str = "g", **more: str) -> Ledger:
         process = self.client_host.process
         assert process is not None
-        client = RemotingClient(process.reactor)
+        client = RemotingClient(Dialer(process.reactor))
         self.addCleanup(client.close)
         return Ledger(client, group, self.peers | more)
 

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.errors import ConfigError
 from rocketha.observe.refusals import QUIET_S, Refusals
 from rocketha.protocols import raft_peers
-from rocketha.protocols.endpoints import client_endpoint, is_loopback, literal_host, parse_peers
+from rocketha.protocols.endpoints import Dialer, client_endpoint, is_loopback, literal_host, parse_peers
 from rocketha.protocols.raft import RaftLimits, RaftProtocol
 from rocketha.protocols.raft_peers import RaftPeers
 from rocketha.protocols.raft_port import SHARED_S, RaftPort
@@ -346,7 +346,7 @@ class PeersCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.reactor = Reactor()
         self.group = Heard()
-        self.peers = RaftPeers(self.reactor, IDENTITY, self.group, chance(), self.limits)
+        self.peers = RaftPeers(Dialer(self.reactor), IDENTITY, self.group, chance(), self.limits)
         self.addCleanup(self.peers.stop)
 
     def start(self) -> None:
@@ -630,7 +630,7 @@ class SecretTests(SynchronousTestCase):
         identity = attrs.evolve(IDENTITY, id="n1", secret=port_secret)
         port = RaftPort(identity, self.accepting, refusals=self.refusals)
         reactor, identity = Reactor(), attrs.evolve(IDENTITY, secret=dialer_secret)
-        peers = RaftPeers(reactor, identity, self.dialing, chance(), refusals=self.refusals)
+        peers = RaftPeers(Dialer(reactor), identity, self.dialing, chance(), refusals=self.refusals)
         self.addCleanup(peers.stop)
         peers.set_addresses({"n1": "127.0.0.1:1001"})
         dialer = reactor.tcpClients[-1][2].buildProtocol(None)
@@ -741,7 +741,7 @@ class AddressTests(SynchronousTestCase):
 
     def test_a_wrong_address_is_no_crash(self) -> None:
         """Members may carry any text; it is complained about and tried again."""
-        peers = RaftPeers(Reactor(), IDENTITY, Heard(), chance())
+        peers = RaftPeers(Dialer(Reactor()), IDENTITY, Heard(), chance())
         peers.set_addresses({"n1": "nonsense"})
         self.assertEqual(peers.connected, [])
         peers.stop()
@@ -750,7 +750,7 @@ class AddressTests(SynchronousTestCase):
     def test_members_that_cannot_be_read(self) -> None:
         """A WELCOME's list is judged as anything else a peer says."""
         group = Heard()
-        peers = RaftPeers(Reactor(), IDENTITY, group, chance())
+        peers = RaftPeers(Dialer(Reactor()), IDENTITY, group, chance())
         peers.welcomed("n1", b"\xff" * 9, 0)
         peers.welcomed("n1", b"", 0)
         self.assertEqual(group.events, [])

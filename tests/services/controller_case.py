@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet import defer, reactor, task
 from twisted.trial.unittest import TestCase
 
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.services.config.loading import load_controller
@@ -67,7 +68,7 @@ class FakeBroker:
         self._held: list[Any] = []
         self._factory = RemotingFactory(self, reactor)  # type: ignore[arg-type]
         self._listening: Any = None
-        self._out = PeerConnections(reactor)
+        self._out = PeerConnections(Dialer(reactor))
         self._beats = task.LoopingCall(self.beat)
 
     # -- its port

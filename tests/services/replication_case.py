@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet import defer
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker, load_namesrv
@@ -43,7 +44,7 @@ class ReplicationCase(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.world = World(self.seed)
-        self.client_host = self.world.add_host("client", lambda process: RemotingClient(process.reactor))
+        self.client_host = self.world.add_host("client", lambda process: RemotingClient(Dialer(process.reactor)))
         self.run_for(0.01)
 
     # -- hosts

@@ -18,6 +18,7 @@ from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import DiskFailure
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.replication.metadata_context import TablesContext
@@ -117,7 +118,7 @@ class Node:
         self.strangers: set[int] = set()  # brokers that the controller does not name
         self.metadata = MetadataSync(
             TablesContext(
-                reactor,
+                Dialer(reactor),
                 self.now_ms,
                 self.state,
                 _QueueView(self.store),
@@ -210,7 +211,7 @@ class TablesCase(WorldCase):
     def setUp(self) -> None:
         self.world = World(7)
         self.numbers: dict[str, int] = {}
-        self.admin = self.world.add_host("admin", lambda process: RemotingClient(process.reactor))
+        self.admin = self.world.add_host("admin", lambda process: RemotingClient(Dialer(process.reactor)))
         self.world.run(0.01)
 
     def add(self, name: str, number: int, rules: BrokerRules | None = None) -> Node:

@@ -9,6 +9,7 @@ from twisted.internet.endpoints import HostnameEndpoint, TCP4ServerEndpoint, con
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config.loading import NamesrvConfig
 from rocketha.services.namesrv.service import NameServerService
@@ -32,7 +33,7 @@ def name_server(process: Process) -> Any:
 
 def client(process: Process) -> RemotingClient:
     """The program of a host: a remoting client."""
-    return RemotingClient(process.reactor)
+    return RemotingClient(Dialer(process.reactor))
 
 
 class Answers:

@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.raft.elections import Elections
 from rocketha.simulation import setup
@@ -261,7 +262,7 @@ class StuckTests(ClusterCase):
         self.until(lambda: (len(self.state().members), len(self.state(OTHER).members)) == (3, 1), 10)
         self.run_for(5)
         self.assertEqual((self.state().master, self.state().epoch), (0, 0))  # nobody knows who has everything
-        client, answers = RemotingClient(asker.process.reactor), []
+        client, answers = RemotingClient(Dialer(asker.process.reactor)), []
         for key, number in ((A, old.master), (OTHER, 1)):
             fields = {"clusterName": key.cluster, "brokerName": key.name, "brokerId": str(number)}
             fields["designateElect"] = "true"
@@ -330,7 +331,7 @@ class StuckTests(ClusterCase):
         asker = self.world.add_host("asker", lambda process: None)
         self.run_for(0.1)
         self.world.partition("d9", [lead], [node for node in self.cluster.nodes if node is not lead])
-        client, ended = RemotingClient(asker.process.reactor), []
+        client, ended = RemotingClient(Dialer(asker.process.reactor)), []
         address = self.cluster.addresses[lead.name]
         fields = {"clusterName": "c1", "brokerName": "b", "appliedBrokerId": "1", "registerCheckCode": "h:1;2"}
         for code, more in (
@@ -359,7 +360,7 @@ class IdentityTests(ClusterCase):
         asker = self.world.add_host("asker", lambda process: None)
         self.world.partition("cut", [host], self.cluster.nodes)
         self.run_for(25)
-        client, answers = RemotingClient(asker.process.reactor), []
+        client, answers = RemotingClient(Dialer(asker.process.reactor)), []
         fields = {"clusterName": A.cluster, "brokerName": A.name, "brokerControllerIdsToClean": str(number)}
         fields["isCleanLivingBroker"] = "false"
         address = self.cluster.addresses[self.lead().name]
@@ -384,7 +385,7 @@ class IdentityTests(ClusterCase):
         host.power_off()
         asker = self.world.add_host("asker", lambda process: None)
         self.run_for(15)
-        client, answers = RemotingClient(asker.process.reactor), []
+        client, answers = RemotingClient(Dialer(asker.process.reactor)), []
         fields = {"clusterName": OTHER.cluster, "brokerName": OTHER.name, "brokerControllerIdsToClean": "1"}
         fields["isCleanLivingBroker"] = "false"
         address = self.cluster.addresses[self.lead().name]

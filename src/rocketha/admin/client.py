@@ -20,6 +20,7 @@ import attrs
 from twisted.internet.error import ConnectError, ConnectionClosed, ConnectionLost, TimeoutError
 
 from rocketha.errors import RemoteProtocolError, RockethaError
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import json_dialect
@@ -156,19 +157,19 @@ def parse_route(topic: str, body: bytes) -> Route:
 class Client:
     """Routes and requests over one pool of connections.
 
-    :param reactor: connects and keeps time.
+    :param dialer: connects and keeps time.
     :param nameservers: ``host:port`` each; at least one.
     :param chance: picks the first nameserver, and brokers where any will do.
     :ivar members_changed: called with a consumer group's name when a broker says that its members changed.
     """
 
-    def __init__(self, reactor: Any, nameservers: Sequence[str], chance: random.Random) -> None:
+    def __init__(self, dialer: Dialer, nameservers: Sequence[str], chance: random.Random) -> None:
         if not nameservers:
             raise NoRoute("no nameserver is given")
-        self.reactor = reactor
+        self.reactor = dialer.reactor
         self.chance = chance
         self.members_changed: Callable[[str], None] = lambda group: None
-        self._connections = RemotingClient(reactor, _Notified(self))
+        self._connections = RemotingClient(dialer, _Notified(self))
         self._nameservers = list(nameservers)
         self._chosen = chance.randrange(len(nameservers))
         self._routes: dict[str, tuple[float, Route]] = {}

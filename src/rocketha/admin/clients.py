@@ -20,6 +20,7 @@ from rocketha.admin.client import NETWORK_ERRORS, Client, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.observe.logging import one_line
+from rocketha.protocols.endpoints import Dialer
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--namesrv or --broker: at least one HOST:PORT is wanted")
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        client = Client(reactor, names or servers, random.Random())
+        client = Client(Dialer(reactor), names or servers, random.Random())
         try:
             found = {address: await _of(client, address) for address in servers or await client.brokers()}
         finally:

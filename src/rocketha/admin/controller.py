@@ -19,7 +19,7 @@ from rocketha.admin.cli import nameservers
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.errors import ConfigError, RockethaError
-from rocketha.protocols.endpoints import parse_peers
+from rocketha.protocols.endpoints import Dialer, parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
@@ -60,10 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class Controllers:
     """A group of controllers, of which at least one address is known."""
 
-    def __init__(self, reactor: Any, addresses: Sequence[str]) -> None:
-        self._reactor = reactor
+    def __init__(self, dialer: Dialer, addresses: Sequence[str]) -> None:
+        self._reactor = dialer.reactor
         self._addresses = list(addresses)
-        self._client = RemotingClient(reactor)
+        self._client = RemotingClient(dialer)
 
     def close(self) -> None:
         """End all connections."""
@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--controllers: at least one HOST:PORT is wanted")
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        controllers = Controllers(reactor, addresses)
+        controllers = Controllers(Dialer(reactor), addresses)
         try:
             return int(await _ACTIONS[args.action](controllers, args))
         finally:

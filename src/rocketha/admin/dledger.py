@@ -21,7 +21,7 @@ from twisted.internet.task import deferLater
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.errors import RemoteProtocolError, RockethaError
-from rocketha.protocols.endpoints import parse_peers
+from rocketha.protocols.endpoints import Dialer, parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.raft.config import TRANSFER_LAG_MAX
 from rocketha.wire import dledger_json, json_dialect
@@ -225,7 +225,7 @@ def run(args: argparse.Namespace) -> int:
     peers = parse_peers(args.peers.replace(",", ";"))
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        client = RemotingClient(reactor)
+        client = RemotingClient(Dialer(reactor))
         ledger = Ledger(client, args.group, peers)
         try:
             return await _do(ledger, reactor, args)

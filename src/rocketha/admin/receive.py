@@ -19,6 +19,7 @@ from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.admin.received import Received
 from rocketha.admin.subscription import Subscription
 from rocketha.errors import ConfigError
+from rocketha.protocols.endpoints import Dialer
 from rocketha.wire import properties
 
 
@@ -137,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--count {args.count}: 1 or more is wanted")
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        client = Client(reactor, nameservers(args.namesrv), random.SystemRandom())
+        client = Client(Dialer(reactor), nameservers(args.namesrv), random.SystemRandom())
         printer = _Printer(reactor, args)
         consumer = Consumer(client, subscription, printer.deliver)
 

@@ -13,6 +13,7 @@ from rocketha.admin.client import Client
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.admin.producer import BODY_BYTES_MAX, Message, Producer, Sent
 from rocketha.errors import ConfigError
+from rocketha.protocols.endpoints import Dialer
 from rocketha.wire import properties
 
 BATCH_BYTES_MAX = BODY_BYTES_MAX - 64 * 1024
@@ -89,7 +90,7 @@ def describe(sent: Sent) -> str:
 
 
 async def _send_all(reactor: Any, args: argparse.Namespace) -> int:
-    client = Client(reactor, nameservers(args.namesrv), random.SystemRandom())
+    client = Client(Dialer(reactor), nameservers(args.namesrv), random.SystemRandom())
     producer = Producer(client, args.group)
     named = message_properties(args)
     say = (lambda sent: None) if args.quiet else (lambda sent: print(describe(sent), flush=True))

@@ -6,9 +6,10 @@ What it must not know: what is spoken there.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
 
 from rocketha.errors import ConfigError
@@ -39,6 +40,25 @@ def client_endpoint(reactor: Any, address: str, timeout_s: float) -> Any:
         return HostnameEndpoint(reactor, host, port, timeout=timeout_s, attemptDelay=0.02)
     kind = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
     return kind(reactor, host, port, timeout=timeout_s)
+
+
+@attrs.frozen
+class Dialer:
+    """Makes this process's connections to other servers.
+
+    :ivar reactor: makes them, and keeps the time of whoever uses them.
+    :ivar connects: a reactor, ``host:port`` and how long it may take to an endpoint; raises as :func:`client_endpoint`.
+    """
+
+    reactor: Any
+    connects: Callable[[Any, str, float], Any] = client_endpoint
+
+    def endpoint(self, address: str, timeout_s: float) -> Any:
+        """What connects to ``host:port``.
+
+        :raises ConfigError: when it is no address.
+        """
+        return self.connects(self.reactor, address, timeout_s)
 
 
 def is_loopback(host: str) -> bool:

@@ -16,7 +16,7 @@ from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError
-from rocketha.protocols.endpoints import client_endpoint
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.wire.codes import ResponseCode
@@ -42,11 +42,11 @@ class PeerConnections:
     """
 
     def __init__(
-        self, reactor: Any, ended: Callable[[str], None] = lambda address: None, limits: Limits | None = None
+        self, dialer: Dialer, ended: Callable[[str], None] = lambda address: None, limits: Limits | None = None
     ) -> None:
-        self._reactor = reactor
+        self._dialer = dialer
         self._ended = ended
-        self._factory = RemotingFactory(self, reactor, limits or Limits(), server=False)
+        self._factory = RemotingFactory(self, dialer.reactor, limits or Limits(), server=False)
         self._pool: dict[str, RemotingProtocol] = {}
         self._waiting: dict[str, list[defer.Deferred[RemotingProtocol]]] = {}
         self._attempts: set[defer.Deferred[Any]] = set()
@@ -77,7 +77,7 @@ class PeerConnections:
         if self._closed:
             return defer.fail(error.ConnectionAborted("closed"))
         try:
-            endpoint = client_endpoint(self._reactor, address, timeout_s)
+            endpoint = self._dialer.endpoint(address, timeout_s)
         except ConfigError as problem:
             return defer.fail(error.ConnectError(string=str(problem)))
         attempt: defer.Deferred[Any] = endpoint.connect(_One(self._factory.buildProtocol(None)))

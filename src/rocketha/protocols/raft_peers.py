@@ -25,7 +25,7 @@ from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Other, Refusals
 from rocketha.protocols.dledger_line import DLedgerLine, JavaSide
-from rocketha.protocols.endpoints import client_endpoint
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.raft import ENDED, Identity, RaftLimits, RaftProtocol
 from rocketha.wire.raft_frames import Hello, MessageWriter, Refusal, RefusalCode
 from rocketha.wire.raft_values import Members, Message
@@ -134,7 +134,7 @@ class _Peer:
             self._retry.cancel()
             self._retry = None
         try:
-            endpoint = client_endpoint(self.owner.reactor, self.address, CONNECT_TIMEOUT_S)
+            endpoint = self.owner.dialer.endpoint(self.address, CONNECT_TIMEOUT_S)
         except ConfigError as problem:
             self.owner.complain(self.id, str(problem))
             self._again(RETRY_MAX_S)
@@ -281,7 +281,7 @@ class RaftPeers:
 
     def __init__(
         self,
-        reactor: Any,
+        dialer: Dialer,
         identity: Identity,
         group: Group,
         chance: random.Random,
@@ -289,7 +289,8 @@ class RaftPeers:
         refusals: Refusals | None = None,
         others: Others | None = None,
     ) -> None:
-        self.reactor = reactor
+        self.dialer = dialer
+        self.reactor = dialer.reactor
         self.identity = identity
         self.group = group
         self.chance = chance

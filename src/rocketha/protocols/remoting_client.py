@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError
 from rocketha.protocols.eager import queued_bytes
-from rocketha.protocols.endpoints import client_endpoint
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.wire.codes import ResponseCode
@@ -51,13 +51,13 @@ class NoService:
 class RemotingClient:
     """A pool of connections by address.
 
-    :param reactor: connects and keeps time.
+    :param dialer: connects and keeps time.
     :param service: answers what servers ask of us (40 NOTIFY_CONSUMER_IDS_CHANGED ...); None refuses everything.
     """
 
-    def __init__(self, reactor: Any, service: Any | None = None, limits: Limits | None = None) -> None:
-        self._reactor = reactor
-        self._factory = RemotingFactory(service or NoService(), reactor, limits or CLIENT_LIMITS, server=False)
+    def __init__(self, dialer: Dialer, service: Any | None = None, limits: Limits | None = None) -> None:
+        self._dialer = dialer
+        self._factory = RemotingFactory(service or NoService(), dialer.reactor, limits or CLIENT_LIMITS, server=False)
         self._connections: dict[str, RemotingProtocol] = {}
         self._connecting: dict[str, list[defer.Deferred[RemotingProtocol]]] = {}
         self._attempts: dict[str, defer.Deferred[Any]] = {}
@@ -76,7 +76,7 @@ class RemotingClient:
         waiting.append(waiter)
         if len(waiting) == 1:
             try:
-                endpoint = client_endpoint(self._reactor, address, timeout_s)
+                endpoint = self._dialer.endpoint(address, timeout_s)
             except ConfigError:
                 self._settle(address, Failure())
                 return waiter

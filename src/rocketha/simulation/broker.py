@@ -25,6 +25,7 @@ from twisted.application import strports
 from twisted.internet import defer, error, task
 
 from rocketha.errors import DiskFailure
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.simulation.broker_identity import Identity
@@ -118,7 +119,7 @@ class SimulatedBroker:
             oracle.logs[disk_name] = []
         if self.identity.number is not None:
             oracle.took_id(group, disk_name, self.identity.number)
-        self.client = RemotingClient(self.reactor)
+        self.client = RemotingClient(Dialer(self.reactor))
         self.factory = RemotingFactory(self, self.reactor)
         strports.service(f"tcp:{port}", self.factory, self.reactor).startService()
         ticker = task.LoopingCall(self._tick)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config.controller import ControllerConfig, complete_controller
 from rocketha.services.controller.service import ControllerService
@@ -152,7 +153,7 @@ class ControllerScenario:
     def _add_operator(self) -> None:
         def program(process: Process) -> Operator:
             return Operator(
-                RemotingClient(process.reactor),
+                RemotingClient(Dialer(process.reactor)),
                 process,
                 tuple(self.addresses.values()),
                 GROUPS,

@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.simulation.findings import Findings
 from rocketha.simulation.host import Process
@@ -40,7 +41,7 @@ class MembersOperator:
         self, process: Process, members: Mapping[str, str], witness: str, until_s: float, findings: Findings
     ) -> None:
         self._reactor = process.reactor
-        self._client = RemotingClient(process.reactor)
+        self._client = RemotingClient(Dialer(process.reactor))
         self._chance = process.host.random
         self._members = members
         self._witness = witness

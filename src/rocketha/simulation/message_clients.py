@@ -17,6 +17,7 @@ from typing import Any
 from twisted.internet import defer, error, task
 
 from rocketha.broker.send import MAYBE_STORED
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.simulation.host import Process
 from rocketha.simulation.message_oracle import SEPARATOR, Attempt, MessageOracle, QueueName
@@ -45,7 +46,7 @@ class Routes:
     """Where the brokers of a topic are, as the name server last said."""
 
     def __init__(self, process: Process, nameserver: str) -> None:
-        self._client = RemotingClient(process.reactor)
+        self._client = RemotingClient(Dialer(process.reactor))
         self._reactor = process.reactor
         self._nameserver = nameserver
         self._brokers: dict[str, dict[str, dict[int, str]]] = {}

@@ -11,6 +11,7 @@ from twisted.application import strports
 from twisted.internet import error
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.services.broker import controller_client
 from rocketha.services.broker.controller_client import ControllerClient, NoLeader, Reply
@@ -76,7 +77,9 @@ class ControllerClientTests(SynchronousTestCase):
         self.addresses = [self.controller(number).address for number in range(3)]
 
         def program(process: Process) -> ControllerClient:
-            return ControllerClient(process.reactor, self.addresses, random.Random(1), 10.0, lambda: self.on_lost())
+            return ControllerClient(
+                Dialer(process.reactor), self.addresses, random.Random(1), 10.0, lambda: self.on_lost()
+            )
 
         self.broker = self.world.add_host("broker", program)
         self.world.run(0.01)

@@ -16,6 +16,7 @@ from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.role import BUSY
 from rocketha.broker.routes import ROUTES
 from rocketha.errors import RequestRefused
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.broker.forwarding import IN_DOUBT, UNSENT_MAX, Forwarding
@@ -48,7 +49,7 @@ class Node:
         self.silent = False
         self.may_serve = True
         self.forwarding = Forwarding(
-            process.reactor, self.watch, self.address, self.serve, self.as_turn, enabled, lambda: self.may_serve
+            Dialer(process.reactor), self.watch, self.address, self.serve, self.as_turn, enabled, lambda: self.may_serve
         )
         self.factory = RemotingFactory(self, process.reactor)
         process.reactor.listenTCP(PORT, self.factory)
@@ -97,7 +98,7 @@ class Producer:
 
     def __init__(self, process: Process) -> None:
         self.reactor = process.reactor
-        self.client = RemotingClient(process.reactor)
+        self.client = RemotingClient(Dialer(process.reactor))
         self.answers: dict[bytes, tuple[int, float]] = {}
         self.failed: list[bytes] = []
         self.unanswered: list[bytes] = []

@@ -17,6 +17,7 @@ from rocketha.namesrv import register_body
 from rocketha.namesrv.effects import Address, HolderToBeAsked
 from rocketha.namesrv.requests import Caller, NameServer
 from rocketha.namesrv.route_table import BrokerKey
+from rocketha.protocols.endpoints import Dialer
 from rocketha.services.broker.registration import ROUND_PERIODS, Registration
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.limits import FRAME_BYTES_MAX, WHOLE_TOPICS_MAX
@@ -82,7 +83,7 @@ class RegistrationCase(SynchronousTestCase):
         self.learned: list[tuple[str, str]] = []
         self.identity = IDENTITY
         self.registration = Registration(
-            self.clock,
+            Dialer(self.clock),
             ("namesrv:9876",),
             lambda: self.identity,
             self.topics,

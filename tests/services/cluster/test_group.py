@@ -17,6 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import ConfigError, DiskFailure
 from rocketha.namesrv.route_table import Broker, BrokerKey
+from rocketha.protocols.endpoints import Dialer
 from rocketha.services.cluster import tap as cluster_tap
 from rocketha.services.cluster.group import GroupService
 from rocketha.services.cluster.layout import Layout, Plan, adopt, begin_first, check_directory, check_ledgers
@@ -256,7 +257,13 @@ class SwitchTests(SynchronousTestCase):
         self.told: list[str] = []
         namesrv: Any = self.table
         self.switches = Switches(
-            self.clock, namesrv, "broker-a", {}, {10911: "broker-1", 10921: "broker-2"}, self.told.append, "<{}>".format
+            Dialer(self.clock),
+            namesrv,
+            "broker-a",
+            {},
+            {10911: "broker-1", 10921: "broker-2"},
+            self.told.append,
+            "<{}>".format,
         )
         self.switches.start()
         self.addCleanup(self.switches.stop)

@@ -20,6 +20,7 @@ from rocketha.admin.producer import Message, Producer
 from rocketha.admin.received import Received
 from rocketha.admin.subscription import Subscription
 from rocketha.errors import RemoteProtocolError
+from rocketha.protocols.endpoints import Dialer
 from rocketha.services.cluster import tap as cluster_tap
 from rocketha.services.cluster.service import ClusterService
 from tests.interop.harness import ports
@@ -94,7 +95,7 @@ class ClusterTestCase(TestCase):
         """A client of that cluster, closed at the end."""
         # Each its own seed: a consumer's id is made of it, and two equal ids are one member.
         self.clients += 1
-        client = Client(reactor, [f"127.0.0.1:{self.namesrv}"], random.Random(self.clients))
+        client = Client(Dialer(reactor), [f"127.0.0.1:{self.namesrv}"], random.Random(self.clients))
         self.addCleanup(client.close)
         return client
 

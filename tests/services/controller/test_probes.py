@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from rocketha.controller.detector_effects import Probe, Reading, Verdict
 from rocketha.controller.liveness import ReplicaKey
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingFactory
 from rocketha.services.controller.probes import Probes, group_of, reading_of
 from rocketha.wire.codes import RequestCode
@@ -68,7 +69,7 @@ class ProbeTests(TestCase):
     timeout = 120
 
     def setUp(self) -> None:
-        self.probes = Probes(reactor, lambda address, reached: None)
+        self.probes = Probes(Dialer(reactor), lambda address, reached: None)
         self.ports: list[Any] = []
 
     @defer.inlineCallbacks
@@ -208,7 +209,7 @@ class LinkTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.known: list[tuple[str, bool]] = []
-        self.probes = Probes(task.Clock(), lambda address, reached: self.known.append((address, reached)))
+        self.probes = Probes(Dialer(task.Clock()), lambda address, reached: self.known.append((address, reached)))
         self.connections = self.probes.connections
         self.fate: Any = _Link()
         self.tried: list[str] = []

@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory, Protocol
 
 from rocketha.controller.routes import ROUTES
 from rocketha.observe.refusals import is_refusal
-from rocketha.protocols.endpoints import client_endpoint
+from rocketha.protocols.endpoints import Dialer, client_endpoint
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, ResponseCode
@@ -22,7 +22,7 @@ class RefusalTests(ControllerCase):
     """One controller, and a client that is no broker."""
 
     def setUp(self) -> Any:
-        self.client = RemotingClient(reactor)
+        self.client = RemotingClient(Dialer(reactor))
         self.addCleanup(self.client.close)
         return super().setUp()
 

@@ -10,6 +10,7 @@ from twisted.internet.endpoints import TCP4ClientEndpoint
 
 from rocketha import rates
 from rocketha.controller.liveness import ReplicaKey
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.peer_connections import PeerConnections, _One
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.wire import json_dialect
@@ -24,7 +25,7 @@ class Stranger:
 
     def __init__(self, case: ControllerCase, port: int) -> None:
         self.address = f"127.0.0.1:{port}"
-        self._out = PeerConnections(reactor)
+        self._out = PeerConnections(Dialer(reactor))
         self._to = case.leader().config.self_address
         case.addCleanup(self._out.close)
 
@@ -126,7 +127,7 @@ class FiveRequestsTests(ControllerCase):
     def from_another_host(self) -> defer.Deferred[RemotingProtocol]:
         """A connection that does not come from 127.0.0.1."""
         host, port = self.leader().config.self_address.split(":")
-        out = PeerConnections(reactor)
+        out = PeerConnections(Dialer(reactor))
         self.addCleanup(out.close)
         endpoint = TCP4ClientEndpoint(reactor, host, int(port), bindAddress=("127.0.0.2", 0))
         return endpoint.connect(_One(out._factory.buildProtocol(None)))  # type: ignore[return-value]

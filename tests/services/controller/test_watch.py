@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.controller.events import ApplyBrokerId, ElectMaster, RegisterBroker
 from rocketha.controller.liveness import Heartbeat, ReplicaKey
 from rocketha.controller.state import ControllerState
+from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.loading import load_controller
 from rocketha.services.controller.watch import Watch
 
@@ -33,7 +34,7 @@ class WatchTests(SynchronousTestCase):
             state.apply(event, index)
         self.reactor = MemoryReactorClock()
         self.elections: list[Any] = []
-        self.watch = Watch(self.reactor, config, state, dict, self.elections.append)
+        self.watch = Watch(Dialer(self.reactor), config, state, dict, self.elections.append)
         self.addCleanup(self.watch.stop)
         self.watch.led()
         self.watch.heard(MASTER, Heartbeat("10.0.0.1:10911", 1, 0), 7, "10.0.0.1")

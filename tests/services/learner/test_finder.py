@@ -10,6 +10,7 @@ from twisted.internet import defer, task
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.broker import progress_requests
+from rocketha.protocols.endpoints import Dialer
 from rocketha.services.learner.finder import MasterFinder
 from rocketha.wire import json_dialect
 from rocketha.wire.remoting import Command
@@ -23,7 +24,7 @@ class ConsumerOffsetsTests(SynchronousTestCase):
         self.broker = Broker()
         for number in range(100):
             self.broker.state.offsets.commit(f"G{number:02d}", "T", number % 3, number, lambda: NOW_MS)
-        self.finder = MasterFinder(task.Clock(), ("10.0.0.1:9876",), "broker-a")
+        self.finder = MasterFinder(Dialer(task.Clock()), ("10.0.0.1:9876",), "broker-a")
         connection: Any = mock.Mock(request=self.request)
         self.finder._connections = mock.Mock(connect=lambda address, timeout_s: defer.succeed(connection))
         self.fits = True

@@ -10,6 +10,7 @@ from twisted.internet import defer, reactor
 from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.trial.unittest import TestCase
 
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.rates import Rates
@@ -66,7 +67,7 @@ class HolderTests(TestCase):
         )
         self.addCleanup(lambda: self.port.stopListening())
         self.address = f"127.0.0.1:{self.port.getHost().port}"
-        self.client, self.other = RemotingClient(reactor), RemotingClient(reactor)
+        self.client, self.other = RemotingClient(Dialer(reactor)), RemotingClient(Dialer(reactor))
         self.addCleanup(self.client.close)
         self.addCleanup(self.other.close)
 

@@ -12,6 +12,7 @@ from typing import Any
 from twisted.internet import defer, reactor, task
 
 from rocketha.errors import ConfigError
+from rocketha.protocols.endpoints import Dialer
 from rocketha.raft.errors import Busy, LagsTooMuch, NotLeader, RaftRefused, UnknownMember
 from rocketha.raft.membership import MembersChange
 from rocketha.services.process.platform import Platform
@@ -205,7 +206,7 @@ class ThreeMembers(RaftCase):
 
         yield self.start("n0", "n1", "n2")
         yield self.until(self.leader)
-        client = RemotingClient(reactor)
+        client = RemotingClient(Dialer(reactor))
         self.addCleanup(client.close)
         answer = yield client.request(self.addresses["n0"], 1)
         self.assertEqual(answer.body, b"served")

@@ -14,6 +14,7 @@ from rocketha.admin import dledger
 from rocketha.admin.client import RequestFailed
 from rocketha.admin.dledger import Ledger
 from rocketha.broker.role import Role
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.raft.config import Role as RaftRole
 from rocketha.raft.membership import MembersChange
@@ -36,7 +37,7 @@ class MembersCase(DLedgerCase):
         self.group = self.start_group()
         process = self.client_host.process
         assert process is not None
-        client = RemotingClient(process.reactor)
+        client = RemotingClient(Dialer(process.reactor))
         self.addCleanup(client.close)
         self.clock = process.reactor
         self.ledger = Ledger(client, "g", {host.name: self.at(host) for host in self.brokers})
@@ -289,7 +290,7 @@ class OwnMachineTests(MembersCase):
             self.do(self.ledger.change(remove=follower.name))
         process = self.group.process
         assert process is not None
-        client = RemotingClient(process.reactor)
+        client = RemotingClient(Dialer(process.reactor))
         self.addCleanup(client.close)
         self.ledger = Ledger(client, "g", self.ledger.peers)
         self.remove(follower)
@@ -340,7 +341,7 @@ class JavaTests(MembersCase):
         java, leader = next(host for host in self.followers() if host.name != "n3"), self.master()
         java.kill()
         self.brokers.remove(java)
-        java.program = lambda process: RemotingClient(process.reactor)
+        java.program = lambda process: RemotingClient(Dialer(process.reactor))
         java.start()
         self.run_for(0.1)
         term = self.replication(leader).raft.node.term + 7

@@ -31,6 +31,7 @@ from twisted.python.failure import Failure
 
 from rocketha.errors import RemoteProtocolError, RequestRefused, RockethaError
 from rocketha.observe.logging import make_logger
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
@@ -74,15 +75,15 @@ class ControllerClient:
     """
 
     def __init__(
-        self, reactor: Any, addresses: Sequence[str], chance: random.Random, poll_s: float, lost: Callable[[], None]
+        self, dialer: Dialer, addresses: Sequence[str], chance: random.Random, poll_s: float, lost: Callable[[], None]
     ) -> None:
         self.leader = ""
-        self._reactor = reactor
+        self._reactor = dialer.reactor
         self._addresses = tuple(addresses)
         self._chance = chance
         self._poll_s = poll_s
         self._lost = lost
-        self._connections = PeerConnections(reactor, self._ended, Limits(idle_s=IDLE_S))
+        self._connections = PeerConnections(dialer, self._ended, Limits(idle_s=IDLE_S))
         self._distrusted: dict[str, float] = {}  # address -> until when
         self._known_as: dict[str, str] = {}  # what a controller that leads calls itself -> the address that we know
         self._ended_s: dict[str, float] = {}  # address -> when its connection did last

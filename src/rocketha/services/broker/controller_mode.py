@@ -118,8 +118,8 @@ class ControllerMode(RoleSource):
         self._files = IdentityFiles(context.platform.disk, keys.store_path_broker_identity, *self._place[:2])
         poll_s = keys.sync_controller_metadata_period / 1000
         platform = context.platform
-        self._client = ControllerClient(platform.reactor, keys.controllers, platform.chance, poll_s, self._beat)
-        self._ha_address = HaAddress(context.platform.reactor, self._ha_address_found)
+        self._client = ControllerClient(platform.dialer, keys.controllers, platform.chance, poll_s, self._beat)
+        self._ha_address = HaAddress(context.platform.dialer, self._ha_address_found)
         beat_s = keys.broker_heartbeat_interval / 1000
         self._beats = Ticker(context.platform.reactor, lasting(self._beat, "a heartbeat"), beat_s)
         self._timer: Any = None

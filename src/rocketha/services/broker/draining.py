@@ -55,6 +55,7 @@ class Draining:
         identity: BrokerIdentity,
     ) -> None:
         self._clock, self._chance = platform.reactor, platform.chance
+        self._dialer = platform.dialer
         self._keys = keys
         self._watch = watch
         self._forwarding = forwarding
@@ -94,7 +95,7 @@ class Draining:
         self._until_s = self._began_s + self._keys.handover_linger / 1000
         self._log.info("passes requests of clients that come here still on to {master}", master=self._watch.address)
         poll_s = self._keys.sync_controller_metadata_period / 1000
-        self._controllers = ControllerClient(self._clock, self._keys.controllers, self._chance, poll_s, lambda: None)
+        self._controllers = ControllerClient(self._dialer, self._keys.controllers, self._chance, poll_s, lambda: None)
         self._controllers.start()
         self._forwarding.when_doubted(self._doubted)
         self._ask()

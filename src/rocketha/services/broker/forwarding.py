@@ -42,6 +42,7 @@ from rocketha.broker.send import MAYBE_STORED
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import make_logger
 from rocketha.observe.metrics import Registry
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import OPAQUE_MAX, RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.core.feature import BrokerFeature
@@ -137,7 +138,7 @@ class Forwarding(BrokerFeature):
 
     def __init__(
         self,
-        clock: Any,
+        dialer: Dialer,
         watch: MasterWatch,
         own_address: str,
         serve: Callable[[Any, Command, float], Answer | None],
@@ -145,13 +146,13 @@ class Forwarding(BrokerFeature):
         enabled: bool = True,
         serves: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._clock = clock
+        self._clock = dialer.reactor
         self._watch = watch
         self._own_address = own_address
         self._serve = serve
         self._as_turn = as_turn
         self._serves = serves
-        self._client = RemotingClient(clock)
+        self._client = RemotingClient(dialer)
         self._enabled = enabled
         # By whether they are pulls, and whether another broker passed them on to us.
         # But for pulls the order of their deadlines is that in which they came.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from twisted.application import strports
-
 from rocketha.broker.routes import PULLS, BrokerRoute
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService, ServerParts
@@ -95,7 +93,7 @@ class BrokerPorts:
         if self._listen and config.replication.alone:
             return  # one whose main port is not where the file says, for a test or a quick look
         for name, number, factory in replicas:
-            port = strports.service(self._endpoint(number), factory, self._core.platform.reactor)
+            port = self._listening(self._endpoint(number), factory)
             port.setName(f"port-{name}")
             port.setServiceParent(parent)
 
@@ -103,10 +101,14 @@ class BrokerPorts:
         config = self._config
         return views.endpoint(config.bind_address, port, config.remoting.server_socket_backlog)
 
+    def _listening(self, description: str, factory: Any) -> Any:
+        core = self._core
+        return core.platform.network.port(core.platform.reactor, description, factory, core.refusals)
+
     def _open(self, parent: Any, description: str, requests: RequestService, name: str) -> None:
         core, factories = self._core, self._core.factories
         factory = RemotingFactory(requests, core.platform.reactor, self._limits, parts=self._parts)
         factories.append(factory)
-        port = strports.service(description, factory, core.platform.reactor)
+        port = self._listening(description, factory)
         port.setName(f"port-{name}-{len(factories)}")
         port.setServiceParent(parent)  # it runs: the port listens now, and a taken one raises here

@@ -35,6 +35,7 @@ from rocketha.broker.state import BrokerIdentity
 from rocketha.broker.topics import TopicTable
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import lasting, make_logger
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
@@ -85,7 +86,7 @@ class Registration:
 
     def __init__(
         self,
-        reactor: Any,
+        dialer: Dialer,
         addresses: tuple[str, ...],
         identity: Callable[[], BrokerIdentity | None],
         topics: TopicTable,
@@ -93,7 +94,7 @@ class Registration:
         learned: Callable[[str, str], None] = lambda address, ha_address: None,
         permission: Callable[[], int] = lambda: READ_WRITE,
     ) -> None:
-        self._reactor = reactor
+        self._reactor = dialer.reactor
         self._identity = identity
         self._topics = topics
         self._rules = rules
@@ -103,7 +104,7 @@ class Registration:
         self._nameservers = {address: _Nameserver(address) for address in addresses}
         # A nameserver answers only ours, and it may stay silent for a whole period.
         limits = Limits(idle_s=max(120, int(3 * rules.period_s)))
-        self._client = RemotingClient(reactor, self, limits)
+        self._client = RemotingClient(dialer, self, limits)
         self._timer: Any = None
         self._turn = lasting(lambda: self.register(), "a registration")
         self._stopped = False

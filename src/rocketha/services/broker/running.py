@@ -104,7 +104,7 @@ class RunningBroker:
         self.replication = mode.replication(self._replication_context(opened))
         self.metadata = MetadataSync(self._tables_context())
         self.forwarding = Forwarding(
-            platform.reactor,
+            platform.dialer,
             self.watch,
             self.state.identity.address,
             self.dispatcher.resume,
@@ -162,7 +162,7 @@ class RunningBroker:
     def _tables_context(self) -> TablesContext:
         core, keys, replication = self.core, self.core.config.replication, self.replication
         return TablesContext(
-            clock=core.platform.reactor,
+            dialer=core.platform.dialer,
             now_ms=core.platform.now_ms,
             state=core.state,
             store=core.store,
@@ -198,7 +198,7 @@ class RunningBroker:
     def _registration(self) -> Registration:
         config = self.core.config
         return Registration(
-            self.core.platform.reactor,
+            self.core.platform.dialer,
             tuple(filter(None, (item.strip() for item in config.namesrv_addr.split(";")))),
             self._registered_as,
             self.state.topics,

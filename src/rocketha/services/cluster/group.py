@@ -22,6 +22,7 @@ from twisted.internet import defer, error
 import rocketha
 from rocketha.errors import RockethaError
 from rocketha.observe.logging import lasting, make_logger
+from rocketha.protocols.endpoints import Dialer
 from rocketha.services.cluster import layout as cluster_layout
 from rocketha.services.cluster.layout import Layout, Plan
 from rocketha.services.cluster.member import Member
@@ -119,7 +120,7 @@ class GroupService(service.MultiService):
         first = brokers if layout.dledger else cluster_layout.begin_first(layout.data, brokers)
         self._later = [plan for plan in brokers if plan not in first]
         self._switches = Switches(
-            self._reactor,
+            Dialer(self._reactor),
             self._namesrv,
             layout.broker.broker_name,
             {plan.address: plan.name for plan in controllers},

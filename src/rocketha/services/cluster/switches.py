@@ -16,6 +16,7 @@ from twisted.internet import defer, error
 from rocketha.errors import RemoteProtocolError
 from rocketha.namesrv.route_table import Broker
 from rocketha.observe.logging import lasting, make_logger
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.ticker import Ticker
@@ -48,7 +49,7 @@ class Switches:
 
     def __init__(
         self,
-        reactor: Any,
+        dialer: Dialer,
         namesrv: NameServerService,
         broker_name: str,
         controllers: Mapping[str, str],
@@ -60,15 +61,15 @@ class Switches:
     ) -> None:
         self.master = ""
         self._controlled = controlled
-        self._reactor = reactor
+        self._reactor = dialer.reactor
         self._namesrv = namesrv
         self._broker_name = broker_name
         self._controllers = dict(controllers)
         self._brokers = dict(brokers)
         self._tell = tell
         self._label = label
-        self._client = RemotingClient(reactor)
-        self._loop = Ticker(reactor, lasting(self._look, "a look at the masters"), LOOK_S)
+        self._client = RemotingClient(dialer)
+        self._loop = Ticker(self._reactor, lasting(self._look, "a look at the masters"), LOOK_S)
         self._asked_first = next(iter(self._controllers), "")
         self._leader = ""
         self._asking = False

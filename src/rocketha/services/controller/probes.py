@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from rocketha.controller.detector_effects import Probe, Reading, Verdict
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.errors import RemoteProtocolError
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.wire import java_types, json_members
@@ -88,10 +89,10 @@ class Probes:
     :param reachable: told what came of a link: address, and whether its port was reached.
     """
 
-    def __init__(self, reactor: Any, reachable: Callable[[str, bool], None]) -> None:
-        self._reactor = reactor
+    def __init__(self, dialer: Dialer, reachable: Callable[[str, bool], None]) -> None:
+        self._reactor = dialer.reactor
         self._reachable = reachable
-        self.connections = PeerConnections(reactor, self._link_ended)
+        self.connections = PeerConnections(dialer, self._link_ended)
         self._links: dict[str, _Link] = {}
         self.asked = 0
 

@@ -20,7 +20,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from twisted.application import service, strports
+from twisted.application import service
 from twisted.internet import defer
 from twisted.python import log
 
@@ -212,7 +212,7 @@ class ControllerService(service.MultiService):
         self._elections = Elections(
             config, self.state, reactor_.seconds, self._platform.wall, lambda event: self._sequencer.propose(event)
         )
-        self._watch = Watch(reactor_, config, self.state, self.other_voters, self._elections.elect)
+        self._watch = Watch(self._platform.dialer, config, self.state, self.other_voters, self._elections.elect)
         self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()
@@ -234,7 +234,8 @@ class ControllerService(service.MultiService):
         )
         self.factory = SharedPort(self, reactor_, raft.port, limits, parts)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
-        self._parts = [raft, *(strports.service(each, self.factory, reactor_) for each in self._listen)]
+        network = self._platform.network
+        self._parts = [raft, *(network.port(reactor_, each, self.factory, self.refusals) for each in self._listen)]
         for part in self._parts:
             part.setServiceParent(self)
 

@@ -9,7 +9,6 @@ Java: ``DefaultBrokerHeartbeatManager`` with its scan, ``ControllerManager.onBro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import attrs
 from twisted.internet import defer
@@ -34,6 +33,7 @@ from rocketha.controller.watched import Times, address_of
 from rocketha.errors import RequestRefused
 from rocketha.namesrv.own_port import OwnPort, own_port
 from rocketha.observe.logging import make_logger
+from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.probes import Probes
 from rocketha.wire.codes import ResponseCode
@@ -56,13 +56,13 @@ class Watch:
 
     def __init__(
         self,
-        reactor: Any,
+        dialer: Dialer,
         config: ControllerConfig,
         state: ControllerState,
         others: Callable[[], Mapping[str, str]],
         elect: Callable[[Elect], None],
     ) -> None:
-        self._reactor = reactor
+        self._reactor = dialer.reactor
         self._config = config
         self._state = state
         self._others = others
@@ -75,7 +75,7 @@ class Watch:
         self.liveness = Liveness(config.broker_lease, held_ms=config.broker_silence)
         times = Times(silence=config.broker_silence, round=config.broker_probe_timeout, pause=config.broker_probe_pause)
         self.detector = FailureDetector(state, self.liveness, times, config.enable_elect_unclean_master)
-        self.probes = Probes(reactor, self._link_tried)
+        self.probes = Probes(dialer, self._link_tried)
         self._linked: dict[str, ReplicaKey] = {}  # where there is to be a link -> to whom
         self.heartbeats = self.suspected = self.deaths = 0
 

@@ -12,6 +12,7 @@ from twisted.internet import defer
 
 from rocketha.broker.progress_requests import OFFSETS_AFTER
 from rocketha.errors import RemoteProtocolError
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.services.replication.ha_address import UNREACHED
 from rocketha.wire.codes import RequestCode
@@ -30,10 +31,10 @@ class MasterFinder:
     :ivar address: of the master's main port, as it was said last; empty before.
     """
 
-    def __init__(self, reactor: Any, namesrvs: Sequence[str], broker_name: str) -> None:
+    def __init__(self, dialer: Dialer, namesrvs: Sequence[str], broker_name: str) -> None:
         self._namesrvs = tuple(namesrvs)
         self._broker_name = broker_name
-        self._connections = PeerConnections(reactor)
+        self._connections = PeerConnections(dialer)
         self.address = ""
 
     @defer.inlineCallbacks

@@ -125,9 +125,9 @@ class Learner(service.Service):
         self._upkeep = StoreUpkeep(self._store, self._works[1])
         self._changes = LogChanges((self._flusher, self._upkeep), self._works[0])
         addresses = [] if self._settings.master else config.namesrv_addr.replace(" ", "").split(";")
-        self._finder = MasterFinder(self._reactor, [each for each in addresses if each], config.broker_name)
+        self._finder = MasterFinder(self._platform.dialer, [each for each in addresses if each], config.broker_name)
         self._finder.address = self._settings.master
-        self._ha = HaAddress(self._reactor, self._found)
+        self._ha = HaAddress(self._platform.dialer, self._found)
         self._main = ""  # the main port whose HA port is looked for, or was found
         self._starting = self._works[0].run(
             lambda: self._mode.open_log(

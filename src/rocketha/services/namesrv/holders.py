@@ -13,6 +13,7 @@ from typing import Any
 from twisted.internet import defer
 
 from rocketha.namesrv.budget import Budget
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.services.controller.probes import reading_of
@@ -31,9 +32,9 @@ WAITING_MAX = 256
 class Holders:
     """The questions of one nameserver."""
 
-    def __init__(self, reactor: Any) -> None:
-        self._reactor = reactor
-        self._connections = PeerConnections(reactor, lambda address: None)
+    def __init__(self, dialer: Dialer) -> None:
+        self._reactor = dialer.reactor
+        self._connections = PeerConnections(dialer, lambda address: None)
         self._waiting: dict[tuple[str, bool], list[Callable[[bool], None]]] = {}
         self._known: dict[tuple[str, bool], tuple[bool, float]] = {}  # what it said, and when
         self._budget = Budget(QUESTIONS_OF_PORT, QUESTIONS_OF_HOST)

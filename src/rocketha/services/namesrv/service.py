@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from twisted.application import service, strports
+from twisted.application import service
 from twisted.internet import defer, error
 from twisted.internet.endpoints import connectProtocol
 from twisted.internet.protocol import Protocol
@@ -199,10 +199,10 @@ class NameServerService(service.MultiService):
         admission = Admission(limits, self._purposes, reserve=True)
         parts = ServerParts(refusals=self.refusals, admission=admission, shows=shows_by(ROUTES))
         self.factory = RemotingFactory(self, self._reactor, limits, parts=parts)
-        self._holders = Holders(self._reactor)
+        self._holders = Holders(self._platform.dialer)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         for description in self._listen:
-            port = strports.service(description, self.factory, self._reactor)
+            port = self._platform.network.port(self._reactor, description, self.factory, self.refusals)
             port.setServiceParent(self)
             self._ports.append(port)
 
@@ -339,7 +339,7 @@ class NameServerService(service.MultiService):
 
     def _notify(self, effect: NotifyMinBrokerId) -> None:
         if self._client is None:
-            self._client = RemotingClient(self._reactor)
+            self._client = RemotingClient(self._platform.dialer)
         for address in effect.receivers:
             sent = self._client.oneway(address, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, effect.fields())
             sent.addErrback(self._not_told, address)

@@ -10,6 +10,8 @@ from typing import Any
 
 import attrs
 
+from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.network import InTheClear, Network
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.physical_memory import physical_memory_bytes
 from rocketha.services.waiting.blocking import BlockingWork, Worker
@@ -32,6 +34,7 @@ class Platform:
 
     :ivar disk: where its files are.
     :ivar reactor: its clock counts steadily in a server's process (:mod:`rocketha.services.process.server`).
+    :ivar network: how it listens and connects.
     :ivar chance: for whatever is left to chance.
     :ivar work: for blocking work of all kinds.
     :ivar sync_work: for the syncs of a Raft log.
@@ -43,6 +46,7 @@ class Platform:
 
     disk: Disk = attrs.field()
     reactor: Any = attrs.field(factory=_global_reactor)
+    network: Network = attrs.field(factory=InTheClear)
     chance: random.Random = attrs.field(factory=random.Random)
     work: MakeWork = Worker
     sync_work: MakeWork = sync_work
@@ -50,6 +54,11 @@ class Platform:
     pid: Callable[[], int] = os.getpid
     memory_bytes: Callable[[], int] = physical_memory_bytes
     on_fatal: Callable[[str], None] | None = None
+
+    @property
+    def dialer(self) -> Dialer:
+        """For connections to other servers."""
+        return Dialer(self.reactor, self.network.endpoint)
 
     def seconds(self) -> float:
         """Of the steady clock."""

@@ -154,7 +154,7 @@ class RaftService(service.Service):
         if self._dialect is not None:
             self.others = self._dialect(node, self)
         self._peers = RaftPeers(
-            self._reactor, self.identity, self, self._chance, self.port.limits, self.port.refusals, self.others
+            self._platform.dialer, self.identity, self, self._chance, self.port.limits, self.port.refusals, self.others
         )
         newcomer = Newcomer(self._disk, self._member.directory, log, self.config.cautious)
         self._driver = RaftDriver(

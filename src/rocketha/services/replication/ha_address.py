@@ -13,6 +13,7 @@ from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
 from rocketha.observe.logging import make_logger
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
@@ -40,10 +41,10 @@ class HaAddress:
     :param found: called with ``host:port`` and the epoch that was given to :meth:`find`.
     """
 
-    def __init__(self, reactor: Any, found: Callable[[str, int], None]) -> None:
-        self._reactor = reactor
+    def __init__(self, dialer: Dialer, found: Callable[[str, int], None]) -> None:
+        self._reactor = dialer.reactor
         self._found = found
-        self._connections = PeerConnections(reactor)
+        self._connections = PeerConnections(dialer)
         self._address = ""
         self._epoch = 0
         self._search = 0  # answers of an older one count no more

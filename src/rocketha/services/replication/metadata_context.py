@@ -10,6 +10,7 @@ import attrs
 from rocketha.broker.delay_levels import DelayLevels
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.state import BrokerState
+from rocketha.protocols.endpoints import Dialer
 from rocketha.services.tables.broker_files import Saved
 from rocketha.store.message_store import MessageStore
 
@@ -53,7 +54,7 @@ class CopiedLog(Protocol):
 class TablesContext:
     """Of one broker.
 
-    :ivar clock: keeps time and connects.
+    :ivar dialer: connects.
     :ivar now_ms: the steady clock.
     :ivar store: for what a master of a classic pair has to have.
     :ivar watch: who is master; watched from the start on, before whoever serves requests that waited for a master.
@@ -68,7 +69,7 @@ class TablesContext:
         replicas; 0: none waits, as in Java.
     """
 
-    clock: Any
+    dialer: Dialer
     now_ms: Callable[[], int]
     state: BrokerState
     store: MessageStore
@@ -82,3 +83,8 @@ class TablesContext:
     replicas: Replicas
     period_s: float = 5.0
     ack_timeout_ms: int = 1000
+
+    @property
+    def clock(self) -> Any:
+        """Keeps time."""
+        return self.dialer.reactor

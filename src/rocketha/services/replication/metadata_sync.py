@@ -28,7 +28,7 @@ class MetadataSync(BrokerFeature):
     """
 
     def __init__(self, context: TablesContext) -> None:
-        self._client = RemotingClient(context.clock)
+        self._client = RemotingClient(context.dialer)
         self._master = MasterTables(context)
         end = context.store.max_physical_offset
         self._tables = SlaveTables(context, self._client, self._master.heard_of, end)

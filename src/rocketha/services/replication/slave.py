@@ -30,7 +30,6 @@ from twisted.python.failure import Failure
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
 from rocketha.observe.events import LogTruncated
 from rocketha.observe.logging import emit, emit_disk_failure, lasting, make_logger
-from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_slave import ClassicSlave
@@ -90,6 +89,7 @@ class Following:
         self._flush = context.flusher.kick
         self._timing = context.timing
         self._reactor = context.platform.reactor
+        self._dialer = context.platform.dialer
         self._chance = context.platform.chance
         self._dialect = dialect
         self._dispatching = Dispatching(
@@ -175,7 +175,7 @@ class Following:
                 self._later()
                 return
         try:
-            endpoint = client_endpoint(self._reactor, self.address, CONNECT_S)
+            endpoint = self._dialer.endpoint(self.address, CONNECT_S)
         except ConfigError as error:
             self.problem = str(error)
             return

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from twisted.application import service, strports
+from twisted.application import service
 from twisted.internet import defer
 
 from rocketha.observe import refusals
@@ -72,7 +72,10 @@ class Witness(service.MultiService):
         address = self._keys.dledger_peers[self._keys.d_leger_self_id]
         port, backlog = int(address.rpartition(":")[2]), config.remoting.server_socket_backlog
         self._listen = tuple(listen) or (views.endpoint(config.bind_address, port, backlog),)
-        for part in (self._raft, *(strports.service(each, self._port, platform.reactor) for each in self._listen)):
+        for part in (
+            self._raft,
+            *(platform.network.port(platform.reactor, each, self._port, self.refusals) for each in self._listen),
+        ):
             part.setServiceParent(self)
 
     def _make_raft(self) -> RaftService:
